@@ -1,5 +1,7 @@
-"""The deterministic world: many Domains under one clock and one oracle, a network and a store that can fail,
-invariants that watch, and the tools that find, shrink and replay what goes wrong.
+"""The deterministic simulator: a world of processes, network, store and faults; search, reports, checkers.
+
+A world is many Domains under one clock and one oracle, a network and a store that can fail, and checkers that
+see every commit. The tools beside it find, shrink and replay failing runs.
 
 Here: everything around the code under test. Never here: a second version of it; API server, caches, queues,
 leases and controllers run unmodified. May import anything but `cli` and `web`.

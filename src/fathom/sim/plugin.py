@@ -1,10 +1,10 @@
-"""pytest's plugin: stories as tests, each under many seeds.
+"""The pytest plugin: scenarios and tests with a `world` fixture run once for each seed.
 
     @scenario(Menu(processes=("greeter",)))        is a test for each seed of --fathom-seeds
     async def test_…(world: World) -> None:        too; @pytest.mark.world(Menu(…)) says what may go wrong
 
-pytest loads this file wherever fathom is installed: so it imports nothing until there is a story to tell.
-What is done with a story is in `story_tests`.
+pytest loads this file wherever fathom is installed, so it imports nothing until there is a scenario to run.
+`story_tests` runs the scenario and reports the result.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ def _seeds(config: pytest.Config) -> list[str]:
         raise pytest.UsageError(f"--fathom-seeds {error}") from error
 
 
-# A story that is a test.
+# Scenarios collected as tests.
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[StoryTest] | None:
-    """Only where it is written: a story that is imported is a test elsewhere, or is not meant to be one."""
+    """Collect a scenario only in the module that defines it: an imported one is a test elsewhere, or none."""
     if "fathom.sim.world.scenario" not in sys.modules:
         return None
     from fathom.sim.pytest_plugin.story_tests import StoryTest  # noqa: PLC0415
@@ -94,18 +94,18 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     ]
 
 
-# A test that is a story.
+# Test functions that use the `world` fixture.
 
 
 @pytest.fixture
 def fathom_seed(request: pytest.FixtureRequest) -> str:
-    """Everything that is left to chance follows from it."""
+    """The seed of this run: every random choice follows from it."""
     return str(request.param)
 
 
 @pytest.fixture
 def world(fathom_seed: str) -> World:
-    """A world for this test alone. The test is its story: an `async def`, told in virtual time."""
+    """A world for this test alone. The test must be an `async def`; it runs in virtual time."""
     from fathom.sim.pytest_plugin.story_tests import NotYet  # noqa: PLC0415
 
     return NotYet()  # type: ignore[return-value]  # The story is given the real one when it is told.
@@ -126,14 +126,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-# What is said of a failure, and at the end.
+# Failure reports and the terminal summary.
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     call: pytest.CallInfo[None],
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A story's own report is enough; where it came from in pytest is of no interest."""
+    """Show only the run's own report; pytest's traceback adds nothing to it."""
     report = yield
     if "fathom.sim.pytest_plugin.story_tests" in sys.modules and call.excinfo is not None:
         from fathom.sim.pytest_plugin.story_tests import BrokenStory, ToldStory  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""All that a test of a controller needs, in one import. docs/testing-your-controller.md builds one.
+"""Everything that a test of a controller needs, in one import. docs/testing-your-controller.md builds one.
 
 from fathom.sim.testing import Menu, World, run_controllers, scenario
 """

@@ -1,1 +1,1 @@
-"""The simulated world: processes, network, store, faults, one clock; and scenarios told in it."""
+"""The simulated world: processes, network, store, faults, one clock; and the scenarios run in it."""

@@ -1,4 +1,4 @@
-"""Which faults hold now. Everybody who could be hit asks here; nothing is drawn at random."""
+"""Which faults are active now. Network, store links and engine ask here; nothing is drawn at random."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOREVER_NS = 1 << 62
 
-DRIVER = "driver"  # The story's own process. No fault touches it.
+DRIVER = "driver"  # The process that runs the scenario. No fault touches it.
 
 NO_ASK = Ask("", "")
 
@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Fault)
 
 
 class PlannedFaults:
-    """One fault of this run. `left` counts how often it may still hit."""
+    """One fault of this run. `left` counts how often it may still take effect."""
 
     __slots__ = ("begin_ns", "end_ns", "fault", "left")
 
@@ -45,7 +45,7 @@ class PlannedFaults:
         return self.begin_ns <= now_ns < self.end_ns
 
     def meets(self, now_ns: int) -> bool:
-        """For what is used up: without a length it waits for its victim."""
+        """For faults that are used up: with `for_s` 0 a fault waits for the first message that it matches."""
         if self.left <= 0 or now_ns < self.begin_ns:
             return False
         return self.fault.for_s == 0 or now_ns < self.end_ns
@@ -56,7 +56,7 @@ class ActiveFaults:
         self.planned = tuple(faults)
         self.fired: dict[tuple[str, str], int] = {}  # (kind of fault, site) -> how often: the run's coverage.
         self._world = world
-        # Empty until the story begins, and again once the world is healed.
+        # Empty until the scenario begins, and again once the world is healed.
         self._of_messages: list[PlannedFaults] = []
         self._of_commits: list[PlannedFaults] = []
         self._crashes: list[PlannedFaults] = []
@@ -65,11 +65,11 @@ class ActiveFaults:
         self._stale: list[PlannedFaults] = []
         self._healed = False
         self.healed_ns = FOREVER_NS
-        self.quiet = True  # No message or stream can be hit: nobody needs to ask.
-        self.store_quiet = True  # Nor anything between a server and the store.
+        self.quiet = True  # No fault can affect a message or stream: the network skips the lookups.
+        self.store_quiet = True  # The same for traffic between API servers and the store.
 
     def begin(self) -> None:
-        """The story begins now."""
+        """Start the faults' clock: their times count from now, when the scenario begins."""
         began_ns = self._world.now_ns
         planned = [PlannedFaults(fault, began_ns) for fault in self.planned]
         self._of_messages = [one for one in planned if isinstance(one.fault, OfMessages)]
@@ -85,13 +85,13 @@ class ActiveFaults:
                 self._world.at(one.begin_ns, self._happen, one.fault)
 
     def hold_now(self, fault: HoldWatch) -> None:
-        """One more, that the story itself makes."""
+        """Add a watch hold that the scenario itself asks for."""
         if not self._healed:
             self._holds.append(PlannedFaults(fault, self._world.began_ns))
             self.quiet = False
 
     def heal(self) -> None:
-        """From now on nothing goes wrong any more: liveness is judged after this."""
+        """End all faults: liveness is judged after this."""
         self._healed = self.quiet = self.store_quiet = True
         self.healed_ns = self._world.now_ns
         for of_kind in (
@@ -105,7 +105,7 @@ class ActiveFaults:
             of_kind.clear()
 
     def message(self, process: str, ask: Ask) -> OfMessages | None:
-        """The fault that meets this ask, if any; used up by it."""
+        """The fault that applies to this request, if any. Uses up one of its `times`."""
         now_ns = self._world.now_ns
         for one in self._of_messages:
             if one.meets(now_ns) and process != DRIVER and one.fault.concerns(process, ask):
@@ -115,7 +115,7 @@ class ActiveFaults:
         return None
 
     def crash_at_write(self, process: str, ask: Ask) -> CrashAtWrite | None:
-        """Counts a write (or a server's commit); says whether its sender dies now."""
+        """Count a write (or a server's commit); return the fault if its sender crashes now."""
         now_ns = self._world.now_ns
         for one in self._crashes:
             fault = one.fault
@@ -142,7 +142,7 @@ class ActiveFaults:
         return None
 
     def partition(self, process: str, peer: str) -> tuple[Partition, int] | None:
-        """What keeps the two apart now, and until when."""
+        """The partition between the two that is active now, and when it ends."""
         if process == DRIVER:
             return None
         for one in self._partitions:
@@ -158,7 +158,7 @@ class ActiveFaults:
         return None
 
     def hold(self, process: str, ask: Ask) -> tuple[AnyFault, int] | None:
-        """What holds back what this watch says, and until when."""
+        """The fault that holds back this watch's events now, and when it ends."""
         return self._longest(self._holds, process, ask)
 
     def stale(self, server: str) -> tuple[AnyFault, int] | None:
@@ -184,12 +184,12 @@ class ActiveFaults:
 
 
 def _between(wanted: str, peer: str) -> bool:
-    """'*' is any API server; the store is only meant by name."""
+    """'*' means any API server; the store must be named."""
     return wanted == peer or (wanted == "*" and peer != "store")
 
 
 def shape(target: str) -> str:
-    """'/api/v1/namespaces/default/pods/web-1?…' -> '/api/v1/pods': names are no sites."""
+    """'/api/v1/namespaces/default/pods/web-1?…' -> '/api/v1/pods': object names are left out of sites."""
     path = target.partition("?")[0].split("/")
     if "namespaces" in path[:-2]:
         at = path.index("namespaces")

@@ -1,4 +1,4 @@
-"""Controllers as a process of the world, wired as live ones are, with the checkers of caches looking on.
+"""Run controllers as a process of the world, wired as live ones are, with the cache checkers attached.
 
 run_controllers(world, "manager-1", Replicator, Finisher, lease="fathom-system/manager", who="manager-1")
 """
@@ -30,7 +30,7 @@ def run_controllers(
     account: User | None = None,
     **settings: Any,
 ) -> SimProcess:
-    """From now on. `settings` are those of `control.process`: lease, timing, workers, …"""
+    """Start the process now. `settings` are those of `control.process`: lease, timing, workers, …"""
     checker = next((one for one in world.checkers if isinstance(one, CachesAreTrue)), None)
     _elect(world, name, str(settings.get("lease", "")))
 
@@ -53,7 +53,7 @@ def run_controllers(
 
 
 def nudge(world: World, *names: str) -> None:
-    """Wake these processes' controllers for everything they know, though nothing has changed."""
+    """Enqueue every known object for these processes' controllers, though nothing has changed."""
     for process, running in _running(world, names):
         process.call(0, _look_at_all, running)
 
@@ -64,7 +64,7 @@ def _look_at_all(running: Controllers) -> None:
 
 
 def shuffle(world: World, *names: str) -> None:
-    """Whoever waits in these processes' queues is taken in another order."""
+    """Put the keys that wait in these processes' queues into a random order."""
     for process, running in _running(world, names):
         process.call(0, _shuffle, running, world.engine.streams.stream(f"shuffle/{process.name}"))
 
@@ -88,7 +88,7 @@ def _running(world: World, names: Sequence[str]) -> Iterator[tuple[SimProcess, C
 
 
 def _elect(world: World, name: str, lease: str) -> None:
-    """Whoever shares a lease with others writes only while it is theirs."""
+    """Register the process with `WritesWithinTheTerm`: it may write only while it holds the lease."""
     for checker in world.checkers:
         if lease and isinstance(checker, WritesWithinTheTerm):
             checker.elected[name] = Key(*lease.split("/"))

@@ -1,8 +1,8 @@
-"""The engine of a world: processes, a network, a store, one clock that jumps to what happens next.
+"""The engine of a world: processes, a network, a store, one clock that jumps to the next event.
 
-    at/after ──> the queue ──earliest first──> a process's input ──> what it asks ──> the queue
+    at/after ──> the queue ──earliest first──> a process's input ──> its requests ──> the queue
 
-Everything that happens is an entry of one queue, ordered by time and then by the order of asking. So a run
+Every event is an entry of one queue, ordered by time and then by the order of scheduling. So a run
 follows from its seed, its faults and the code; two runs differ first where one of these differs.
 """
 
@@ -42,7 +42,7 @@ from fathom.sim.world.trace import Trace
 from fathom.sim.world.violation import Violation
 from fathom.store.protocol import Change
 
-# A run that takes more is not getting anywhere: somebody tries again without waiting.
+# A run that takes more makes no progress: some process retries without waiting.
 INPUTS_MAX = 1_000_000
 
 CommitWatcher = Callable[[tuple[Change, ...]], None]
@@ -59,9 +59,9 @@ class Engine:
         chronicle: Chronicle | None = None,
         genesis: Genesis | None = None,
     ) -> None:
-        """`initial_cluster` is what the store begins with; by default what every cluster starts with."""
+        """`genesis`: the objects that the store begins with; by default those of `initial_cluster`."""
         self.now_ns = 0
-        self.began_ns = 0  # When the story began: what faults and reports count from.
+        self.began_ns = 0  # When the scenario began: faults and reports count from here.
         self.streams = Streams(seed)
         self.oracle: Oracle = oracle or Seeded(self.streams)
         self.trace = Trace()
@@ -70,25 +70,25 @@ class Engine:
         self.network = Network(self)
         self.store = WorldStore(self, puts(genesis_of(Engine) if genesis is None else genesis))
         self.processes: dict[str, SimProcess] = {}
-        self.graveyard: list[Domain] = []  # Domains of the dead, with their tasks, until the world ends.
+        self.graveyard: list[Domain] = []  # Domains of ended processes, with their tasks, until `end`.
         self.watchers: list[CommitWatcher] = []  # Invariants: called after every commit.
-        self.listeners: list[WatchListener] = []  # Invariants: told what servers are asked and answer.
-        self.committer: Committer | None = None  # Whose the newest commit is.
-        self.happenings: dict[str, Callable[[], object]] = {}  # What the scenario can make happen, by name.
+        self.listeners: list[WatchListener] = []  # Invariants: get the requests and answers of API servers.
+        self.committer: Committer | None = None  # Which request or server made the newest commit.
+        self.happenings: dict[str, Callable[[], object]] = {}  # Events that the scenario defines, by name.
         self.violation: Violation | None = None  # The first one; ends the run.
-        self.aftermath_s = 0.0  # How long the world goes on after a violation, for what follows to be told.
-        self.error: BaseException | None = None  # Of a checker, say: the run proves nothing.
+        self.aftermath_s = 0.0  # How long the run goes on after a violation, to record its consequences.
+        self.error: BaseException | None = None  # An error of a checker, for example: the run proves nothing.
         self._signing = signing
-        self._tokens: Tokens = {}  # Shared by all servers: everybody is known by name, everywhere.
+        self._tokens: Tokens = {}  # Shared by all API servers: each accepts every process, by its name.
         self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._order = count().__next__
         self._halted = False
-        self.free = False  # It runs, and nobody is in the midst of an input.
-        self.codec = False  # Answers and events travel as bytes: slower, and nobody can change another's.
+        self.free = False  # The engine runs, and no process is handling an input.
+        self.codec = False  # Answers and events travel as bytes: slower, but no process shares objects.
         self.inputs_max = INPUTS_MAX
-        self.drip_s = 0.0  # How long a connection takes for a piece of a stream before it takes the next.
+        self.drip_s = 0.0  # How long a connection takes for one chunk of a stream before the next.
 
-    # What happens, and when.
+    # The event queue.
 
     def at(self, when_ns: int, work: Callable[..., object], *args: Any) -> None:
         now_ns = self.now_ns
@@ -98,7 +98,7 @@ class Engine:
         heapq.heappush(self._queue, (self.now_ns + delay_ns, self._order(), work, args))
 
     def run(self, *, until_s: float) -> None:
-        """Let things happen until somebody halts the world, the time is up, or nothing happens any more."""
+        """Process the queue until the world is halted, the time is up, or the queue is empty."""
         until_ns, queue, pop = round(until_s * SECOND_NS), self._queue, heapq.heappop
         self._halted = self.violation is not None or self.error is not None
         with undisturbed(), outside_guard.shut(self._side_door), self._driving():
@@ -119,15 +119,15 @@ class Engine:
                 self.free = False
 
     def halt(self) -> None:
-        """Stop after what is happening now."""
+        """Stop `run` after the current event."""
         self._halted = True
 
-    # Who is there.
+    # Processes and servers.
 
     def add(
         self, name: str, entry: Entry, *, server: str = "", account: User | None = None, **options: Any
     ) -> SimProcess:
-        """`account`: as whom it asks, with that account's rights; without one it may do everything."""
+        """`account`: the user of its requests, with that user's rights; without one it may do everything."""
         if name in self.processes:
             raise ValueError(f"there is a process {name} already")
         process = SimProcess(self, name, entry, index=len(self.processes), server=server, options=options)
@@ -148,17 +148,17 @@ class Engine:
         return process
 
     def server_ready(self) -> None:
-        """Whoever waits for the servers to begin looks again."""
+        """Halt before the scenario begins, so that `World` checks again whether all servers are ready."""
         if self.began_ns == 0:
             self.halt()
 
     def journal_of(self, process: SimProcess) -> Journal | None:
         return None if self.chronicle is None else self.chronicle.journal(process)
 
-    # What goes wrong.
+    # Faults.
 
     def happen(self, fault: AnyFault) -> None:
-        """A fault whose moment has come."""
+        """Apply a momentary fault whose time has come."""
         match fault:
             case kinds_of_fault.Compact():
                 self.tell(f"the store forgets its history before revision {self.store.newest}")
@@ -188,14 +188,14 @@ class Engine:
                 process.set_clock(round(fault.skew_s * SECOND_NS))
 
     def struck_at_write(self, process: SimProcess, fault: kinds_of_fault.CrashAtWrite) -> None:
-        """It has just sent a write: it dies with this input, or is asked to stop while it waits."""
+        """The process has just sent a write: crash it with this input, or stop it while it waits."""
         if isinstance(fault, kinds_of_fault.StopAtWrite):
             self.after(0, self.stop, process, fault.for_s)
         else:
             process.doom_s = fault.for_s
 
     def crash(self, process: SimProcess, restart_after_s: float | None) -> None:
-        """None: for good."""
+        """`restart_after_s` None: it never restarts."""
         if restart_after_s is None:
             process.wanted = False
         if not process.alive:
@@ -206,7 +206,7 @@ class Engine:
             self.after(round(restart_after_s * SECOND_NS), self._restart, process, process.incarnation, None)
 
     def stop(self, process: SimProcess, grace_s: float, *, word: str = "stop") -> None:
-        """Ask it to end; when its time is up it is ended. Then it starts again."""
+        """Signal the process to stop; end it after the grace period; then start it again."""
         if process.alive:
             self.lived(process, f"is asked to {word}")
             process.signal(word)
@@ -243,7 +243,7 @@ class Engine:
             process.resume()
 
     def heal(self) -> None:
-        """No fault from now on; everybody is up, awake, on time and within reach."""
+        """End all faults: every process runs, with a correct clock and a working network."""
         self.faults.heal()
         self.oracle.heal()
         self.network.heal()
@@ -257,7 +257,7 @@ class Engine:
             if process.wanted and not process.alive:
                 self.after(0, self._restart, process, process.incarnation, None)
 
-    # What is remembered.
+    # Recording and invariants.
 
     def too_many(self, process: SimProcess) -> None:
         what = f"more than {self.inputs_max:,} inputs; the last was for {process.name}"
@@ -276,16 +276,16 @@ class Engine:
             self.halt()
 
     def overheard(self, hear: Callable[[WatchListener], None]) -> None:
-        """At a server's door."""
+        """Pass a server's request or answer to the listeners."""
         try:
             for listener in self.listeners:
                 hear(listener)
-        except Exception as error:  # As with commits: it must not look like the server's.
+        except Exception as error:  # As with commits: it must not look like the server's error.
             self.error = error
             self.halt()
 
     def broken(self, violation: Violation) -> None:
-        """An invariant does not hold: the run is over. The first one counts."""
+        """Record a broken invariant and end the run. Only the first one counts."""
         if self.violation is None:
             self.violation = violation
             if self.aftermath_s:
@@ -298,7 +298,7 @@ class Engine:
             self.chronicle.lived(process, what)
 
     def tell(self, what: str) -> None:
-        """Of nobody in particular."""
+        """Record an event of the world that belongs to no process."""
         if self.chronicle is not None:
             self.chronicle.world(self.now_ns, what)
 
@@ -315,11 +315,11 @@ class Engine:
 
     @property
     def since_s(self) -> float:
-        """Seconds of the story."""
+        """Seconds since the scenario began."""
         return (self.now_ns - self.began_ns) / SECOND_NS
 
     def check_what_is_shared(self) -> None:
-        """When the story is over: nobody has changed what others hold too."""
+        """At the end of a run: check that no process changed a shared object in place."""
         servers = [one.state for one in self.processes.values() if one.alive]
         caches = (state.parts.core.cache for state in servers if isinstance(state, SimServer))
         key = changed_in_place(self.store.entries(), caches)
@@ -328,15 +328,15 @@ class Engine:
             self.broken(Violation("what is shared is not changed", what, self.since_s))
 
     def failures(self) -> list[dict[str, Any]]:
-        """What nobody awaited and what callbacks raised, in any process, alive or dead."""
+        """Exceptions of callbacks and of tasks that were never awaited, in all processes, alive or dead."""
         alive = [process.domain for process in self.processes.values() if process.alive]
         return [failure for domain in (*self.graveyard, *alive) for failure in domain.failures]
 
     # The end.
 
     def end(self) -> None:
-        """Let go of everybody. Their coroutines are closed here and now, where they can do no harm, and not
-        when a collector finds them in the middle of another world."""
+        """Release all processes. Their coroutines are closed now, where they can do no harm, and not when the
+        garbage collector finds them during another world's run."""
         for process in self.processes.values():
             if process.alive:
                 process.end()
@@ -352,7 +352,7 @@ def _bury(domain: Domain) -> None:
     try:
         for task in domain.tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own
-            with suppress(BaseException):  # Whatever it says now is said to nobody.
+            with suppress(BaseException):  # No caller is left for what it raises now.
                 task.get_coro().close()
     finally:
         events._set_running_loop(outer)
@@ -360,7 +360,7 @@ def _bury(domain: Domain) -> None:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Without automatic collections: finalizers are behaviour, and must not run when memory fills up."""
+    """Disable automatic garbage collection: finalizers are behaviour, and must not depend on memory use."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What may go wrong in a scenario, and a random choice of it."""
+"""Menu: which faults a scenario may get; `draw` chooses some of them at random."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ METHODS = ("POST", "PUT", "PATCH", "DELETE")
 
 
 class Menu(msgspec.Struct, frozen=True):
-    processes: tuple[str, ...]  # Who may crash, pause, be cut off.
+    processes: tuple[str, ...]  # Processes that may crash, pause, be partitioned.
     servers: tuple[str, ...] = ("api-1",)
     kinds: tuple[str, ...] = ("",)  # Parts of paths ('/pods') whose watches and writes may be singled out.
-    happenings: tuple[str, ...] = ()  # What the story can make happen, by name.
+    happenings: tuple[str, ...] = ()  # Events that the scenario defines, by name.
     seconds: float = 30.0  # Faults begin within this time.
     most: int = 6
-    without: tuple[str, ...] = ()  # Kinds of fault that this story cannot have.
+    without: tuple[str, ...] = ()  # Kinds of fault that this scenario cannot have.
 
 
 class _Draft(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class _Draft(msgspec.Struct, frozen=True):
     asks: str
     often: int
     number: int
-    share: float  # In [0, 1), for what has only a few choices.
+    share: float  # In [0, 1), for parameters with only a few choices.
     happening: str
 
 
@@ -109,8 +109,8 @@ def _stop_at_write_of_kind(d: _Draft) -> AnyFault:
     return StopAtWrite(at_s=d.at_s, target=d.process, match=d.kind, times=d.number, for_s=d.for_s)
 
 
-# What a story may meet, each as likely as the others. Lost replies and crashes at a write stand more often:
-# they are what a control plane most often gets wrong.
+# All faults that can be drawn, each entry equally likely. Lost replies and crashes at a write have several
+# entries: control planes most often get those wrong.
 MAKERS: tuple[tuple[str, Callable[[_Draft], AnyFault]], ...] = (
     ("lose-request", lambda d: LoseRequest(at_s=d.at_s, target=d.process, match=d.asks, times=d.often)),
     ("slow-request", lambda d: SlowRequest(at_s=d.at_s, target=d.process, match=d.asks, delay_s=d.for_s * 4)),

@@ -1,13 +1,13 @@
-"""Everything that can go wrong, as values: each has a time, a target, and an end.
+"""All kinds of fault, as values: each has a time, a target, and an end.
 
 A run is (scenario, seed, faults): the same three give the same run. `fault_menu` draws faults from a random
 stream of their own, so that taking one away, as shrinking does, does not move the others. `active_faults`
-says which of them hold at a moment.
+knows which of them are active at a moment.
 
-`active_faults.ActiveFaults` is asked where a fault takes effect: of requests, replies and watches in
-`network`, of commits and reads of the store in `store_link`, of processes and clocks in `engine`.
+The code where a fault takes effect asks `active_faults.ActiveFaults`: `network` for requests, replies and
+watches, `store_link` for commits and reads of the store, `engine` for processes and clocks.
 
-Times count from the story's beginning.
+Times count from the beginning of the scenario.
 """
 
 from __future__ import annotations
@@ -22,15 +22,13 @@ STORE = "store"  # As the peer of a partition: between an API server and the sto
 
 
 class Fault(msgspec.Struct, frozen=True, tag_field="fault", kw_only=True, omit_defaults=True):
-    """`target` is a process; '*' means any but the story itself; 'manager-*', of what is done to messages,
-    watches and writes, any whose name begins so. `match` narrows it to asks whose "METHOD path" contains
-    it."""
+    """`target` is a process; '*' means any but the scenario's own; 'manager-*', for faults of messages,
+    watches and writes, any whose name has that prefix. `match` narrows it to requests whose "METHOD path"
+    contains it."""
 
     at_s: float
     target: str = "*"
-    for_s: float = (
-        0.0  # How long it lasts. For what happens to messages, 0 is: until it has happened `times`.
-    )
+    for_s: float = 0.0  # How long it lasts. For faults of messages, 0 means: until it has happened `times`.
     match: str = ""
     times: int = 1
 
@@ -47,22 +45,22 @@ class Fault(msgspec.Struct, frozen=True, tag_field="fault", kw_only=True, omit_d
         return str(type(self).__struct_config__.tag)
 
 
-# What happens to a request and its answer.
+# Requests and their replies.
 
 
 class LoseRequest(Fault, frozen=True, tag="lose-request"):
-    """The server never hears of it; the client hears nothing until its deadline."""
+    """The request never reaches the server; the client waits until its deadline."""
 
 
 class SlowRequest(Fault, frozen=True, tag="slow-request"):
-    """It arrives late, perhaps when its sender has long given up: and is carried out then."""
+    """The request arrives late, perhaps long after its sender gave up, and is carried out then."""
 
     delay_s: float = 5.0
 
 
 class LoseReply(Fault, frozen=True, tag="lose-reply"):
-    """The server does it; the client never learns. The classic: committed but timed out. After `told_s` a
-    proxy says that it took too long; 0: nobody says anything, and the client waits until its own deadline."""
+    """The server carries out the request, but the reply is lost. The classic: committed but timed out. After
+    `told_s` a proxy answers that it took too long; 0: no answer, the client waits until its own deadline."""
 
     told_s: float = 0.0
 
@@ -81,19 +79,19 @@ class Refuse(Fault, frozen=True, tag="refuse"):
 
 
 class CommitUnknown(Fault, frozen=True, tag="commit-unknown"):
-    """The store commits, the API server does not learn. Target: an API server."""
+    """The store commits, but the API server does not get the outcome. Target: an API server."""
 
 
 class CommitLost(Fault, frozen=True, tag="commit-lost"):
-    """The store never hears of it, and the API server cannot tell."""
+    """The commit never reaches the store, and the API server does not get an outcome."""
 
 
 class StaleServer(Fault, frozen=True, tag="stale-server"):
-    """An API server hears nothing from the store for a while, and answers from what it knows."""
+    """An API server gets no watch events from the store for a while, and answers from its old cache."""
 
 
 class Compact(Fault, frozen=True, tag="compact"):
-    """The store forgets its history: whoever was behind must list again."""
+    """The store compacts its history: clients that were behind must list again."""
 
     momentary: ClassVar[bool] = True
 
@@ -102,7 +100,7 @@ class Compact(Fault, frozen=True, tag="compact"):
 
 
 class HoldWatch(Fault, frozen=True, tag="hold-watch"):
-    """What a watch has to say is held back. `match` chooses the kind: other kinds go on, so ages differ."""
+    """A watch's events are delayed. `match` chooses the kind: other kinds go on, so caches differ in age."""
 
 
 class DropWatch(Fault, frozen=True, tag="drop-watch"):
@@ -113,8 +111,8 @@ class DropWatch(Fault, frozen=True, tag="drop-watch"):
 
 class Partition(Fault, frozen=True, tag="partition"):
     """A process and the API servers (or one of them; or an API server and the store) cannot reach each other.
-    Nobody is told. Where it `drops`, what is sent meanwhile is lost and streams stay silent for ever, as with
-    a middlebox that forgot the connection; else everything arrives when it is over, as TCP sends it again."""
+    Neither end gets an error. Where it `drops`, messages are lost and streams stay silent for ever, as with
+    a middlebox that forgot the connection; else everything arrives when it is over, as TCP retransmits it."""
 
     peer: str = "*"
     drops: bool = False
@@ -145,13 +143,13 @@ class Stop(Fault, frozen=True, tag="stop"):
 
 
 class Rebase(Fault, frozen=True, tag="rebase"):
-    """A process is asked to begin anew, as its recorder does: what it leaves is passed on."""
+    """A process is asked to restart, as its recorder does: its successor gets the state that it leaves."""
 
     momentary: ClassVar[bool] = True
 
 
 class Pause(Fault, frozen=True, tag="pause"):
-    """A process does not run for a while: a collection, a stopped virtual machine. Its clock goes on."""
+    """A process does not run for a while: a GC pause, a stopped virtual machine. Its clock goes on."""
 
     momentary: ClassVar[bool] = True
 
@@ -164,7 +162,7 @@ class Skew(Fault, frozen=True, tag="skew"):
 
 
 class Happening(Fault, frozen=True, tag="happening"):
-    """Something that the scenario knows by name: a node dies, a policy changes, capacity goes."""
+    """An event that the scenario defines by name: a node dies, a policy changes, capacity is removed."""
 
     momentary: ClassVar[bool] = True
     name: str = ""

@@ -1,8 +1,8 @@
-"""What every cluster starts with, made once a process: a run then begins with a server that finds it there.
+"""The objects that every cluster starts with, made once per interpreter and put into each world's store.
 
-Namespaces, roles and their bindings are written by the first server of a new store: some fifty requests that
-are the same in every run. Here they are written in a world of their own, of one seed, and their bytes put
-into the store of every other world as its first commit, at revision 2.
+The first API server of a new store writes namespaces, roles and their bindings: some fifty requests that are
+the same in every run. This module writes them in a separate world, with one seed, and puts their bytes into
+the store of every other world as its first commit, at revision 2.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 Genesis = tuple[tuple[str, bytes], ...]  # Key and encoded body.
 
-SETTLED_S = 5.0  # What housekeeping adds to a new namespace is there by then.
+SETTLED_S = 5.0  # By then housekeeping has added its objects to the new namespaces.
 
 
 def puts(genesis: Genesis) -> list[Put]:
-    """Bodies of each world's own: whoever would change one changes no other world."""
+    """New bodies for each world: a change in place cannot reach another world."""
     return [Put(key, Body(encoded=encoded)) for key, encoded in genesis]
 
 

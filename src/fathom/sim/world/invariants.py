@@ -1,7 +1,7 @@
-"""What must always be true, checked after every commit, and what must be true when all is quiet.
+"""Checkers: invariants that hold after every commit, and those that hold when the cluster is at rest.
 
-A checker is a small object beside the system. It sees every commit before anybody can act on it, keeps what
-it needs to judge the next one, and says what is wrong. A user adds one in five lines:
+A checker is a small object beside the system. It sees every commit before any process can act on it, keeps
+the state that it needs to judge the next one, and returns what is wrong. A user adds one in five lines:
 
     class NoSecrets(Checker):
         name = "nobody writes secrets"
@@ -41,12 +41,12 @@ class Seen(msgspec.Struct, frozen=True):
     revision: int
     old: Obj | None
     new: Obj | None
-    at_s: float  # Of the story.
-    by: str  # The process that asked for it; a server, where it did it by itself.
+    at_s: float  # Since the scenario began.
+    by: str  # The process that sent the request; an API server, for its own writes.
     incarnation: int  # Of that process.
-    headers: tuple[tuple[str, str], ...] = ()  # What it sent along: the fence it claims, the decision.
-    late: bool = False  # Whoever asked for it has long given up on it, and lives on.
-    ask: Ask | None = None  # What was asked for; None where a server did it by itself.
+    headers: tuple[tuple[str, str], ...] = ()  # Of the request: the fence it claims, the decision.
+    late: bool = False  # The sender gave up on the request long ago, and is still running.
+    ask: Ask | None = None  # The request; None for a server's own write.
 
     @property
     def path(self) -> str:
@@ -54,7 +54,7 @@ class Seen(msgspec.Struct, frozen=True):
 
     @property
     def delete_options(self) -> Obj:
-        """What a DELETE said about how; empty where it said nothing, or was none."""
+        """The DeleteOptions of a DELETE; empty where it had none, or the request was no DELETE."""
         if self.ask is None or self.ask.method != "DELETE" or not self.ask.body:
             return {}
         body = self.ask.body
@@ -72,16 +72,16 @@ Found = str | Finding | None
 
 
 class Checker:
-    """Override what you need. Answers are what is wrong, in words; None is well."""
+    """Override what you need. Methods return what is wrong, in words; None if nothing is."""
 
     name = ""
-    resources: frozenset[str] | None = None  # Whose commits it wants to see; None: all of them.
+    resources: frozenset[str] | None = None  # Resources whose commits it sees; None: all.
     patience_s = (
         0.0  # How long after the world has come to rest `final_state` may still find something wrong.
     )
 
     def begin(self, world: World) -> None:
-        """Before anything happens."""
+        """Called before the run starts."""
 
     def concerns(self, resource: str) -> bool:
         if type(self).commit is Checker.commit:
@@ -89,11 +89,11 @@ class Checker:
         return self.resources is None or resource in self.resources
 
     def commit(self, change: Seen) -> Found:
-        """After every commit, for each object in it."""
+        """Called after every commit, for each object in it."""
         return None
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        """When faults have stopped and nothing moves any more."""
+        """Called when faults have stopped and nothing changes any more."""
         return ()
 
 
@@ -125,12 +125,12 @@ def place_of(key: str) -> tuple[str, Key]:
 
 
 def _is_late(exchange: Exchange) -> bool:
-    """Whoever gave up on it lives on."""
+    """The sender gave up on the request, and is still running."""
     return bool(exchange.process.alive and exchange.process.incarnation == exchange.incarnation)
 
 
 class OneBinding(Checker):
-    """A pod that has a node keeps it."""
+    """A bound pod keeps its node."""
 
     name = "one binding per pod"
     resources = frozenset({"pods"})
@@ -151,7 +151,7 @@ class OneReservation(Checker):
     resources = frozenset({RESERVATIONS})
 
     def __init__(self) -> None:
-        self._active: dict[tuple[str, ...], str] = {}  # Intent -> the reservation that has it.
+        self._active: dict[tuple[str, ...], str] = {}  # Intent -> its active reservation.
 
     def commit(self, change: Seen) -> Found:
         if change.old is not None and _is_active(change.old):
@@ -197,7 +197,7 @@ class GenerationsOnlyGrow(Checker):
         return f"{change.path} went from generation {was} to {now}"
 
 
-# Kinds whose status is about another object, and names that one's generation.
+# Kinds whose status is about another object, and names the generation of that object.
 ABOUT_ANOTHER = frozenset({"workloadprogresses.fathom.dev"})
 
 
@@ -226,5 +226,5 @@ def _condition_claims(status: Obj) -> list[object]:
 
 
 def standard() -> list[Checker]:
-    """Those that hold in every world."""
+    """The checkers that hold in every world."""
     return [OneBinding(), OneReservation(), GenerationsOnlyGrow(), ConditionsNameWhatTheySaw()]

@@ -1,9 +1,9 @@
-"""Asks and answers on their way between processes and API servers.
+"""The simulated network: requests and answers between processes and API servers.
 
     process ──send──> (lost? slow? cut off?) ──_arrive──> server ──reply/chunk/end──> (…) ──_land──> process
 
-A message takes as long as the oracle says. Within one exchange nothing overtakes: a watch keeps its order
-whatever happens to it. A connection that is cut off says nothing; only where it breaks do both ends hear.
+The oracle decides how long a message takes. Within one exchange messages keep their order, so a watch does
+too, whatever the faults. A partitioned connection is silent; only a broken one gives both ends an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TIMED_OUT = encode_json(ApiError(504, "Timeout", "the server did not answer in 
 
 
 class Exchange:
-    """One ask and what comes back, until it is over. Nothing of it reaches another incarnation."""
+    """One request and its answer, until it is over. Nothing of it reaches another incarnation."""
 
     __slots__ = (
         "ask",
@@ -59,32 +59,32 @@ class Exchange:
         self.ask = ask
         self.stream = stream
         self.server = process.server
-        self.last_ns = 0  # When the last piece lands: what follows lands no sooner.
-        self.over = False  # Nothing more is said to the process: it has all, has given up, or is cut off.
-        self.broken = False  # The connection is gone: what has not arrived by now never will.
+        self.last_ns = 0  # When the last chunk arrives: later ones arrive no sooner.
+        self.over = False  # The process gets no more of it: complete, given up, or partitioned.
+        self.broken = False  # The connection is gone: messages that have not arrived never will.
         self.served_by = 0  # The server's incarnation that it arrived at.
-        self.source: Any = None  # The server's end of a stream, to be closed when nobody reads.
-        self.backlog: list[tuple[Input, Any]] = []  # Said by the server, held back on the way.
-        self.event = -1  # In the chronicle, where one is kept: what the next piece follows from.
+        self.source: Any = None  # The server's end of a stream, closed when the client stops reading.
+        self.backlog: list[tuple[Input, Any]] = []  # Sent by the server, delayed by a fault.
+        self.event = -1  # In the chronicle, where one is kept: the cause of the next chunk.
 
 
-# Whose request a server is working on, for the chronicle: a request's tasks inherit it.
+# The request that a server is working on, for the chronicle: a request's tasks inherit it.
 SERVING: ContextVar[Exchange | None] = ContextVar("SERVING", default=None)
 
 
 class WatchListener(Protocol):
-    """Stands at the servers' doors, and hears what comes in and goes out. It changes nothing."""
+    """Sees each request that arrives at an API server and each answer that leaves it. It changes nothing."""
 
     def arrived(self, exchange: Exchange) -> None: ...
 
     def answered(self, exchange: Exchange, status: int, body: Any) -> None: ...
 
     def told(self, exchange: Exchange, chunk: Any) -> None:
-        """A piece of a stream."""
+        """A chunk of a stream was sent."""
 
 
 class Gate(msgspec.Struct):
-    """Where a story holds asks up."""
+    """Holds matching requests for a scenario until it is released."""
 
     process: str
     match: str
@@ -102,14 +102,14 @@ class Network:
         self._gates: list[Gate] = []
         self._late: dict[
             Exchange, Any
-        ] = {}  # Asks that a fault keeps on their way, and what else meets them.
+        ] = {}  # Requests that a fault delays -> another fault that applies to them.
 
-    # What processes do.
+    # Called by processes.
 
     def send(self, process: SimProcess, number: int, ask: Ask, *, stream: bool) -> None:
         world = self._world
         if process.doom_s is not None:
-            return  # It dies with this input: what it does from here on never was.
+            return  # The process crashes with this input: its later actions are discarded.
         exchange = process.asks[number] = Exchange(process, number, ask, stream)
         if world.chronicle is not None:
             exchange.event = world.chronicle.asked(process, number, ask)
@@ -143,21 +143,21 @@ class Network:
                 exchange, partition, f"cut off from {exchange.server}: the request does not get through"
             )
             if partition.drops:
-                return  # Never arrives; the deadline will tell.
+                return  # Never arrives; the client's deadline ends it.
             latency_ns += until_ns - world.now_ns
         self._late[exchange] = fault
         world.after(latency_ns, self._arrive_late, exchange)
 
     def cancel(self, process: SimProcess, number: int) -> None:
-        """Nobody waits any more. What was sent is not called back; a stream's server hears of it."""
+        """The process stops waiting. The request is not called back; the server of a stream is notified."""
         exchange = process.asks.pop(number, None)
         if exchange is not None:
             self._go_dead(exchange)
 
-    # What servers do.
+    # Called by API servers.
 
     def reply(self, exchange: Exchange, status: int, body: Any, fault: Any) -> None:
-        """The answer: all of it, or the beginning of a stream."""
+        """Send the whole answer, or open a stream."""
         if exchange.over:
             return
         kind = OPENED if exchange.stream else REPLY
@@ -178,7 +178,7 @@ class Network:
                 extra_ns = round(fault.delay_s * SECOND_NS)
         if not self._world.faults.quiet:
             if self._world.processes[exchange.server].doom_s is not None:
-                return  # The server dies with this input.
+                return  # The server crashes with this input.
             cut = self._world.faults.partition(exchange.process.name, exchange.server)
             if cut is not None:
                 partition, until_ns = cut
@@ -199,10 +199,10 @@ class Network:
             self._say(exchange, ENDED, b"")
             exchange.over = True
 
-    # What the world does.
+    # Called by the world.
 
     def hold(self, process: str, match: str) -> Gate:
-        """Asks that match wait from now on, until the gate is released."""
+        """Hold matching requests from now on, until the gate is released."""
         gate = Gate(process, match)
         self._gates.append(gate)
         return gate
@@ -213,7 +213,7 @@ class Network:
             self._world.after(0, self._arrive, exchange, fault)
 
     def drop_watches(self, target: str, match: str) -> None:
-        """Connections of watches break: both ends notice."""
+        """Break the connections of matching watches: both ends notice."""
         for exchange in self._under_way():
             named = target in {"*", exchange.process.name, exchange.server}
             if exchange.stream and named and match in exchange.ask.target and not exchange.over:
@@ -228,13 +228,13 @@ class Network:
                 self._break(exchange)
 
     def client_ended(self, process: SimProcess) -> None:
-        """Its connections close. What it has sent still arrives."""
+        """Close the connections of a process that ended. Requests that it sent still arrive."""
         for exchange in process.asks.values():
             self._go_dead(exchange)
         process.asks = {}
 
     def heal(self) -> None:
-        """What is held back goes on its way. Streams that went dead stay so: nobody was ever told."""
+        """Deliver delayed messages. Streams that went dead stay dead: neither end ever got an error."""
         for exchange in list(self._late):
             self._world.after(0, self._arrive_late, exchange)
         for exchange in self._under_way():
@@ -244,7 +244,7 @@ class Network:
     def _under_way(self) -> list[Exchange]:
         return [exchange for process in self._world.processes.values() for exchange in process.asks.values()]
 
-    # On the way.
+    # Delivery.
 
     def _arrive(self, exchange: Exchange, fault: Any) -> None:
         if exchange.broken:
@@ -279,7 +279,7 @@ class Network:
             self._post(exchange, OPENED if exchange.stream else REPLY, 0, why, 0)
 
     def _break(self, exchange: Exchange) -> None:
-        """The connection is gone. A plain ask gets no answer, a stream ends; what was held back is lost."""
+        """Break the connection. A plain request gets no answer, a stream ends; delayed chunks are lost."""
         if exchange.over:
             return
         exchange.broken = exchange.over = True
@@ -287,20 +287,20 @@ class Network:
         self._hang_up(exchange)
         cut = self._world.faults.partition(exchange.process.name, exchange.server)
         if cut is not None and cut[0].drops:
-            return  # Nor does this news get through.
+            return  # The partition also drops the reset.
         extra_ns = cut[1] - self._world.now_ns if cut is not None else 0
         opened = exchange.stream and exchange.last_ns > 0
         kind = ENDED if opened else OPENED if exchange.stream else REPLY
         self._post(exchange, kind, 0, b"" if opened else b"connection reset", extra_ns)
 
     def _go_dead(self, exchange: Exchange) -> None:
-        """The process gets no more of it, whether it waits or not; the server hears that nobody reads."""
+        """The process gets no more of it, whether it waits or not; the server learns that its reader left."""
         exchange.over = True
         exchange.backlog.clear()
         self._hang_up(exchange)
 
     def _hang_up(self, exchange: Exchange) -> None:
-        """Tell the server, which takes as long as any message, that nobody reads."""
+        """Close the server's end of the stream, after the latency of one message."""
         if exchange.source is not None:
             world = self._world
             latency_ns = world.oracle.latency_ns(exchange.process.name, exchange.server, world.now_ns)
@@ -313,7 +313,7 @@ class Network:
             server.call(exchange.number, source.close)
 
     def _say(self, exchange: Exchange, kind: Input, payload: Any) -> None:
-        """A piece of a stream, after all that was said before."""
+        """Send a chunk of a stream, after all earlier ones."""
         if exchange.over:
             return
         if exchange.backlog:
@@ -325,10 +325,10 @@ class Network:
             self._world.at(until_ns, self._go_on, exchange)
 
     def _barred_until_ns(self, exchange: Exchange) -> int:
-        """0: the way is free. -1: for ever, and the exchange is over."""
+        """Until when faults delay the exchange. 0: not delayed. -1: for ever, and the exchange is over."""
         faults = self._world.faults
         if self._world.processes[exchange.server].doom_s is not None:
-            return -1  # The server dies with this input.
+            return -1  # The server crashes with this input.
         cut = faults.partition(exchange.process.name, exchange.server)
         if cut is None:
             held = faults.hold(exchange.process.name, exchange.ask)
@@ -374,7 +374,7 @@ class Network:
         process = exchange.process
         if process.incarnation != exchange.incarnation:
             return
-        if kind is not CHUNK and (kind is not OPENED or status != 200):  # Nothing comes after it.
+        if kind is not CHUNK and (kind is not OPENED or status != 200):  # The last message of the exchange.
             process.asks.pop(exchange.number, None)
         if self._world.chronicle is None:
             process.deliver(kind, exchange.number, status, payload)

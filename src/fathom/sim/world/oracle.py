@@ -1,4 +1,4 @@
-"""Who decides what was left open: how long a message takes, and so in which order things happen.
+"""Oracles: they decide how long each message takes, and so in which order events happen.
 
 Each pair of processes draws from a stream of its own, so that a message more or less on one link does not
 move the others.
@@ -17,11 +17,11 @@ MS = 1_000_000
 
 class Oracle(Protocol):
     def latency_ns(self, source: str, target: str, now_ns: int) -> int:
-        """How long the next message from one process to another is under way."""
+        """The latency of the next message from one process to another."""
         ...
 
     def heal(self) -> None:
-        """From now on nobody is starved: liveness is judged after this."""
+        """Stop starving processes: liveness is judged after this."""
         ...
 
     @property
@@ -31,7 +31,7 @@ class Oracle(Protocol):
 
 
 class Fifo:
-    """Everything takes the same time: messages arrive in the order they were sent."""
+    """Every message takes the same time: messages arrive in the order they were sent."""
 
     streams: tuple[str, ...] = ()
 
@@ -43,7 +43,7 @@ class Fifo:
 
 
 class Seeded:
-    """Between 0.2 and 2.2 ms; now and then ten times that, and seldom a hundred times: a collection, a
+    """Between 0.2 and 2.2 ms; now and then ten times that, and seldom a hundred times: a GC pause, a
     retransmission."""
 
     def __init__(self, streams: Streams) -> None:
@@ -65,7 +65,7 @@ class Seeded:
         latency_ns = 200 * US + int(draw * 2 * MS)
         if draw > 0.04:
             return latency_ns
-        # The draw's first digits said that it is slow; the others say how slow.
+        # The draw's first digits decided that the message is slow; the others decide how slow.
         return latency_ns * 10 if draw > 0.01 else (200 * US + int(draw * 200 * MS)) * 100
 
 
@@ -74,7 +74,7 @@ def _name(source: str, target: str) -> str:
 
 
 class Priorities:
-    """PCT: processes have random priorities, and whoever has a low one is starved, until at a few random
+    """PCT: processes have random priorities, and those with low ones are starved, until at a few random
     moments the order changes. Finds bugs of a given depth with a known probability, where random latencies
     hardly ever line up as badly.
 

@@ -1,9 +1,9 @@
-"""While a world runs, what would let the outside in raises, with the stack that reached for it.
+"""While a world runs, calls of real clocks, randomness, sockets and threads raise, and their stack is kept.
 
 A world's processes share one interpreter, so a call of `time.time()` anywhere would make two runs of a seed
-differ. The Domain shuts asyncio's doors; here the others are shut: clocks, randomness, sockets, threads,
-child processes. What cannot be replaced at run time (`datetime.now`, a name that was imported from its module
-before) is kept out of the rooms by the repository's lint instead.
+differ. The Domain blocks those of asyncio; this module blocks the others: clocks, randomness, sockets,
+threads, child processes. What cannot be replaced at run time (`datetime.now`, a name that was imported from
+its module before) is kept out of the packages by the repository's lint instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from fathom.seams.domain import NotHere
 
-# Owner, and the names that are shut there while a world runs.
+# Owner, and its functions that are blocked while a world runs.
 DOORS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (time, ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep")),
     (
@@ -42,18 +42,18 @@ DOORS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (subprocess.Popen, ("__init__",)),
 )
 
-# A stack this deep shows who asked; the rest is the loop.
+# A stack this deep shows the caller; the rest is the event loop.
 FRAMES_MAX = 12
 
 
 class SideDoor(NotHere):
-    """Deciding code reached for the outside past the seams."""
+    """Code under test used the outside world directly, not through its Seam."""
 
 
 @contextmanager
 def shut(seen: Callable[[str, str], None]) -> Iterator[None]:
-    """`seen` is told of every attempt, its name and its stack, because whoever made it may swallow the
-    exception. Other threads of the interpreter are not concerned."""
+    """`seen` is called for every attempt, with its name and stack, because the caller may swallow the
+    exception. Other threads of the interpreter are not affected."""
     owner = threading.get_ident()
     found = [(where, name, getattr(where, name)) for where, names in DOORS for name in names]
     try:

@@ -1,8 +1,8 @@
-"""One process of the world: code on a Domain of its own, that can crash, stop, pause and start again.
+"""One process of the world: code on its own Domain, that can crash, stop, pause and start again.
 
-The code is an `Entry`, the same function that a live process begins with. It is called anew for every
-incarnation: only the store survives a crash. What it returns is the process's `state`, for tests and checkers
-to look into.
+The code is an `Entry`, the same function that a live process begins with. It is called again for every
+incarnation: only the store survives a crash. Its return value is the process's `state`, which tests and
+checkers read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Every world begins at the same moment, so that timestamps in objects are the same in every run.
 EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 
-# A request that reaches a server, or an answer of the store: inputs that live processes do not have.
+# A request that reaches a server, or an answer of the store: inputs that only simulated processes have.
 ARRIVED = 32
 TICK = int(Input.TICK)
 
@@ -50,11 +50,11 @@ class SimProcess:
         self.options = options or {}
         self.incarnation = 0
         self.alive = False
-        self.wanted = False  # It is to run; heal starts it again if it does not.
+        self.wanted = False  # It should run; `heal` restarts it if it does not.
         self.skew_ns = 0
         self.armed_ns = FAR_NS  # The deadline that the world has an alarm for; FAR_NS: none.
         self.paused_until_ns = 0
-        self.doom_s: float | None = None  # It dies with this input, and starts again after so long.
+        self.doom_s: float | None = None  # It crashes with this input, and restarts after this time.
         self.state: Any = None
         self.asks: dict[int, Exchange] = {}  # Under way, by number.
         self._inbox: deque[tuple[int, int, tuple[Any, ...]]] | None = None  # While it is paused.
@@ -62,10 +62,10 @@ class SimProcess:
         self.domain, self.seam = self.inside.domain, self.inside.seam
         self._door = Door(self.domain, self.seam, self._begin)
 
-    # The life of a process.
+    # Start, end, pause.
 
     def start(self, *, predecessor: Inside | None = None) -> None:
-        """`predecessor` is an incarnation that was seen to stop: what it left is passed on."""
+        """`predecessor`: the earlier incarnation after a rebase; the new one gets the state that it left."""
         self.wanted = True
         if self.alive:
             return
@@ -100,8 +100,8 @@ class SimProcess:
         self.state = self.entry(self.inside)
 
     def end(self) -> None:
-        """Gone between two inputs. Its tasks are kept until the world ends: dropping a suspended coroutine
-        would run its `finally`, and the dead do not clean up."""
+        """End the process between two inputs. Its tasks are kept until the world ends: dropping a suspended
+        coroutine would run its `finally`, and a crashed process does not clean up."""
         self.alive = False
         self._inbox = None
         self.seam.cut()
@@ -112,7 +112,7 @@ class SimProcess:
             self._inbox = deque()
 
     def resume(self) -> None:
-        """What came meanwhile is worked on in the order it came, before anything that comes now."""
+        """Handle the inputs that came during the pause, in their order, before any new ones."""
         inbox = self._inbox
         while inbox and self.alive:
             self._input(*inbox.popleft())
@@ -124,10 +124,10 @@ class SimProcess:
     def paused(self) -> bool:
         return self._inbox is not None
 
-    # Inputs: now; or, while the process is paused, when it runs again. The dead hear nothing.
+    # Inputs: handled now, or after a pause of the process. An ended process gets none.
 
     def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
-        """An answer, a piece of a stream, a signal: what live processes have too, through the same door."""
+        """An answer, a chunk of a stream, a signal: the inputs of live processes, by the same method."""
         if self.alive:
             way = self._door.way_of(kind, number, status, payload)
             if self._inbox is None:
@@ -136,7 +136,7 @@ class SimProcess:
                 self._inbox.append((kind, number, way))
 
     def call(self, number: int, work: Callable[..., object], *args: Any) -> None:
-        """Something that is no answer to an ask: a request that arrives at a server."""
+        """An input that answers no request of its own: a request that arrives at a server, for example."""
         if self.alive:
             if self._inbox is None:
                 self._input(ARRIVED, number, (work, *args))
@@ -144,20 +144,20 @@ class SimProcess:
                 self._inbox.append((ARRIVED, number, (work, *args)))
 
     def alarm(self, incarnation: int, armed_ns: int) -> None:
-        """The moment has come that the world was asked to wake it at."""
+        """The deadline has come that `_arm` set an alarm for."""
         if self.armed_ns != armed_ns or self.incarnation != incarnation:
-            return  # An earlier one took its place, or the process is another.
+            return  # An earlier alarm replaced it, or a new incarnation runs.
         self.armed_ns = FAR_NS
         if not self.alive or self._inbox is not None:
-            return  # It is armed again when it goes on.
+            return  # Paused: `resume` sets the alarm again.
         deadline_ns = self.domain.next_deadline_ns()
         if deadline_ns is not None and deadline_ns <= self.world.now_ns:
             self._input(TICK, 0, ())
         else:
-            self._arm(deadline_ns)  # What it was armed for has been cancelled.
+            self._arm(deadline_ns)  # The timer of this alarm was cancelled.
 
     def _arm(self, deadline_ns: int | None) -> None:
-        """See to it that it is woken at its next deadline."""
+        """Set an alarm for the next deadline of the process."""
         if deadline_ns is not None and deadline_ns < self.armed_ns:
             self.armed_ns = deadline_ns
             self.world.at(deadline_ns, self.alarm, self.incarnation, deadline_ns)
@@ -182,7 +182,7 @@ class SimProcess:
             trace.log.append((now_ns, self.name, int(kind), number, checksum(payload)))
         try:
             deadline_ns = self._worked_on(now_ns, way)
-        except Exception as error:  # Not of a task: of the loop itself, or of the code's first call.
+        except Exception as error:  # Raised by the loop itself or by the `Entry` call, not by a task.
             world.could_not_go_on(self, error)
             deadline_ns = self.domain.next_deadline_ns()
         if self.doom_s is not None:
@@ -192,7 +192,7 @@ class SimProcess:
 
     def _worked_on(self, now_ns: int, way: tuple[Any, ...]) -> int | None:
         world = self.world
-        if not world.free:  # A story that stops a process, say, is in the midst of an input of its own.
+        if not world.free:  # For example, a scenario that stops a process is handling its own input.
             return self.domain.input(now_ns, *way)
         world.free = False
         try:
@@ -202,7 +202,7 @@ class SimProcess:
 
 
 class _Wire:
-    """The Seam's backend: asks travel through the world."""
+    """The Seam's backend: requests go through the simulated network."""
 
     def __init__(self, process: SimProcess) -> None:
         self._process = process

@@ -1,4 +1,4 @@
-"""A scenario: a short story, told under many seeds with every invariant on. And one telling of it."""
+"""Scenario: a short test of a cluster, run with many seeds and every invariant. Telling: one run of it."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from fathom.sim.world.world import World
 Story = Callable[[World], Awaitable[None]]
 Strategy = Literal["random", "pct", "lineage"]
 FaultsOf = Callable[[str], Sequence[AnyFault]]  # From a seed.
-Tale = Callable[[Chronicle, int], Sequence[str]]  # From what happened, and when the story began.
+Tale = Callable[[Chronicle, int], Sequence[str]]  # From the chronicle, and when the scenario began.
 
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
-DEADLINE_S = 1800.0  # Of virtual time: no story is that long.
+DEADLINE_S = 1800.0  # Virtual time: no scenario takes that long.
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     about: str
     story: Story
-    menu: Menu  # What may go wrong.
+    menu: Menu  # The faults that may be drawn.
     servers: int = 1
-    scripted: tuple[AnyFault, ...] = ()  # Faults that belong to the story itself; then none are drawn.
-    faults_of: FaultsOf | None = None  # Or those of a seed, where the story goes through all there are.
-    checkers: Callable[[], Sequence[Checker]] = tuple  # Made anew for every telling.
-    scale: int = 1  # Of the story; see `World.scale`.
-    aftermath_s: float = 0.0  # How long it goes on after something broke, for what follows to be told.
-    tale: Tale | None = None  # What happened, in the story's own words, told from a run's chronicle.
+    scripted: tuple[AnyFault, ...] = ()  # Faults that belong to the scenario itself; then none are drawn.
+    faults_of: FaultsOf | None = None  # Or those of a seed, where the scenario goes through all there are.
+    checkers: Callable[[], Sequence[Checker]] = tuple  # Made anew for every run.
+    scale: int = 1  # See `World.scale`.
+    aftermath_s: float = 0.0  # How long a run goes on after a violation, to record its consequences.
+    tale: Tale | None = None  # The scenario's own summary of a run, from its chronicle.
 
 
 def scenario(
@@ -62,7 +62,7 @@ def scenario(
     aftermath_s: float = 0.0,
     tale: Tale | None = None,
 ) -> Callable[[Story], Scenario]:
-    """Makes a Scenario of a story: its name is the function's, with dashes; its docstring says what it is."""
+    """Make a Scenario of a function: its name, with dashes, and its docstring name and describe it."""
 
     def made(story: Story) -> Scenario:
         return Scenario(
@@ -83,7 +83,7 @@ def scenario(
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One telling, before it is told: from this and the code everything follows."""
+    """All that determines one run, besides the code."""
 
     scenario: str
     seed: str
@@ -93,7 +93,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one telling."""
+    """The result of one run."""
 
     plan: RunPlan
     violation: Violation | None
@@ -106,8 +106,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_of(scenario: Scenario, seed: str, strategy: Strategy = "random") -> RunPlan:
-    """The faults of a seed: the story's own, or some drawn from its menu. A story that scripts its faults to
-    the second is about what happens then: nobody is starved in it."""
+    """The faults of a seed: the scenario's own, or some drawn from its menu. A scenario that scripts its
+    faults to the second depends on its timing: no process is starved in it."""
     if scenario.scripted and strategy == "pct":
         strategy = "random"
     if scenario.faults_of is not None:
@@ -122,7 +122,7 @@ def oracle_of(strategy: Strategy, streams: Streams) -> Oracle:
 
 
 class Telling:
-    """One run, kept whole: its engine can be looked into afterwards."""
+    """One run. Its engine stays, to be inspected afterwards."""
 
     def __init__(
         self,
@@ -184,14 +184,14 @@ class Telling:
             self._look_for_failures()
 
     def _look_for_failures(self) -> None:
-        """An exception that nobody caught is a bug, whatever the invariants say."""
+        """An exception that no code caught is a bug, even if every invariant holds."""
         for failure in self.engine.failures():
             error = failure.get("exception")
             what = repr(error) if error is not None else str(failure.get("message"))
             self.engine.broken(self._violation("no exception goes unnoticed", what))
 
     def _violation(self, invariant: str, message: str) -> Violation:
-        """Addresses of objects, which an assertion's message may have, are no part of what happened."""
+        """Removes memory addresses, which an assertion's message may contain: they differ between runs."""
         return Violation(invariant, ADDRESS.sub("0x…", message), self.engine.since_s)
 
 
@@ -205,13 +205,13 @@ def tell(scenario: Scenario, plan: RunPlan) -> Result:
 
 
 def sweep() -> None:
-    """Between runs: what the last world left behind goes now, and not in the middle of the next one."""
+    """Collect garbage between runs: the last world is freed now, and not in the middle of the next one."""
     gc.collect()
 
 
 @contextmanager
 def swept() -> Iterator[None]:
-    """A run in here is swept up after, once: nothing is collected between its end and that."""
+    """Collect garbage once, after the runs in this block; none is collected between their end and that."""
     with undisturbed():
         try:
             yield

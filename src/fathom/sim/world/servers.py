@@ -1,4 +1,4 @@
-"""An API server as a process of the world: the same core as live, on a Domain, behind the world's network."""
+"""An API server as a process of the world: the live server's core, on a Domain and the world's network."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from fathom.sim.world.store_link import StoreLink, WorldStore
 from fathom.store.protocol import StoreUnavailable
 from fathom.store.retention import Retention
 
-# What a supervisor waits before it starts a server again that could not begin.
+# How long a supervisor waits before it restarts a server that failed to start.
 RESTART_S = 1.0
-# A trip to an agent and back, and how long one waits for an answer that does not come.
+# The round trip to an agent, and how long a server waits for an answer that does not come.
 TRIP_S, CONNECT_S = 0.005, 3.0
 
 
 class AuditTrail:
-    """What the world remembers of all writes, for timelines."""
+    """Passes audit entries of all writes to the world, for timelines."""
 
     def __init__(self, process: SimProcess) -> None:
         self._process = process
@@ -39,7 +39,7 @@ class AuditTrail:
 
 
 class WorldAgents:
-    """The way to the world's agents: a process named as its node. One that died took its machine along."""
+    """Reaches the world's agents: each is a process with its node's name. If it died, its machine did too."""
 
     def __init__(self, process: SimProcess) -> None:
         self._process = process
@@ -85,7 +85,7 @@ class SimServer:
         self._network: Network = process.world.network
         self._tokens = tokens
         self.ready = False
-        self._idle: list[asyncio.Future[tuple[Exchange, Any]]] = []  # Of tasks that have served a request.
+        self._idle: list[asyncio.Future[tuple[Exchange, Any]]] = []  # Tasks that wait for a request.
         self.link = StoreLink(process, store)
         self._inside = inside
         self.parts: Parts = assemble(
@@ -126,7 +126,7 @@ class SimServer:
             self._gave_up()
 
     def _gave_up(self) -> None:
-        """The store failed while we began: a live server ends with one line, and is started again."""
+        """The store failed during the start: a live server exits with one line, and is restarted."""
         self._process.doom_s = RESTART_S
 
     async def _stop_when_told(self) -> None:
@@ -136,14 +136,14 @@ class SimServer:
         core.cache.wake_all()  # Watches end by themselves.
 
     def accept(self, exchange: Exchange, fault: Any) -> None:
-        """A request has arrived."""
+        """Serve a request that has arrived, in an idle task if there is one."""
         if self._idle:
             self._idle.pop().set_result((exchange, fault))
         else:
             self._inside.domain.create_task(self._serve_on(exchange, fault))
 
     async def _serve_on(self, exchange: Exchange, fault: Any) -> None:
-        """This request and others after it: a task that waits for the next is cheaper than a new one."""
+        """Serve this request and later ones: a task that waits for the next is cheaper than a new one."""
         while True:
             await self._serve(exchange, fault)
             turn = self._inside.domain.private_future()

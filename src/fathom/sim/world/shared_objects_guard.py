@@ -1,10 +1,10 @@
-"""Objects travel through a world as they are, shared by all who hold them: so nobody may change one.
+"""Detects objects changed in place: the processes of a world share them without copying.
 
 Live, every process decodes its own copy, and a change in place would be that process's private mistake. Here
-it would reach everybody, and a run would prove nothing. So when a story is over, what the store and the
-servers' logs hold is compared with what was written: bytes that were made at the commit.
+it would reach all processes, and a run would prove nothing. So at the end of a run the objects in the store
+and in the servers' logs are compared with what was written: bytes that were made at the commit.
 
-`Engine.codec` lets bytes travel instead: the slow cross-check, with the same trace.
+With `Engine.codec` messages travel as bytes instead: the slow cross-check, with the same trace.
 """
 
 from __future__ import annotations
@@ -30,5 +30,5 @@ def changed_in_place(entries: Iterator[Entry], caches: Iterator[WatchCache]) -> 
 
 
 def is_changed(body: Body) -> bool:
-    """In what it says. The order of fields may differ: of equal parts only one is kept."""
+    """Compares content. The order of fields may differ: of equal parts only one is kept."""
     return encode_json(body.obj) != body.encoded and decode_json(body.encoded) != body.obj

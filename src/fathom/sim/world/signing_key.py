@@ -1,4 +1,4 @@
-"""The one key of all worlds: signatures are random, but nothing in a world depends on their bytes."""
+"""The signing key that all worlds share: signatures are random, but no run depends on their bytes."""
 
 from __future__ import annotations
 

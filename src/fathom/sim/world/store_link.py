@@ -1,4 +1,4 @@
-"""The world's one store, and each API server's connection to it, with a delay and a will of its own."""
+"""The world's one store, and each API server's connection to it, with latency and faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# As the real engine's client: then a read is given up, and a commit's outcome is unknown.
+# As in the real store's client: after this a read fails, and a commit's outcome is unknown.
 ANSWER_NS = 5_000_000_000
 
 COMMIT = Ask("COMMIT", "")
@@ -50,7 +50,7 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Committer(msgspec.Struct, frozen=True):
-    """Whose commit it is. Without an exchange it is the server's own: housekeeping, retention."""
+    """The origin of a commit. Without an exchange it is the server's own: housekeeping, retention."""
 
     server: SimProcess
     exchange: Exchange | None = None
@@ -65,7 +65,7 @@ class Committer(msgspec.Struct, frozen=True):
 
 
 class WorldStore(MemoryStore):
-    """The truth. Tells the world of every commit, before anybody else can act on it."""
+    """The store itself. Reports every commit to the world before any process can act on it."""
 
     def __init__(self, world: Engine, first: Sequence[Write] = ()) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class WorldStore(MemoryStore):
     def announce(self, changes: tuple[Change, ...], revision: int) -> None:
         self._feed.publish(changes, revision)
         if not self._began:
-            return  # It was there before the world was.
+            return  # Part of the initial cluster.
         self._world.committed(changes, revision)
         for link in self.links:
             link.hear(changes, revision)
@@ -98,9 +98,9 @@ class WorldStore(MemoryStore):
 class StoreLink:
     """A `Store` for one incarnation of one API server.
 
-    A read happens when its answer arrives: some moment between asking and answering, which is all that a
+    A read happens when its answer arrives: some moment between request and answer, which is all that a
     linearizable read promises. A commit happens at the store, and its server learns of it later: in between
-    the server may die, and others may act on it.
+    the server may crash, and other processes may act on the commit.
     """
 
     def __init__(self, process: SimProcess, store: WorldStore) -> None:
@@ -113,8 +113,8 @@ class StoreLink:
         self._heard_upto = 0
         self._telling_ns = (
             -1
-        )  # When what was heard is to be told; -1: nothing is, or an answer will carry it.
-        self._answering = 0  # Own commits whose answer is on its way: it carries what was heard.
+        )  # When `_heard` is delivered; -1: it is empty, or the answer to a commit delivers it.
+        self._answering = 0  # Own commits whose answer is on its way: it delivers `_heard`.
         store.links.append(self)
 
     async def revision(self) -> int:
@@ -140,7 +140,7 @@ class StoreLink:
         fate = None
         if not world.faults.store_quiet:
             if process.doom_s is not None:
-                return await future  # It dies with this input: what it does from here on never was.
+                return await future  # The server crashes with this input: its later actions are discarded.
             crash = world.faults.crash_at_write(process.name, COMMIT)
             if crash is not None:
                 world.struck_at_write(process, crash)
@@ -166,17 +166,17 @@ class StoreLink:
         self.cut()
 
     def cut(self) -> None:
-        """The server is no more."""
+        """The server has ended."""
         if self in self._store.links:
             self._store.links.remove(self)
 
     def watch(self, prefix: str, *, after: int) -> AsyncIterator[Batch]:
         return _Watch(self, prefix, after)
 
-    # Asks.
+    # Requests.
 
     def _read(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """There, done, and back. An exception is an answer too."""
+        """Read after the latency of both ways. An exception is an answer too."""
         world, process = self._world, self._process
         future: asyncio.Future[T] = process.domain.private_future()
         name, now_ns, latency_ns = process.name, world.now_ns, world.oracle.latency_ns
@@ -189,7 +189,7 @@ class StoreLink:
         return future
 
     def _cut_off(self, future: asyncio.Future[Any], delay_ns: int, given_up: Any) -> tuple[bool, int]:
-        """Whether the ask is lost, and how long it takes if not."""
+        """Whether a partition drops the request, and its delay if not."""
         cut = self._world.faults.partition(self._process.name, STORE)
         if cut is None:
             return False, delay_ns
@@ -213,7 +213,7 @@ class StoreLink:
         fate: Any,
         by: Committer,
     ) -> None:
-        """At the store, whether or not its server still lives."""
+        """Commit at the store, whether or not the server is still running."""
         world = self._world
         world.committer = by
         self._answering += 1
@@ -254,7 +254,7 @@ class StoreLink:
     # Watches.
 
     def hear(self, changes: tuple[Change, ...], revision: int) -> None:
-        """A commit: on its way to this server's watches, together with what else comes meanwhile."""
+        """Queue a commit for this server's watches, together with later ones until delivery."""
         self._heard += changes
         self._heard_upto = revision
         if self._telling_ns < 0 and not self._answering:
@@ -270,7 +270,7 @@ class StoreLink:
         return self._process.name
 
     def lose_watches(self) -> None:
-        """The connection that they are on breaks: who follows the store must ask anew."""
+        """Break the connection of the watches: the server must watch the store again."""
         for ref in tuple(self._watches):
             watch = ref()
             if watch is not None and self._lives:
@@ -285,14 +285,14 @@ class StoreLink:
 
     def _tell(self, due_ns: int) -> None:
         if not self._lives or self._telling_ns != due_ns:
-            return  # Somebody else was faster.
+            return  # Another delivery came first.
         if self._is_stale():
-            self._tell_later()  # It became stale while this was under way.
+            self._tell_later()  # The server became stale since this was scheduled.
             return
         self._process.call(0, self._deliver)
 
     def _deliver(self) -> None:
-        """Inside the process. All that has been heard by now, in order."""
+        """Runs inside the process: pass all queued changes to the watches, in order."""
         self._telling_ns = -1
         changes, self._heard = tuple(self._heard), []
         for ref in tuple(self._watches):
@@ -342,7 +342,7 @@ async def _first(history: AsyncIterator[Batch]) -> Batch:
 
 
 class _Watch(AsyncIterator[Batch]):
-    """One watch of the store: first what is in its history, then what the link hears."""
+    """One watch of the store: first the changes in its history, then those that the link gets."""
 
     def __init__(self, link: StoreLink, prefix: str, after: int) -> None:
         self._link = link
@@ -352,7 +352,9 @@ class _Watch(AsyncIterator[Batch]):
         self._waiter: asyncio.Future[None] | None = None
         self._opened = False
         self._lost = False
-        self._early: list[tuple[tuple[Change, ...], int]] | None = []  # Heard before history was read.
+        self._early: (
+            list[tuple[tuple[Change, ...], int]] | None
+        ) = []  # Changes that came before history was read.
 
     def __aiter__(self) -> _Watch:
         return self

@@ -1,4 +1,4 @@
-"""A digest of all that happened, cheap enough to be always on; where a run is kept, the log of its inputs."""
+"""A digest of all inputs and commits of a run, cheap enough to be always on; for kept runs, also the log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Trace:
         self._encode = msgspec.msgpack.Encoder().encode
 
     def input(self, note: tuple[int, int, int, int]) -> int:
-        """Time, process, kind and number of one. How many there were, with it."""
+        """Record one input: time, process, kind and number. Returns how many there were, including it."""
         self._notes.append(note)
         self.inputs += 1
         if not self.inputs % INPUTS_PER_FOLD:
@@ -35,7 +35,7 @@ class Trace:
         return self.inputs
 
     def commit(self, now_ns: int, changes: tuple[Change, ...]) -> None:
-        """What was written is in the digest too: an identity that was not drawn from the seed shows."""
+        """Add a commit to the digest too: a UID that was not drawn from the seed then shows."""
         for change in changes:
             body = zlib.crc32(change.entry.body.encoded) if change.entry is not None else 0
             self._notes.append((now_ns, change.revision, change.key, body))
@@ -50,6 +50,6 @@ class Trace:
 
 
 def checksum(payload: Any) -> int:
-    """Of an input's payload, in whichever form it travels."""
+    """The checksum of an input's payload, in whichever form it travels."""
     raw = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
     return zlib.crc32(raw)

@@ -1,4 +1,4 @@
-"""What a run was made with: whoever sees it again with something else is told so."""
+"""The versions that a run was made with; a replay with others reports the differences."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import msgspec
 
 import fathom
 
-# Those whose behaviour can reach a decision or the bytes of an object.
+# Dependencies whose behaviour can affect a decision or the bytes of an object.
 DEPENDENCIES = ("immutables", "jsonschema-rs", "kubernetes-validate", "msgspec", "numpy", "pyyaml")
 
 
 class Versions(msgspec.Struct, frozen=True):
     fathom: str
     code: str  # A digest of fathom's own source: between releases the version says little.
-    python: str  # Major and minor: what is behind them changes no behaviour.
+    python: str  # Major and minor: patch releases change no behaviour.
     dependencies: dict[str, str]
 
 
 @cache
 def versions() -> Versions:
-    """As they were when this was first asked: what is loaded stays, whatever happens to the files."""
+    """As of the first call: loaded code stays the same, even if the files change."""
     return Versions(
         fathom=fathom.__version__,
         code=_digest(Path(fathom.__file__).parent),
@@ -50,7 +50,7 @@ def _digest(folder: Path) -> str:
 
 
 def differences(then: Versions, now: Versions) -> list[str]:
-    """In words, for the person who looks at a run that was made elsewhere."""
+    """In words, for a person who replays a run that was made elsewhere."""
     found = []
     if then.fathom != now.fathom:
         found.append(f"recorded with fathom {then.fathom}, this is {now.fathom}")

@@ -1,4 +1,4 @@
-"""What an invariant says when it is broken."""
+"""Violation: which invariant broke, when, and for which objects."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import msgspec
 class Violation(msgspec.Struct, frozen=True):
     invariant: str
     message: str
-    at_s: float  # Of the story.
-    objects: tuple[str, ...] = ()  # 'pods/default/web-1': whose story to tell.
+    at_s: float  # Since the scenario began.
+    objects: tuple[str, ...] = ()  # 'pods/default/web-1': the subjects of the timeline.
 
 
 class Broken(Exception):
-    """Raised where a story sees it; ends the story."""
+    """Raised inside the scenario; ends it."""
 
     def __init__(self, violation: Violation) -> None:
         super().__init__(f"{violation.invariant}: {violation.message}")

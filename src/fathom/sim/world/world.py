@@ -1,4 +1,4 @@
-"""A world to write scenarios in: what a test of a control plane wants to say, in its own words.
+"""World: the API that scenarios are written in, for tests of a control plane.
 
     @scenario(Menu(processes=("mirror",)))
     async def a_create_whose_answer_is_lost(world: World) -> None:
@@ -8,8 +8,8 @@
         await world.heal_and_settle()
         assert len(world.list("configmaps", "default")) == 2
 
-The story runs as a process of the world: it waits in virtual time and talks to the API as `driver`; no fault
-touches it. Reads (`get`, `list`) look at the store itself: the truth, not a cache.
+The scenario runs as a process of the world: it waits in virtual time and talks to the API as `driver`; no
+fault touches it. Reads (`get`, `list`) read the store itself, not a cache.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from fathom.store.protocol import Change
 
 DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 
-# Changes that never stop, and say nothing about whether the world has come to rest.
+# Keys that change for ever; `settle` ignores them.
 RESTLESS = ("/registry/leases.coordination.k8s.io/", "/registry/events/", "/fathom/")
 
 # Longer than a server takes to start with every fault still to come.
 READY_S = 60.0
 
-# What the story asks for itself is taken within this time, or is wrong; these are wrong at once.
+# Servers accept the scenario's own requests within this time, or it fails; with these codes it fails at once.
 TRIES_S = 600.0
 MALFORMED = frozenset({400, 405, 413, 415, 422})
 
@@ -52,26 +52,26 @@ POLL_S = 0.1
 PATIENCE_S = 5.0
 
 
-Ending = list[BaseException | None]  # Of a story: empty until it has one.
+Ending = list[BaseException | None]  # Of a scenario: empty until it has ended.
 
 
 class World:
-    """A cluster in virtual time, and all that a story can do with it. docs/simulation.md has it by subject.
+    """A cluster in virtual time, and all that a scenario can do to it. docs/simulation.md has it by subject.
 
-    `scale`, `rng` and `checkers` are a story's to use; `engine` is what is underneath, for tests of the world
-    itself. A story is given its world by `@scenario` or by the pytest fixture `world`."""
+    Scenarios may use `scale`, `rng` and `checkers`; `engine` is for tests of the world itself. A scenario
+    gets its world from `@scenario` or from the pytest fixture `world`."""
 
     def __init__(
         self, engine: Engine, *, servers: int = 1, checkers: Sequence[Checker] = (), scale: int = 1
     ) -> None:
         self.engine = engine
-        self.scale = scale  # How much of everything the story makes; shrinking makes it less.
+        self.scale = scale  # How many objects the scenario creates; shrinking lowers it.
         self.checkers: tuple[Checker, ...] = (*standard(), *checkers)
-        self._by_resource: dict[str, tuple[Checker, ...]] = {}  # Of those, who wants to see its commits.
+        self._by_resource: dict[str, tuple[Checker, ...]] = {}  # Those that see its commits.
         self.hits: dict[str, int] = {}  # `sometimes`: what happened at least once.
         self.rng: random.Random = engine.streams.stream("workload")
         self.servers = [engine.add_server(f"api-{n + 1}", alone=servers == 1) for n in range(servers)]
-        self.initial: dict[str, Obj] = {}  # What the store held when the story began, where the run is kept.
+        self.initial: dict[str, Obj] = {}  # The store's objects when the scenario began, for a kept run.
         self._driver: SimProcess | None = None
         self._moved_ns = 0  # When something other than a heartbeat was last committed.
         engine.watchers.append(self._check)
@@ -83,63 +83,63 @@ class World:
     def process(
         self, name: str, entry: Entry, *, server: int = 1, account: User | None = None, **options: object
     ) -> SimProcess:
-        """A process that lives from now on. `entry` makes its code, anew after every crash, as it does for a
-        live process; what it returns is `state(name)`. `account`: as whom it asks, with that account's rights
-        and under its fence; without one it may do everything."""
+        """Start a process. `entry` is called at the start and after every crash, as for a live process; its
+        return value is `state(name)`. `account`: the user of its requests, with that user's rights and
+        under its fence; without one it may do everything."""
         process = self.engine.add(name, entry, server=f"api-{server}", account=account, **options)
         self.engine.after(0, process.start)
         return process
 
     def state(self, name: str) -> object:
-        """What the entry of a process returned when it last started: to look into, not to change."""
+        """What the entry of a process returned at its last start: to read, not to change."""
         return self.engine.processes[name].state
 
     def crash(self, name: str, *, restart_after_s: float = 0.0) -> None:
-        """It is gone between two inputs, without a word; then it starts again with nothing but the store."""
+        """End the process between two inputs, without warning; restart it. Only the store remains."""
         self.engine.crash(self.engine.processes[name], restart_after_s)
 
     def kill(self, name: str) -> None:
-        """For good."""
+        """Crash the process; it never restarts."""
         self.engine.crash(self.engine.processes[name], None)
 
     def stop(self, name: str, *, grace_s: float = 5.0) -> None:
-        """Ask it to end, and start it again when its time is up."""
+        """Signal the process to stop, and start it again after the grace period."""
         self.engine.stop(self.engine.processes[name], grace_s)
 
     def pause(self, name: str, for_s: float) -> None:
-        """It does not run, but its clock does; what comes meanwhile waits for it."""
+        """The process does not run, but its clock does; its inputs wait until it goes on."""
         self.engine.pause(self.engine.processes[name], for_s)
 
     def deafen(self, name: str, match: str, *, for_s: float) -> None:
-        """What the watches of a process say about a kind ('/pods') is held back for a while."""
+        """Delay the watch events of a kind ('/pods') to a process for a while."""
         fault = HoldWatch(at_s=self.now_s, target=name, match=match, for_s=for_s)
         self.engine.faults.hold_now(fault)
 
     def happening(self, name: str, work: Callable[[], object]) -> None:
-        """What a `Happening` of that name does: faults can make it come at any moment."""
+        """Define what a `Happening` fault of that name does; it can come at any moment."""
         self.engine.happenings[name] = work
 
     def soon(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Begin something in the story's own process, from a happening for example."""
+        """Start a coroutine in the scenario's own process, from a happening for example."""
         assert self._driver is not None
         self._driver.call(0, lambda: asyncio.get_running_loop().create_task(work()))
 
-    # What the story does.
+    # Actions of the scenario.
 
     @property
     def api(self) -> Api:
-        """A client of the first server, for what `apply` and `delete` cannot say."""
+        """A client of the first server, for requests other than `apply` and `delete`."""
         assert self._driver is not None
         return Api(self._driver.seam)
 
     @property
     def now_s(self) -> float:
-        """Seconds since the story began."""
+        """Seconds since the scenario began."""
         return self.engine.since_s
 
     async def apply(self, resource: Resource, obj: Obj, namespace: str = "default") -> Obj:
-        """Create it, or bring what is there to this spec. Tries until it is so; what no server will ever take
-        ends the story."""
+        """Create the object, or patch the existing one to this spec. Retries until it is committed; a
+        malformed request ends the scenario."""
         name = str(metadata(obj)["name"])
         where = namespace if resource.namespaced else ""
         until_s = self.now_s + TRIES_S
@@ -162,7 +162,7 @@ class World:
         )
 
     async def define(self, definition: Obj) -> None:
-        """A kind of one's own, from its CustomResourceDefinition: until it is served."""
+        """Apply a CustomResourceDefinition and wait until its kind is served."""
         await self.apply(DEFINITIONS, definition)
         key = Key("", str(metadata(definition)["name"]))
         await self.until(
@@ -172,7 +172,7 @@ class World:
         )
 
     async def delete(self, resource: Resource, name: str, namespace: str = "default") -> None:
-        """Until this very object is gone; a namesake that comes later is left alone."""
+        """Delete the object and wait until it is gone; a later one of the same name is left alone."""
         key = Key(namespace if resource.namespaced else "", name)
         there = self.get(resource.name, key)
         uid = metadata(there)["uid"] if there is not None else ""
@@ -182,15 +182,15 @@ class World:
             there = self.get(resource.name, key)
 
     async def sleep(self, seconds: float) -> None:
-        """Of virtual time: it costs nothing by itself."""
+        """Sleep in virtual time: it costs nothing by itself."""
         await asyncio.sleep(seconds)
 
     async def until(self, check: Callable[[], bool], *, within_s: float, what: str) -> None:
-        """Liveness: it comes to be so. Broken if it does not in time."""
+        """Liveness: wait until `check` is true. A violation if it is not in time."""
         await self._until(lambda: 0.0 if check() else POLL_S, within_s=within_s, what=what)
 
     async def _until(self, left_s: Callable[[], float], *, within_s: float, what: str) -> None:
-        """`left_s`: for how long to look away, because it cannot be so any sooner; nought when it is so."""
+        """`left_s`: how long until it can be true at the earliest; 0 when it is true."""
         try:
             async with asyncio.timeout(within_s):
                 while pause_s := left_s():  # noqa: ASYNC110 - the truth has no event to wait for
@@ -200,7 +200,7 @@ class World:
 
     @asynccontextmanager
     async def held(self, match: str, *, process: str = "*") -> AsyncIterator[None]:
-        """Requests whose "METHOD path" contains `match` wait at the door until the block ends."""
+        """Hold requests whose "METHOD path" contains `match` before the server until the block ends."""
         gate = self.engine.network.hold(process, match)
         try:
             yield
@@ -208,13 +208,13 @@ class World:
             self.engine.network.release(gate)
 
     def heal(self) -> None:
-        """No fault from now on; everybody is up, awake, on time and within reach. But connections that went
-        dead stay so: it is for those who hold them to notice."""
+        """End all faults: every process runs, with a correct clock and a working network. But connections
+        that went dead stay dead: the processes at their ends must notice."""
         self.engine.heal()
 
     async def settle(self, *, quiet_s: float = 15.0, within_s: float = 300.0) -> None:
-        """Until nothing but heartbeats has been written for a while. Then everything that must be true at
-        rest is looked at; some of it has more time to become true (`Checker.patience_s`)."""
+        """Wait until nothing but heartbeats has been written for a while. Then check everything that must be
+        true at rest; some of it has more time to become true (`Checker.patience_s`)."""
         quiet_since_s: float | None = None
         quiet_ns = round(quiet_s * SECOND_NS)
         while True:
@@ -229,8 +229,8 @@ class World:
             await asyncio.sleep(PATIENCE_S)
 
     def _is_settled(self, quiet_for_s: float) -> bool:
-        """While somebody has time left to notice something, nobody else is judged: a controller whose cache
-        is behind without knowing it has nothing to do yet."""
+        """While a checker with a finding has patience left, no checker's finding counts: a controller whose
+        cache is behind without knowing it has nothing to do yet."""
         found = [(checker, problem) for checker in self.checkers for problem in checker.settled(self)]
         if any(quiet_for_s < checker.patience_s for checker, _ in found):
             return False
@@ -239,30 +239,30 @@ class World:
         return not found
 
     async def heal_and_settle(self, **options: float) -> None:
-        """The end of most stories: safety was looked at all along, now comes liveness."""
+        """The end of most scenarios: safety was checked all along, now comes liveness."""
         self.heal()
         await self.settle(**options)
 
-    # What is true.
+    # Reads of the store.
 
     def get(self, resource: str, key: Key) -> Obj | None:
-        """From the store. `resource` is 'pods', 'deployments.apps', `Resource.name`."""
+        """Read from the store. `resource` is 'pods', 'deployments.apps', `Resource.name`."""
         path = f"{key.namespace}/{key.name}" if key.namespace else key.name
         entry = at_once(self.engine.store.get(f"/registry/{resource}/{path}"))
         return None if entry is None else entry.body.obj_at(entry.revision)
 
     def list(self, resource: str, namespace: str = "") -> list[Obj]:
-        """From the store, in the order of names; without a namespace, of all of them."""
+        """Read from the store, in the order of names; without a namespace, of all namespaces."""
         prefix = f"/registry/{resource}/{namespace}/" if namespace else f"/registry/{resource}/"
         page = at_once(self.engine.store.range(prefix))
         return [entry.body.obj_at(entry.revision) for entry in page.entries]
 
     def sometimes(self, what: str) -> None:
-        """Say that a rare path was taken: an exploration that never takes it is not looking there."""
+        """Record that a rare path was taken: an exploration that never takes it does not test it."""
         self.hits[what] = self.hits.get(what, 0) + 1
 
     def broken(self, invariant: str, found: str | Finding, *objects: str) -> None:
-        """Say that something is not as it must be. Ends the story."""
+        """Report a broken invariant. Ends the scenario."""
         raise Broken(self._violation(invariant, found, *objects))
 
     def _violation(self, invariant: str, found: str | Finding, *objects: str) -> Violation:
@@ -292,11 +292,11 @@ class World:
             self._by_resource[resource] = found
         return found
 
-    # How it runs.
+    # Running the scenario.
 
     def tell(self, story: Callable[[World], Awaitable[None]], *, deadline_s: float) -> None:
-        """Start everybody, then the story. Raises what the story raises, and what checkers raise; what was
-        found to be broken is `engine.violation`."""
+        """Start the servers, then the scenario. Raises what the scenario or a checker raises; a broken
+        invariant is in `engine.violation`."""
         engine = self.engine
         ended = self.start(story)
         engine.run(until_s=engine.began_ns / SECOND_NS + deadline_s)
@@ -309,15 +309,15 @@ class World:
             raise ended[0]
 
     def start(self, story: Callable[[World], Awaitable[None]]) -> Ending:
-        """Servers, then the story; from now on the engine runs it. The world halts when it is over, and what
-        it raised, or None, is its ending."""
+        """Start the servers, then the scenario; then the engine runs it. The world halts when the scenario is
+        over; its ending is what it raised, or None."""
         ended: Ending = []
 
         async def told() -> None:
             try:
                 await story(self)
                 ended.append(None)
-            except BaseException as error:  # It is the run's outcome, whatever it is.
+            except BaseException as error:  # Whatever it is, it is the run's outcome.
                 ended.append(error)
             self.engine.halt()
 
@@ -330,7 +330,7 @@ class World:
         return ended
 
     def _begin(self) -> None:
-        """Servers first; the story begins at a whole second, so that its times read well."""
+        """Servers first; the scenario begins at a whole second, so that its times read well."""
         engine = self.engine
         for server in self.servers:
             server.start()
@@ -350,7 +350,7 @@ class World:
 
 
 def _is_heartbeat(change: Seen | None) -> bool:
-    """A node that says once more what it said before."""
+    """A node update that changes no field of spec or status but `lastHeartbeatTime`."""
     if change is None or change.resource != "nodes" or change.old is None or change.new is None:
         return False
     before, after = change.old.get("spec"), change.new.get("spec")
