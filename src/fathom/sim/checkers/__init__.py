@@ -1,6 +1,6 @@
-"""More invariants: of objects, leaders, caches, workloads and ledgers. Each file has those of one subject.
+"""Checkers of objects, leaders, caches, workloads, ledgers and more. Each file has those of one subject.
 
-`everywhere` are those that hold in any world; what is about somebody's own kinds is asked for by name.
+`everywhere` returns those that hold in any world; a scenario names the others, those of its own kinds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from fathom.sim.world.invariants import Checker
 
 
 def at_home() -> list[Checker]:
-    """In fathom's own stories: its code also keeps to rules that it does not ask of others."""
+    """Checkers for fathom's own scenarios: its code also keeps rules that users' controllers need not."""
     return [
         *everywhere(),
         WhoDeletesNamesTheObject(),

@@ -1,5 +1,7 @@
-"""What API servers answer: an object as it was, a list of one moment, a watch without a hole; and nothing
-that is older than what somebody was told before it was asked for."""
+"""API servers' answers match the store: objects, lists of one revision, watches without gaps.
+
+No answer is older than what any client had received from any server when the request arrived.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,16 @@ if TYPE_CHECKING:
 
 
 class AnswersAreTrue(Checker):
-    """Listens at the servers' doors: what the network does to an answer is not looked at."""
+    """Checks answers as they leave the server: what the network does to them does not matter."""
 
     name = "an answer is what the store had"
 
     def __init__(self) -> None:
-        self._told = 0  # The newest revision that anybody was told of.
-        self._floors: dict[Exchange, int] = {}  # Asks that have arrived: what was told by then.
+        self._told = 0  # The newest revision that any client was sent.
+        self._floors: dict[Exchange, int] = {}  # Requests that have arrived -> `_told` at that time.
         self._streams: dict[Exchange, WatchOrder] = {}
-        self._written: dict[int, tuple[Ask, int]] = {}  # What came of asks that have not been answered.
-        self._pages: dict[str, tuple[int, str]] = {}  # Token -> of which revision, after whom.
+        self._written: dict[int, tuple[Ask, int]] = {}  # The commits of requests not yet answered.
+        self._pages: dict[str, tuple[int, str]] = {}  # Continue token -> revision, last path.
 
     def begin(self, world: World) -> None:
         self._engine: Engine = world.engine
@@ -44,7 +46,7 @@ class AnswersAreTrue(Checker):
             self._written[id(change.ask)] = (change.ask, change.revision)
         return None
 
-    # At the door.
+    # Called by the network (`WatchListener`).
 
     def arrived(self, exchange: Exchange) -> None:
         self._floors[exchange] = self._told
@@ -63,7 +65,7 @@ class AnswersAreTrue(Checker):
             self._told = max(self._told, _revision(said))
 
     def _unknown(self, exchange: Exchange, revision: int) -> str | None:
-        """Whoever asks the same server next is to find what was written."""
+        """The next request to the same server must find what was written."""
         server: SimServer = self._engine.processes[exchange.server].state
         reached = server.parts.core.cache.reached
         return f"{revision} is written, and it knows of {reached}" if revision > reached else None
@@ -117,7 +119,7 @@ class AnswersAreTrue(Checker):
         after = ""
         if page := asked.query.get("continue", ""):
             if page not in self._pages:
-                return None  # It was handed out with a 410: what it goes on from is no one moment.
+                return None  # The token came with a 410: the list goes on from no single revision.
             of, after = self._pages[page]
             if of != revision:
                 return f"a page of {revision}, the one before it was of {of}"
@@ -148,5 +150,5 @@ def _differs(
 
 
 def _revision(obj: Obj) -> int:
-    """0 where it has none, as what is answered to a deletion."""
+    """0 where it has none, as in the answer to a deletion."""
     return int(metadata(obj).get("resourceVersion") or 0)

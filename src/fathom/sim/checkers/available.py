@@ -1,5 +1,7 @@
-"""What is said to be available has been ready for as long as it must be. For stories in which clocks are
-right: whoever's clock is wrong takes a pod for older than it is."""
+"""Pods that count as available have been ready for `minReadySeconds`.
+
+For scenarios in which clocks are right: a controller with a wrong clock takes a pod for older than it is.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +13,31 @@ from fathom.sim.checkers.rollouts import DEPLOYMENTS, REPLICA_SETS
 from fathom.sim.checkers.workloads import PODS, owner_uid
 from fathom.sim.world.invariants import Checker, Found, Seen
 
-# Times are on record in whole seconds, of two who write them down.
+# Times are recorded in whole seconds, by two writers.
 ROUNDED_S = 2.0
-# A view may be as old when something is said from it.
+# The cache from which a status was computed may be this old.
 LATELY_S = 60.0
 LONG_AGO_S = -1e9
 
 
 class _Pod(msgspec.Struct):
     owner: str
-    ready_s: float | None = None  # Since when, while it is.
-    ready_for_s: float = 0.0  # The longest that it was lately: until `over_s`.
+    ready_s: float | None = None  # Since when it is ready; None while it is not.
+    ready_for_s: float = 0.0  # The longest time that it was ready lately, up to `over_s`.
     over_s: float = LONG_AGO_S
 
 
 class AvailableIsEarned(Checker):
-    """A ReplicaSet or Deployment never says that more are available than were, lately, for long enough."""
+    """A ReplicaSet or Deployment never counts more pods as available than had lately been ready long
+    enough."""
 
     name = "available is who has been ready for long enough"
     resources = frozenset({PODS, REPLICA_SETS, DEPLOYMENTS})
 
     def __init__(self) -> None:
-        self._pods: dict[str, _Pod] = {}  # By UID; those that are gone stay.
+        self._pods: dict[str, _Pod] = {}  # By UID; deleted pods stay.
         self._above: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
-        self._needed_s: dict[str, float] = {}  # UID -> the least that it ever asked for.
+        self._needed_s: dict[str, float] = {}  # UID -> the smallest `minReadySeconds` it ever had.
 
     def commit(self, change: Seen) -> Found:
         if change.resource == PODS:

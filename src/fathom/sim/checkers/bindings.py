@@ -1,4 +1,4 @@
-"""Where a pod may be bound: the judge's own reading of nodes, taints, selectors and ports."""
+"""Pods are bound only where they may be, by this checker's own reading of taints, selectors and ports."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
-# A scheduler may not have heard of what was put on a node lately: the longest that a watch is held back.
+# A scheduler may not know of a node's newer labels and taints: the longest that a watch is held back.
 KNOWN_S = 90.0
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 class BoundWhereItMayBe(Checker):
-    """What the server promises holds to the commit: the pod is there to stay, the node takes pods, its ports
-    are free. What only schedulers look at holds for what they can have heard of: selectors, taints."""
+    """The server's guarantees hold at the commit itself: the pod is not being deleted, the node takes pods,
+    its ports are free. Rules that only schedulers check (selectors, taints) hold for what they can know by
+    then."""
 
     name = "a pod is bound where it may be"
     resources = frozenset({"pods", "nodes"})
 
     def __init__(self) -> None:
         self._nodes: dict[str, Obj] = {}
-        self._tainted_s: dict[tuple[str, str], float] = {}  # (node, taint) -> since when.
-        self._labelled_s: dict[str, float] = {}  # Node -> since when its labels are as they are.
+        self._tainted_s: dict[tuple[str, str], float] = {}  # (node, taint) -> when it was added.
+        self._labelled_s: dict[str, float] = {}  # Node -> when its labels last changed.
         self._ports: dict[str, dict[str, str]] = {}  # Node -> port -> the pod that has it.
 
     def commit(self, change: Seen) -> Found:

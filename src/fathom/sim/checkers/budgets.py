@@ -1,4 +1,4 @@
-"""Evictions: each takes one of what its budget allows, and no budget allows more than there was lately."""
+"""Each eviction is charged to its budget, and no budget allows more than pods were healthy lately."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fathom.model.selectors import LabelSelector
 from fathom.sim.world.invariants import Checker, Found, Seen
 
 BUDGETS = "poddisruptionbudgets.policy"
-# A budget is raised from a view that is at most ten seconds old; the write itself takes a while.
+# `disruptionsAllowed` is raised from a cache that is at most ten seconds old; the write itself takes a while.
 FRESH_S = 20.0
 
 
@@ -18,7 +18,7 @@ class EvictionsAreAllowed(Checker):
     def __init__(self) -> None:
         self._pods: dict[Key, Obj] = {}
         self._budgets: dict[Key, Obj] = {}
-        self._healthy: dict[Key, list[tuple[float, int]]] = {}  # Budget -> (until when, how many) lately.
+        self._healthy: dict[Key, list[tuple[float, int]]] = {}  # Budget -> (when, healthy pods), recent ones.
 
     def commit(self, change: Seen) -> Found:
         if change.resource == BUDGETS:
@@ -33,7 +33,7 @@ class EvictionsAreAllowed(Checker):
         return found
 
     def _note(self, change: Seen) -> None:
-        """How many were healthy until now, for as long as a view may be old."""
+        """Record how many pods are healthy, and keep it for as long as a cache may be old."""
         for key, budget in self._budgets.items():
             if key.namespace == change.key.namespace:
                 healthy = sum(_is_healthy(pod) for pod in self._covered(key, budget))

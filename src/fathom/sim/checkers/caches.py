@@ -1,5 +1,4 @@
-"""Caches tell the truth: never backwards, never of the dead, each change from where the last one left off;
-and at rest they are what the store is."""
+"""Caches never go back, never add deleted objects, skip no change; and at rest they equal the store."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ NOTICED = "no exception goes unnoticed"
 
 
 class CachesAreTrue(Checker):
-    """A watch that went dead without a word is noticed only by its silence. Until then its reader has nothing
-    to do, and the world only seems to be at rest."""
+    """A watch that went dead without an error is noticed only by its silence. Until then its reader has
+    nothing to do, and the world only seems to be at rest."""
 
     name = "caches equal the store when settled"
     patience_s = SILENCE_S
@@ -44,7 +43,7 @@ class CachesAreTrue(Checker):
         return None
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        """Also of those over whose shoulders nobody looks: they are read as they are."""
+        """Also checks processes without a `CacheSight`: their caches are read from their state."""
         for name, process in world.engine.processes.items():
             caches = self.sights[name].caches if name in self.sights else _caches_in(process.state)
             if process.alive and caches is not None:
@@ -52,7 +51,7 @@ class CachesAreTrue(Checker):
 
 
 class CacheSight:
-    """Looks over the shoulder of one incarnation's caches. What it sees wrong ends the run."""
+    """Observes the caches of one incarnation. An error that it finds ends the run."""
 
     def __init__(self, checker: CachesAreTrue, engine: Engine, process: str) -> None:
         self.caches: Caches | None = None
@@ -60,7 +59,7 @@ class CacheSight:
         self._engine = engine
         self._process = process
         self._reached: dict[str, int] = {}  # Kind -> the highest revision that was listed or resumed from.
-        self._told: dict[tuple[str, Key], Obj] = {}  # What handlers know: the last state of each object.
+        self._told: dict[tuple[str, Key], Obj] = {}  # The last state of each object that handlers got.
         checker.sights[process] = self
 
     def over(self, caches: Caches) -> None:
@@ -103,7 +102,7 @@ class CacheSight:
 
 
 def _is_expected(error: str) -> bool:
-    """What a server that is behind, or a stream that breaks, makes of a reflector."""
+    """Errors of a reflector that a server that is behind, or a broken stream, may cause."""
     return error.startswith(("WentBack", "Malformed", "NoWatchList"))
 
 
@@ -112,7 +111,7 @@ def _at(obj: Obj | None) -> str:
 
 
 def _caches_in(state: object) -> Caches | None:
-    """Of schedulers, controllers and agents."""
+    """The caches of schedulers, controllers and agents."""
     found = getattr(getattr(state, "controllers", state), "caches", None)
     return found if isinstance(found, Caches) else None
 
@@ -137,7 +136,7 @@ def _differences(world: World, process: str, caches: Caches) -> Iterator[str]:
 
 
 def _state(obj: Obj | None) -> Obj | None:
-    """As both have it: a list leaves out the kind of its items."""
+    """Without kind and apiVersion, for comparison: a list leaves them out of its items."""
     return (
         None
         if obj is None

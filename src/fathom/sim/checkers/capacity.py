@@ -1,9 +1,9 @@
-"""The ledger of nodes and tenants: it is the sum of what is there, and nobody is bound beyond a limit.
+"""The ledgers of nodes and tenants equal the sum of pods and reservations; no pod is bound beyond a limit.
 
-For whoever writes stories: these are part of `everywhere()`. They add up pods and reservations by themselves,
-one change at a time, and look at a node or a tenant when a commit has touched it: a world of a thousand pods
-costs a few additions a commit. A node's own mirror pods may crowd it, as kubelets' do: nothing else may,
-however it gets its node.
+For authors of scenarios: these checkers are part of `everywhere()`. They add up pods and reservations
+themselves, one change at a time, and check a node or a tenant when a commit has touched it: a world of a
+thousand pods costs a few additions a commit. A node's own mirror pods may exceed its capacity, as kubelets'
+do: no other pod may, however it gets its node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Sums = dict[str, dict[str, int]]  # Account -> resource -> amount.
 
 
 def held(resource: str, obj: Obj | None) -> tuple[str, str, dict[str, int]] | None:
-    """(node, account, amounts) of what holds something now. Its own reading of the rule, not the server's."""
+    """(node, account, amounts) that a pod or reservation holds now, computed independently of the server."""
     node = lookup(obj, "spec", "nodeName")
     if obj is None or not node:
         return None
@@ -52,14 +52,14 @@ def held(resource: str, obj: Obj | None) -> tuple[str, str, dict[str, int]] | No
 
 
 class _Sums:
-    """What every node and tenant holds, by our own addition."""
+    """What is held on every node and by every tenant, summed up by this checker."""
 
     def __init__(self) -> None:
         self.nodes: Sums = {}
         self.tenants: dict[str, Sums] = {}  # Tenant -> zone/class -> ...
 
     def follow(self, change: Seen) -> tuple[list[str], list[str]]:
-        """Which nodes and tenants the change concerns."""
+        """Add the change; return the nodes and tenants that it affects."""
         nodes: list[str] = []
         tenants: list[str] = []
         if change.resource not in {"pods", RESERVATIONS} or _holds_the_same(change):
@@ -79,7 +79,7 @@ class _Sums:
 
 
 def _holds_the_same(change: Seen) -> bool:
-    """A quick look: nearly all changes of a pod are reports."""
+    """A quick test: nearly all changes of a pod are status updates."""
     old, new = change.old, change.new
     if old is None or new is None:
         return False
@@ -97,7 +97,7 @@ def _add(sums: dict[str, int], amounts: dict[str, int], sign: int) -> None:
 
 
 class LedgerIsTheSum(Checker):
-    """After every commit as a whole: told when the next one begins, or at rest."""
+    """Checked after every whole commit: when the next one begins, or at rest."""
 
     name = "the ledger is the sum of its pods"
 

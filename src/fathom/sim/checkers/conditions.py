@@ -1,5 +1,8 @@
-"""What is said about an object, of whatever kind: when a condition's time moves, which generation is named,
-and that a spec that changes becomes a new one."""
+"""Conditions and generations of objects of any kind.
+
+When a condition's `lastTransitionTime` moves, which generation a status names, and that a changed spec gets a
+new generation.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from fathom.sim.world.invariants import ABOUT_ANOTHER, Checker, Found, Seen
 
 
 class TimesMoveWithTheirStatus(Checker):
-    """Since when a condition is as it is: who waits for it to have lasted counts from there, so saying the
-    same once more, in other words, does not move it."""
+    """`lastTransitionTime` moves only with the status: controllers that wait for a condition to last count
+    from it, so writing the same status again with another message must not move it."""
 
     name = "a condition's time moves only with its status"
 
@@ -36,8 +39,8 @@ def _conditions(obj: Obj | None) -> list[Obj]:
 
 
 class GenerationsAreCounted(Checker):
-    """Where the server counts generations, each spec has its own; and nobody says that they have seen an
-    older one than they said before."""
+    """Where the server counts generations, each spec has its own; and `observedGeneration` never goes
+    back."""
 
     name = "a new spec is a new generation"
 
@@ -46,7 +49,7 @@ class GenerationsAreCounted(Checker):
         if old is None or new is None or uid_of(old) != uid_of(new):
             return None
         was, now = metadata(old).get("generation"), metadata(new).get("generation")
-        # A binding fills in where a pod runs: what is wanted of it stays the same.
+        # A binding sets a pod's node in its spec: the generation stays.
         if was and was == now and change.resource != "pods" and old.get("spec") != new.get("spec"):
             return f"{change.path} has another spec, and is still generation {now}"
         if change.resource in ABOUT_ANOTHER:
@@ -58,16 +61,16 @@ class GenerationsAreCounted(Checker):
 
 
 class ConditionsStayAsTheyAre(Checker):
-    """Several report on one object, each its own conditions, in one list. Who writes the list back as it was
-    read, when another has written since, undoes that: a condition is again, word for word and since then,
-    what it was before somebody else changed it; or it is gone, though somebody else had put it there. Who
-    names the revision that was read has seen that, and may."""
+    """Several controllers write their own conditions into one list of an object. A controller that writes
+    back the whole list as it read it undoes another's write since then: a condition is again exactly, times
+    included, what it was before the other changed it; or it is gone, though the other had added it. A write
+    that names the `resourceVersion` it read cannot have missed that, and is allowed."""
 
     name = "a condition is not turned back by another"
 
     def __init__(self) -> None:
-        self._writers: dict[tuple[str, str], str] = {}  # UID and type -> who last changed it.
-        self._were: dict[tuple[str, str], list[Obj]] = {}  # What it was before that, and before that.
+        self._writers: dict[tuple[str, str], str] = {}  # UID and type -> the process that last changed it.
+        self._were: dict[tuple[str, str], list[Obj]] = {}  # Its earlier states.
 
     def commit(self, change: Seen) -> Found:
         before, after = _conditions(change.old), _conditions(change.new)
@@ -97,7 +100,7 @@ class ConditionsStayAsTheyAre(Checker):
 
 
 def _is_blind(change: Seen) -> bool:
-    """The whole list was written, whatever it was by then."""
+    """The request wrote the whole list without naming a `resourceVersion`."""
     body = change.ask.body if change.ask is not None else None
     said = decode_json(body) if isinstance(body, bytes) and body else body
     whole = isinstance(lookup(said, "status", "conditions"), list) if isinstance(said, dict) else False
@@ -105,5 +108,5 @@ def _is_blind(change: Seen) -> bool:
 
 
 def _role(process: str) -> str:
-    """Those who take turns at one thing: 'manager-1' and 'manager-2'."""
+    """The common name of replicas that take turns: 'manager' for 'manager-1' and 'manager-2'."""
     return process.rpartition("-")[0] or process

@@ -1,5 +1,4 @@
-"""What agents say about containers: no restart is unsaid or too soon, nothing is removed while it runs,
-and what is said to run does."""
+"""Agents: restarts are counted and spaced, running pods are not removed, container statuses are true."""
 
 from __future__ import annotations
 
@@ -16,13 +15,13 @@ from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
-# Before it, a clock that is set forward may make up for all waits.
+# With fewer restarts, a clock that is set forward may cover all waits.
 RESTARTS_MIN = 5
 
 
 class RunsAreTold(Checker):
-    """How often a container was started only grows; and the agent that lets a pod go has said before that
-    nothing of it runs. (Others may remove one at once: they know that its node is gone.)"""
+    """A container's restart count only grows; and an agent removes a pod only after it has reported that no
+    container of it runs. (Other processes may remove a pod at once: they know that its node is gone.)"""
 
     name = "agents tell what runs"
     resources = frozenset({"pods"})
@@ -45,7 +44,7 @@ class RunsAreTold(Checker):
 
 
 def _told(pod: Obj) -> dict[str, tuple[int, bool]]:
-    """By container: how often it was restarted, whether it runs."""
+    """Container -> (restart count, whether it runs)."""
     return {
         str(one.get("name")): (int(one.get("restartCount") or 0), bool(lookup(one, "state", "running")))
         for one in lookup(pod, "status", "containerStatuses") or ()
@@ -53,7 +52,7 @@ def _told(pod: Obj) -> dict[str, tuple[int, bool]]:
 
 
 class InitComesFirst(Checker):
-    """No main container is begun before all that prepares for it has ended well."""
+    """No main container starts before all init containers have succeeded, or started if sidecars."""
 
     name = "init containers come first"
     resources = frozenset({"pods"})
@@ -70,7 +69,7 @@ class InitComesFirst(Checker):
 
 
 def _prepares_no_more(status: Obj) -> bool:
-    """It ended well; or is a sidecar, which starts first and goes on."""
+    """The init container succeeded; or is a sidecar that has started, and goes on running."""
     return lookup(status, "state", "terminated", "exitCode") == 0 or bool(status.get("started"))
 
 
@@ -100,7 +99,7 @@ def _unready(pod: Obj) -> str | None:
 
 
 class AddressesAreApart(Checker):
-    """No two pods that live have the same address: who talks to one would be heard by the other."""
+    """No two live pods have the same address: traffic for one would reach the other."""
 
     name = "each pod has an address of its own"
     resources = frozenset({"pods"})
@@ -119,15 +118,15 @@ class AddressesAreApart(Checker):
 
 
 def _address(pod: Obj | None) -> str:
-    """Of one that has ended it may be given to another."""
+    """'' for a pod that has ended: its address may be given to another."""
     if pod is None or lookup(pod, "status", "phase") in TERMINAL_PHASES:
         return ""
     return str(lookup(pod, "status", "podIP") or "")
 
 
 class RestartsAreSpaced(Checker):
-    """A container that keeps ending is started ever more seldom: at once, after 10 s, 20 s, … up to 300 s.
-    A clock that is set forward makes a wait shorter, so that a quarter of it is enough."""
+    """A container that keeps ending is restarted with growing delays: at once, after 10 s, 20 s, … up to 300
+    s. A clock that is set forward makes a delay shorter, so a quarter of it is enough."""
 
     name = "restarts are spaced"
     resources = frozenset({"pods"})
@@ -147,7 +146,7 @@ class RestartsAreSpaced(Checker):
 
 
 class NothingRunsUnwanted(Checker):
-    """At rest: a node runs what the API says that it runs, and has nothing of what is gone."""
+    """At rest: a node runs what the API says that it runs, and nothing is left of deleted pods."""
 
     name = "what runs is what is said to run"
     patience_s = 120.0  # An agent whose watch went dead has yet to notice it.

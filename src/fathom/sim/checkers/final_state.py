@@ -1,4 +1,4 @@
-"""What must have come to be so when everything is quiet, and nothing that nobody wants is left."""
+"""State at rest: Jobs are complete, Endpoints are right, and no leftovers remain outside the cluster."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ Look = Callable[["World"], Iterable[str | Finding]]
 class WhenSettled(Checker):
     """An invariant that is one function of the world at rest."""
 
-    patience_s = (
-        90.0  # A clock that was wrong, or a list that is never answered, holds things up for a minute.
-    )
+    patience_s = 90.0  # A clock that was wrong, or a list that is never answered, delays things for a minute.
 
     def __init__(self, name: str, look: Look) -> None:
         self.name = name
@@ -39,7 +37,7 @@ def unfinished_jobs(world: World) -> Iterable[Finding]:
         key, wanted = key_of(job), int(lookup(job, "spec", "completions") or 1)
         said = int(lookup(job, "status", "succeeded") or 0)
         path = f"jobs.batch/{key.namespace}/{key.name}"
-        # More is no wonder: work may be started twice, when nobody could know that it had been.
+        # More is allowed: work may be started twice, when the controller could not know of the first start.
         if said < wanted:
             yield Finding(f"{key.name} wants {wanted} to succeed, and says {said}", (path,))
         if lookup(job, "status", "uncountedTerminatedPods"):
@@ -79,7 +77,7 @@ def _is_served(pod: Obj, namespace: str, selector: dict[str, str]) -> bool:
     return here and selected and is_true(pod, "Ready")
 
 
-# What lies outside.
+# Objects outside the cluster.
 
 
 def leaked_disks(world: World) -> Iterable[Finding]:

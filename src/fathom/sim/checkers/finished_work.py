@@ -1,4 +1,4 @@
-"""Work that is over is over: nothing of it runs any more, not even what is on its way out."""
+"""A Job is marked finished only when none of its pods runs any more, terminating ones included."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ OVER = frozenset({"Complete", "Failed"})
 
 
 class OverWhenNothingRuns(Checker):
-    """Who waits for a Job may take what it worked on. A pod that comes when its sender has given up on it is
-    not known to anybody."""
+    """A client that waits for a Job may then use what it worked on. A pod whose create arrives after its
+    sender gave up on it does not count: no controller knows of it."""
 
     name = "a job is over when nothing of it runs"
     resources = frozenset({PODS, JOBS})

@@ -1,4 +1,4 @@
-"""Who may write: nobody behind a fence that has moved on, and nobody whose lease is another's."""
+"""Leader election: no write with an old fence epoch, and none by a process that does not hold its lease."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LASTS = ("spec", "leaseDurationSeconds")
 
 
 class WritesWithinTheTerm(Checker):
-    """A write that names an epoch commits in that epoch; and whoever is elected writes only while the lease
-    is theirs, whether they name it or not."""
+    """A write that names an epoch commits in that epoch; and an elected process writes only while it holds
+    the lease, whether it names the epoch or not."""
 
     name = "no write behind a lost fence"
 
     def __init__(self) -> None:
-        self.elected: dict[str, Key] = {}  # Process -> its lease. Filled by whoever starts the process.
+        self.elected: dict[str, Key] = {}  # Process -> its lease. Filled by the code that starts the process.
         self._fences: dict[Key, Obj] = {}
 
     def commit(self, change: Seen) -> Found:
@@ -47,7 +47,7 @@ class WritesWithinTheTerm(Checker):
         return None
 
     def _leased(self, change: Seen) -> Found:
-        """The lease says the epoch that its fence has; it changes hands only together with it."""
+        """The lease names its fence's epoch; its holder changes only together with the epoch."""
         if change.new is None or change.key not in self._fences:
             return None
         was, now = _holder(change.old), _holder(change.new)
@@ -81,8 +81,8 @@ class WritesWithinTheTerm(Checker):
 
 
 class LeasesAreHeldOut(Checker):
-    """Whoever takes a lease from another has seen it unchanged for as long as it lasts: by no clock but their
-    own. (One who begins anew may take up its own; a person may take it from anybody.)"""
+    """A process takes over another's lease only after it has seen it unchanged for the lease's duration, by
+    its own clock. (A restarted process may take up its own lease; a person may take any.)"""
 
     name = "a lease is taken only when its time is up"
     resources = frozenset({LEASES})

@@ -1,4 +1,4 @@
-"""Ledgers: what is written down as used is the sum of what is there."""
+"""ResourceQuotas: `status.used` equals the sum of the objects, and never grows beyond the limit."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ HOLDING = frozenset({None, "", "Active"})
 
 
 class QuotaIsTheSum(Checker):
-    """Of every ResourceQuota, after every commit as a whole: told when the next one begins."""
+    """Checks every ResourceQuota after every whole commit: when the next one begins, or at rest."""
 
     name = "ledger equals the sum of its pods"
 
     def __init__(self) -> None:
-        self._objects: dict[str, dict[Key, Obj]] = {QUOTAS: {}}  # Of what any quota counts, by resource.
+        self._objects: dict[str, dict[Key, Obj]] = {QUOTAS: {}}  # What any quota counts, by resource.
         self._revision = 0
         self._moved: set[str] = set()  # Namespaces that the commit at `_revision` touched.
 
@@ -59,8 +59,8 @@ class QuotaIsTheSum(Checker):
         return None
 
     def _recounted(self, key: Key, quota: Obj) -> dict[str, tuple[object, object]]:
-        """In our own words, of what most quotas are about: the server's way of counting may be what is wrong.
-        One that was not counted yet says nothing."""
+        """Recount pods and CPU independently: the server's way of counting may be wrong. A quota that was not
+        counted yet has no `used` to compare."""
         used = amounts(lookup(quota, "status", "used") or {})
         if lookup(quota, "spec", "scopes") or lookup(quota, "spec", "scopeSelector") or not used:
             return {}
@@ -86,19 +86,19 @@ class QuotaIsTheSum(Checker):
 
 
 def _is_charged(reservation: Obj) -> bool:
-    """It holds room, and not for a pod that was charged when it was created."""
+    """The reservation holds room, and not for a pod that was charged when it was created."""
     holds = lookup(reservation, "spec", "nodeName") and lookup(reservation, "status", "phase") in HOLDING
     return bool(holds) and CHARGED_WITH not in (lookup(reservation, "metadata", "annotations") or ())
 
 
 def _cpu_milli(pod: Obj) -> int:
-    """Of containers alone: no story of ours has others."""
+    """Of main containers only: pods of our scenarios have no others that count."""
     asked = [lookup(one, "resources", "requests") or {} for one in pod["spec"]["containers"]]
     return sum(amounts(each)["cpu"].milli for each in asked if "cpu" in each)
 
 
 class NoQuotaOverItsLimit(Checker):
-    """Growth beyond what is allowed; a limit that is lowered below its use is nobody's fault."""
+    """Use never grows beyond the limit; a limit that is lowered below the use is no violation."""
 
     name = "no quota over its limit"
     resources = frozenset({QUOTAS})
@@ -116,7 +116,7 @@ class NoQuotaOverItsLimit(Checker):
 
 
 class _View:
-    """The objects as admission wants to see them."""
+    """The objects, in the form that admission's `drift` reads."""
 
     def __init__(self, objects: dict[str, dict[Key, Obj]]) -> None:
         self._objects = objects

@@ -1,4 +1,4 @@
-"""Nodes: nobody is driven away on weak evidence, and nothing stays where nobody can hear it."""
+"""Nodes: no eviction on weak evidence, and no pods left ready on nodes that are unreachable."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
 LEASES, NODE_LEASES = "leases.coordination.k8s.io", "kube-node-lease"
-# Taints that drive pods away, and for how long the store must not have seen the node's lease renewed. Whoever
-# decides hears of a renewal later than the store, never sooner. Lost needs another source besides.
+# NoExecute taints, and for how long the store must not have seen the node's lease renewed. The controller
+# learns of a renewal later than the store, never sooner. Lost needs another source of evidence besides.
 DRIVEN = {"node.kubernetes.io/unreachable": 40.0, "fathom.dev/lost": 75.0}
-# Nodes that are ill are looked at every few seconds; a leader that has just changed looks at all of them.
+# The controller checks unhealthy nodes every few seconds; a new leader checks all of them.
 UNHEARD_S = 30.0
 
 
 class NoEvictionOnWeakEvidence(Checker):
-    """A taint that drives pods away is put only on a node whose lease the store has not seen renewed for as
-    long as that takes, whatever any clock says; one late heartbeat is nothing. An operator's word is
-    enough."""
+    """A node gets one of these NoExecute taints only when the store has not seen its lease renewed for that
+    taint's time, whatever any clock says; one late heartbeat is not enough. An operator's
+    `fathom.dev/declare-lost` is."""
 
     name = "no eviction on weak evidence"
 
@@ -38,7 +38,7 @@ class NoEvictionOnWeakEvidence(Checker):
             return None
         if change.resource != "nodes" or change.new is None or _has_word(change.new):
             return None
-        # One that never had a lease is silent since it was made.
+        # A node that never had a lease is silent since its creation.
         silent_s = change.at_s - self._renewed_s.setdefault(change.key.name, change.at_s)
         new = _driving(change.new) - _driving(change.old or {})
         if soon := [taint for taint in sorted(new) if silent_s < DRIVEN[taint]]:
@@ -60,8 +60,8 @@ def _has_word(node: Obj) -> bool:
 
 
 class UnheardServeNobody(Checker):
-    """Pods of a node that has long been unreachable are not said to be ready. For stories in which nothing
-    but nodes fails: whoever is to say so must be there."""
+    """Pods of a node that has long been unreachable are not marked ready. For scenarios in which nothing but
+    nodes fails: the controller that marks them must be running."""
 
     name = "who is not heard serves nobody"
     resources = frozenset({"pods", "nodes", LEASES})
@@ -76,7 +76,7 @@ class UnheardServeNobody(Checker):
         elif change.resource == "pods":
             self._follow(change)
         for path, (node, ready_s) in self._ready.items():
-            # A node that comes back says so of its pods before it is said of the node.
+            # The agent of a node that comes back marks its pods ready before the node loses its taint.
             since_s = max(self._unheard_s.get(node, change.at_s), ready_s)
             if change.at_s - since_s > UNHEARD_S:
                 return Finding(f"{node} is unreachable since {since_s:.0f} s, and {path} is ready", (path,))
@@ -99,10 +99,10 @@ def _since(times: dict[str, float], name: str, so: bool, at_s: float) -> None:
 
 
 class EveryWorkloadIsServed(Checker):
-    """At rest: every Deployment has as many ready pods as it wants, each on a node that is heard."""
+    """At rest: every Deployment has as many ready pods as it wants, each on a reachable node."""
 
     name = "every workload has its replicas"
-    patience_s = 400.0  # A node may first have to be lost, and a deadline of a rollout to pass.
+    patience_s = 400.0  # A node may first have to become Lost, and a rollout's deadline to pass.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         heard = {key_of(node).name for node in world.list("nodes") if is_true(node, "Ready")}
@@ -124,7 +124,7 @@ class EveryWorkloadIsServed(Checker):
 
 
 class OneRunPerPod(Checker):
-    """A pod that was bound never changes its node, and one that has ended never runs again."""
+    """A bound pod never changes its node, and a pod that has ended never runs again."""
 
     name = "one binding per pod"
 

@@ -1,4 +1,4 @@
-"""What holds for every object of every API: identity, deletion, ownership."""
+"""Rules for every object of every API: identity, deletion, ownership."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fathom.sim.world.store_link import at_once
 if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
-# Records of the server itself, which are no objects: they have neither identity nor owners.
+# The server's own records are not API objects: they have neither UID nor owners.
 RECORDS = frozenset({"fences.fathom.dev", "ledgers.fathom.dev", *LEDGERS})
 
 
 class ObjectsKeepTheirIdentity(Checker):
-    """What is updated stays itself; who is being deleted stays so, and goes only when nothing holds it."""
+    """An update keeps the UID; an object in deletion stays so, and is removed only without finalizers."""
 
     name = "an object keeps its identity"
 
@@ -40,7 +40,7 @@ class ObjectsKeepTheirIdentity(Checker):
 
 
 def _held(old: Obj) -> str | None:
-    """The write that takes away the last finalizer removes the object too, so it is seen with one here."""
+    """The write that removes the last finalizer removes the object too, so `old` still has one here."""
     finalizers = metadata(old).get("finalizers") or []
     if finalizers and not is_deleting(old):
         return f"removed although {', '.join(finalizers)} held it"
@@ -56,8 +56,8 @@ def _added_finalizers(old: Obj, new: Obj) -> str | None:
 
 
 class WhoDeletesNamesTheObject(Checker):
-    """By its UID: the name may be another's by the time that the request arrives. For code that knows what it
-    deletes; a person's `kubectl delete` may go by name."""
+    """A delete names the UID: when the request arrives, the name may belong to another object. For code that
+    knows what it deletes; a person's `kubectl delete` may go by name."""
 
     name = "who deletes names the object"
 
@@ -82,7 +82,7 @@ class NothingIsStoredByTrying(Checker):
 
 
 class NothingIsOrphaned(Checker):
-    """At rest the collector has taken what nobody owns any more, and what lay in a namespace that is gone."""
+    """At rest the garbage collector has removed objects whose owners are gone or whose namespace is gone."""
 
     name = "nothing is orphaned when settled"
 

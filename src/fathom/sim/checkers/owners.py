@@ -1,4 +1,4 @@
-"""Who is collected: only what nobody owns; and whoever waits for its dependents waits until they are gone."""
+"""Garbage collection removes only objects without owners; foreground deletion waits for all dependents."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
-# Records of the server itself: they have neither identity nor owners.
+# The server's own records: they have neither UID nor owners.
 RECORDS = frozenset({"fences.fathom.dev", "ledgers.fathom.dev", *LEDGERS})
-# Finalizers of parts that run in every world that has them: none of them may hold anything for ever.
+# Finalizers whose controllers run in every world that uses them: none may hold an object for ever.
 OURS = frozenset({FOREGROUND, ORPHAN, "kubernetes", "batch.kubernetes.io/job-tracking"})
 
 
 class OnlyTheUnownedAreCollected(Checker):
-    """What a server removes by itself has no owner left who stays, or lies in a namespace that goes. An owner
-    that waited for its dependents goes after them; one that lets them live has let go of all of them."""
+    """An object that a server removes by itself has no owner left that stays, or is in a namespace in
+    deletion. A foreground-deleted owner is removed after its dependents; an orphaning one after it has
+    released them."""
 
     name = "only the unowned are collected"
 
@@ -76,7 +77,7 @@ class OnlyTheUnownedAreCollected(Checker):
         if FOREGROUND not in finalizers and ORPHAN not in finalizers:
             return None
         if change.delete_options.get("propagationPolicy") == "Background":
-            return None  # Deleted once more, without waiting: the last word counts, as in Kubernetes.
+            return None  # Deleted again, without waiting: the last request counts, as in Kubernetes.
         uid = uid_of(old)
         mine = [one for each in self._dependents.get(uid, ()) if (one := self._alive.get(each)) is not None]
         held = [one for one in mine if ORPHAN in finalizers or _blocks(one, uid)]
@@ -100,8 +101,8 @@ def _blocks(obj: Obj, owner: str) -> bool:
 
 
 class NothingIsHeldBack(Checker):
-    """At rest: whatever is to go is held by somebody else's finalizer, or is a pod on a node that is not
-    heard. Else it should be gone."""
+    """At rest: an object in deletion has a finalizer that is not in `OURS`, or is a pod on an unreachable
+    node. Any other should be gone."""
 
     name = "what is to go goes"
     patience_s = 120.0
@@ -119,6 +120,6 @@ class NothingIsHeldBack(Checker):
 
 
 def _is_heard(node: Obj) -> bool:
-    """One about which nobody says anything is."""
+    """A node without a Ready condition counts as reachable."""
     conditions = lookup(node, "status", "conditions") or ()
     return all(one.get("status") == "True" for one in conditions if one.get("type") == "Ready")

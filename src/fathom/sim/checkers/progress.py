@@ -1,5 +1,5 @@
-"""What a WorkloadProgress says can be so: it counts pods of the generation that it names, nobody gets further
-than the stage before, and the generation before stays on record."""
+"""WorkloadProgress counts are possible: they count pods of the named generation, no stage exceeds the one
+before it, and the previous generation stays on record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fathom.sim.checkers.statuses import DEPLOYMENTS, PROGRESS, REPLICA_SETS
 from fathom.sim.checkers.workloads import PODS, owner_uid
 from fathom.sim.world.invariants import Checker, Found, Seen
 
-# The judge's own list: whoever forgets one should be noticed.
+# The checker's own list, so that a stage that the code forgets is noticed.
 STAGES = ("admitted", "queued", "scheduled", "bound", "starting", "ready", "serving")
 
 
@@ -21,8 +21,8 @@ class ProgressIsOfItsGeneration(Checker):
     resources = frozenset({PODS, REPLICA_SETS, DEPLOYMENTS, PROGRESS})
 
     def __init__(self) -> None:
-        self._pods: dict[str, set[str]] = defaultdict(set)  # Owner's UID -> all that it ever had.
-        # Deployment's UID -> ReplicaSet's UID -> its template; all, where somebody has changed it.
+        self._pods: dict[str, set[str]] = defaultdict(set)  # Owner's UID -> all pods that it ever had.
+        # Deployment's UID -> ReplicaSet's UID -> its templates: all that it ever had.
         self._sets: dict[str, dict[str, list[Obj]]] = defaultdict(dict)
         self._asked: dict[tuple[str, int], Obj] = {}  # Deployment, generation -> template.
 
@@ -46,7 +46,7 @@ class ProgressIsOfItsGeneration(Checker):
                 known.append(template)
 
     def _beyond(self, progress: Obj) -> Found:
-        """More than were ever made of that revision. (Who is gone may still be counted for a moment.)"""
+        """It counts more pods than were ever created of that revision. (Deleted ones may still count.)"""
         uid, current = str(lookup(progress, "spec", "workload", "uid")), _current(progress)
         template = self._asked.get((uid, int(current.get("generation") or 0)))
         if template is None:
@@ -69,7 +69,7 @@ def _order(progress: Obj) -> Found:
 
 
 def _claims(progress: Obj) -> Found:
-    """That all are there, placed or ready is said only of as many as are wanted."""
+    """Conditions that all pods exist, are bound or ready are true only with as many as desired."""
     current = _current(progress)
     desired, admitted, bound, ready = (
         int(current.get(name) or 0) for name in ("desired", "admitted", "bound", "ready")

@@ -1,5 +1,4 @@
-"""What processes keep in mind, when all is quiet: nothing is in hand, nothing is on its way, and what a
-scheduler believes to be on its nodes is what is there."""
+"""Internal state of processes at rest: no unfinished work, nothing unconfirmed, a scheduler's sums right."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from fathom.sim.world.servers import SimServer
     from fathom.sim.world.world import World
 
-# What was to be tried again by then has been, or never will be.
+# A retry that is overdue by more than this will never happen.
 LATE_NS = 5_000_000_000
 
 POLICY = Retry()
@@ -31,11 +30,11 @@ Sums = dict[str, dict[str, int]]
 
 
 class NothingIsLeftInHand(Checker):
-    """Of whoever may act now. What is begun is put down again, what is sent comes to be known: else nobody
-    will ever look at it, and what it holds is lost."""
+    """For processes that may act now (leaders, or without a lease). Work in progress ends, sent requests get
+    a known outcome: else nothing ever looks at them again, and the capacity that they hold is lost."""
 
     name = "nothing is left in hand when settled"
-    patience_s = 90.0  # Somebody may just be looking.
+    patience_s = 90.0  # A controller may just be working.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         sums, reserved = _sums(world), {uid_of(one) for one in world.list(RESERVATIONS)}
@@ -68,7 +67,7 @@ def _of_controllers(name: str, running: Controllers) -> Iterator[str]:
 
 
 def _too_soon(trouble: RetryTrouble, now_ns: int) -> bool:
-    """Before it had tried as often, or for as long, as it should: less one last wait."""
+    """It gave up before it had retried as often, or for as long, as it should, less one last wait."""
     least_s = POLICY.deadline_s - POLICY.backoff_s_max
     return trouble.attempts < POLICY.attempts_max and now_ns - trouble.since_ns < least_s * 1e9
 
@@ -110,7 +109,7 @@ def _sums(world: World) -> Sums:
 
 
 class SomebodyLeads(Checker):
-    """At rest: of those who share a lease one believes that it leads, and the lease says the same."""
+    """At rest: of the processes that share a lease exactly one leads, and the lease names it."""
 
     name = "one leads when settled"
     patience_s = 60.0
@@ -137,7 +136,7 @@ def _standing(state: object) -> Standing | None:
 
 
 class ServersKnowTheStore(Checker):
-    """At rest: what an API server answers from is what the store has."""
+    """At rest: the watch cache of every API server equals the store."""
 
     name = "servers know the store when settled"
     patience_s = 60.0

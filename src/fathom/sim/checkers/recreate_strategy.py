@@ -1,4 +1,4 @@
-"""Deployments that are recreated: nothing of a new revision runs beside anything of an old one."""
+"""Deployments with strategy Recreate: no pod of a new revision runs beside one of an old revision."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 
 class OneRevisionAtATime(Checker):
-    """A pod that is going is still there: two at once may write to one disk. One that comes when its sender
-    has given up on it and gone on is nobody's fault."""
+    """A terminating pod still counts: two at once may write to one disk. A pod whose create arrives after its
+    sender gave up on it and went on does not count."""
 
     name = "one revision at a time"
     resources = frozenset({PODS, REPLICA_SETS, DEPLOYMENTS})
@@ -19,7 +19,7 @@ class OneRevisionAtATime(Checker):
     def __init__(self) -> None:
         self._recreated: set[str] = set()  # UIDs of Deployments.
         self._above: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
-        self._there: dict[str, dict[Key, str]] = {}  # Deployment's UID -> pods that have not ended, whose.
+        self._there: dict[str, dict[Key, str]] = {}  # Deployment's UID -> live pods -> ReplicaSet.
 
     def commit(self, change: Seen) -> Found:
         if change.resource == DEPLOYMENTS and change.old is None and change.new is not None:

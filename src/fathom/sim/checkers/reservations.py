@@ -1,7 +1,7 @@
-"""What is reserved for a pod is its own for as long as it waits: repair gives back only what nobody needs.
+"""A reservation stays while its pod waits to be scheduled: repair releases only those that no pod needs.
 
-A pod that went, ended or has a node never waits again, and its UID never comes back. So however old the view
-was in which somebody saw that: it is still so when what they write is committed, and no time is allowed for.
+A pod that was deleted, ended or has a node never waits again, and its UID never comes back. So however old
+the cache in which a controller saw that, it is still true when its write commits: no tolerance is needed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ HOLDING = frozenset({"", "Active"})
 
 
 class WaitedForStaysReserved(Checker):
-    """Whoever needs a reservation no longer removes it; who calls it released says that nobody needs it. Then
-    its pod does not wait, or the same intent has another one. (One whose time is over is said to be so.)"""
+    """The process that no longer needs a reservation deletes it; phase Released means that no pod needs it.
+    Then its pod does not wait, or the same intent has another reservation. (Expired ones have their own
+    phase.)"""
 
     name = "what is reserved for a pod that waits stays so"
     resources = frozenset({"pods", RESERVATIONS})

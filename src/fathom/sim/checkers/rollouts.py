@@ -1,4 +1,4 @@
-"""Rollouts: bounded in both directions, whoever crashes in the middle of one; and growth that is earned."""
+"""Rollouts stay within surge and minimum, whatever crashes; autoscalers grow only when all replicas work."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 DEPLOYMENTS, REPLICA_SETS = "deployments.apps", "replicasets.apps"
 
 
-# As long as it takes at most, when nothing is wrong, until everybody has heard of a change.
+# Without faults, every process has seen a change after this time at most.
 KNOWN_S = 1.0
 
 
 class _Known(msgspec.Struct):
-    """One Deployment: what it ever allowed at once, the least it ever asked for, and its live pods."""
+    """One Deployment: the most pods it ever allowed at once, the fewest it ever required, its live pods."""
 
     most: int
     least: int
-    pods: dict[str, Obj]  # By name, those that are live.
+    pods: dict[str, Obj]  # Live ones, by name.
 
 
 class _Rollouts(Checker):
-    """Follows the live pods of every Deployment. What was wanted before counts too: nobody can call back what
-    was decided then. For the same reason a pod is not one too many that comes when its sender has given up on
-    it and gone on."""
+    """Follows the live pods of every Deployment. Earlier specs count too: a request that was sent for one
+    cannot be called back. For the same reason a pod whose create arrives after its sender gave up on it and
+    went on is not one too many."""
 
     counts_late = True
 
@@ -77,7 +77,7 @@ class _Rollouts(Checker):
 
 
 class ChildrenWithinSurge(_Rollouts):
-    """Never more live pods than wanted and the surge."""
+    """Never more live pods than desired plus surge."""
 
     name = "children ≤ desired + surge"
     counts_late = False
@@ -90,14 +90,14 @@ class ChildrenWithinSurge(_Rollouts):
 
 
 class MinimumAvailable(_Rollouts):
-    """None that is available is taken when fewer would be left than must be. One that became ready just now
-    does not count: whoever decided that it may go could not know."""
+    """No available pod is removed when fewer than the minimum would be left. A pod that became ready just now
+    does not count: the controller that removed it could not know."""
 
     name = "never below minimum available"
 
     def __init__(self, takers: Iterable[str]) -> None:
         super().__init__()
-        self._takers = frozenset(takers)  # Processes that are to keep the minimum.
+        self._takers = frozenset(takers)  # Processes that must keep the minimum.
         self._ready_s: dict[str, float] = {}  # Pod's UID -> since when it is ready.
 
     def judged(self, change: Seen, before: Obj | None, known: _Known) -> Found:
@@ -115,11 +115,11 @@ class MinimumAvailable(_Rollouts):
 
 
 class RolledOut(Checker):
-    """At rest every Deployment has as many ready pods as it wants, all of its template, and says so about the
-    generation that it has."""
+    """At rest every Deployment has as many ready pods as it wants, all of its template, and its status says
+    so for its current generation."""
 
     name = "every rollout comes to its end"
-    patience_s = 90.0  # A leader whose list is never answered asks again after sixty.
+    patience_s = 90.0  # A leader whose list is never answered retries after sixty.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         sets, pods = world.list(REPLICA_SETS), world.list(PODS)
@@ -152,7 +152,7 @@ def _unfinished(deployment: Obj, sets: list[Obj], pods: list[Obj]) -> Iterable[s
 
 
 class OneRevisionPerTemplate(Checker):
-    """A template has one ReplicaSet, however often its making was tried."""
+    """A template has one ReplicaSet, however often its creation was tried."""
 
     name = "one revision per template"
 
@@ -173,8 +173,8 @@ class OneRevisionPerTemplate(Checker):
 
 
 class GrowthIsEarned(Checker):
-    """An autoscaler asks for more only when all that was asked for is at work: while replicas wait for the
-    scheduler or are still starting, more of them would only wait too."""
+    """An autoscaler scales up only when all current replicas are ready: while replicas wait for the scheduler
+    or are still starting, more of them would only wait too."""
 
     name = "bounded growth"
 

@@ -1,5 +1,4 @@
-"""What schedulers must do in the end, whatever happened: no pod waits that has a place. (That nothing is ever
-over its limit is said in `capacity`.)"""
+"""At rest no pod waits that could be scheduled. (`capacity` checks that nothing is over its limit.)"""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NoSchedulablePodIdles(Checker):
-    """At rest the decider itself is asked: a pod that waits must have no place."""
+    """At rest, runs the scheduler's own decider on the store: it must find no node for any pending pod."""
 
     name = "no schedulable pod idles"
 
@@ -36,7 +35,7 @@ class NoSchedulablePodIdles(Checker):
 
 
 def the_truth(world: World) -> ClusterView:
-    """The cluster as the store has it, known as a scheduler would."""
+    """The content of the store as a scheduler's `ClusterView`."""
     known = ClusterView()
     for kind in sorted(KINDS, key=lambda one: one.name == "Pod"):
         for obj in world.list(kind.resource.name):

@@ -1,4 +1,4 @@
-"""No object is written again and again to say the same thing with other numbers in it."""
+"""No object is written again and again only because numbers in its messages changed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from enum import Enum
 from fathom.model.objects import Obj, uid_of
 from fathom.sim.world.invariants import Checker, Found, Seen
 
-# A person who reads a status does not need its numbers more often, and every write wakes all who watch.
+# A person who reads a status does not need its numbers more often, and every write wakes all watchers.
 ONCE_IN_S = 60.0
 
 # Written to be renewed: leases, and Events that count how often something happened.
 RENEWED = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
-# Of every write, whatever it changes.
+# These change with every write.
 BOOKKEEPING = frozenset({"resourceVersion", "managedFields"})
-# The number at the end of a name is not one: what is said of another pod is news.
+# The number at the end of an object's name does not count: a message about another pod is a real change.
 NUMBER = re.compile(r"(?<![a-z0-9]-)(?<!\d)\d+")
-# When something was last said is no news either. A node's heartbeat is: who listens for it needs it.
+# Times of the last update are no real change either. A node's heartbeat is: node health depends on it.
 TIMES = frozenset({"lastUpdateTime", "lastProbeTime", "lastTransitionTime", "time"})
 
 
@@ -68,7 +68,7 @@ def _compared(old: object, new: object, name: str = "") -> Difference:
 
 
 def _most(parts: Iterable[tuple[object, object, str]]) -> Difference:
-    """Most writes change something: the first part that tells is enough."""
+    """Stops at the first part that differs in more than numbers, as most writes do."""
     found = Difference.NONE
     for old, new, name in parts:
         difference = _compared(old, new, name)

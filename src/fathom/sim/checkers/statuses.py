@@ -1,7 +1,7 @@
-"""What statuses say is so, when all is quiet: everything is counted again, from the objects themselves.
+"""At rest statuses are true: each is recomputed from the objects themselves.
 
-Only of controllers that are at work in the story: each entry of `RECOUNTS` says what one of them keeps, in
-the judge's own words. A new controller adds one function and one line.
+Only for controllers that run in the scenario: each entry of `RECOUNTS` recomputes what one of them writes,
+independently of its code. A new controller adds one function and one line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEPLOYMENTS, REPLICA_SETS, JOBS = "deployments.apps", "replicasets.apps", "jobs.
 BUDGETS, SLICES = "poddisruptionbudgets.policy", "endpointslices.discovery.k8s.io"
 PROGRESS, AUTOSCALERS = "workloadprogresses.fathom.dev", "horizontalpodautoscalers.autoscaling"
 ROLLOUTS = "policyrollouts.fathom.dev"
-# Taints of a node that is not heard, or has not said that it is ready.
+# Taints of a node that is unreachable or not ready.
 DOUBTS = frozenset(
     {
         "fathom.dev/suspect",
@@ -39,7 +39,7 @@ Wrong = Iterator[tuple[str, str, str]]  # (resource, 'namespace/name', what is w
 
 class WhatIsSaidIsSo(Checker):
     name = "what is said is so when settled"
-    patience_s = 120.0  # A clock that was wrong, a list that is never answered, a node that is heard again.
+    patience_s = 120.0  # A clock that was wrong, a list that is never answered, a node that came back.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         at_work = _controllers(world)
@@ -129,7 +129,7 @@ def replica_sets(truth: Truth) -> Wrong:
 
 
 def _has_failed(one: Obj) -> bool:
-    """It says that the server would not have more."""
+    """Its ReplicaFailure condition is true: the server rejected more pods."""
     return _is(one, "ReplicaFailure")
 
 
@@ -225,7 +225,7 @@ def budgets(truth: Truth) -> Wrong:
 
 
 def _wanted(truth: Truth, budget: Obj, covered: list[Obj]) -> tuple[int, int] | None:
-    """(how many there should be, how many of them healthy); None where nobody says how many."""
+    """(expected pods, healthy pods required); None where a pod has no controller that says how many."""
     least, missing = lookup(budget, "spec", "minAvailable"), lookup(budget, "spec", "maxUnavailable")
     if isinstance(least, int):
         return len(covered), least
@@ -247,7 +247,7 @@ def _share(part: int | str, whole: int) -> int:
 
 
 def slices(truth: Truth) -> Wrong:
-    """Each pod that a Service selects and that has an address is in one slice, with what is true of it."""
+    """Each pod that a Service selects and that has an address is in one slice, with its true conditions."""
     every = truth.list(SLICES)
     for one in truth.list("services"):
         if is_deleting(one) or not lookup(one, "spec", "selector"):
@@ -312,7 +312,7 @@ def endpoints(truth: Truth) -> Wrong:
 
 
 def nodes(truth: Truth) -> Wrong:
-    """A node whose agent is up and heard is under no suspicion any more."""
+    """A node whose agent runs and is reachable is ready and has no taint or condition of doubt left."""
     for node in truth.list("nodes"):
         name = key_of(node).name
         if name not in truth.agents or "fathom.dev/declare-lost" in (metadata(node).get("annotations") or {}):
@@ -332,11 +332,11 @@ def nodes(truth: Truth) -> Wrong:
 
 
 def policy_rollouts(truth: Truth) -> Wrong:
-    """One that is over, well or not, tries nothing out any more."""
+    """A rollout that is complete or rolled back has no canary any more."""
     for one in truth.list(ROLLOUTS):
         status, generation = one.get("status") or {}, metadata(one).get("generation")
         active = {"Complete": lookup(one, "spec", "to"), "RolledBack": status.get("active")}
-        # What is about another spec is not over: the policy that this one is about may not be there yet.
+        # A status of an older spec is not final: the policy of the current one may not exist yet.
         if status.get("phase") in active and status.get("observedGeneration") == generation:
             true = {"active": active[status["phase"]], "canary": "", "percent": 0}
             yield from _compared(ROLLOUTS, one, status, true)
@@ -346,7 +346,7 @@ def policy_rollouts(truth: Truth) -> Wrong:
 
 
 def reservations(truth: Truth) -> Wrong:
-    """Whatever holds room holds it for a pod that waits."""
+    """Every active reservation of a pod belongs to one that still waits."""
     waiting = {uid_of(pod) for pod in truth.pods if not lookup(pod, "spec", "nodeName")}
     for one in truth.list(RESERVATIONS):
         holder = lookup(one, "metadata", "annotations", "fathom.dev/pod-uid")

@@ -1,5 +1,4 @@
-"""What the store had at every revision, as a checker remembers it: of its own, so that a store that forgets
-too much is found out."""
+"""The store's content at every revision, kept by the checker itself, to detect a store that loses history."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from fathom.store.protocol import Entry
 _equals = re.compile(r"[^=!,() ]+=[^=!,() ]+").fullmatch  # One label, one value.
 ON_NODE = "spec.nodeName="  # The selector of agents.
 
-State = tuple[int, Obj]  # An object, and the revision that it is of.
+State = tuple[int, Obj]  # An object, with its revision.
 
 
 class StoreStep(msgspec.Struct, frozen=True):
@@ -30,7 +29,7 @@ class StoreStep(msgspec.Struct, frozen=True):
 
 
 class AskedWrite(msgspec.Struct, frozen=True):
-    """What a request is about."""
+    """The resource, object and query of a request."""
 
     resource: str  # 'pods', 'deployments.apps'
     namespace: str = ""
@@ -44,7 +43,7 @@ class AskedWrite(msgspec.Struct, frozen=True):
 
     @property
     def is_odd(self) -> bool:
-        """It selects by what is not looked at here."""
+        """It uses a selector that this checker does not evaluate."""
         fields, labels = self.query.get("fieldSelector", ""), self.query.get("labelSelector", "")
         return bool(fields and not fields.startswith(ON_NODE)) or bool(labels and not _equals(labels))
 
@@ -60,7 +59,7 @@ class AskedWrite(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1 << 12)
 def asked_of(target: str) -> AskedWrite | None:
-    """None where it is about no object of the API."""
+    """None where the target is no API object or collection."""
     path, _, query = target.partition("?")
     parts = path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]
@@ -78,7 +77,7 @@ class StoreHistory:
     def __init__(self, first: Iterable[Entry]) -> None:
         self._now: dict[str, dict[str, State]] = {}  # By resource and path.
         self._steps: dict[str, list[StoreStep]] = {}  # By resource, in order.
-        self._lives: dict[tuple[str, str], list[tuple[int, bool]]] = {}  # When each came, changed and went.
+        self._lives: dict[tuple[str, str], list[tuple[int, bool]]] = {}  # Create, updates, delete.
         for entry in first:
             resource, key = place_of(entry.key)
             path = "/".join(part for part in key if part)
@@ -103,11 +102,11 @@ class StoreHistory:
         return self._steps.get(resource, [])
 
     def life(self, resource: str, path: str) -> list[tuple[int, bool]]:
-        """(revision, whether it was there from then on), oldest first."""
+        """(revision, whether the object existed from then on), oldest first."""
         return self._lives.get((resource, path), [])
 
     def at(self, resource: str, revision: int, wants: Callable[[str, Obj], bool]) -> dict[str, int]:
-        """Those that were there, each with its own revision."""
+        """The objects that existed at a revision, each with its own revision."""
         there = self._now.get(resource, {})
         steps = self.steps(resource)
         if steps and steps[-1].revision > revision:

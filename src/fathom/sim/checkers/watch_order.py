@@ -1,5 +1,4 @@
-"""One watch, as its server tells it: every change of what was asked for, in order, once; and a bookmark only
-when all before it was told."""
+"""One watch as its server sends it: each matching change once and in order; bookmarks only after them."""
 
 from __future__ import annotations
 
@@ -17,16 +16,16 @@ class WatchOrder:
         self._past = past
         self._asked = asked
         self._floor = floor
-        self._there: dict[str, int] | None = {}  # What was told, until a bookmark says that it is all.
-        self._upto = 0  # All that was committed up to here has been told.
-        self._next = 0  # Where to read on in the resource's steps.
+        self._there: dict[str, int] | None = {}  # Initial objects, until the bookmark that ends them.
+        self._upto = 0  # All changes up to this revision have been sent.
+        self._next = 0  # Index of the next one of the resource's steps.
         self._over = False
         version, initial = asked.query.get("resourceVersion", ""), asked.query.get("sendInitialEvents")
         if version not in {"", "0"} and initial != "true":
             self._begin(int(version))
 
     def take(self, kind: str, obj: Obj) -> str | None:
-        """What is wrong with one event."""
+        """Check one event; return what is wrong with it."""
         if self._over or kind == ERROR or obj.get("kind") == "Table":
             self._over = True
             return None
@@ -67,7 +66,7 @@ class WatchOrder:
 
     def _changed(self, kind: str, path: str, revision: int) -> str | None:
         if revision == self._began:
-            return None  # A commit of several objects is told again, whole.
+            return None  # A commit of several objects may be sent again as a whole.
         step = self._upcoming()
         if step is None or (step.path, step.revision) != (path, revision):
             there = f"{step.path} at {step.revision}" if step is not None else "nothing"
@@ -78,7 +77,7 @@ class WatchOrder:
         return None if kind == wanted else f"{path} at {revision} was told as {kind}, it is {wanted}"
 
     def _upcoming(self) -> StoreStep | None:
-        """The next step that this watch is to tell of."""
+        """The next step that this watch must send."""
         steps = self._past.steps(self._asked.resource)
         while self._next < len(steps):
             if self._kind_of(steps[self._next]):
@@ -87,7 +86,8 @@ class WatchOrder:
         return None
 
     def _kind_of(self, step: StoreStep) -> str:
-        """As one sees it who has chosen: an object may come into, or leave, what was chosen. '': neither."""
+        """The event type for this watch, whose selector an object may begin or cease to match. '': no
+        event."""
         was = step.old is not None and self._asked.wants(step.path, step.old[1])
         if step.new is not None and self._asked.wants(step.path, step.new):
             return MODIFIED if was else ADDED

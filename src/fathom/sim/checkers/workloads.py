@@ -1,5 +1,4 @@
-"""Workloads: as many children as wanted and no more, one to a slot, each counted once; and what a status says
-is about the spec it names."""
+"""Workloads: no more pods than wanted, one per slot, each counted once; statuses match their generation."""
 
 from __future__ import annotations
 
@@ -27,14 +26,14 @@ def note_of(obj: Obj, name: str) -> str:
 
 
 class ChildrenWithinBounds(Checker):
-    """Never more live pods than the workload ever wanted at once. What it wanted before counts too: nobody
-    can call back a create that was decided while more was wanted. For the same reason a pod does not count
-    that comes when its sender has given up on it and gone on."""
+    """Never more live pods than the workload ever wanted at once. Earlier specs count too: a create that was
+    sent while more was wanted cannot be called back. For the same reason a pod whose create arrives after its
+    sender gave up on it and went on does not count."""
 
     name = "children ≤ desired + surge"
 
     def __init__(self) -> None:
-        self._late: set[str] = set()  # UIDs of pods that came too late.
+        self._late: set[str] = set()  # UIDs of pods whose create arrived too late.
         self._bounds: dict[str, int] = {}
         self._live: dict[str, dict[str, None]] = {}  # Workload's UID -> names of its live pods.
 
@@ -65,7 +64,7 @@ class ChildrenWithinBounds(Checker):
 
 
 class OnePodPerSlot(Checker):
-    """A pod that is going still occupies its slot."""
+    """At most one pod per slot; a terminating pod still occupies its slot."""
 
     name = "one pod per slot"
     resources = frozenset({PODS})
@@ -88,15 +87,15 @@ class OnePodPerSlot(Checker):
 
 
 def _slot(pod: Obj | None) -> tuple[str, ...] | None:
-    """Whose, and which one."""
+    """The pod's owner, and the index of its slot."""
     if pod is None or not owner_uid(pod) or not note_of(pod, SLOT):
         return None
     return owner_uid(pod), note_of(pod, SLOT)
 
 
 class CountedOnce(Checker):
-    """A Job says at most as many successes as pods of it have succeeded, and never fewer than before; and at
-    most as many failures as pods of it have failed, or were sent away."""
+    """A Job counts at most as many successes as pods of it have succeeded, and never fewer than before; and
+    at most as many failures as pods of it have failed, or were deleted."""
 
     name = "succeeded ≤ distinct UIDs"
     resources = frozenset({PODS, JOBS})
@@ -128,8 +127,8 @@ class CountedOnce(Checker):
 
 
 class JobsWithinBounds(Checker):
-    """Never more of a Job's pods at work than it ever wanted at once; while it is suspended it wants none.
-    One that comes when its sender has given up on it does not count."""
+    """Never more live pods of a Job than it ever wanted at once; while it is suspended it wants none. A pod
+    whose create arrives after its sender gave up on it does not count."""
 
     name = "children ≤ desired + surge"
     resources = frozenset({PODS, JOBS})
@@ -162,8 +161,8 @@ def _count(job: Obj | None) -> int:
 
 
 class SaysWhatItSaw(Checker):
-    """What a status repeats of a workload's spec is what the generation that it names had: nobody signs for a
-    spec that they have not read. The status may be another object's."""
+    """A part of a workload's spec that a status repeats is that of the generation that the status names: no
+    controller claims a generation that it has not read. The status may be another object's."""
 
     name = "conditions name the generation they observed"
 

@@ -1,4 +1,4 @@
-"""What a write does: what was asked, under the conditions that were named, and nothing beside it."""
+"""A write does what the request asked, under its preconditions, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fathom.seams.seam import Ask
 from fathom.sim.checkers.store_history import AskedWrite, asked_of
 from fathom.sim.world.invariants import Checker, Found, Seen
 
-# Whose status is written apart from the rest.
+# Resources with a status subresource.
 TWO_PARTS = frozenset(
     {
         "pods",
@@ -27,12 +27,13 @@ TWO_PARTS = frozenset(
     }
 )
 
-KEPT = ("labels", "annotations", "finalizers", "ownerReferences")  # Of the metadata, by who only reports.
+KEPT = ("labels", "annotations", "finalizers", "ownerReferences")  # Metadata that status writes keep.
 
 
 class WritesAreAsAsked(Checker):
-    """A write that names a revision or a UID is of that one; a report of a status leaves the wish alone, and
-    a wish the report; who creates replaces nobody; and what a merge patch says is then so."""
+    """A write that names a revision or a UID changes that one; a status write leaves the spec alone, and a
+    spec write the status; a create replaces no object; and after a merge patch its fields have the patch's
+    values."""
 
     name = "a write does what was asked"
 
@@ -54,13 +55,13 @@ class WritesAreAsAsked(Checker):
 
 
 def _names(change: Seen) -> bool:
-    """Another object's create may move this one: a collection's POST is about whom it names."""
+    """The POST names this object: the same commit may also change others."""
     assert change.ask is not None
     return bool(lookup(_said(change.ask), "metadata", "name") == change.key.name)
 
 
 def _said(ask: Ask) -> Obj:
-    """Empty where it is no object, as a JSON patch is not."""
+    """The request's body; empty where it is no object, as in a JSON patch."""
     try:
         body: Any = decode_json(ask.body) if isinstance(ask.body, bytes) and ask.body else ask.body
     except (msgspec.DecodeError, ValueError):
@@ -106,8 +107,8 @@ def _unpatched(change: Seen, new: Obj, parts: list[str], body: Obj) -> str | Non
 
 
 def unsaid(now: Any, patch: Any, path: str) -> Iterator[str]:
-    """Where an object is not as a merge patch (RFC 7386) wants it. What it says nothing of may be anything,
-    and a list is filled in with defaults."""
+    """Where an object differs from a merge patch (RFC 7386). Fields that the patch leaves out may have any
+    value, and items of a list may be filled in with defaults."""
     if not isinstance(patch, dict):
         if now != patch and not isinstance(patch, list):
             yield path

@@ -1,7 +1,7 @@
 """Runs the pods of all nodes, without any process behind them. Stands in for the real agents.
 
-A pod starts when it is bound, is ready at once, ends when its annotation says so, and goes when it is deleted
-and its time of grace is over. The weather may be against it: images come slowly, probes fail, nodes are dead.
+A pod starts when it is bound, is ready at once, ends when its annotation says so, and is removed when it is
+deleted and its grace period is over. `Weather` adds failures: slow images, failing probes, dead nodes.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from fathom.control.watches import POD, Primary, Watch
 from fathom.model.conditions import conditions_of, is_true, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 
-RUNS_S = "fathom.dev/runs-seconds"  # Annotation: how long it has work for. Without it, for ever.
+RUNS_S = "fathom.dev/runs-seconds"  # Annotation: how long the pod runs. Without it, for ever.
 ENDED = frozenset({"Succeeded", "Failed"})
 
-# Pods are looked at this often while something about them depends on time.
+# How often pods are checked while something about them depends on time.
 LOOK_S = 0.5
 FRESH_S = 60.0
 
 
 class Weather(msgspec.Struct):
-    """What agents meet that is not in the API. The story makes it."""
+    """Conditions of nodes that are not in the API. The scenario sets them."""
 
-    image_s: float = 0.0  # How long a pod's image takes to come.
+    image_s: float = 0.0  # How long a pod's image takes to pull.
     probes_fail: bool = False
-    dead: dict[str, None] = msgspec.field(default_factory=dict)  # Nodes of which nothing is heard.
+    dead: dict[str, None] = msgspec.field(default_factory=dict)  # Nodes that report nothing.
 
     @property
     def bad(self) -> bool:
@@ -71,13 +71,13 @@ def plan_pod(pod: Obj, *, now: str, weather: Weather = FAIR) -> Plan:
 
 
 def waits(pod: Obj) -> bool:
-    """Whether time alone will change something."""
+    """Whether the pod changes by the passing of time alone."""
     phase = lookup(pod, "status", "phase")
     return is_deleting(pod) or (phase == "Running" and RUNS_S in _annotations(pod))
 
 
 def _is_over(pod: Obj, now: str) -> bool:
-    """Its time of grace: a server writes down when it ends."""
+    """Whether the grace period is over: the server sets `deletionTimestamp` to its end."""
     return _seconds_between(str(metadata(pod)["deletionTimestamp"]), now) >= 0
 
 
@@ -145,7 +145,7 @@ class Agent:
 
 
 class AgentIn:
-    """Agents in a weather: what a process is started with."""
+    """Agents with a given `Weather`, as a controller for `run_controllers`."""
 
     name = Agent.name
     watches = Agent.watches

@@ -1,12 +1,11 @@
-"""Makes a disk for every claim, and takes it away when the claim goes. Stands in for whoever keeps things
-outside.
+"""A controller that makes a disk for every claim, and deletes it with the claim: an example of outside state.
 
-A claim is a ConfigMap, its disk a Secret in another namespace, where no collector looks. A finalizer is set
-before the disk is made, and taken away after the disk has gone; the mark that says "done" is written after
-what it stands for. Each write can be the last one before a crash.
+A claim is a ConfigMap, its disk a Secret in another namespace, which no garbage collector handles. The
+finalizer is set before the disk is created, and removed after the disk is gone; the mark that says "done" is
+written after what it stands for. Each write can be the last one before a crash.
 
-Nothing rests on having seen a claim go. A disk that is there without its claim, because the request to make
-it was long under way or because our view of disks was old, is taken away whenever it is seen.
+The controller need not have seen a claim's deletion. A disk without its claim, because the request to create
+it was slow or because our cache of disks was old, is deleted whenever it is seen.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fathom.control.watches import CONFIG_MAP, SECRET, Primary, Related, View, W
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, uid_of
 
 CLOUD = "cloud"  # The namespace where disks are.
-CLAIM = "fathom.dev/claim"  # Label of a claim; annotation of a disk: whose it is.
+CLAIM = "fathom.dev/claim"  # Label of a claim; annotation of a disk: its claim.
 PREPARED = "fathom.dev/prepared"
 FINALIZER = "fathom.dev/disk"
 FRESH_S = 30.0
@@ -48,13 +47,13 @@ def plan_claim(claim: Obj, disk: Obj | None) -> Plan:
 
 
 def plan_leftovers(disks: Sequence[Obj]) -> Plan:
-    """`disks` have no claim, as the server says itself."""
+    """`disks` have no claim, as the API server itself confirmed."""
     deletes = tuple(Delete(target("Secret", disk)) for disk in disks)
     return Plan(deletes=deletes, needs=(NoOlderThan(FRESH_S, ("Secret",)),), why="whose claim is gone")
 
 
 def leftovers(claim: Obj | None, disks: Sequence[Obj]) -> list[Obj]:
-    """Those among the disks of a claim's name that are not its own, but an earlier namesake's."""
+    """Disks for a claim's name that are not its own, but those of an earlier claim of the same name."""
     own = disk_name(claim) if claim is not None else ""
     return [disk for disk in disks if key_of(disk).name != own and not is_deleting(disk)]
 
@@ -100,7 +99,7 @@ class Cleanup:
         return ReconcileResult.after(await self._kit.apply(key, plan_claim(claim, disk), seen=view))
 
     async def _clear(self, key: Key) -> ReconcileResult:
-        """Our view of claims may be old too: the server is asked before anything is taken away."""
+        """Our cache of claims may be old too: ask the server before anything is deleted."""
         claim = await self._kit.api.get(CONFIG_MAP.resource, key.namespace, key.name)
         view = self._kit.snapshot()
         disks = leftovers(claim, view.by_index("Secret", "claim", "/".join(key)))
