@@ -1,1 +1,1 @@
-"""What pytest does with scenarios. The plugin's hooks are in `fathom.sim.plugin`."""
+"""Runs scenarios as pytest tests. The plugin's hooks are in `fathom.sim.plugin`."""

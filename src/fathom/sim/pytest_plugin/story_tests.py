@@ -1,5 +1,4 @@
-"""What the pytest plugin does with a story: tell it, and when it breaks, shrink it, keep it, and say how to
-see it again."""
+"""Run a scenario as a pytest test; if it breaks, shrink it, keep it, and print the command to replay it."""
 
 from __future__ import annotations
 
@@ -28,19 +27,19 @@ from fathom.sim.world.scenario import Result, Scenario, Story, scenario, sweep, 
 from fathom.sim.world.world import World
 from fathom.terminal import visible
 
-# What a test that says nothing about faults may meet: nothing. Its seed still decides how long messages take.
+# For tests that name no faults: none are drawn. The seed still decides how long messages take.
 CALM = Menu(processes=("nobody",), most=0)
 
 
 class NotYet:
-    """What the `world` fixture is until the story is told."""
+    """The value of the `world` fixture until the scenario runs."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise RuntimeError("the world begins with the test: other fixtures cannot use it")
 
 
 class Ledger:
-    """What all stories of this session came to."""
+    """The results of all scenarios of this pytest session."""
 
     def __init__(self) -> None:
         self.summary = ExploreSummary()
@@ -61,17 +60,17 @@ LEDGER: pytest.StashKey[Ledger] = pytest.StashKey()
 def ledger_of(config: pytest.Config) -> Ledger:
     if LEDGER not in config.stash:
         config.stash[LEDGER] = Ledger()
-        freeze()  # Sweeping between runs need not look at all of pytest.
+        freeze()  # Garbage collection between runs need not look at all of pytest.
     return config.stash[LEDGER]
 
 
 class BrokenStory(Failed):
-    """A story did not hold. Its message is the whole report."""
+    """A run broke an invariant. Its message is the whole report."""
 
 
 class ToldStory(TerminalRepr):
-    """A report that is shown once, in whole: pytest's summary, which a build server gets uncut, repeats its
-    first line only."""
+    """A report that is shown once, in full: pytest's summary, which is uncut on a build server, repeats only
+    its first line."""
 
     def __init__(self, text: str) -> None:
         self._text = text = "\n".join(map(visible, text.split("\n")))
@@ -82,7 +81,7 @@ class ToldStory(TerminalRepr):
 
 
 class StoryTest(pytest.Item):
-    """One scenario under one seed."""
+    """One scenario with one seed."""
 
     def __init__(self, *, scenario: Scenario, seed: str, **more: Any) -> None:
         super().__init__(**more)
@@ -99,7 +98,7 @@ class StoryTest(pytest.Item):
 
 
 def tell_test(item: pytest.Function) -> None:
-    """A test function is told as a story; its other fixtures are given to it as usual."""
+    """Run a test function as a scenario; it gets its other fixtures as usual."""
     function = item.obj
     if not inspect.iscoroutinefunction(function):
         pytest.fail("a test with the `world` fixture is its story: make it an async def", pytrace=False)
@@ -120,13 +119,13 @@ def _scenario_of(item: pytest.Function, story: Story, name: str) -> Scenario:
 
 
 def _near(path: Path) -> str:
-    """As a person would type it here."""
+    """The path relative to the current directory, as a person would type it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 class _Teller:
-    """One test. `test`: how pytest calls it, where only pytest can tell it; '' where its file is enough."""
+    """Runs one test. `test`: its pytest id, where only pytest can run it; '' where its file is enough."""
 
     def __init__(self, item: pytest.Item, story: Scenario, seed: str, *, test: str) -> None:
         self._config = item.config

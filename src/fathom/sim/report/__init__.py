@@ -1,1 +1,1 @@
-"""What a run was: recorded, replayed, told as a timeline, kept in a file."""
+"""Reports of runs: chronicle, timeline, files of kept runs, replay."""

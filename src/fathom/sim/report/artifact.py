@@ -1,7 +1,7 @@
-"""One run in one file: everything that is needed to see it again, and what was seen.
+"""One run in one file: everything that is needed to replay it, and its result.
 
 The run follows from scenario, seed, strategy, faults and code. The log of inputs, each with a checksum of
-what was delivered, is there to notice when it no longer does (`replay`).
+its payload, shows when a replay differs (`replay`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from fathom.sim.world.violation import Violation
 
 BYTES_MAX = 1 << 20
 
-# What the log may take of it, and the objects that the story found; the rest is the story itself.
+# The limit for the log, and that for the initial objects; the rest is for the timeline.
 LOG_BYTES_MAX = BYTES_MAX * 5 // 8
 OBJECTS_BYTES_MAX = BYTES_MAX // 8
 
 
-# Of what does not fit, sections of so many inputs have a checksum: a difference is at least narrowed down.
+# Inputs that do not fit get one checksum per section of this size: so a difference is at least narrowed down.
 SECTION = 1000
 
 
@@ -58,8 +58,8 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     fired: dict[str, int]
     timeline: tuple[Line, ...]
     streams: tuple[str, ...]  # The random streams that were drawn from: each follows from the seed.
-    objects: str  # What was in the store when the story began: JSON, compressed, base64. '' where too large.
-    log: str  # Of inputs, packed likewise: its beginning, where it is too long.
+    objects: str  # In the store when the scenario began: JSON, compressed, base64. '' where too large.
+    log: str  # Of inputs, packed likewise: only its beginning, where it is too long.
     logged: int
     sections: tuple[int, ...] = ()  # Checksums of the inputs after that.
     patch: PatchHead | None = None
@@ -122,7 +122,7 @@ def _packed_objects(telling: Telling) -> str:
 
 
 def _packed_log(log: list[LogEntry]) -> tuple[str, int]:
-    """As much of it as fits."""
+    """The packed log, as much of it as fits, and how many inputs that is."""
     kept = len(log)
     while len(packed := _pack(log[:kept])) > LOG_BYTES_MAX:
         kept = kept * 3 // 4

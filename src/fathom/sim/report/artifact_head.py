@@ -1,4 +1,4 @@
-"""What can be said of a kept run at a glance, before any code is loaded that a patch might want to change."""
+"""The head of a kept run's file, read before any code is loaded that a patch might change."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ FORMAT = "fathom.dev/sim-run/1"
 FILE_BYTES_MAX = 64 << 20
 UNPACKED_BYTES_MAX = 256 << 20
 
-# A longer patch is named, and not kept: the file has other things to hold.
+# A longer patch is named, and not kept: the file is for the run.
 PATCH_BYTES_MAX = 64 << 10
 
 
 class PatchHead(msgspec.Struct, frozen=True):
-    """The patch that was in force. Its text is here for whoever does not have the file: to read, and to run
-    where that is asked for. What is sent around is not run unasked."""
+    """The patch that was active. Its text is here for readers who do not have the file: to read, and to run
+    if they ask for it. Code from a received file is never run unasked."""
 
     file: str
     sha256: str
@@ -31,7 +31,7 @@ class PlanHead(msgspec.Struct, frozen=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What decides which code is loaded for a run."""
+    """The fields that decide which code is loaded for a run."""
 
     format: str
     plan: PlanHead = PlanHead()
@@ -39,13 +39,13 @@ class Head(msgspec.Struct, frozen=True):
 
     @property
     def scenario_file(self) -> str:
-        """The file of code that the story is in; '' where it is one of fathom's own."""
+        """The source file of the scenario; '' where it is one of fathom's own."""
         file, colon, _ = self.plan.scenario.rpartition(":")
         return file if colon and file.endswith(".py") else ""
 
 
 class NotAnArtifact(Exception):
-    """One line: what is wrong with the file."""
+    """The message is one line: what is wrong with the file."""
 
 
 def is_artifact(file: Path) -> bool:

@@ -1,9 +1,9 @@
-"""What happened in a run and what followed from what: kept where a run is to be told or learnt from.
+"""Chronicle: the events of a run and their causes, recorded for timelines and for lineage search.
 
-    Took (an input) ──> Asked ──> Committed ──> Said (a reply, a piece of a watch) ──> Took ──> …
+    Took (an input) ──> RequestSent ──> CommitSeen ──> LogLine (a reply, a watch chunk) ──> Took ──> …
 
-Every entry names the entry that it follows from, so that timelines show causes as edges and exploration can
-ask what an outcome rested on. It costs about as much again as the run, so most runs are not chronicled.
+Every event names its cause, so that timelines show causes as edges and exploration can find what an outcome
+depended on. It costs about as much again as the run, so most runs are not chronicled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fathom.sim.world.process import SimProcess
     from fathom.sim.world.store_link import Committer
 
-NOBODY = -1  # As a cause: it began here.
+NOBODY = -1  # As a cause: the event has none.
 
 
 class ChronicleEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class ChronicleEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Took(ChronicleEvent, frozen=True):
-    """A process was given an input."""
+    """A process got an input."""
 
     kind: int
     number: int
@@ -51,25 +51,25 @@ class RequestSent(ChronicleEvent, frozen=True):
 
 
 class CommitSeen(ChronicleEvent, frozen=True):
-    """By a server, for the process that asked; `process` is that one, or the server where nobody asked."""
+    """A commit. `process` sent the request, or is the API server for its own commits."""
 
     revision: int
     changes: tuple[Change, ...]
 
 
 class LogLine(ChronicleEvent, frozen=True):
-    """An answer, or a piece of one, set out on its way to the process."""
+    """A server sent an answer, or a chunk of one, to the process."""
 
     kind: Input
     number: int
     status: int
     resource: str
-    revision: int  # What it says is as of this revision; 0 where that cannot be told.
-    covers: bool  # All of the kind up to that revision, and not only one object.
+    revision: int  # The revision of its content; 0 where that is unknown.
+    covers: bool  # It covers all objects of the kind up to that revision, not only one.
 
 
 class Struck(ChronicleEvent, frozen=True):
-    """A fault did something, in words. It follows from what it was done to."""
+    """A fault took effect; `what` says how. Its cause is the event that it affected."""
 
     fault: AnyFault
     what: str
@@ -95,11 +95,11 @@ class Chronicle:
     def __init__(self) -> None:
         self.events: list[ChronicleEvent] = []
         self.commits: dict[int, int] = {}  # Revision -> its event.
-        self._current = NOBODY  # The input that is being worked on.
-        self._follows = NOBODY  # What the next input follows from.
+        self._current = NOBODY  # The input that is being handled.
+        self._follows = NOBODY  # The cause of the next input.
         self._told: set[tuple[AnyFault, str, str]] = set()
 
-    # What the engine tells.
+    # Called by the engine and the network.
 
     def follows(self, event: int) -> None:
         self._follows = event
@@ -143,7 +143,7 @@ class Chronicle:
         )
 
     def struck(self, process: SimProcess, fault: AnyFault, what: str, cause: int = NOBODY) -> None:
-        """Told once for each fault and thing that it is done to, however often it is asked about."""
+        """Recorded once for each fault, process and effect, however often the fault takes effect."""
         if (fault, process.name, what) not in self._told:
             self._told.add((fault, process.name, what))
             self._add(Struck, process, cause, fault=fault, what=what)
@@ -152,7 +152,7 @@ class Chronicle:
         self._add(Lived, process, NOBODY, what=what)
 
     def world(self, now_ns: int, what: str) -> None:
-        """Something that happens to nobody in particular."""
+        """Record an event that belongs to no process."""
         self.events.append(Lived(id=len(self.events), at_ns=now_ns, process="", incarnation=0, what=what))
 
     def audited(self, process: SimProcess, entry: AuditEntry) -> None:
@@ -187,7 +187,7 @@ class Chronicle:
 
 
 class _Journal:
-    """What a process decided, as it says itself."""
+    """Records the decisions that a process writes to its journal."""
 
     def __init__(self, chronicle: Chronicle, process: SimProcess) -> None:
         self._chronicle = chronicle
@@ -202,7 +202,7 @@ class _Journal:
         chronicle._add(Concluded, self._process, chronicle._current, outcome=outcome)
 
     def tabled(self, table: Table) -> None:
-        """Detail of a decision, and none of its own."""
+        """Ignored: a table is a detail of a decision."""
 
 
 def resource_of(target: str) -> str:
@@ -220,7 +220,7 @@ def resource_of(target: str) -> str:
 
 
 def revision_of(payload: Any) -> int:
-    """Of an object, of a list, or of the last event in a piece of a watch; 0 where there is none."""
+    """Of an object, of a list, or of the last event in a watch chunk; 0 where there is none."""
     if isinstance(payload, bytes):
         lines = payload.splitlines()
         try:

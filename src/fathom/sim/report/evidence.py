@@ -1,4 +1,4 @@
-"""What a chronicle shows: who belongs to whom, who had heard of what, and who was told what it did."""
+"""Facts from a chronicle: owners of objects, revisions that processes had seen, answered writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fathom.seams.seam import Input
 from fathom.sim.report.chronicle import NOBODY, Chronicle, CommitSeen, LogLine, Took
 from fathom.store.protocol import Change
 
-# Of a family that is larger, only the owner's story is told with the object's own.
+# Of a larger family, the timeline shows only the owner and the object itself.
 FAMILY_MAX = 12
 
 
@@ -24,7 +24,7 @@ def resource_of(change: Change) -> str:
 
 
 def family(chronicle: Chronicle, objects: Sequence[str]) -> frozenset[str]:
-    """Who says nothing more than that one object is wrong is shown its owner and its siblings as well."""
+    """If a violation names only one object, the timeline shows its owner and its siblings as well."""
     if len(objects) != 1:
         return frozenset(objects)
     owners, paths = _ties(chronicle)
@@ -52,7 +52,7 @@ def _ties(chronicle: Chronicle) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def hearing(chronicle: Chronicle) -> dict[tuple[str, int, str], list[tuple[int, int]]]:
-    """(process, incarnation, resource) -> (event, the revision it had heard up to by then), in order."""
+    """(process, incarnation, resource) -> (event, the revision that it had seen by then), in order."""
     found: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
     for event in chronicle.events:
         if not isinstance(event, Took) or event.cause == NOBODY:
@@ -65,7 +65,7 @@ def hearing(chronicle: Chronicle) -> dict[tuple[str, int, str], list[tuple[int, 
 
 
 def answers(chronicle: Chronicle) -> dict[int, tuple[str, int, int]]:
-    """Commit -> (process, incarnation, event): who was told that its write was done, and when."""
+    """Commit -> (process, incarnation, event): which process got the answer to its write, and when."""
     found: dict[int, tuple[str, int, int]] = {}
     for event in chronicle.events:
         if isinstance(event, Took) and event.cause != NOBODY:

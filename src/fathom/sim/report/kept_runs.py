@@ -1,4 +1,4 @@
-"""Where failing runs are kept, and how to see one again: the one command."""
+"""Write failing runs to files, and name the one command that replays each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fathom.sim.report.artifact import artifact_of, write
 from fathom.sim.report.run_report import RunReport, as_lines, replay_command, report
 from fathom.sim.world.scenario import Result, RunPlan, Scenario, Telling, sweep, tell
 
-# Of one invariant in one story: more of the same is counted, and not kept.
+# Of one invariant in one scenario: more are counted, and not kept.
 KEPT_MAX = 3
 
 
@@ -42,7 +42,7 @@ def file_name(plan: RunPlan) -> str:
 def keep_some(
     scenarios: Mapping[str, Scenario], violations: Sequence[Result], *, patch: Path | None, out: Path
 ) -> list[KeptRun]:
-    """The first ones of each sort, told once more and written down."""
+    """Run the first ones of each sort again, and write them to files."""
     kept: list[KeptRun] = []
     counts: dict[tuple[str, str], int] = {}
     for result in violations:
@@ -56,7 +56,7 @@ def keep_some(
 
 
 def must_hold(scenario: Scenario, plan: RunPlan, *, out: Path = FAILURES) -> Result:
-    """For tests: a run that breaks fails them with its story, and leaves its file."""
+    """For tests: a run with a violation fails them with its report, and leaves its file."""
     result = tell(scenario, plan)
     sweep()
     if result.violation is not None:

@@ -1,7 +1,7 @@
-"""See a kept run again: is it the same, input for input? Where not, which input was the first to differ?
+"""Replay a kept run: is it the same, input for input? If not, which input was the first to differ?
 
-Up to that input everything was the same, so whatever the recorded one answers was asked in this run too: it
-can be named, although the file has only its number.
+Up to that input everything was the same, so the request that the recorded input answers was sent in this run
+too: it can be named, although the file has only its number.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WORDS: dict[int, str] = {
 
 
 class RunDivergence(msgspec.Struct, frozen=True):
-    """The first input that differed, from 1; 0 where it was none that is on record."""
+    """The first input that differed, from 1; 0 where it is not among the recorded ones."""
 
     input: int
     what: str
@@ -106,7 +106,7 @@ Asks = dict[tuple[str, int], str]
 
 
 def _asks_before(telling: Telling, index: int) -> Asks:
-    """(process, number) -> 'METHOD path', of all that was asked before an input. Tells it once more."""
+    """(process, number) -> 'METHOD path', of all requests before an input. Runs the scenario again."""
     chronicle = Chronicle()
     Telling(telling.scenario, telling.plan, chronicle=chronicle).run()
     found: Asks = {}
@@ -117,7 +117,7 @@ def _asks_before(telling: Telling, index: int) -> Asks:
                 break
         elif isinstance(
             event, RequestSent
-        ):  # A later incarnation counts anew, and takes the place of the dead.
+        ):  # A later incarnation numbers anew, and replaces the earlier one.
             found[event.process, event.number] = f"{event.method} {event.target.partition('?')[0]}"
     return found
 

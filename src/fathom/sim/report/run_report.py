@@ -1,4 +1,4 @@
-"""One run as a person or a program wants to read it: verdict, story, faults, and how to see it again."""
+"""The report of one run, as text and JSON: verdict, timeline, faults, and the command to replay it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOLDS, BROKEN = "holds", "broken"
 
 
 class ReportedCause(msgspec.Struct, frozen=True):
-    """Where to look: a line of the timeline that tells of a stale read, a lost reply, …"""
+    """A possible cause: a line of the timeline with a stale read, a lost reply, …"""
 
     line: int
     kind: str
@@ -31,13 +31,13 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     result: Result
     timeline: tuple[Line, ...]
     causes: tuple[ReportedCause, ...]
-    rerun: str  # The one command.
-    patch: str = ""  # The file of the patch that was in force.
-    tale: tuple[str, ...] = ()  # In the story's own words, where it has some.
+    rerun: str  # The command that runs it again.
+    patch: str = ""  # The file of the active patch.
+    tale: tuple[str, ...] = ()  # The scenario's own summary, where it has one.
 
 
 def report(scenario: Scenario, plan: RunPlan, *, patch: str = "") -> tuple[RunReport, Telling]:
-    """Tell it once more with everything written down; the run is the same."""
+    """Run it again with everything recorded; the run is the same."""
     chronicle = Chronicle()
     telling = Telling(scenario, plan, chronicle=chronicle)
     telling.engine.trace.log = []
@@ -72,7 +72,7 @@ def _tale(scenario: Scenario, plan: RunPlan, chronicle: Chronicle, *, began_ns: 
 
 
 def rerun(scenario: Scenario, plan: RunPlan, *, patch: str = "") -> str:
-    """What follows from the seed alone is run by its seed; '' for anything else: its file is replayed."""
+    """The command for a run that follows from its seed alone; '' for any other: its file is replayed."""
     if plan != plan_of(scenario, plan.seed, plan.strategy):
         return ""
     strategy = "" if plan.strategy == "random" else f" --strategy {plan.strategy}"
@@ -81,7 +81,7 @@ def rerun(scenario: Scenario, plan: RunPlan, *, patch: str = "") -> str:
 
 
 def replay_command(plan: RunPlan, file: str, *, patch: str = "") -> str:
-    """With what its reader agrees to: code of a scenario's file, and the patch."""
+    """With the flags by which its reader allows code to run: a scenario's file, and the patch."""
     trust = " --trust scenario" if ".py:" in plan.scenario else ""
     return f"fathom replay {file}{trust}" + (f" --patch {patch}" if patch else "")
 
@@ -115,7 +115,7 @@ def as_lines(report: RunReport, *, artifact: str = "") -> list[str]:
 
 
 def _causes(causes: Sequence[ReportedCause]) -> list[str]:
-    """A long story has many; the last ones are nearest to what broke."""
+    """A long run has many; the last ones are nearest to the violation."""
     if not causes:
         return []
     shown = [f"  {one.kind}, line {one.line}: {one.who} {one.what}" for one in causes[-CAUSES_MAX:]]

@@ -1,4 +1,4 @@
-"""A run told as a story: what happened to the objects concerned, when, by whom, and because of what.
+"""The timeline of a run: what happened to the objects of a violation, when, by which process, and why.
 
 1  00:00.004  scheduler     creates reservation res-a                        revision 61
 2  00:00.006  !! scheduler  api-1 has done it, but the reply is lost         because of 1
@@ -42,19 +42,19 @@ from fathom.sim.world.faults import (
 from fathom.sim.world.violation import Violation
 from fathom.store.protocol import Change
 
-# More than a page is not read. What is left out is said.
+# A reader does not want more than a page; the newest lines are kept.
 LINES_MAX = 80
 
-# Too common to tell where nobody asked about them.
+# Too common to show where the violation does not name them.
 RESTLESS = ("leases.coordination.k8s.io/", "events/")
 
 LOST, STALE, LATE, UNKNOWN = "lost reply", "stale read", "late request", "unknown commit"
 
-# What keeps news from a reader.
+# Faults that keep watch events from a process.
 DEAF = (HoldWatch, StaleServer, Partition)
 
-# Everybody is a few moments behind on what others do; only what is older than this is worth a line. Of the
-# kind that is written, everything is.
+# Every process is a few moments behind on the others' writes; only a commit that was missed for longer than
+# this is worth a line. Of the kind that is written, every one is.
 STALE_S = 0.05
 
 
@@ -67,11 +67,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     because: tuple[int, ...] = ()  # Numbers of lines, from 1.
     fault: bool = False
-    culprit: str = ""  # 'lost reply', 'stale read': where the cause may lie.
+    culprit: str = ""  # 'lost reply', 'stale read': a possible cause.
 
 
 class Concern(msgspec.Struct, frozen=True):
-    """What a timeline is about. Without objects: everything that the processes under test wrote."""
+    """The objects and processes of a timeline. Without objects: all writes of the processes under test."""
 
     objects: frozenset[str]
     processes: frozenset[str]
@@ -99,7 +99,7 @@ def timeline(
 
 
 def in_order(lines: Sequence[Line]) -> list[Line]:
-    """By time: what was decided is told when what came of it is known. Numbers go with the lines."""
+    """Sort by time: a decision's line is added only when its outcome is known. Renumbers the references."""
     order = sorted(range(len(lines)), key=lambda index: lines[index].at_s)
     numbers = {old + 1: new for new, old in enumerate(order, 1)}
     return [
@@ -126,14 +126,14 @@ class _Teller:
         self._chronicle = chronicle
         self._concern = concern
         self._began_ns = began_ns
-        self._numbers: dict[int, int] = {}  # Event -> the line that tells it.
-        self._struck: dict[int, int] = {}  # Event -> the line of the fault that was done to it.
+        self._numbers: dict[int, int] = {}  # Event -> its line.
+        self._struck: dict[int, int] = {}  # Event -> the line of the fault that affected it.
         self._lines: list[Line] = []
         self._heard = hearing(chronicle)
         self._known = answers(chronicle)
-        self._news: list[CommitSeen] = []  # Commits that a reader of these objects should have heard of.
-        self._deaf: dict[str, int] = {}  # Process -> the line of what last kept news from it.
-        self._stale: dict[tuple[object, ...], int] = {}  # Who had missed what -> the line that says so.
+        self._news: list[CommitSeen] = []  # Commits that a watcher of these objects should know of.
+        self._deaf: dict[str, int] = {}  # Process -> the line of the last fault that held its watch.
+        self._stale: dict[tuple[object, ...], int] = {}  # A process and what it missed -> its line.
         self._writes: list[int] = []  # Lines of commits.
 
     def lines(self) -> list[Line]:
@@ -145,7 +145,7 @@ class _Teller:
         return self._lines
 
     def last_write(self, at_s: float) -> tuple[int, ...]:
-        """The line of the last one until then: what broke is seen at a write, or is missed after it."""
+        """The line of the last write until then: a violation shows at a write, or is missed after one."""
         return tuple([number for number in self._writes if self._lines[number - 1].at_s <= at_s][-1:])
 
     def _tell(self, event: ChronicleEvent) -> None:
@@ -194,7 +194,7 @@ class _Teller:
             self._news.append(event)
 
     def _stale_reads(self, event: CommitSeen, told: Sequence[Change]) -> None:
-        """What the writer had not heard of when it asked, although it follows that kind."""
+        """Commits that the writer did not know of when it sent its request, although it watches that kind."""
         asked = self._asked(event.id)
         if asked is None or event.process == DRIVER:
             return
@@ -209,7 +209,7 @@ class _Teller:
 
     def _stale_line(self, asked: RequestSent, resource: str, upto: int, missed: Sequence[CommitSeen]) -> None:
         key = (asked.process, asked.incarnation, resource, *(one.id for one in missed))
-        if key in self._stale:  # Said once; whatever else it does meanwhile follows from that line too.
+        if key in self._stale:  # Shown once; the writer's later lines refer to it.
             self._numbers.setdefault(asked.id, self._stale[key])
             return
         changes = [change for one in missed for change in one.changes if resource_of(change) == resource]
@@ -231,7 +231,7 @@ class _Teller:
         ]
 
     def _was_answered(self, commit: CommitSeen, asked: RequestSent) -> bool:
-        """The writer was told what came of its own write."""
+        """The writer got the answer to its own write."""
         who, incarnation, told = self._known.get(commit.id, ("", 0, 0))
         return (who, incarnation) == (asked.process, asked.incarnation) and told < asked.id
 
@@ -239,7 +239,7 @@ class _Teller:
         return next((one for one in self._chronicle.past_of(event) if isinstance(one, RequestSent)), None)
 
     def _heard_at(self, asked: RequestSent, resource: str) -> int | None:
-        """Up to which revision the asker had heard of everything of a kind; None if it does not follow it."""
+        """The revision up to which the sender knew all objects of a kind; None if it does not watch it."""
         heard = self._heard.get((asked.process, asked.incarnation, resource), [])
         index = bisect.bisect_left(heard, (asked.id, 0))
         return heard[index - 1][1] if index else None
@@ -265,7 +265,7 @@ class _Teller:
         self._numbers.setdefault(event.id, len(self._lines))
 
     def _because(self, event: ChronicleEvent) -> tuple[int, ...]:
-        """The nearest cause that has a line of its own, or that a fault was done to."""
+        """The nearest cause that has its own line, or that a fault affected."""
         for cause in self._chronicle.past_of(event.cause):
             number = self._numbers.get(cause.id) or self._struck.get(cause.id)
             if number is not None:

@@ -1,4 +1,4 @@
-"""What a visit to the zoo came to, as a program and as a person want to read it."""
+"""The results of a run of the zoo, as JSON and as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fathom.sim.world.scenario import Strategy
 
 def gain(hunted: Iterable[Hunted], strategy: Strategy, *, runs_max: int) -> float | None:
     """How many runs this strategy needs for one of lineage's: the geometric mean over all bugs that either
-    finds. Who finds nothing counts as one who found it in the last run allowed."""
+    finds. A strategy that finds nothing counts as if it had found the bug in the last run allowed."""
     counts = [one.runs_to_find for one in hunted if {strategy, "lineage"} <= one.runs_to_find.keys()]
     pairs = [(one[strategy], one["lineage"]) for one in counts]
     ratios = [(theirs or runs_max) / (ours or runs_max) for theirs, ours in pairs if theirs or ours]

@@ -1,1 +1,1 @@
-"""Looking for what breaks: many seeds, chosen faults, smaller runs, the zoo of known bugs."""
+"""Search for violations: many seeds, chosen faults, shrinking, the zoo of known bugs, benchmarks."""

@@ -1,13 +1,13 @@
 """How fast a world runs: simulated seconds per real second, for clusters of several sizes.
 
-Everything that the load passes through is the real code: API server with admission, validation, RBAC, watch
-cache and audit; clients on seams; the store's commits and watches. What uses it is scripted, and light:
+The load passes through the real code only: API server with admission, validation, RBAC, watch cache and
+audit; clients on seams; the store's commits and watches. The processes that make the load are scripted:
 
     nodes       each registers, renews its Lease every 10 s, reports its status every 5 minutes, watches its
                 own pods, and makes each that is bound to it Running after 0.5 to 2.5 s: as a kubelet does
     scheduler   watches all pods and binds each to the next node in turn
-    controller  watches all pods, nodes and leases, as those that look after nodes do
-    the story   creates ten pods per node in the first minutes; then replaces one in a thousand every 10 s
+    controller  watches all pods, nodes and leases, as node controllers do
+    scenario    creates ten pods per node in the first minutes; then replaces one in a thousand every 10 s
 
 No faults. One core, one interpreter.
 """
@@ -40,7 +40,7 @@ NODES = Resource("", "v1", "nodes", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 
 PODS_PER_NODE = 10
-CREATES_PER_S = 50.0  # Or so fast that the smallest cluster is full within some seconds.
+CREATES_PER_S = 50.0  # At least; large clusters faster, so that all pods are created within a minute.
 RENEW_S = 10.0
 REPORT_S = 300.0
 REPLACE_S = 10.0
@@ -60,9 +60,9 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     sim_s: float
     real_s: float
-    cpu_s: float  # What this program had of it: less than `real_s` where others ran too.
+    cpu_s: float  # CPU time of this program: less than `real_s` where other programs ran too.
     sim_ratio: float  # Simulated seconds per real second.
-    cpu_ratio: float  # And per second of a core; so are the next two.
+    cpu_ratio: float  # Simulated seconds per CPU second; so are the next two.
     filling_ratio: float  # While nodes register and pods are created, bound and started.
     steady_ratio: float  # After that.
     inputs: int
@@ -76,7 +76,7 @@ class SimResult(msgspec.Struct, frozen=True, kw_only=True):
     bench: str = "sim"
     clusters: tuple[Measured, ...]
     parameters: dict[str, Any]
-    machine: dict[str, Any]  # What whoever asks knows of it.
+    machine: dict[str, Any]  # As the caller describes it.
 
 
 def run_sim(
@@ -118,7 +118,7 @@ def measure(size: Size, *, seed: str = "1", codec: bool = False) -> Measured:
 
     async def story(world: World) -> None:
         await _fill(world, size, started)
-        engine.halt()  # The clock is read outside; then it goes on.
+        engine.halt()  # The real clock is read outside the world; then the run goes on.
         await _replace(world, size)
 
     clock = SystemClock()
@@ -168,7 +168,7 @@ def _ratio(start: _Mark, end: _Mark) -> float:
     return round((end.sim_ns - start.sim_ns) / (end.cpu_ns - start.cpu_ns), 1)
 
 
-# The story.
+# The scenario.
 
 
 class Started(Checker):
@@ -248,7 +248,7 @@ def _soon(coro: Coroutine[Any, Any, None]) -> None:
 
 
 async def follow(api: Api, resource: Resource, take: Callable[[Event], None], **options: str) -> None:
-    """A list and a watch from there; this world has no faults, so nothing breaks off but in the end."""
+    """List, then watch from there; this world has no faults, so the watch ends only with the run."""
     while True:
         page = await api.list_page(resource, limit=0, **options)
         for item in page.items:

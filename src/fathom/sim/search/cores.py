@@ -1,4 +1,4 @@
-"""Runs on several cores: worker processes that share what was loaded here, and answers in the order asked."""
+"""Runs on several cores: worker processes forked from this one; results come in the order of the jobs."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 Work = Callable[[Mapping[str, Scenario], Asked], Answer]
 
-# What each worker has waiting: enough that none is idle, little enough that stopping is quick.
+# Jobs queued per worker: enough that none is idle, few enough that stopping is quick.
 AHEAD = 3
 
 
 class WorkerDied(Exception):
-    """One line. Killed from outside, most likely: out of memory."""
+    """A worker process died; the message is one line. Most likely it was killed: out of memory."""
 
 
 class WorkerPool:
-    """`workers` 1: no process but this one."""
+    """`workers` 1: everything runs in this process."""
 
     def __init__(self, workers: int, scenarios: Mapping[str, Scenario]) -> None:
         self._scenarios = scenarios
         self._workers = workers
         self._pool: ProcessPoolExecutor | None = None
-        genesis_of(Engine)  # What every run needs is made here, once, and not in each worker.
+        genesis_of(Engine)  # Every run needs it: made here, once, and not in each worker.
         if workers > 1:
-            # Forked, so that a patch that was loaded here is in force there too.
+            # Forked, so that a patch that was loaded here is active there too.
             context = multiprocessing.get_context("fork")
             self._pool = ProcessPoolExecutor(
                 workers, mp_context=context, initializer=_start, initargs=(scenarios,)
@@ -64,7 +64,7 @@ class WorkerPool:
         return self
 
     def __exit__(self, *how: object) -> None:
-        """At once: what is still under way is of no interest to anybody."""
+        """Ends the workers at once: results still in progress are not needed."""
         if self._pool is not None:
             for worker in list((self._pool._processes or {}).values()):
                 worker.terminate()
@@ -77,7 +77,7 @@ _SCENARIOS: dict[str, Scenario] = {}  # Of a worker process; set once, when it s
 
 
 def _start(scenarios: Mapping[str, Scenario]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; it is for the one who asked to answer.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; only the parent handles it.
     _SCENARIOS.update(scenarios)
     freeze()
 
@@ -87,6 +87,6 @@ def _run(work: Work[Asked, Answer], one: Asked) -> Answer:
 
 
 def freeze() -> None:
-    """What is loaded now stays: sweeping between runs need not look at it again."""
+    """Loaded objects stay: garbage collection between runs need not look at them again."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Is a run the same in another process? Each seed is told twice, with other hash seeds and other heaps.
+"""Check that a run is the same in another process: each seed runs twice, with other hash seeds and heaps.
 
 check ──jobs──> two interpreters (PYTHONHASHSEED 1 and 2, each with its own noise) ──traces──> compared
 """
@@ -45,7 +45,7 @@ class TwinComparison(msgspec.Struct):
 def check(
     jobs: list[Job], *, patch: str = "", progress: Callable[[TwinComparison], None] | None = None
 ) -> TwinComparison:
-    """Both twins at the same time, each on a core of its own."""
+    """Run both interpreters at the same time, each on its own core, and compare their traces."""
     twins = [_born(number, jobs, patch) for number in TWINS]
     found = TwinComparison()
     try:
@@ -90,7 +90,7 @@ def _heard(twin: subprocess.Popen[bytes]) -> Iterator[TwinRun]:
         yield decode(line)
 
 
-# In the twin.
+# Inside each of the two interpreters.
 
 
 def tell_all(number: int, patch: str, asked: IO[bytes], answers: IO[bytes]) -> None:
@@ -110,7 +110,7 @@ def tell_all(number: int, patch: str, asked: IO[bytes], answers: IO[bytes]) -> N
 
 
 class Noise:
-    """Other objects at other addresses, in another number, with other collections: what must not matter."""
+    """Varies the number and addresses of objects and the times of garbage collection: none may matter."""
 
     def __init__(self, number: int) -> None:
         self._rng = random.Random(number)

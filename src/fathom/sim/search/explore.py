@@ -1,8 +1,8 @@
-"""Tell stories under many seeds, on several cores, and collect what breaks.
+"""Run scenarios with many seeds, on several cores, and collect the violations.
 
 random    latencies and faults from the seed
 pct       random priorities instead of latencies: starves processes as badly as it can
-lineage   take a good run, ask what its outcome rested on, and take that away
+lineage   take a good run, find what its outcome depended on, and add faults that remove it
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fathom.sim.search.lineage_sites import Support
 from fathom.sim.world.fault_menu import MAKERS
 from fathom.sim.world.scenario import Result, RunPlan, Scenario, Strategy, plan_of, swept, tell
 
-# How many plans of one search are told before what they say is learnt from. It does not follow from the
+# How many plans of one search run before the search learns from their results. It does not depend on the
 # number of cores, so that a search is the same on any machine.
 BATCH = 4
 SEARCH_MAX = 1000  # Runs of one search.
-SEEDS_TOGETHER = 4  # That one search begins with. Sixteen take about as long: more stories, less aim.
+SEEDS_TOGETHER = 4  # Seeds of one search. Sixteen take about as long: more variety, less aim.
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -44,8 +44,8 @@ def everyone(names: Sequence[str], seeds: range) -> list[tuple[str, str]]:
 
 
 def in_turn(names: Sequence[str], seeds: range) -> list[tuple[str, str]]:
-    """Each seed for one story, in turn; every story and every seed at least once. So a thousand seeds are a
-    thousand runs, however many stories there are."""
+    """Each seed for one scenario, in turn; every scenario and every seed at least once. So a thousand seeds
+    are a thousand runs, however many scenarios there are."""
     count = max(len(names), len(seeds))
     return [(names[at % len(names)], str(seeds[at % len(seeds)])) for at in range(count)]
 
@@ -58,7 +58,7 @@ class ExploreSummary(msgspec.Struct):
     real_s: float = 0.0
     coverage: dict[str, int] = msgspec.field(default_factory=dict)  # 'fault site' -> how often it fired
     hits: dict[str, int] = msgspec.field(default_factory=dict)  # `sometimes`
-    interrupted: bool = False  # By the person who asked for it.
+    interrupted: bool = False  # By Ctrl-C.
 
     def add(self, result: Result) -> None:
         self.runs += 1
@@ -70,7 +70,7 @@ class ExploreSummary(msgspec.Struct):
             self.violations.append(result)
 
     def merge(self, other: ExploreSummary) -> None:
-        """What another exploration came to, after this one."""
+        """Add the results of another exploration that ran after this one."""
         self.runs += other.runs
         self.violations += other.violations
         self.sim_s += other.sim_s
@@ -107,7 +107,7 @@ def explore(
     progress: Progress | None = None,
 ) -> ExploreSummary:
     """Results are taken in the order of the jobs, so that the same jobs give the same summary. Ctrl-C ends it
-    early: what was found until then is the answer."""
+    early: then the summary has what was found so far."""
     clock = SystemClock()
     summary, started_ns = ExploreSummary(), clock.monotonic_ns()
     with WorkerPool(workers, scenarios) as cores, _noting_ctrl_c(summary):
@@ -123,8 +123,8 @@ def explore(
 
 @contextmanager
 def _noting_ctrl_c(summary: ExploreSummary) -> Iterator[None]:
-    """An exception in the midst of the machinery that hands out work would leave it broken: the first Ctrl-C
-    is noted, and acted on when a run has ended; the second one is Python's own."""
+    """An exception inside the worker pool would leave it broken: the first Ctrl-C is only noted, and handled
+    when a run has ended; the second one raises as usual."""
 
     def note(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, before)
@@ -161,8 +161,8 @@ def run_job(scenarios: Mapping[str, Scenario], job: Job) -> Result:
 
 
 def _search(searches: Sequence[lineage.Search], cores: WorkerPool) -> Iterator[Result]:
-    """A few runs of each scenario in turn. One ends with the first run that breaks something, or when nothing
-    is left to try."""
+    """A few runs of each search in turn. A search ends with its first violation, or when nothing is left to
+    try."""
     left = dict.fromkeys(range(len(searches)), SEARCH_MAX)
     while left:
         for index in tuple(left):
@@ -184,7 +184,7 @@ def _learn(scenarios: Mapping[str, Scenario], plan: RunPlan) -> tuple[Result, li
         return lineage.told(scenarios[plan.scenario], plan)
 
 
-# As a program and as a person want to read it.
+# Output as JSON and as text.
 
 
 def as_json(summary: ExploreSummary, kept: Sequence[KeptRun] = ()) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def as_json(summary: ExploreSummary, kept: Sequence[KeptRun] = ()) -> dict[str, 
 
 
 def never_fired(summary: ExploreSummary) -> list[str]:
-    """Kinds of fault that met nothing: nobody has looked there."""
+    """Kinds of fault that never took effect: they are untested."""
     fired = {pair.partition(" ")[0] for pair in summary.coverage}
     return sorted({name for name, _ in MAKERS} - fired)
 

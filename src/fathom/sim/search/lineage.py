@@ -1,14 +1,14 @@
-"""Faults chosen from what a good outcome rested on.
+"""Lineage search: faults chosen to remove what a good outcome depended on.
 
-    1. Tell the story without faults, and write down what followed from what.
-    2. Each write of a process under test rested on its request, its reply, its writer, and on what others and
-       the writer itself heard. Each of these can be taken away: a wound.
-    3. A run is given as many wounds as it has room for, one every few seconds: most are survived, and whoever
-       shrinks what is not finds out which it was.
-    4. A run that held is written down as well: where it recovered in a way not seen before is struck next.
+    1. Run the scenario without faults, and record what followed from what.
+    2. Each write of a process under test depended on its request, its reply, its writer, and on the watch
+       events of other processes and of the writer itself. Faults can remove each of these: a lineage fault.
+    3. A run gets as many lineage faults as it has room for, one every few seconds: the run survives most of
+       them, and shrinking a run that broke finds out which one it was.
+    4. A run that held is recorded as well: where it recovered in a way not seen before, faults come next.
 
-Wounds take turns, so that no two runs try the same: names of wounds, the likelier ones more often; for each
-name, the sites; and at each site, the moments.
+Lineage faults take turns, so that no two runs try the same: first by name, the likelier ones more often; for
+each name, by site; and at each site, by moment.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from fathom.sim.search.lineage_sites import Site, Support, hearers, supports_of
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.scenario import Result, RunPlan, Scenario, Telling, plan_of
 
-MOST = 12  # Wounds of a run.
-TURNS_MAX = 8  # Of a wound at a site.
+MOST = 12  # Lineage faults of a run.
+TURNS_MAX = 8  # Of one lineage fault at a site.
 
 
-Sort = tuple[Site, str, str]  # Wounds of one name at one site: all the same, but for their moments.
+Sort = tuple[Site, str, str]  # Lineage faults of one name at one site differ only in their moments.
 Sorts = dict[Sort, list[LineageFault]]
 Known = dict[str, Sorts]  # By name.
 
 
 class Search:
-    """Plans, the likeliest to break first. Whoever tells them says what each rested on."""
+    """Makes plans, the likeliest to break first. The caller runs them and reports what each depended on."""
 
     def __init__(self, scenario: Scenario, seeds: Sequence[str]) -> None:
-        """Each run is of another of these seeds, so that different runs of the story are struck."""
+        """Each run uses another of these seeds, so that faults hit different runs of the scenario."""
         self._bases = [
             msgspec.structs.replace(
                 plan_of(scenario, seed), strategy="lineage", faults=own_faults(scenario, seed)
@@ -44,16 +44,16 @@ class Search:
             for seed in seeds
         ]
         self._menu = scenario.menu
-        # A story that scripts its faults to the second is about what happens then: it is told as it is.
+        # A scenario that scripts its faults to the second depends on its timing: it runs unchanged.
         self._is_fixed = bool(scenario.scripted)
         self._good = list(self._bases) if self._is_fixed else self._bases[:1]
         self._planned = 1
-        self._known: dict[str, Known] = {}  # Seed -> of its first run in which there was such a moment.
-        self._passes: dict[str, int] = {}  # Name of a wound -> the less, the sooner it has its turn.
+        self._known: dict[str, Known] = {}  # Seed -> lineage faults, each from the first run that had it.
+        self._passes: dict[str, int] = {}  # Name of a lineage fault -> lowest has the next turn.
         self._taken: dict[Sort, int] = {}  # How many turns it had.
 
     def next(self, most: int) -> list[RunPlan]:
-        """[]: nothing is left to try."""
+        """The next plans to run; [] if nothing is left to try."""
         if self._good:
             good, self._good = self._good[:most], self._good[most:]
             return good
@@ -61,7 +61,7 @@ class Search:
         return [plan for plan in plans if plan is not None]
 
     def learn(self, plan: RunPlan, supports: Sequence[Support]) -> None:
-        """What this run, which held, rested on."""
+        """Add what this run, which held, depended on."""
         if self._is_fixed:
             return
         known = self._known.setdefault(plan.seed, {})
@@ -83,7 +83,7 @@ class Search:
         return msgspec.structs.replace(base, faults=faults)
 
     def _chosen(self, known: Known, *, upto: int) -> list[LineageFault]:
-        """`upto`: what comes later than this is left out, however much room there is."""
+        """`upto`: lineage faults with a larger `later` are left out, however much room there is."""
         chosen: list[LineageFault] = []
         while len(chosen) < MOST:
             names = sorted(known, key=self._passes.__getitem__)
@@ -95,7 +95,7 @@ class Search:
         return chosen
 
     def _fitting(self, sorts: Sorts, chosen: Sequence[LineageFault], upto: int) -> LineageFault | None:
-        """At the site whose turn it is, at a moment that is free."""
+        """The fault at the site whose turn it is, at a moment apart from those already chosen."""
         left = [sort for sort in sorts if sorts[sort][0].later <= upto and self._taken[sort] < TURNS_MAX]
         for sort in sorted(left, key=lambda sort: self._taken[sort] + sorts[sort][0].later):
             for wound in in_turn(sorts[sort], self._taken[sort] + self._planned):
@@ -106,7 +106,7 @@ class Search:
 
 
 def known_of(supports: Sequence[Support], menu: Menu) -> Known:
-    """All wounds that a run can be given."""
+    """All lineage faults that a run can get."""
     found: Known = {}
     heard = hearers(supports)
     for support in (one for one in supports if one.at_s <= menu.seconds):
@@ -118,13 +118,13 @@ def known_of(supports: Sequence[Support], menu: Menu) -> Known:
 
 
 def own_faults(scenario: Scenario, seed: str) -> Sequence[object]:
-    """Those that belong to the story itself."""
+    """The faults that belong to the scenario itself."""
     return tuple(scenario.faults_of(seed)) if scenario.faults_of is not None else scenario.scripted
 
 
 def in_turn(moments: Sequence[LineageFault], turn: int) -> Iterator[LineageFault]:
-    """Which moment is struck in this turn, or else: the first, one in the middle, some in between, the last,
-    for which nothing later makes up."""
+    """The moment of this turn, then the alternatives: the first, one in the middle, some in between, the
+    last, for which nothing later makes up."""
     count = len(moments)
     parts = (0, count // 2, count * 3 // 4, count // 4, count - 1, count // 8, count * 5 // 8, count * 3 // 8)
     places = list(dict.fromkeys(parts))
@@ -133,7 +133,7 @@ def in_turn(moments: Sequence[LineageFault], turn: int) -> Iterator[LineageFault
 
 
 def told(scenario: Scenario, plan: RunPlan) -> tuple[Result, list[Support]]:
-    """One run of a search, and what it rested on until nothing could go wrong any more."""
+    """One run of a search, and what it depended on until the world was healed."""
     chronicle = Chronicle()
     telling = Telling(scenario, plan, chronicle=chronicle)
     result = telling.run()

@@ -1,8 +1,8 @@
-"""What can be taken away from a write or from a piece of news: the faults of each wound.
+"""LineageFault: the faults that remove what a write or a watch event depended on.
 
-All that one wound does is about one object's chain of causes: the write, who sent it, who hears of it. It is
-aimed at a moment of a run that was told, and at whoever of several like processes comes by then: after an
-earlier wound another one may lead.
+All faults of one LineageFault concern one object's chain of causes: the write, its sender, the processes that
+get its watch event. It targets a moment of a recorded run, and any of several replicas that acts then: after
+an earlier fault another replica may lead.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from fathom.sim.world.faults import (
     StopAtWrite,
 )
 
-# They are many, and mostly about nothing else: they come some turns later.
+# Their writes are many, and mostly change nothing else: they come some turns later.
 RESTLESS = ("leases.coordination.k8s.io", "events")
 EARLIER_S = 0.001
-AWAY_S = 8.0  # Longer than a lease lasts and a retry waits, shorter than most stories.
-LATE_S = 4.0  # Late, but somebody still waits for it.
-LONG_S = 16.0  # Who asks has given up, which takes ten; who waits for a sign of life has lost some patience.
-BEHIND_S = 2.0  # Until a server that hears nothing is behind.
-SHORTLY_S = 0.5  # After each other, of what makes one wound.
-APART_S = 1.5  # Of two wounds at one site.
-LASTING_S = 6.0  # As long as this, or so far apart.
-TOLD_S = 1.0  # So long until a proxy says that a request took too long.
+AWAY_S = 8.0  # Longer than a lease lasts and a retry waits, shorter than most scenarios.
+LATE_S = 4.0  # Late, but the client still waits for it.
+LONG_S = 16.0  # The client has given up, which takes ten; a node is suspect without its heartbeats.
+BEHIND_S = 2.0  # Until a server that gets no watch events is behind.
+SHORTLY_S = 0.5  # Between the faults of one LineageFault.
+APART_S = 1.5  # Between two lineage faults at one site.
+LASTING_S = 6.0  # A fault this long is lasting; lasting ones are this far apart.
+TOLD_S = 1.0  # How long until a proxy answers that a request took too long.
 
-# A wound of these comes after fewer others: it is what has broken most control planes.
-FEW = 3  # Of things that a story can make happen: then also two of them are tried.
+# The strides: a smaller one gives more turns, for the faults that have broken most control planes.
+FEW = 3  # With at most this many happenings in a scenario, pairs of them are tried too.
 FIRST, OFTEN, SELDOM, RARELY = 1, 2, 5, 9
 
 
@@ -61,8 +61,8 @@ class LineageFault(msgspec.Struct, frozen=True):
     stride: int  # Of two names, the one with half the stride has twice as many turns.
     faults: tuple[AnyFault, ...]
     site: Site = ("", "", "")
-    aspect: str = ""  # Which of several of its name.
-    later: int = 0  # Others of its name come so many turns sooner.
+    aspect: str = ""  # Tells apart those of one name.
+    later: int = 0  # By how many turns it comes after others of its name.
 
     @property
     def at_s(self) -> float:
@@ -70,20 +70,20 @@ class LineageFault(msgspec.Struct, frozen=True):
 
     @property
     def lasts(self) -> bool:
-        """Who went is missed for a while; what a story makes happen may take as long as anything."""
+        """A process that ended is missing for a while; a happening may have effects of any length."""
         return any(isinstance(fault, DISRUPTIVE) or fault.for_s >= LASTING_S for fault in self.faults)
 
     def apart_from(self, other: LineageFault) -> bool:
-        """Whether both can be in one run: what the first one did shows before the second comes."""
+        """Whether both can be in one run: the effect of the first shows before the second comes."""
         near_s = LASTING_S if self.lasts and other.lasts else APART_S if self.site == other.site else 0.0
         return abs(self.at_s - other.at_s) >= near_s
 
 
-Hearers = Mapping[str, frozenset[str]]  # Kind -> the roles that hear of it.
+Hearers = Mapping[str, frozenset[str]]  # Kind -> the roles that watch it.
 
 
 def lineage_faults(struck: Support, menu: Menu, hearers: Hearers) -> list[LineageFault]:
-    """Only what the story can have."""
+    """Only faults that the scenario's menu allows."""
     if isinstance(struck, NewsSite) and not singled_out(struck.resource, menu):
         return []
     made = _of_write(struck, menu, hearers) if isinstance(struck, WriteSite) else _of_news(struck, menu)
@@ -96,7 +96,7 @@ def lineage_faults(struck: Support, menu: Menu, hearers: Hearers) -> list[Lineag
 
 
 def target_of(process: str, menu: Menu) -> str:
-    """Whoever of its like comes by, where there are several."""
+    """A pattern for all replicas of a process, where there are several."""
     role = role_of(process)
     return f"{role}*" if sum(role_of(name) == role for name in menu.processes) > 1 else process
 
@@ -131,8 +131,8 @@ def _of_write(write: WriteSite, menu: Menu, hearers: Hearers) -> Iterator[Lineag
 
 
 def _unheard(write: WriteSite, menu: Menu, hearers: Hearers, reply: LoseReply) -> Iterator[LineageFault]:
-    """Somebody decides by what was before the write, or after it by what was before something else: its
-    sender; who follows when its sender dies; those who do something else."""
+    """A process decides from a cache without the write, or after it from an old cache of another kind: the
+    sender itself; its successor when the sender dies; processes of other roles."""
     role = role_of(write.process)
     for kind in [kind for kind, roles in hearers.items() if role in roles and singled_out(kind, menu)]:
         later = 0 if kind in write.changed else 1
@@ -170,7 +170,7 @@ def _are_like(one: str, other: str) -> bool:
 
 
 def _happenings(at_s: float, menu: Menu) -> Iterator[LineageFault]:
-    """One, or, where there are few, two of them shortly after each other."""
+    """One happening, or, where there are few, two of them shortly after each other."""
     soon_s, later_s = round(at_s + 2 * EARLIER_S, 6), round(at_s + SHORTLY_S, 6)
     few = 1 < len(menu.happenings) <= FEW
     for name in menu.happenings:
@@ -183,7 +183,7 @@ def _happenings(at_s: float, menu: Menu) -> Iterator[LineageFault]:
 
 
 def _place(write: WriteSite) -> str:
-    """Its path, without the object's name: after an earlier wound it may be another one's turn."""
+    """Its path, without the object's name: after an earlier fault the write may be of another object."""
     parts = write.path.split("/")
     at = 4 if parts[1:2] == ["api"] else 5
     at += 2 if parts[at - 1 : at] == ["namespaces"] and len(parts) > at + 1 else 0
@@ -225,7 +225,7 @@ def _of_news(news: NewsSite, menu: Menu) -> Iterator[LineageFault]:
         Partition(at_s=at_s, target=me, for_s=3.0),
         drop,
         Compact(at_s=at_s + 1.0),
-        Crash(at_s=at_s + 1.5, target=news.server, for_s=0.5),  # It forgets too.
+        Crash(at_s=at_s + 1.5, target=news.server, for_s=0.5),  # The server loses its history too.
     )
     yield LineageFault("forgotten", SELDOM, forgotten)
     yield LineageFault("cut off", SELDOM, (Partition(at_s=at_s, target=me, for_s=LONG_S),))

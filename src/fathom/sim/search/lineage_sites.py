@@ -1,7 +1,7 @@
-"""What a run rested on: the writes that processes under test sent, and the news that they were given.
+"""What a run depended on: the writes that processes under test sent, and the watch events that they got.
 
-Two writes of one site differ in nothing but the names of objects, and in which of several like processes
-(manager-1, manager-2) sent them.
+Two writes of one site differ only in the names of objects, and in which of several replicas (manager-1,
+manager-2) sent them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class WriteSite(msgspec.Struct, frozen=True):
     path: str
     resource: str
     changed: tuple[str, ...] = ()  # The kinds that it changed.
-    about: str = ""  # Of a patch: the fields.
+    about: str = ""  # The fields of a patch.
 
     @property
     def site(self) -> Site:
@@ -39,7 +39,7 @@ class WriteSite(msgspec.Struct, frozen=True):
 
 
 class NewsSite(msgspec.Struct, frozen=True):
-    """A piece of a watch that a process under test was given."""
+    """A watch chunk that a process under test got."""
 
     process: str
     server: str
@@ -88,7 +88,7 @@ def _changed(chronicle: Chronicle) -> dict[int, tuple[str, ...]]:
 
 
 def _tells_of_a_change(chronicle: Chronicle, said: LogLine) -> bool:
-    """And not only that nothing has changed since."""
+    """The chunk has a change of the resource, and not only a bookmark."""
     if said.kind is not Input.CHUNK or said.cause == NOBODY:
         return False
     commit = chronicle.events[said.cause]
@@ -109,7 +109,7 @@ def _write(event: RequestSent, at_s: float, changed: tuple[str, ...]) -> WriteSi
 
 
 def fields_of(body: object) -> str:
-    """What a patch is about, to the third level: 'metadata.finalizers', 'status.phase,status.podIP'."""
+    """The fields of a patch, to the third level: 'metadata.finalizers', 'status.phase,status.podIP'."""
     if isinstance(body, bytes):
         try:
             body = decode_json(body)
@@ -125,7 +125,7 @@ def _paths(obj: object, levels: int) -> Iterator[str]:
 
 
 def hearers(supports: Sequence[Support]) -> dict[str, frozenset[str]]:
-    """Kind -> the roles that hear of it."""
+    """Kind -> the roles that watch it."""
     found: dict[str, set[str]] = {}
     for one in supports:
         if isinstance(one, NewsSite):

@@ -13,13 +13,13 @@ import msgspec
 
 
 class BadPatch(Exception):
-    """One line: what is wrong with the file."""
+    """The message is one line: what is wrong with the file."""
 
 
 def load(file: Path) -> None:
-    """Run the file, once, in this interpreter. There is no way back: use a process for each patch. Load it
-    before what it changes is imported by name elsewhere. It may import what is beside it, and what is where
-    the person is: as with `python FILE.py` and `python -m`."""
+    """Run the file, once, in this interpreter. A patch cannot be undone: use a process for each. Load it
+    before what it changes is imported by name elsewhere. It may import modules from its own directory and
+    from the current one: as with `python FILE.py` and `python -m`."""
     spec = importlib.util.spec_from_file_location(f"fathom_patch_{file.stem}", file)
     if spec is None or spec.loader is None or not file.is_file():
         raise BadPatch(f"{file} is no Python file")
@@ -33,12 +33,12 @@ def load(file: Path) -> None:
 
 
 def _unloadable(file: Path, error: BaseException) -> BadPatch:
-    """In one line, whatever the error says."""
+    """In one line, whatever the error's message is."""
     return BadPatch(f"{file} could not be loaded: {type(error).__name__}: {' '.join(str(error).split())}")
 
 
 class Bug(msgspec.Struct, frozen=True):
-    """A patch of the zoo, as it describes itself."""
+    """A patch of the zoo, as its file describes it."""
 
     name: str
     about: str
@@ -48,7 +48,7 @@ class Bug(msgspec.Struct, frozen=True):
 
 
 def bugs(folder: Path) -> list[Bug]:
-    """Read, not loaded. In the order of their names."""
+    """The bugs of a folder, in the order of their names. The files are parsed, not run."""
     files = sorted(file for file in folder.glob("*.py") if not file.name.startswith("_"))
     found = [described(file) for file in files]
     for bug in found:
@@ -58,7 +58,7 @@ def bugs(folder: Path) -> list[Bug]:
 
 
 def described(file: Path) -> Bug:
-    """What a patch says of itself. One that nobody wrote for the zoo may say nothing."""
+    """The description in a patch's file; fields are empty for a patch that was not written for the zoo."""
     try:
         tree = ast.parse(file.read_text(), filename=str(file))
     except OSError:

@@ -1,10 +1,10 @@
-"""'A..B' as people write it: from A up to and without B."""
+"""Parse ranges of seeds: 'A..B' is from A up to, but without, B."""
 
 from __future__ import annotations
 
 
 class BadSeeds(Exception):
-    """One line: what is expected."""
+    """The message is one line: what is expected."""
 
 
 def seeds_of(text: str) -> range:

@@ -1,6 +1,6 @@
-"""The smallest run that breaks the same invariant: fewest faults, then shortest, then least of everything.
+"""Find the smallest run that breaks the same invariant: fewest faults, then shortest, then smallest scale.
 
-Each fault that is left is proven necessary: the run without it was told, and the invariant held.
+Each fault that is left is proven necessary: the scenario was run without it, and the invariant held.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fathom.sim.world.scenario import Result, RunPlan
 RUNS_MAX = 400
 SECONDS_MAX = 55.0
 
-# What the search may use of that; the rest is for the proof.
+# The part of those limits for the search; the rest is for the proof.
 SEARCH_SHARE = 0.75
 
 # A fault shorter or earlier than this is as small as it gets.
@@ -54,15 +54,15 @@ class _Search:
     def __init__(self, result: Result, retell: Retell) -> None:
         self.best = result
         self.runs = 0
-        self.cut_off = False  # Something was not tried because what was allowed had been used up.
+        self.cut_off = False  # Something was not tried because a limit was reached.
         self._retell = retell
-        self._held: set[RunPlan] = set()  # Plans that were told and held: no need to tell them again.
+        self._held: set[RunPlan] = set()  # Plans that were run and held: no need to run them again.
         self._clock = SystemClock()
         self._started_ns = self._clock.monotonic_ns()
         self._runs_max = self._seconds_max = 0.0
 
     def allow(self, runs: float, seconds: float) -> None:
-        """In all, from the beginning."""
+        """Set the limits, counted from the beginning."""
         self._runs_max, self._seconds_max = runs, seconds
         self.cut_off = False
 
@@ -71,8 +71,8 @@ class _Search:
         return (self._clock.monotonic_ns() - self._started_ns) / SECOND_NS
 
     def fewer_faults(self) -> None:
-        """Take away halves, then quarters, ... then single faults, as long as it still breaks. Ends when no
-        single one can go."""
+        """Remove halves, then quarters, ... then single faults, as long as the invariant still breaks. Ends
+        when no single one can be removed."""
         size = max(1, len(self.faults) // 2)
         while self.faults:
             if not self._without_some(size):
@@ -88,7 +88,8 @@ class _Search:
         )
 
     def sooner(self) -> None:
-        """All of them together, so that the time between them shrinks with the time before them."""
+        """Move all faults earlier together, so that the time between them shrinks with the time before
+        them."""
         while any(fault.at_s > LEAST_S for fault in self.faults):
             faults = tuple(_at(fault, round(fault.at_s / 2, 3)) for fault in self.faults)
             if not self._try(faults=faults):
@@ -103,7 +104,7 @@ class _Search:
                 pass
 
     def less_of_everything(self) -> None:
-        """The story's own measure of how much it makes."""
+        """Lower the scenario's `scale`."""
         low, high = 1, self.best.plan.scale
         while low < high:
             middle = (low + high) // 2
@@ -140,7 +141,7 @@ def _same(one: Result, other: Result) -> bool:
 
 def milder(fault: AnyFault) -> list[AnyFault]:
     changes: list[AnyFault] = []
-    if fault.times > 1 and not isinstance(fault, CrashAtWrite):  # There it says which write.
+    if fault.times > 1 and not isinstance(fault, CrashAtWrite):  # There `times` says which write.
         changes.append(msgspec.structs.replace(fault, times=1))
     if fault.for_s > LEAST_S:
         changes.append(msgspec.structs.replace(fault, for_s=round(fault.for_s / 2, 3)))

@@ -1,7 +1,7 @@
-"""Go through the zoo: is every bug found, how soon by which strategy, and how small does its story get?
+"""Run the zoo: is every bug found, after how many runs of which strategy, and how small is the shrunk run?
 
-Each bug is hunted in interpreters of its own, by the commands that a person would use: a patch cannot be
-taken back. In the end the same stories are told without any bug, as often: nobody may cry wolf.
+Each bug is searched in separate interpreters, by the commands that a person would use, because a patch cannot
+be undone. At the end the same scenarios run as often without any bug: no checker may give a false alarm.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from fathom.sim.search.patches import Bug
 from fathom.sim.world.scenario import Strategy
 
 STRATEGIES: tuple[Strategy, ...] = ("random", "pct", "lineage")
-SHRINK_S = 30  # Of each bug. Most need less; a person who wants a smaller one has a minute.
-TURN_S = 0.5  # How long a signal may go unheard.
-SETS_APART = 1000  # The seeds of one hunt begin so far from those of the next.
+SHRINK_S = 30  # For each bug. Most need less; `fathom sim shrink` has a minute for a smaller run.
+TURN_S = 0.5  # How long a signal may wait.
+SETS_APART = 1000  # Distance between the first seeds of two sets.
 
 
 T = TypeVar("T")
 
 
 class Effort(msgspec.Struct, frozen=True):
-    runs_max: int = 100  # A strategy, for each set of seeds.
+    runs_max: int = 100  # Per strategy and set of seeds.
     strategies: tuple[Strategy, ...] = STRATEGIES
     repeats: int = 1  # Sets of seeds; of several, the median counts.
     workers: int = 1
@@ -51,8 +51,8 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
     scenarios: tuple[str, ...]  # (): all.
     strategy: Strategy
     runs: int
-    out: Path | None = None  # Where to keep what is found; None: as with any exploration.
-    patch: Path | None = None  # Then it stops when something is found.
+    out: Path | None = None  # Where to keep failing runs; None: the default.
+    patch: Path | None = None  # With a patch, it stops at the first violation.
     nth: int = 0  # Set of seeds.
     workers: int = 1
 
@@ -66,23 +66,23 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hunted(msgspec.Struct, frozen=True):
-    """What came of one bug."""
+    """The result for one bug."""
 
     name: str
     about: str
     scenarios: tuple[str, ...]
     found: bool
     runs_to_find: dict[str, int | None]  # By strategy; None: not within the budget.
-    invariant: str  # That was broken.
-    expected: str  # That the patch says it breaks.
+    invariant: str  # The one that broke.
+    expected: str  # The one that the patch says it breaks.
     seconds: float
     shrunk_faults: int | None
     shrunk_runs: int | None = None
-    faults: Sequence[dict[str, Any]] = ()  # Those that were left.
+    faults: Sequence[dict[str, Any]] = ()  # Of the shrunk run.
 
 
 class Control(msgspec.Struct):
-    """The same without any bug."""
+    """Results of the same explorations without any bug."""
 
     runs: int = 0
     violations: list[dict[str, Any]] = msgspec.field(default_factory=list)
@@ -93,7 +93,7 @@ class Control(msgspec.Struct):
 
 
 class Visit(msgspec.Struct):
-    """What is known so far; after Ctrl-C, that is all."""
+    """The results so far; after Ctrl-C, the final ones."""
 
     hunted: dict[str, Hunted] = msgspec.field(default_factory=dict)
     control: Control | None = None
@@ -105,7 +105,7 @@ class Visit(msgspec.Struct):
 
 
 class NotHunted(Exception):
-    """One line: what `fathom` said instead of an answer."""
+    """The `fathom` command failed; the message is what it wrote to stderr."""
 
 
 def visit(
@@ -115,8 +115,8 @@ def visit(
     shown: Callable[[Hunted], None],
     told: Callable[[str], None],
 ) -> Visit:
-    """`shown` gets each bug when it and those before it are done with, `told` what is going on. Ctrl-C ends
-    it with what there is."""
+    """`shown` gets each bug when it and those before it are done, `told` gets progress messages. Ctrl-C ends
+    the visit with the results so far."""
     clock, made = SystemClock(), Visit()
     started_ns = clock.monotonic_ns()
     abreast = max(1, min(effort.workers, len(bugs)))
@@ -147,25 +147,25 @@ def visit(
 
 
 def _awaited(future: Future[T]) -> T:
-    """In short turns: a signal that comes just before a wait without end would not end it."""
+    """Wait in short steps: a signal that comes just before an endless wait would not interrupt it."""
     while not wait((future,), timeout=TURN_S).done:
         pass
     return future.result()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Also in the background, where a shell has Ctrl-C ignored; and nobody who was started is left behind.
-    Once: who is told twice, as by `timeout`, still says what there is."""
+    """Works in the background too, where a shell ignores Ctrl-C; and no child process is left behind. Handles
+    only the first signal: after a second one, as from `timeout`, the results so far are still shown."""
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def hunt(bug: Bug, effort: Effort, commands: ZooCommands, note: Callable[[Hunted], None]) -> Hunted:
-    """What is found is noted after each step, for whoever cannot wait."""
+    """Search for one bug. `note` gets the result so far after each step, in case of Ctrl-C."""
     clock = SystemClock()
     started_ns = clock.monotonic_ns()
     so_far = Hunted(bug.name, bug.about, bug.scenarios, False, {}, "", bug.breaks, 0.0, None)
-    kept: list[tuple[int, str]] = []  # (How many faults, the file.)
+    kept: list[tuple[int, str]] = []  # (Number of faults, file of the run.)
     with tempfile.TemporaryDirectory() as folder:
         for strategy in effort.strategies:
             answers = [
@@ -214,13 +214,13 @@ def runs_to_find(answer: Any) -> int | None:
 
 
 def median(counts: Iterable[int | None]) -> int | None:
-    """None is more than any number."""
+    """None counts as more than any number."""
     middle = statistics.median_high(math.inf if count is None else count for count in counts)
     return None if middle == math.inf else int(middle)
 
 
 def without(hunted: Iterable[Hunted], effort: Effort) -> list[Exploration]:
-    """As many runs of the same stories as it took to find the last bug in them."""
+    """Explorations without a bug: as many runs of the same scenarios as the slowest of their bugs took."""
     needed: dict[tuple[tuple[str, ...], Strategy], int] = {}
     for one in hunted:
         for strategy in effort.strategies:
@@ -233,7 +233,7 @@ def without(hunted: Iterable[Hunted], effort: Effort) -> list[Exploration]:
 
 
 class ZooCommands:
-    """Runs of `fathom`, which can be ended all at once."""
+    """Runs `fathom` commands, which can all be ended at once."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -241,11 +241,11 @@ class ZooCommands:
         self._ended = False
 
     def answer(self, *words: str) -> Any:
-        """Whether it is good or bad news."""
+        """The command's JSON output, whether it exits with 0 or 1 (violations found)."""
         with self._lock:
             if self._ended:
                 raise NotHunted("it was ended")
-            # In a session of its own, so that Ctrl-C is for the one who asked to answer.
+            # In its own session, so that only the parent handles Ctrl-C.
             child = subprocess.Popen(
                 [sys.executable, "-m", "fathom.cli", *words],
                 stdout=subprocess.PIPE,
