@@ -76,9 +76,7 @@ class Checker:
 
     name = ""
     resources: frozenset[str] | None = None  # Resources whose commits it sees; None: all.
-    patience_s = (
-        0.0  # How long after the world has come to rest `final_state` may still find something wrong.
-    )
+    patience_s = 0.0  # How long after the world has come to rest `settled` may still find something wrong.
 
     def begin(self, world: World) -> None:
         """Called before the run starts."""

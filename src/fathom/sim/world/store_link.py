@@ -352,9 +352,7 @@ class _Watch(AsyncIterator[Batch]):
         self._waiter: asyncio.Future[None] | None = None
         self._opened = False
         self._lost = False
-        self._early: (
-            list[tuple[tuple[Change, ...], int]] | None
-        ) = []  # Changes that came before history was read.
+        self._early: list[tuple[tuple[Change, ...], int]] | None = []  # Came before history was read.
 
     def __aiter__(self) -> _Watch:
         return self

@@ -41,7 +41,7 @@ DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"
 # Keys that change for ever; `settle` ignores them.
 RESTLESS = ("/registry/leases.coordination.k8s.io/", "/registry/events/", "/fathom/")
 
-# Longer than a server takes to start with every fault still to come.
+# Longer than a server takes to start; faults begin only after that.
 READY_S = 60.0
 
 # Servers accept the scenario's own requests within this time, or it fails; with these codes it fails at once.
