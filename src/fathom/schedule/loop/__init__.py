@@ -1,1 +1,1 @@
-"""The scheduler around the decision: caches, queue, state, bind requests, what it tells of pods."""
+"""The scheduler loop around the decision: caches, queue, state, bind requests, pod conditions and events."""

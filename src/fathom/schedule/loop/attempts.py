@@ -1,4 +1,4 @@
-"""An attempt to place pods: what it is decided under, and how it goes on record, before anything is sent."""
+"""Attempts to place pods: the context of each decision, and its record, written before anything is sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fathom.schedule.loop.decision_records import Circumstances
 from fathom.schedule.loop.queue import QueueEntry
 from fathom.schedule.loop.state import SchedulerState
 
-BASE = frozenset({"Pod", "Node"})  # Kinds that are on every record, also when there is nothing of them.
+BASE = frozenset({"Pod", "Node"})  # Kinds that every record lists, even if the cluster has no such object.
 
 
 class Attempts:
@@ -21,8 +21,8 @@ class Attempts:
         self._state = state
 
     def groups(self, pods: list[PodView]) -> list[list[PodView]]:
-        """Pods of one shape that are decided under one context: all together, but for those that something
-        calls by name, or has kept room for."""
+        """Split pods of one shape into groups that share a context: one group for all, and a group of its own
+        for each pod that an override or a rollout may name, or that room is claimed for."""
         together: list[PodView] = []
         groups: list[list[PodView]] = [together]
         for pod in pods:
@@ -33,7 +33,7 @@ class Attempts:
         return [group for group in groups if group]
 
     def record_gates(self, pod: PodView) -> None:
-        """Once for each set of gates: a gated pod is not in line."""
+        """Record the decision once for each set of gates: a gated pod is not taken from the queue."""
         entry = self._state.queue.entry(pod.uid)
         if entry is None or not self._state.pods.record_gates(pod.uid, pod.shape.gates):
             return

@@ -1,4 +1,4 @@
-"""Requests that fly while the loop goes on: whatever ends, or dies, the loop hears of it."""
+"""Requests that run while the loop goes on. The end of each, success or failure, wakes the loop."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class BackgroundRequests:
     def __init__(self, domain: Domain, moved: asyncio.Event) -> None:
         self._domain = domain
         self._moved = moved
-        self._flying: dict[int, asyncio.Task[None]] = {}  # By number: not yet ended.
-        self._count = 0  # Only grows: no number is given twice.
-        self.binding = 0  # Of those that fly, batches of bindings: there is a most of these.
+        self._flying: dict[int, asyncio.Task[None]] = {}  # By number: requests that have not ended.
+        self._count = 0  # Only grows, so no number is used twice.
+        self.binding = 0  # How many of them are batches of bindings; that number is limited.
 
     def fly(self, work: Coroutine[Any, Any, None]) -> None:
         self._count += 1
@@ -31,13 +31,13 @@ class BackgroundRequests:
             self._domain.call_exception_handler({"message": "a commit died", "exception": error})
 
     async def wait(self, seconds: float) -> bool:
-        """Whether all of them have ended."""
+        """Wait for the requests; True if all of them have ended."""
         if self._flying:
             await asyncio.wait(tuple(self._flying.values()), timeout=seconds)
         return not self._flying
 
     async def cancel(self, background: Iterable[asyncio.Task[None]]) -> None:
-        """These too."""
+        """Cancel all requests, and these tasks too."""
         flying = [*self._flying.values(), *background]
         for task in flying:
             task.cancel()

@@ -1,10 +1,10 @@
-"""Placements on their way to the API: one request for many, and what the answer says about each.
+"""Bind requests: one request for many placements, and the API server's answer for each of them.
 
-    Bound      it is so, at this revision
-    Refused    a predicate failed when the server looked: which one, and how new its view was
-    Unknown    it may have happened: only the pod itself tells
+    Bound      the pod is bound, at this revision
+    Refused    a predicate failed at the server: which one, and the revision the server had seen
+    Unknown    the pod may have been bound: only reading the pod tells
 
-Nothing here decides: `committing` knows what each answer means for the line and the table.
+Nothing here decides: `committing` applies each answer to the queue and the node table.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from fathom.model.reasons import FENCED
 BINDING_BATCHES = own_resource(binding_batch.DEFINITION)
 PODS = Resource("", "v1", "pods")
 
-# What the server says when a predicate about the node was false.
+# Checks that the server names when a predicate about the node was false.
 ABOUT_NODE = frozenset({"NodeGone", "NodeUnschedulable", "NodeCordoned", "NodeFull", "NodePorts"})
 FENCE_LOST = "FenceLost"
 RESERVATION_GONE = "ReservationGone"
 QUOTA_EXCEEDED = "QuotaExceeded"
-NO_BATCHES = "NoBatches"  # The server does not know them.
+NO_BATCHES = "NoBatches"  # The server does not know BindingBatches.
 
 
 class BindRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One binding as it is sent."""
+    """One binding in the form in which it is sent."""
 
     namespace: str
     name: str
@@ -52,13 +52,13 @@ class BindRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class BindAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """What came of one binding."""
+    """The outcome of one binding."""
 
     status: Literal["Bound", "Refused", "Unknown"]
-    revision: int = 0  # Where it was committed.
+    revision: int = 0  # Of the commit.
     check: str = ""  # Which predicate was false.
     message: str = ""
-    current_revision: int = 0  # What the server had seen when it refused.
+    current_revision: int = 0  # The revision that the server had seen when it refused.
 
 
 class _Result(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,8 +70,8 @@ class _Result(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BindSender:
-    """One request for many where the server knows batches; one for each where it does not (a Kubernetes that
-    we are attached to). It finds out by trying."""
+    """Sends one request for many bindings where the server knows BindingBatches, else (a Kubernetes cluster
+    that fathom is attached to) one request for each. It finds out by trying."""
 
     def __init__(self, api: Api, *, timeout_s: float = TIMEOUT_S) -> None:
         self._api = api
@@ -79,7 +79,7 @@ class BindSender:
         self._batches = True
 
     async def send(self, wishes: Sequence[BindRequest]) -> list[BindAnswer]:
-        """One answer per wish, in order, whatever happens and however long it takes."""
+        """One answer per bind request, in order, also after an error or a timeout."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._send(wishes)
@@ -118,7 +118,7 @@ async def send_one(api: Api, wish: BindRequest) -> BindAnswer:
 
 
 async def _refused(api: Api, wish: BindRequest, why: str, causes: tuple[str, ...]) -> BindAnswer:
-    """Our server names the check. A Kubernetes names none, so the pod is asked whether it has a node."""
+    """fathom's server names the failed check. Kubernetes names none, so read the pod: it may have a node."""
     if causes:
         return BindAnswer("Refused", check=causes[0], message=why)
     found = await read_outcome(api, wish)
@@ -128,7 +128,7 @@ async def _refused(api: Api, wish: BindRequest, why: str, causes: tuple[str, ...
 
 
 async def send_batch(api: Api, wishes: Sequence[BindRequest]) -> list[BindAnswer]:
-    """One answer per wish, in order, whatever happens."""
+    """One answer per bind request, in order, also after an error."""
     body = {
         "apiVersion": "fathom.dev/v1alpha1",
         "kind": "BindingBatch",
@@ -149,7 +149,7 @@ async def send_batch(api: Api, wishes: Sequence[BindRequest]) -> list[BindAnswer
 
 
 def answers_in(obj: Obj, count: int) -> list[BindAnswer]:
-    """An answer that cannot be read leaves it unknown what happened."""
+    """The results in the server's answer. Where the answer cannot be read, the outcome is unknown."""
     results = obj.get("results")
     if not isinstance(results, list) or len(results) != count:
         return [BindAnswer("Unknown", message="the answer has no result for each binding")] * count
@@ -170,8 +170,8 @@ def _answer(result: Any) -> BindAnswer:
 
 
 async def read_outcome(api: Api, wish: BindRequest) -> BindAnswer | None:
-    """What the pod itself says about an unknown outcome. None: nothing could be read; 'Unknown': it has no
-    node, and the request may still be on its way."""
+    """Read the pod to resolve an unknown outcome. None: the read failed; 'Unknown': the pod has no node, and
+    the bind request may still be on its way."""
     try:
         pod = await api.get(PODS, wish.namespace, wish.name)
     except ApiError:

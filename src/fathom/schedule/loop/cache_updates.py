@@ -1,7 +1,7 @@
-"""What the caches tell: the desk is kept in step with it, and whoever may be helped by it will be asked.
+"""Applies cache changes to the scheduler's state, and notes the events that may help waiting pods.
 
-Changes come one at a time, in the order of each kind's own revisions; of two kinds in any order. Nothing here
-waits or sends, so what is decided next is decided with all that has been heard.
+Changes come one at a time, in revision order within a kind, in any order between two kinds. Nothing here
+waits or sends, so the next decision uses every change that the caches have delivered.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CacheUpdates:
         self._state.news.moved.set()
 
     def reservation_changed(self, before: Obj | None, after: Obj | None) -> None:
-        """The pod that it is for may be among those that wait: to that one it is no obstacle."""
+        """The pod that the reservation is for may be waiting: its own reservation does not block it."""
         obj = after or before or {}
         for name in self._state.known.put("Reservation", before, after):
             self._state.news.tell_left(str(lookup(obj, "spec", "nodeName")))
@@ -55,7 +55,8 @@ class CacheUpdates:
         self._state.news.moved.set()
 
     def _look_again(self, namespace: str) -> None:
-        """Its pods are another tenant's now. Also when the namespace is heard of after its pods."""
+        """The namespace's pods belong to another tenant now. Also needed when the namespace arrives after its
+        pods."""
         snapshot = self._state.caches.snapshot()
         for pod in snapshot.list("Pod", namespace) if snapshot.synced("Pod") else ():
             self._pod_changed(pod, pod)
@@ -78,8 +79,8 @@ class CacheUpdates:
         self._state.news.moved.set()
 
     def _confirmed(self, before: Obj | None, after: Obj) -> PodView | None:
-        """The view of a pod that is where we sent it and otherwise as it was. Half of all that is heard under
-        load is this, and need not be read anew."""
+        """The view of a pod that is bound where we sent it and is otherwise unchanged. Under load, half of
+        all cache changes are of this kind, and the pod need not be parsed again."""
         sent = self._state.sent.get(uid_of(after))
         if sent is None or before is None or not is_only_bound(before, after, sent.wish.node):
             return None
@@ -102,7 +103,7 @@ class CacheUpdates:
         self._state.news.moved.set()
 
     def _pod_placed(self, before: Obj | None, view: PodView) -> None:
-        """Bound or finished, by whomever."""
+        """The pod is bound or finished; any scheduler may have bound it."""
         self._state.seen(view.uid)
         was_free = before is None or not lookup(before, "spec", "nodeName")
         assumed = self._state.known.table.assumed(view.uid)
@@ -121,13 +122,13 @@ class CacheUpdates:
             self._state.news.add(ClusterEvent(events.POD_PLACED, where))
         elif counted:
             self._state.news.add(ClusterEvent(events.NEIGHBOUR_CHANGED, where))
-            if held != view.shape.requests:  # Resized: it may have given something back.
+            if held != view.shape.requests:  # Resized: it may have freed some room.
                 self._state.news.tell_of_room(view.node, where)
 
 
 def is_only_bound(before: Obj, after: Obj, node: str) -> bool:
-    """Whether a pod came to this node and nothing else that rules read has changed. What rests on an override
-    is read in full: it is counted."""
+    """Whether a pod was bound to this node and nothing else that rules read has changed. False for a pod that
+    uses an override: those are counted, so the pod is parsed in full."""
     spec, was = after.get("spec") or {}, before.get("spec") or {}
     meta, old = metadata(after), metadata(before)
     if spec.get("nodeName") != node or "nodeName" in was or meta.get("labels") != old.get("labels"):

@@ -1,4 +1,4 @@
-"""What has happened since the line was last told: who waits for it is asked in the loop's next round."""
+"""Cluster events since the last round: the next round tries the pods that wait for them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fathom.schedule.loop.queue import ClusterEvent
 
 class ClusterEvents:
     def __init__(self) -> None:
-        self._happened: dict[str, ClusterEvent] = {}  # By event: one of each is enough for the record.
-        self._freed: dict[str, None] = {}  # Nodes that pods have left; read where POD_GONE is asked about.
-        self.moved = asyncio.Event()  # Set whenever the loop has something to look at; cleared only by it.
+        self._happened: dict[str, ClusterEvent] = {}  # By event name: one of each is enough for the record.
+        self._freed: dict[str, None] = {}  # Nodes that pods have left; used to wake pods on POD_GONE.
+        self.moved = asyncio.Event()  # Set whenever the loop has work; only the loop clears it.
 
     def __bool__(self) -> bool:
         return bool(self._happened)
@@ -36,11 +36,11 @@ class ClusterEvents:
         self._happened[happening.name] = happening
 
     def add(self, happening: ClusterEvent) -> None:
-        """Unless the same has happened already."""
+        """Add the event, unless one of its name is there already."""
         self._happened.setdefault(happening.name, happening)
 
     def take(self) -> tuple[list[ClusterEvent], dict[str, None]]:
-        """What happened, and which nodes pods have left."""
+        """Remove and return the events, and the nodes that pods have left."""
         happened, self._happened = self._happened, {}
         freed, self._freed = self._freed, {}
         return list(happened.values()), freed

@@ -1,4 +1,4 @@
-"""The cluster as a scheduler knows it: the node table, policies, quotas, overrides and volumes.
+"""The scheduler's view of the cluster: the node table, policies, quotas, overrides and volumes.
 
 It takes the caches' changes in any order, and gives the `PlacementContext` under which one pod is decided. It
 never waits or sends, so `fathom why` and the simulator use the same code.
@@ -43,7 +43,7 @@ from fathom.schedule.loop.evictions import budget_of
 from fathom.schedule.loop.reservations import holder_of
 
 CONTEXTS_MAX = 10_000
-HIGHEST = 2**31 - 1  # Nobody has priority over what is reserved.
+HIGHEST = 2**31 - 1  # No pod has priority over reserved room.
 
 _READ: Mapping[str, type[Any]] = {
     "TenantQuota": TenantQuota,
@@ -64,7 +64,7 @@ _EVENTS = {
 
 
 class HeldRoom(msgspec.Struct, frozen=True):
-    """What a Reservation holds, and for whom."""
+    """What a Reservation holds, on which node, and for which tenant."""
 
     key: Key
     uid: str  # The reservation's own.
@@ -79,7 +79,7 @@ class HeldRoom(msgspec.Struct, frozen=True):
         return "/".join(("reservation", *self.key))
 
     def as_object(self, pod: str) -> Obj:
-        """As much of it as is read here."""
+        """The reservation as an object, with only the fields that this package reads."""
         notes = {HOLDER_UID: pod}
         meta = {"namespace": self.key.namespace, "name": self.key.name, "uid": self.uid, "annotations": notes}
         return {"metadata": meta, "spec": {"nodeName": self.node}}
@@ -97,21 +97,21 @@ class ClusterView:
         self._claims: dict[Key, Obj] = {}
         self._namespaces: dict[str, Obj] = {}
         self._budgets: dict[Key, DisruptionBudget] = {}
-        self._users: dict[str, str] = {}  # UID of a bound pod -> the overrides that it rests on.
+        self._users: dict[str, str] = {}  # UID of a bound pod -> the overrides that it uses.
         self._contexts: dict[
             Any, PlacementContext
-        ] = {}  # Of shapes; dropped whenever anything that they hold changes.
+        ] = {}  # By shape; dropped whenever anything in them changes.
         self._nominated: dict[str, str] = {}  # UID -> the node that we have chosen; see `nominate`.
-        self.held_for: dict[str, HeldRoom] = {}  # UID of a pod -> what is reserved for it.
-        self._lowest = HIGHEST  # No pod has ever had a lower priority.
+        self.held_for: dict[str, HeldRoom] = {}  # UID of a pod -> the room reserved for it.
+        self._lowest = HIGHEST  # The lowest priority of any pod so far.
         self._doubted: tuple[str, ...] = ()
-        self._lost: dict[str, int] = {}  # Node -> trust that it has lost; only those that have.
-        self._expiries: list[tuple[int, str]] = []  # When which overrides end, soonest first.
+        self._lost: dict[str, int] = {}  # Node -> lost trust; only nodes that have lost some.
+        self._expiries: list[tuple[int, str]] = []  # (end, override), soonest first.
 
-    # Being told.
+    # Changes from the caches.
 
     def put(self, kind: str, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
-        """A change of anything but a pod. The events that pods may have waited for."""
+        """Apply a change of any kind but Pod. Returns the events that pods may have waited for."""
         match kind:
             case "Node":
                 return self._put_node(before, after)
@@ -145,7 +145,7 @@ class ClusterView:
         trusted = self._trust(name, 0 if after is None else lost_of(after).points)
         if after is None:
             self.table.remove_node(name)
-            return (events.NODE_CHANGED,)  # A domain fewer may satisfy a spread.
+            return (events.NODE_CHANGED,)  # One domain fewer may satisfy a spread constraint.
         known = name in self.table.row_of
         if not self.table.put_node(after):
             return trusted
@@ -169,7 +169,7 @@ class ClusterView:
         try:
             struct = None if after is None else read(_READ[kind], after)
         except msgspec.ValidationError:
-            struct = None  # Another server's, or a newer one's: it concerns nobody here.
+            struct = None  # Written by another server or a newer version: it is ignored.
         _keep(self._own[kind], key_of(after or before or {}), struct)
         if kind == "CapacityClass":
             self.table.set_reserved([reserved_of(one) for one in self._of("CapacityClass")])
@@ -178,7 +178,7 @@ class ClusterView:
             self._expiries = sorted((end, name) for end, name in ends if end is not None)
 
     def passing(self, *, now_ns: int) -> list[str]:
-        """Overrides that have ended since the last call: by themselves, so nobody else tells."""
+        """Overrides that have expired since the last call: expiry makes no cache change."""
         ended = [name for end, name in self._expiries if end <= now_ns]
         if ended:
             self._expiries = self._expiries[len(ended) :]
@@ -188,7 +188,7 @@ class ClusterView:
     # Pods.
 
     def tenant_changed(self, before: Obj | None, after: Obj | None) -> bool:
-        """Whether a namespace's pods are another tenant's now."""
+        """Whether a namespace's pods belong to another tenant now."""
         old, new = (labels_of(one).get(TENANT) if one is not None else None for one in (before, after))
         return old != new
 
@@ -202,7 +202,7 @@ class ClusterView:
         return view
 
     def put_pod(self, pod: Obj) -> PodView:
-        """A pod that is counted where it is; for whoever keeps no line of those that wait."""
+        """Count a pod where it is; for callers without a queue of waiting pods."""
         view = self.view(pod)
         self.table.put_pod(view)
         if not view.node and not view.finished:
@@ -219,14 +219,14 @@ class ClusterView:
             _keep(self._users, view.uid, used or None)
 
     def nominate(self, view: PodView, node: str = "") -> None:
-        """Room that is made for it is kept for it: by us, before anybody is told; by its reservation; else as
-        its status says."""
+        """Claim the room that is made for the pod: on the node we have chosen, before its status says so;
+        else on its reservation's node; else on the node its status names."""
         if node:
             self._nominated[view.uid] = node
         held = self.held_for.get(view.uid)
         where = self._nominated.get(view.uid) or (held.node if held is not None else view.nominated)
         if held is not None and held.node == where:
-            self.table.unclaim(held.holder)  # The room is the pod's own, and no obstacle to it.
+            self.table.unclaim(held.holder)  # The room is the pod's own, so it must not block the pod.
             self._claim(view.uid, held)
         elif where:
             self.table.claim(view.uid, where, view.shape.requests, priority=view.priority)
@@ -234,7 +234,7 @@ class ClusterView:
             self.table.unclaim(view.uid)
 
     def unnominate(self, uid: str) -> None:
-        """What is reserved for it stays taken until the reservation is gone."""
+        """Drop the pod's claim. Its reservation keeps the room taken until the reservation is gone."""
         self._nominated.pop(uid, None)
         if uid in self.table.claims:
             self.table.unclaim(uid)
@@ -252,7 +252,7 @@ class ClusterView:
         )
 
     def _put_reservation(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
-        """What is held for somebody is free for nobody else."""
+        """Count the room that a reservation holds as taken, for every pod but its own."""
         held = self._held(after)
         was = "" if before is None else holder_of(before)
         pod = "" if after is None or held is None else holder_of(after)
@@ -273,7 +273,7 @@ class ClusterView:
         return ()
 
     def _held(self, obj: Obj | None) -> HeldRoom | None:
-        """None: it holds nothing on a node."""
+        """The room that a reservation holds. None: it holds nothing on a node."""
         try:
             found = None if obj is None else read(Reservation, obj)
         except msgspec.ValidationError:
@@ -290,24 +290,24 @@ class ClusterView:
             expires_ns=moment_ns(found.spec.expires_at) or 0,
         )
 
-    # Being asked.
+    # Questions of the decider.
 
     def preemption(self, pod: PodView, world: PlacementContext) -> Preemption:
-        """Whom to ask to leave, for a pod that has no place."""
+        """Which pods to evict for a pod that no node takes."""
         if pod.shape.gates or pod.priority <= self._lowest:
-            return Preemption(None)  # Nobody could be in its way by rank: not worth a look at every node.
+            return Preemption(None)  # No pod has a lower priority: not worth a pass over all nodes.
         budgets = tuple(one for _, one in sorted(self._budgets.items()))
         held = self.held_for.get(pod.uid)
         nominated = self._nominated.get(pod.uid) or (held.node if held is not None else "")
-        if nominated and not pod.nominated:  # Its status will say so; whom we have asked must not be doubled.
+        if nominated and not pod.nominated:  # Not in its status yet; do not evict a second set.
             pod = msgspec.structs.replace(pod, nominated=nominated)
         return self.preempter.preempt(pod, world, budgets)
 
     def context(
         self, pod: PodView, *, now_ns: int, view_age_ms: int = 0, doubted: tuple[str, ...] = ()
     ) -> PlacementContext:
-        """All that the pod is decided under. The same object as before while nothing in it has changed, so
-        that a pass over the nodes can go on."""
+        """The context that the pod is decided under. The same object as before while nothing in it has
+        changed, so that a pass over the nodes can go on."""
         if doubted != self._doubted:
             self._doubted = doubted
             self._contexts.clear()
@@ -323,11 +323,11 @@ class ClusterView:
         return found
 
     def _is_personal(self) -> bool:
-        """Whether pods without a workload may be called by their own names."""
+        """Whether an override or a rollout may name single pods that have no workload."""
         return bool(self._own["SchedulerOverride"] or self._own["PolicyRollout"])
 
     def is_alone(self, pod: PodView) -> bool:
-        """Whether others of its shape may be decided under another context."""
+        """Whether other pods of its shape may need another context."""
         return pod.uid in self.table.claims or (not pod.shape.workloads and self._is_personal())
 
     def _resolve(self, pod: PodView, now_ns: int) -> PlacementContext:
@@ -358,7 +358,7 @@ class ClusterView:
         }
 
     def _of(self, kind: str) -> list[Any]:
-        """Sorted by key: the order must not depend on who came first."""
+        """Sorted by key: the order must not depend on which object came first."""
         return [one for _, one in sorted(self._own[kind].items())]
 
 
@@ -370,7 +370,7 @@ def _keep(where: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def _spec_and_phase(obj: Obj) -> tuple[Any, ...]:
-    """What rules read of an object of ours: all but what is only counted or acknowledged in its status."""
+    """The parts of a fathom.dev object that rules read; not its counts and acknowledgements in status."""
     status = obj.get("status") or {}
     read_status = {name: status.get(name) for name in ("active", "canary", "percent", "expiresAt", "phase")}
     return obj.get("spec"), read_status, lookup(obj, "metadata", "deletionTimestamp")

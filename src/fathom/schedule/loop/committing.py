@@ -1,12 +1,12 @@
-"""Placements are committed: a batch is sent, and each outcome comes to be known.
+"""Commits placements: sends a batch of bindings, and follows each until its outcome is known.
 
-    begin ──> Bound: it has landed
-          ├─> Refused: it is taken back, a node that refused is doubted, the pod is tried again
-          └─> Unknown: the pod is asked, the same binding is sent again, until it is one of the two
+    begin ──> Bound: the pod has landed
+          ├─> Refused: the room is freed, a node that refused is skipped for a while, the pod is retried
+          └─> Unknown: the pod is read, the same binding is sent again, until it is one of the two
 
-What was sent is counted on its node until then. There is no expiry:
-1. A binding is sent, its answer is lost. 2. A timer forgets it, and its room is given to another pod. 3. The
-first binding lands after all: the node is over its limit.
+A sent binding counts on its node until then. There is no expiry:
+1. A binding is sent, its answer is lost. 2. A timer drops it, and its room is given to another pod. 3. The
+first binding commits after all: the node is over its limit.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from fathom.schedule.loop.pod_moves import SentBinding
 from fathom.schedule.loop.preemption import PreemptionLoop
 from fathom.schedule.loop.state import SchedulerState
 
-# A refusal is fresh news, so the pod is tried at once: this often in a row, then with a backoff.
+# A refusal about a node brings new facts: the pod is retried at once, so often in a row, then with a backoff.
 AT_ONCE_MAX = 3
-# How often an unknown outcome is asked for; it stays assumed meanwhile.
+# How often an unknown outcome is looked up; the pod stays assumed on its node meanwhile.
 SETTLE = Backoff(0.05, 2.0)
 
 
 class Committing:
-    """For one term."""
+    """Commits placements during one leader term."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Committing:
         self._sender = BindSender(api, timeout_s=state.rules.bind_timeout_s)
 
     def begin(self, sent: list[SentBinding]) -> None:
-        """It flies while the next batch is decided."""
+        """Send a batch in the background, while the next one is decided."""
         self._flights.binding += 1
         self._flights.fly(self._bind(sent))
 
@@ -83,8 +83,8 @@ class Committing:
             await asyncio.gather(*(self._settle(one, answer) for one, answer in unknown))
 
     async def _settle(self, sent: SentBinding, answer: BindAnswer) -> None:
-        """Until it is known. The pod is asked; if it has no node, the same binding is sent again: whichever
-        of the two comes first, the other finds the pod bound."""
+        """Resolve an unknown outcome. Read the pod; if it has no node, send the same binding again: whichever
+        of the two bindings comes first, the other finds the pod bound."""
         self._note(sent, "unknown", 0, answer.message)
         for attempt in count(1):
             found = await read_outcome(self._api, sent.wish)
@@ -98,7 +98,7 @@ class Committing:
             await asyncio.sleep(SETTLE.jittered_s(attempt, self._rng))
 
     def _conclude(self, sent: SentBinding, answer: BindAnswer, *, settled: bool = False) -> None:
-        """An outcome is known."""
+        """Apply a known outcome: record it, and land or retry the pod."""
         uid = sent.pod.uid
         if answer.check == RESERVATION_GONE or _has_no_use_for_it(sent, answer):
             self._rooms.release(uid)
@@ -146,6 +146,6 @@ class Committing:
 
 
 def _has_no_use_for_it(sent: SentBinding, answer: BindAnswer) -> bool:
-    """Of a pod that went, or would go, elsewhere than to what is reserved for it. Reserved room counts
-    against its tenant's quota: for want of that very share it may be refused."""
+    """Whether the pod does not need its reservation: its binding did not use it, and was bound, or refused by
+    quota. Reserved room counts against the tenant's quota, so it may itself be what is missing."""
     return not sent.wish.reservation and (answer.status == "Bound" or answer.check == QUOTA_EXCEEDED)

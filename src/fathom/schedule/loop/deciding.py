@@ -1,6 +1,6 @@
-"""Pods in hand are decided: each has a node and is sent, or has none, says why, and is parked.
+"""Decides pods taken from the queue: each is sent to its node, or gets a condition with the reason and parks.
 
-From pods in hand to what is to be sent nothing waits. What is decided is on record before it is sent.
+There is no `await` from taking pods to handing over bindings. Each decision is recorded before it is sent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Refused = tuple[QueueEntry, PodView, Placement, Circumstances]
 
 
 class Deciding:
-    """For one term."""
+    """Decides pods during one leader term."""
 
     def __init__(
         self, state: SchedulerState, attempts: Attempts, rooms: PreemptionLoop, committing: Committing
@@ -42,7 +42,7 @@ class Deciding:
         self._committing = committing
 
     def decide(self, entries: list[QueueEntry]) -> None:
-        """For pods of one shape, that were taken from the line together."""
+        """Decide pods of one shape that were taken from the queue together."""
         by_uid = {entry.pod.uid: entry for entry in entries if not self._rooms.is_held_back(entry.pod.uid)}
         sent: list[SentBinding] = []
         for pods in self._attempts.groups([self._state.waiting[uid] for uid in by_uid]):
@@ -90,7 +90,7 @@ class Deciding:
         return sent
 
     def _reserved(self, uid: str, node: str) -> str:
-        """The reservation on whose strength it goes there, if any."""
+        """The reservation that its binding to this node uses, if any."""
         held = self._state.known.held_for.get(uid)
         return held.key.name if held is not None and held.node == node else ""
 

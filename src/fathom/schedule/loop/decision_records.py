@@ -1,8 +1,8 @@
-"""What is written down of an attempt, before anything is sent: who, why now, from what, each node's reason.
+"""Writes decision records to the journal before anything is sent: pod, cause, view, each node's reason.
 
 One pass over the nodes answers for many pods, so the reasons are written as a table once, and each decision
-says where it differs. A table is written anew when the differences grow, when reasons join it, or when so
-many decisions have passed that the journal might drop the old one: a reader needs a stretch of it, no more.
+records where it differs. A new table is written when the differences grow, when there are new reasons, or
+after so many decisions that the journal might drop the old one: a reader needs only a stretch of the journal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fathom.schedule.loop.queue import QueueEntry
 
 # More differences than this cost more than a table of their own.
 DIFFERS_MAX = 24
-# A segment of the journal holds some 40,000 decisions; a table is never further away than this.
+# A segment of the journal holds some 40,000 decisions; a decision's table is at most so many decisions back.
 TABLE_AGE_MAX = 5_000
 # Rules whose reasons name the policy, the override or the tenant that they are about.
 OF_POLICY = frozenset({"Freshness", "MaxZoneSkew"})
@@ -47,11 +47,11 @@ class Circumstances(msgspec.Struct, frozen=True):
     """What the decisions of one batch share."""
 
     time_ns: int
-    now_ns: int  # On the clock that queues count by.
+    now_ns: int  # Monotonic: the queue's clock.
     seen: dict[str, SeenVersions]
     seen_briefly: dict[
         str, SeenVersions
-    ]  # Without kinds of which there is nothing: for decisions that went well.
+    ]  # Without kinds that have no objects: for decisions that found a node.
     epoch: int
     need: str
     context: PlacementContext
@@ -59,10 +59,10 @@ class Circumstances(msgspec.Struct, frozen=True):
 
 
 class _Kept(msgspec.Struct):
-    """A table that is in the journal, and what it was made from."""
+    """A table that the journal has, and what it was made from."""
 
     id: str
-    log: Any  # VerdictLog: compared by identity, so it is held.
+    log: Any  # VerdictLog: compared by identity, so a reference is kept.
     decision: int
     reasons: int
     age: int = 0
@@ -71,7 +71,7 @@ class _Kept(msgspec.Struct):
 class Recorder:
     def __init__(self, journal: Journal, *, prefix: str, controller: str) -> None:
         self._journal = journal
-        self._prefix = prefix  # Unique for this life of the process: ids are short, and never made twice.
+        self._prefix = prefix  # Unique per process start: ids are short, and never repeat.
         self._controller = controller
         self._count = 0
         self._roster: tuple[int, str, int] | None = None  # nodes_version, id, age.
@@ -95,7 +95,7 @@ class Recorder:
         chosen: str = "",
         **more: Any,
     ) -> str:
-        """Its id, which travels with the binding."""
+        """Record a decision. Returns its id, which the binding carries."""
         id_ = self.next_id()
         table, differs = self._verdicts(placement, names, nodes_version)
         self._journal.decided(

@@ -1,11 +1,12 @@
-"""Preemption carried out: whom to ask to leave is decided elsewhere (`preempt`), here it is asked.
+"""Evicts the victims of a preemption; `schedule/decide/preempt.py` chooses them.
 
-    room is claimed in our table ──> the pod says where it is nominated ──> victims say why they go,
-                                                                            and are deleted, by UID
-                                                                              └─ each one gone wakes the pod
+    room is claimed in our table ──> the pod's status gets its nominated node ──> victims get a condition
+                                                                                  and are deleted, by UID;
+                                                                                  each one gone wakes the pod
 
-It destroys, so it needs a fresh view. It is repeated safely: a victim that is leaving is not asked again, and
-a namesake made since is not hit. The room is the pod's by claim and priority; the ledger has the last word.
+Eviction is destructive, so it needs a fresh view. It is safe to repeat: a victim that is terminating is not
+evicted again, and a later pod of the same name is not hit. Claim and priority keep the room for the pod; the
+ledger decides at the commit.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from fathom.schedule.decide.preempt import DisruptionBudget, Preemption, Victim
 from fathom.schedule.decide.read_shape import selector_of
 from fathom.schedule.loop.bind_requests import PODS
 
-# Older views do not evict anybody.
+# Nothing is evicted while the view of one of these is too old.
 FRESH_KINDS = ("Pod", "Node", "PodDisruptionBudget")
 
 
 class Evicted(msgspec.Struct, frozen=True):
     victim: Victim
-    outcome: str  # 'gone', 'asked', or what was answered instead.
+    outcome: str  # 'gone', 'asked', or the server's other answer.
 
 
 def not_fresh(snapshot: Snapshot, *, now_s: float) -> list[Unmet]:
@@ -53,14 +54,14 @@ def budget_of(obj: Obj) -> DisruptionBudget:
     )
 
 
-# The pod as it is known.
+# The pod in the cache.
 Find = Callable[[Key], Obj | None]
 
 
 async def carry_out(
     api: Api, key: Key, uid: str, found: Preemption, *, find: Find, now: str
 ) -> list[Evicted]:
-    """Nomination first: whoever looks at the victims' end can tell for whom it was."""
+    """Nominate first, so that a reader who sees the evictions can tell which pod they were for."""
     patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": found.node}}
     await api.patch(PODS, key.namespace, key.name, patch, subresource="status")
     outcomes = await asyncio.gather(*(_ask(api, one, find(one.key), now) for one in found.victims))
@@ -68,8 +69,8 @@ async def carry_out(
 
 
 async def _ask(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome:
-    """Why it goes is written on it: a Job may say that such an end is no failure. If that cannot be said, it
-    is asked to go all the same."""
+    """Set the condition DisruptionTarget, by which a Job may not count the end as a failure, then delete. If
+    the condition cannot be written, the pod is deleted all the same."""
     if isinstance(await _say_why(api, victim, pod, now), Conflict):
         await _say_why(api, victim, await _read(api, victim.key), now)
     return await api.delete(PODS, victim.key.namespace, victim.key.name, uid=victim.uid)
@@ -83,7 +84,7 @@ async def _read(api: Api, key: Key) -> Obj | None:
 
 
 async def _say_why(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome | None:
-    """Once: of the pod as it is, so that the time at which it was first said stays."""
+    """Write the condition once, on the pod at the revision that was read, so that its first time stays."""
     if pod is None or uid_of(pod) != victim.uid or is_deleting(pod) or is_true(pod, DISRUPTION_TARGET):
         return None
     said = set_condition(

@@ -1,4 +1,4 @@
-"""A scheduler against a real server: the wiring. `fathom serve scheduler` and `fathom up` call it."""
+"""Wires a scheduler to a real API server. `fathom serve scheduler` and `fathom up` call it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from fathom.seams.log import Log
 from fathom.seams.outside import Outside, SystemClock
 
 ENTRY = "scheduler"
-# Beside the server's data: one folder for each scheduler.
+# A directory beside the server's data, with one folder for each scheduler.
 JOURNALS = "journal"
 
 
 def journal_directory(data: Path, who: str = "scheduler") -> Path:
-    """Where a scheduler's decisions are kept."""
+    """The directory of a scheduler's decision journal."""
     return data / JOURNALS / who
 
 
 class TimedJournal:
-    """A journal that knows how much of the process's time it takes."""
+    """A journal that measures how much of the process's time it takes."""
 
     def __init__(self, inner: DiskJournal) -> None:
         self._inner = inner
@@ -62,8 +62,8 @@ async def run_scheduler_live(
     log: Log | None = None,
     metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
-    """On the host's loop, until `stop` is set and what was under way is done. Raises what made it impossible
-    to go on."""
+    """Run on the host's event loop until `stop` is set and the requests under way are done. Raises the error
+    that ended the scheduler, if any."""
     flight = flight_to(
         server, ENTRY, settings, outside=outside, tape=tape, journal=journal, log=log, metrics=metrics
     )

@@ -1,5 +1,5 @@
-"""The scheduler in numbers. What kube-scheduler counts has kube-scheduler's names, so that dashboards and
-alerts for it find ours; what only fathom has begins with `fathom_scheduler_`."""
+"""Metrics of the scheduler. Metrics that kube-scheduler has keep its names, so that its dashboards and alerts
+work; metrics that only fathom has begin with `fathom_scheduler_`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fathom.metrics.registry import Part
 from fathom.schedule.loop.queue import QueueEntry
 from fathom.schedule.loop.state import SchedulerState
 
-# As kube-scheduler's queues are called; in-hand pods are being decided or bound.
+# kube-scheduler's names of the queues; in-hand pods are being decided or bound.
 QUEUES = {
     "active": "active",
     "backoff": "backoff",
@@ -21,7 +21,7 @@ QUEUES = {
 }
 # Why a pod is pending, where no rule has rejected it.
 REASONS = {"active": "Queued", "backoff": "Backoff", "gated": "SchedulingGated", "in-hand": "Binding"}
-NO_RULE = "NoNodes"  # Of a pod that was parked without any rule: there is no node at all.
+NO_RULE = "NoNodes"  # Of a pod that parked though no rule rejected a node: there is no node at all.
 
 
 def measure_scheduler(metrics: Part, state: SchedulerState) -> None:
@@ -29,7 +29,7 @@ def measure_scheduler(metrics: Part, state: SchedulerState) -> None:
 
 
 def scheduler_families(state: SchedulerState) -> Iterable[Family]:
-    """Looks at every pending pod once: only when somebody reads it."""
+    """Looks at every pending pod once, and only when the metrics are scraped."""
     profile = {"profile": state.rules.names[0]}
     entries = [entry for uid in state.waiting if (entry := state.queue.entry(uid)) is not None]
     yield from _pending(state, entries, profile)

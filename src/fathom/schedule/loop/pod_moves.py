@@ -1,12 +1,12 @@
-"""Where each pod of this scheduler is, and the only way to move it: each method is something that happened.
+"""The state of each pod of this scheduler, and the only code that changes it: one method per happening.
 
     heard ──> waiting (and in the queue) ──sent──> waiting + sent ──landed──> landed + sent ──seen──> nowhere
                  ^                                        └──refused──┐
                  └────────────────retry───────────────────────────────┘
 
-Others read `waiting`, `sent`, `landed` and the queue, and cannot change them. Which moves are legal is the
-table in `pod_states`. A method that would make an illegal one raises, and has changed nothing. A pod that is
-seen on a node, or gone, is forgotten here: the node table has it.
+Other modules read `waiting`, `sent`, `landed` and the queue, and cannot change them. The table in
+`pod_states` lists the legal moves. A method that would make an illegal move raises, and has changed nothing.
+A pod that is seen on a node, or gone, is dropped here: the node table has it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from fathom.schedule.loop.queue import BATCH_MAX, ClusterEvent, Hint, QueueEntry
 
 
 class SentBinding(msgspec.Struct, frozen=True):
-    """A placement on its way."""
+    """A placement whose binding was sent."""
 
     pod: PodView
     wish: BindRequest
     decision: str
-    queued_ns: int = 0  # When the pod came into the queue; 0: not known.
+    queued_ns: int = 0  # When the pod was added to the queue; 0: not known.
 
 
 class QueueReader(Protocol):
-    """The queue, for those who look at it and move nobody."""
+    """The queue, for code that reads it and moves no pod."""
 
     def __len__(self) -> int: ...
     def entry(self, uid: str) -> QueueEntry | None: ...
@@ -47,14 +47,13 @@ class QueueReader(Protocol):
 
 class PodMoves:
     def __init__(self, queue: SchedulingQueue) -> None:
-        self._queue = queue  # Has an entry for each pod in `_waiting`, and for no other.
+        self._queue = queue  # Has an entry for each pod in `_waiting`, and no others.
         self._waiting: dict[str, PodView] = {}
         self._sent: dict[str, SentBinding] = {}  # State sent, withdrawn or landed.
         self._landed: dict[str, int] = {}
-        self._gates: dict[str, tuple[str, ...]] = {}  # Of pods in `_waiting`: gates that are on record.
-        # The same for everybody else, by UID and to be read only: pods of ours without a node, as the cache
-        # has them; bindings that are under way or landed; at which revision those landed that are not yet
-        # seen.
+        self._gates: dict[str, tuple[str, ...]] = {}  # Of pods in `_waiting`: recorded gates.
+        # The same, read-only and by UID, for other modules: our pods without a node, as the cache has them;
+        # bindings under way or landed; the revision of each landed binding that the cache does not show yet.
         self.queue: QueueReader = queue
         self.waiting: Mapping[str, PodView] = MappingProxyType(self._waiting)
         self.sent: Mapping[str, SentBinding] = MappingProxyType(self._sent)
@@ -69,26 +68,26 @@ class PodMoves:
         return "withdrawn" if uid in self._sent else "new"
 
     def is_taken(self, uid: str) -> bool:
-        """Taken from the queue, and not put back yet."""
+        """Whether the pod is taken from the queue, and not put back yet."""
         entry = self._queue.entry(uid)
         return entry is not None and entry.state in TAKEN
 
     def unfinished(self) -> list[str]:
-        """Attempts that were begun, and whose end is not known."""
+        """UIDs of pods whose attempt has begun and has no known outcome."""
         taken = [uid for uid in self._waiting if self.is_taken(uid)]
         return taken + [uid for uid in self._sent if self.state(uid) == "withdrawn"]
 
     def is_under_way(self, sent: SentBinding) -> bool:
-        """Whether this very binding is. If not, the cache has told more than its answer can."""
+        """Whether this very binding is under way. If not, the cache already knows more than its answer."""
         return self._sent.get(sent.pod.uid) is sent
 
-    # What the caches tell.
+    # Changes from the caches.
 
     def heard(self, view: PodView, cause: WakeCause, *, now_ns: int) -> None:
-        """A pod of ours that has no node: new, or changed."""
+        """The cache shows a pod of ours without a node: new, or changed."""
         if view.uid in self._sent and view.uid not in self._waiting:
-            # 1. A binding is under way. 2. The pod becomes another scheduler's. 3. It is ours again. Taken
-            # from the queue now, it would be sent twice, to two nodes. (One that has landed raises.)
+            # 1. A binding is under way. 2. The pod moves to another scheduler. 3. It is ours again. Taken
+            # from the queue now, it would be sent twice, to two nodes. (A pod that has landed raises.)
             check_move(self.state(view.uid), "sent", view.key)
             self._queue.add_sent(_queued(view), cause, now_ns=now_ns)
         else:
@@ -96,28 +95,28 @@ class PodMoves:
         self._waiting[view.uid] = view
 
     def leave(self, uid: str) -> None:
-        """It is not ours to place any more. What is under way or landed stays: only its answer, or the cache,
-        tells how that ended."""
+        """The pod is not ours to place any more. A binding under way or landed stays: only its answer, or the
+        cache, tells the outcome."""
         if uid in self._waiting:
             check_move(self.state(uid), "withdrawn" if uid in self._sent else "gone", uid)
             self._stop_waiting(uid)
 
     def seen(self, uid: str) -> None:
-        """The cache shows it on a node, or finished; whoever bound it."""
+        """The cache shows the pod on a node, or finished; any scheduler may have bound it."""
         self._end(uid, "seen")
 
     def gone(self, uid: str) -> None:
-        """The cache does not have it any more."""
+        """The cache does not have the pod any more."""
         self._end(uid, "gone")
 
     def record_gates(self, uid: str, gates: tuple[str, ...]) -> bool:
-        """Whether these gates of a waiting pod are new, and go on record."""
+        """Whether these gates of a waiting pod are new, and must be recorded."""
         if uid not in self._waiting or self._gates.get(uid) == gates:
             return False
         self._gates[uid] = gates
         return True
 
-    # What the loop does.
+    # Moves by the loop.
 
     def take(self, *, most: int = BATCH_MAX) -> list[QueueEntry]:
         return self._queue.take(most=most)
@@ -134,11 +133,11 @@ class PodMoves:
         self._queue.park(uid, waits, now_ns=now_ns)
 
     def send(self, sent: SentBinding) -> None:
-        """Its binding goes out."""
+        """The pod's binding is sent."""
         self._queue.send(sent.pod.uid)
         self._sent[sent.pod.uid] = sent
 
-    # What the server answers.
+    # Answers of the server.
 
     def has_landed(self, uid: str, revision: int) -> None:
         check_move(self.state(uid), "landed", uid)
@@ -146,8 +145,8 @@ class PodMoves:
         self._stop_waiting(uid)
 
     def refuse(self, uid: str) -> bool:
-        """What is under way did not come true: the server refused it, or a new term has fenced it off.
-        Whether the pod is ours, and `retry` is to follow."""
+        """The binding under way failed: the server refused it, or a new term has fenced it off. Returns
+        whether the pod is ours, so that `retry` must follow."""
         state = self.state(uid)
         check_move(state, "gone" if state == "withdrawn" else "refused", uid)
         if state != "withdrawn":
@@ -156,14 +155,14 @@ class PodMoves:
         return state != "withdrawn"
 
     def retry(self, uid: str, cause: WakeCause, *, now_ns: int, backoff: bool = True) -> None:
-        """After a refusal, or what held it back."""
+        """Put the pod back into the queue, after a refusal or after it was held back."""
         if uid in self._sent:
             check_move(self.state(uid), "active", uid)
         self._queue.retry(uid, cause, now_ns=now_ns, backoff=backoff)
 
     def _end(self, uid: str, state: PodState) -> None:
         if uid not in self._waiting and uid not in self._sent:
-            return  # Most of what is heard is of pods that have had their node for long.
+            return  # Most cache changes are about pods that were bound long ago.
         check_move(self.state(uid), state, uid)
         if uid in self._waiting:
             self._stop_waiting(uid)

@@ -1,7 +1,7 @@
-"""What the scheduler says about pods: conditions and events. It never holds up a placement.
+"""Writes the scheduler's conditions and events of pods. It never delays a placement.
 
-What is to be said waits in a small line of its own, the newest word about a pod only, and is sent at a
-bounded rate. A pod that waits gets its condition at once; the same word is not repeated, a changed count
+Messages wait in a small queue of their own, only the newest one of each pod, and are sent at a bounded rate.
+A pod that waits gets its condition at once; the same message is not repeated, one with changed counts
 (`0/5 nodes` becoming `0/6`) only after a while: a status is for people, and costs a commit.
 """
 
@@ -31,20 +31,20 @@ EVENTS = Resource("", "v1", "events")
 
 SCHEDULED, RETRYING, QUEUED = "PodScheduled", SCHEDULING_RETRYING, "Queued"
 
-# A second's worth of status commits that leaves a small server room for bindings.
+# Status commits per second; few enough to leave a small server capacity for bindings.
 WORDS_PER_S = 100.0
 EVENTS_PER_S, EVENTS_BURST = 20.0, 50.0
-# The same reason with other counts is said again after this.
+# The same reason with other counts is written again after this.
 AGAIN_NS = round(NUMBERS_EVERY_S * 1e9)
-# Waiting shorter than this is not worth a commit.
+# A shorter wait is not worth a commit.
 QUEUED_AFTER_S = 5.0
 LINE_MAX = 10_000
-# A word about a pod that has changed is looked at again when our view has had time to hear of that.
+# A message that conflicted with a change of its pod is tried again when the cache has had time to catch up.
 LATER_S = 1.0
 
 
 class PodMessage(msgspec.Struct, frozen=True):
-    """About one pod: why it has no node, and what will be done."""
+    """A message about one pod: why it has no node, and what it waits for."""
 
     key: Key
     uid: str
@@ -52,7 +52,7 @@ class PodMessage(msgspec.Struct, frozen=True):
     message: str
     retry: str = ""  # What it waits for, in words.
     decision: str = ""
-    pending: str = ""  # 'capacity/ports': what holds it, for other programs (see `model/reasons.py`).
+    pending: str = ""  # 'capacity/ports': the pending reason, for programs (see `model/reasons.py`).
     lacks: tuple[str, ...] = ()  # What nodes lack, without how many of them do.
 
 
@@ -78,12 +78,12 @@ class PodStatusWriter:
         self._ids = ids
         self._name = name
         self._log = log
-        self._line: OrderedDict[str, PodMessage] = OrderedDict()  # By UID: the newest word about each.
+        self._line: OrderedDict[str, PodMessage] = OrderedDict()  # By UID: the newest message of each.
         self._told: dict[str, ToldPod] = {}
         self._events: OrderedDict[str, Obj] = OrderedDict()
         self._allowance, self._allowed_ns = EVENTS_BURST, clock.monotonic_ns()
         self._stir = asyncio.Event()
-        self.dropped = 0  # Events that there was no time for.
+        self.dropped = 0  # Events that the rate limit dropped.
 
     def waits(self, word: PodMessage) -> None:
         """A pod has no node."""
@@ -99,13 +99,13 @@ class PodStatusWriter:
                 self._event(word.key, word.uid, "FailedScheduling", "Warning", word.message)
 
     def placed(self, key: Key, uid: str, node: str) -> None:
-        """A pod has its node: there is nothing to say about it any more but that."""
+        """A pod is bound: drop its message, and emit the event."""
         self.forget(uid)
         message = f"Successfully assigned {key.namespace}/{key.name} to {node}"
         self._event(key, uid, "Scheduled", "Normal", message)
 
     def preempted(self, key: Key, uid: str, *, by: str, node: str) -> None:
-        """A pod is asked to leave for another. (kube-scheduler's word.)"""
+        """A pod is evicted for another. (kube-scheduler's event reason.)"""
         self._event(key, uid, "Preempted", "Normal", f"Preempted by pod {by} on node {node}")
 
     def forget(self, uid: str) -> None:
@@ -140,7 +140,7 @@ class PodStatusWriter:
         self._stir.set()
 
     async def run(self) -> None:
-        """One thing at a time, conditions before events; for ever."""
+        """Send one message at a time, conditions before events; for ever."""
         while True:
             if self._line:
                 _, word = self._line.popitem(last=False)
@@ -162,10 +162,10 @@ class PodStatusWriter:
         said = conditions_said(pod, word, now=timestamp(self._clock.now_ns()))
         if said == conditions_of(pod):
             return
-        # Conditions are merged by type at the server, so what others say stays as it is.
+        # The server merges conditions by type, so those of other writers stay as they are.
         changed = [one for one in said if one not in conditions_of(pod)]
-        # 1. We have no place for the pod, in a view that is behind. 2. Another scheduler binds it. 3. We say
-        # that it has no node, and nobody takes that back. So it is said of the pod as we know it.
+        # 1. We find no node for the pod, in a view that is behind. 2. Another scheduler binds it. 3. We write
+        # that it has no node, and nothing ever corrects that. So the write expects the revision in our cache.
         guard = {"uid": word.uid, "resourceVersion": metadata(pod).get("resourceVersion")}
         patch = {"metadata": guard, "status": {"conditions": changed}}
         outcome = await self._api.patch(
@@ -180,7 +180,7 @@ class PodStatusWriter:
             asyncio.get_running_loop().call_later(LATER_S, self._again, word)
 
     def _again(self, word: PodMessage) -> None:
-        """Unless something newer was said, or there is nothing to say any more."""
+        """Queue the message again, unless there is a newer one or the pod needs none any more."""
         told = self._told.get(word.uid)
         newest = told is not None and told.word == word
         if newest and word.uid not in self._line and len(self._line) < LINE_MAX:
@@ -189,7 +189,7 @@ class PodStatusWriter:
 
 
 def is_no_news(told: ToldPod, word: PodMessage, *, now_ns: int) -> bool:
-    """Another cause is news at once; other counts only after a while."""
+    """Whether the message is not worth a write: another cause is at once, other counts only after a while."""
     before = told.word
     if (before.reason, before.pending, before.lacks) != (word.reason, word.pending, word.lacks):
         return False
@@ -197,14 +197,14 @@ def is_no_news(told: ToldPod, word: PodMessage, *, now_ns: int) -> bool:
 
 
 def conditions_said(pod: Obj, word: PodMessage, *, now: str) -> list[Obj]:
-    """The stage Queued says only that it waits; the others, that there was a look and what came of it."""
+    """The conditions to write: Queued says only that the pod waits; the others give an attempt's result."""
     conditions = conditions_of(pod)
     if word.reason == QUEUED:
         return _said(pod, conditions, (QUEUED, "True", "Waiting", word.message), now)
     conditions = _said(pod, conditions, (SCHEDULED, "False", word.reason, word.message), now)
     if word.reason == "SchedulingGated":
         return conditions
-    # PodScheduled has Kubernetes' reason; this one is ours, and says to programs what holds the pod.
+    # PodScheduled has Kubernetes' reason; this condition has fathom's pending reason, for programs.
     return _said(pod, conditions, (RETRYING, "True", word.pending or word.reason, word.retry), now)
 
 

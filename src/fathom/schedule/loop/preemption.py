@@ -1,11 +1,11 @@
-"""Room is made for a pod of higher priority, kept for it, and given up when it is not needed any more.
+"""Makes room for a pod of higher priority, reserves it, and releases it when the pod does not need it.
 
-    make ──> victims are asked to leave ──> reserved ──> is made: the pod's turn may come
-                                               └─ bound, elsewhere, or gone: release
+    make ──> victims are evicted ──> room is reserved ──> room is made: the pod may be decided
+                                        └─ pod bound, placed elsewhere, or gone: release
 
-Whom to ask is decided in `preempt`; how that is asked and what they leave reserved is in `evictions` and
-`reservations`; here is when. It serves one term: what is under way ends with that, and the next leader finds
-nominations and reservations where everybody sees them.
+`schedule/decide/preempt.py` chooses the victims, `evictions` evicts them, `reservations` reserves their room;
+this file says when. It serves one leader term: requests under way end with the term, and the next leader
+finds nominations and reservations in the API.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class PreemptionLoop:
         self._flights = flights
         self._hearing = hearing
         self._api = api
-        # By UID: whether its turn came meanwhile. Each has a flight, which takes it out however it ends.
+        # By UID: whether the pod was taken from the queue meanwhile. Each has a background request, which
+        # removes the entry however it ends.
         self._being_made: dict[str, bool] = {}
 
     def make(
@@ -51,7 +52,7 @@ class PreemptionLoop:
         around: Circumstances,
         found: Preemption,
     ) -> str:
-        """The room is ours in our own table from now on, so that the next pod does not count on it too."""
+        """Claim the room in our table at once, so that the next pod does not count on it too; then evict."""
         self._state.counts.preempted += len(found.victims)
         self.give_up(pod, but=found.node or "")
         self._state.known.nominate(pod, found.node or "")
@@ -67,7 +68,7 @@ class PreemptionLoop:
         return id_
 
     def give_up(self, pod: PodView, *, but: str = "") -> None:
-        """Room that was to be made for it elsewhere is not waited for any more."""
+        """Stop waiting for room on any node but `but`: release the reservation and the claim there."""
         self.release(pod.uid, but=but)
         claim = self._state.known.table.claims.get(pod.uid)
         if claim is not None and claim.node != but:
@@ -101,8 +102,8 @@ class PreemptionLoop:
     # Reserving.
 
     def is_held_back(self, uid: str) -> bool:
-        """While room is made for it and reserved: a binding that does not name the reservation finds the node
-        full of it. Its turn comes when that is done."""
+        """Whether the pod must wait while its room is made and reserved: until then, a binding that does not
+        name the reservation would find the node full because of it. The pod is retried when that is done."""
         if uid not in self._being_made:
             return False
         self._being_made[uid] = True
@@ -115,7 +116,7 @@ class PreemptionLoop:
             self._state.news.moved.set()
 
     def reserve_soon(self, pod: PodView) -> None:
-        """Who is to make room was asked already, maybe by an earlier leader that got no further than that."""
+        """Reserve room whose victims were evicted already, maybe by an earlier leader that got no further."""
         held, now_ns = self._state.known.held_for.get(pod.uid), self._state.clock.now_ns()
         claim = self._state.known.table.claims.get(pod.uid)
         if claim is not None and (held is None or is_due(held.expires_ns, now_ns=now_ns)):
@@ -129,8 +130,8 @@ class PreemptionLoop:
             self._is_made(uid)
 
     async def _reserve(self, uid: str, node: str, *, asked: Set[str] = frozenset()) -> None:
-        """What they leave is kept for the pod, in the ledger that all schedulers share. `asked`: who leaves,
-        though our view may not show it yet."""
+        """Reserve the victims' room for the pod, in the ledger that all schedulers share. `asked`: UIDs of
+        victims, which our view may not show as terminating yet."""
         view, table = self._state.waiting.get(uid), self._state.known.table
         pod = None if view is None else self._state.caches.snapshot().get("Pod", view.key)
         row = table.row_of.get(node)
@@ -149,23 +150,23 @@ class PreemptionLoop:
         made = await reserve(self._api, reservation_for(pod, node, leaving, now_ns=now_ns), now_ns=now_ns)
         if made is None:
             return
-        # 1. The create commits. 2. The watch tells of it. 3. The reservation is given back: its pod is gone,
-        # or repair did it. 4. The watch tells of that. 5. The create's answer comes. Whoever believes it then
-        # keeps room for ever, since nobody tells of it again. The cache knows how far it has been told.
+        # 1. The create commits. 2. The watch delivers it. 3. The reservation is deleted: its pod is gone, or
+        # repair did it. 4. The watch delivers that. 5. The create's answer arrives. Applied now, it would
+        # keep the room for ever, since no event removes it again. The cache knows the revision it has
+        # reached.
         self._state.caches.apply_write(RESERVATION.name, made)
-        if uid not in self._state.waiting:  # It has a place meanwhile, or is gone.
+        if uid not in self._state.waiting:  # It was bound meanwhile, or is gone.
             await self._let_go(uid, key_of(made), uid_of(made))
 
     def release(self, uid: str, *, but: str = "") -> None:
-        """What is reserved for it on other nodes than `but` is not needed any more. Where this fails, repair
-        does it."""
+        """Delete the pod's reservation, unless it is on the node `but`. Where this fails, repair does it."""
         held = self._state.known.held_for.get(uid)
         if held is not None and held.node != but:
             self._flights.fly(self._let_go(uid, held.key, held.uid))
 
     async def _let_go(self, uid: str, key: Key, reservation: str) -> None:
-        """`reservation`: its UID. One that could not be given back is still held: the cache tells when it is
-        not any more."""
+        """`reservation`: its UID. One that could not be deleted still holds its room, until the cache shows
+        that it is gone."""
         outcome = await release(self._api, key, reservation)
         held = self._state.known.held_for.get(uid)
         if is_gone(outcome) and held is not None and held.uid == reservation:

@@ -1,7 +1,7 @@
-"""A scheduler as a process: caches, a breaker, a lease where there are several, and the scheduler itself.
+"""The scheduler process: caches, a breaker, a lease where there are several, and the scheduler itself.
 
     caches follow ──> stand by ──the lease is ours──> schedule ──lost──> stand by
-                                                         └──"stop"──> what flies ends ──> release ──> end
+                                                         └──"stop"──> requests end ──> release ──> end
 
 `begin` is the entry: what the process does follows from its `Birth` and its inputs. Without a lease, several
 schedulers may work side by side, by name or by shard of tenants: the API's ledger keeps them apart.
@@ -32,17 +32,17 @@ from fathom.seams.process import Inside
 
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """All that deciders see of how the process was started: it is on the tape."""
+    """The settings that deciders read; they are recorded on the tape."""
 
     names: tuple[str, ...] = ("default-scheduler", "fathom")  # Pods whose schedulerName is one of these.
-    shard: int = 0  # Of the tenants, this scheduler's part …
+    shard: int = 0  # Which part of the tenants is this scheduler's …
     shards: int = 1  # … of so many.
-    lease: str = ""  # namespace/name; '': works at once, beside others.
+    lease: str = ""  # namespace/name; '': works at once, beside other schedulers.
     who: str = "scheduler"
-    observer: str = ""  # In observedBy of PolicyRollouts, where several have the same `who`; '': `who`.
+    observer: str = ""  # Its name in observedBy of PolicyRollouts, where several share a `who`; '': `who`.
     target: str = "api"
     timing: Timing = Timing()
-    own_kinds: bool = True  # False at a server that does not know fathom.dev.
+    own_kinds: bool = True  # False where the server does not know fathom.dev.
     resync_s: float = 0.0
     drain_s: float = 10.0
     batch_max: int = 256
@@ -96,11 +96,11 @@ class SchedulerProcess:
             self._inside.domain.call_exception_handler({"message": message, "exception": error})
 
     async def run(self) -> None:
-        """Until told to stop."""
+        """Run until asked to stop."""
         await Leading(self._inside, self.caches, self._station.elector(), self._work).run()
 
     async def _work(self, term: LeaderTerm | None, ends: Ends) -> bool:
-        """Schedule until told to stop, or until the lease is lost."""
+        """Schedule until asked to stop, or until the lease is lost."""
         api = self._station.api(term)
         loop = asyncio.get_running_loop()
         working = loop.create_task(self.scheduler.run(api, term), name="scheduling")
@@ -108,7 +108,7 @@ class SchedulerProcess:
         try:
             await asyncio.wait((working, *ends.all), return_when=asyncio.FIRST_COMPLETED)
             if working.done():
-                working.result()  # It ends by itself only by failing.
+                working.result()  # It ends by itself only with an error.
             return False if ends.lost else await self.scheduler.drain(self._settings.drain_s)
         finally:
             working.cancel()

@@ -1,16 +1,16 @@
-"""Pods in line for a node: priority first, then tenants in turn, then age.
+"""The scheduling queue: priority first, then tenants in turn, then age.
 
                      ┌──────────── a refusal, an unknown outcome: after a backoff ────────┐
     add ──> active ──> take ──> in hand ──> sent ──> done                                 │
      │         ^                  └──────── no node: parked, with the events it waits for ┤
      │         ├── an event that could help, and only as many as it can help <────────────┤
-     │         └── the safety timer: nothing that could run lies for ever <───────────────┘
+     │         └── the safety timer: no pod stays parked for ever <───────────────────────┘
      └──> gated ──> its gates are gone
 
-Pods of one shape get the same answer, so they are taken together. Nothing here looks at a clock or at the
-cluster: times come in, and so does the hint that says which pods of a shape an event could help. Each move
-has a cause, which the next decision about the pod records. Which moves are legal is a table in `pod_states`;
-who moves pods is `pod_moves`, and nobody else.
+Pods of one shape get the same answer, so they are taken together. Nothing here reads a clock or the cluster:
+callers pass times, and the hint that says which pods of a shape an event could help. Each move has a cause,
+which the next decision about the pod records. The table in `pod_states` lists the legal moves; only
+`pod_moves` moves pods.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from fathom.schedule.loop.pod_states import LEGAL, TAKEN, WAITING, IllegalMove, 
 
 # kube-scheduler's: 1 s, doubled up to 10 s.
 BACKOFF = Backoff(1.0, 10.0)
-# kube-scheduler looks at pods again after 5 minutes. An attempt of ours costs less, so a minute.
+# kube-scheduler retries unschedulable pods after 5 minutes. Our attempts cost less, so a minute.
 PARKED_S_MAX = 60.0
-# A batch may pass by older pods of other shapes, of the same tenant and priority: so many at most, once.
+# A batch may overtake older pods of other shapes, of the same tenant and priority: by so many at most, once.
 BATCH_MAX = 256
 
 IN_LINE = WAITING - TAKEN - {"gated"}
 
 
 class WaitingPod(msgspec.Struct, frozen=True):
-    """A pod as the line sees it."""
+    """The properties of a pod that the queue orders by."""
 
     uid: str
     key: Key
@@ -49,7 +49,7 @@ class WaitingPod(msgspec.Struct, frozen=True):
 
 
 class QueueEntry(msgspec.Struct):
-    """A pod and where it stands. `attempt` counts takes; `since_ns` is when it last began to wait."""
+    """A pod and its state. `attempt` counts takes; `since_ns` is when it last began to wait."""
 
     pod: WaitingPod
     state: PodState
@@ -57,12 +57,12 @@ class QueueEntry(msgspec.Struct):
     since_ns: int
     added_ns: int
     attempt: int = 0
-    failures: int = 0  # In a row, of commits; what a backoff grows with.
+    failures: int = 0  # Refused commits in a row; the backoff grows with it.
     waits: tuple[str, ...] = ()  # While parked: events that could help.
-    due_ns: int = 0  # While parked or in backoff: when it is looked at anyway.
-    number: int = 0  # Creation is known to the second: within one, who came first.
-    taken_before: int = 0  # Of all pods ever taken: how many were when it began to wait for its turn.
-    place: tuple[int, int] | None = None  # When it was last taken: which since then, of how many.
+    due_ns: int = 0  # While parked or in backoff: when it is retried anyway.
+    number: int = 0  # Arrival order: creation times only have whole seconds.
+    taken_before: int = 0  # How many pods had been taken when it became active.
+    place: tuple[int, int] | None = None  # When last taken: which pod since it was active, of how many.
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -70,7 +70,7 @@ class QueueEntry(msgspec.Struct):
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """Something that may let a pod in. `name` is what filters declare; `detail` goes into the record."""
+    """An event that may help a pod. `name` is what filters declare; `detail` goes into the record."""
 
     name: str
     detail: str = ""
@@ -80,29 +80,29 @@ Order = tuple[int, int, str]
 
 
 class Hinted(msgspec.Struct, frozen=True):
-    """What a look at pods of one shape says after something happened.
+    """The result of a trial of pods of one shape, after an event.
 
-    `waits` is for those that still have no place, and is as important as `could`:
-    1. A pod is parked: its nodes are cordoned. 2. A node is uncordoned: now its quota is in the way. 3. The
-    quota is raised, and nobody would think of the pod that waits for nodes."""
+    `waits` is for pods that still fit nowhere, and is as important as `could`:
+    1. A pod is parked: its nodes are cordoned. 2. A node is uncordoned: now its quota is exceeded. 3. The
+    quota is raised, and nothing would wake the pod, which is listed as waiting for nodes."""
 
-    could: Collection[str] = ()  # UIDs of those that have a place now.
-    waits: tuple[str, ...] = ()  # What the others wait for besides.
+    could: Collection[str] = ()  # UIDs of pods that fit on a node now.
+    waits: tuple[str, ...] = ()  # Further events that the other pods wait for.
 
 
-# Asked about pods of one shape, in their order.
+# Called with pods of one shape, in queue order.
 Hint = Callable[[Sequence[WaitingPod]], Hinted]
 
 
 class _Line:
-    """One tenant's active pods of one priority. Heaps hold pods that may have moved on: see `_head`."""
+    """One tenant's active pods of one priority. Heaps may hold pods that have left the line: see `_head`."""
 
     __slots__ = ("by_age", "by_shape", "size")
 
     def __init__(self) -> None:
         self.by_age: list[Order] = []
         self.by_shape: dict[Hashable, list[Order]] = {}
-        self.size = 0  # Of active pods: 0 means that the line is dropped.
+        self.size = 0  # Number of active pods; at 0 the line is dropped.
 
 
 class SchedulingQueue:
@@ -114,16 +114,16 @@ class SchedulingQueue:
     ) -> None:
         self._rng = rng
         self._parked_s_max = parked_s_max
-        self._entries: dict[str, QueueEntry] = {}  # By UID: every pod once, in one state.
+        self._entries: dict[str, QueueEntry] = {}  # By UID: each pod once, in one state.
         self._lines: dict[int, dict[str, _Line]] = {}  # Priority -> tenant -> line; no line is empty.
-        self._count = 0  # Of pods that ever came.
-        self._active = 0  # Pods that wait for their turn now.
-        self._taken = 0  # Of pods that were ever taken.
-        self._turns: dict[str, int] = {}  # Tenant -> pods taken for it; the least is next.
-        self._floor = 0  # No tenant's turn counts less: who was away does not catch up.
+        self._count = 0  # Pods ever added.
+        self._active = 0  # Pods that are active now.
+        self._taken = 0  # Pods ever taken.
+        self._turns: dict[str, int] = {}  # Tenant -> pods taken; the lowest is next.
+        self._floor = 0  # Lower turns count as this: a tenant that was idle does not catch up.
         self._due: list[tuple[int, str]] = []  # Heap; stale where the entry's own due time differs.
         self._parked: dict[Hashable, dict[str, None]] = {}  # Shape -> UIDs.
-        self._waits: dict[str, dict[Hashable, int]] = {}  # Event -> shapes that wait for it, how many pods.
+        self._waits: dict[str, dict[Hashable, int]] = {}  # Event -> shape -> pods that wait for it.
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -138,10 +138,10 @@ class SchedulingQueue:
             found[entry.state] += 1
         return found
 
-    # Coming and going.
+    # Adding, taking, returning.
 
     def add(self, pod: WaitingPod, cause: WakeCause, *, now_ns: int) -> None:
-        """A pod that is new, or changed. One that is taken goes on: what changed is found at its commit."""
+        """Add a new or changed pod. A pod in hand goes on: its commit will find the change."""
         known = self._entries.get(pod.uid)
         if known is None:
             self._count += 1
@@ -164,12 +164,12 @@ class SchedulingQueue:
             self._activate(known, cause, now_ns)
 
     def add_sent(self, pod: WaitingPod, cause: WakeCause, *, now_ns: int) -> None:
-        """A pod that comes back while its binding is under way: it is not taken before that is answered."""
+        """Add a pod that is ours again while its binding is under way: it is not taken before the answer."""
         self._count += 1
         self._entries[pod.uid] = QueueEntry(pod, "sent", cause, now_ns, now_ns, number=self._count)
 
     def remove(self, uid: str) -> None:
-        """It is gone, or has a node."""
+        """The pod is gone, or has a node."""
         entry = self._entries.pop(uid, None)
         if entry is not None:
             self._leave(entry)
@@ -207,18 +207,18 @@ class SchedulingQueue:
         return taken
 
     def send(self, uid: str) -> None:
-        """It has a node, and its binding goes out."""
+        """The pod has a node, and its binding is sent."""
         entry = self._entries.get(uid)
         if entry is None:
             raise IllegalMove("new", "sent", uid)
         self._move(entry, "sent")
 
     def refuse(self, uid: str) -> None:
-        """Its binding did not take place: `retry` follows."""
+        """Its binding was not made: `retry` follows."""
         self._move(self._entries[uid], "refused")
 
     def park(self, uid: str, waits: Sequence[str], *, now_ns: int) -> None:
-        """No node takes it now; these events could change that."""
+        """No node takes the pod now; these events could change that."""
         entry = self._entries.get(uid)
         if entry is None:  # It went away meanwhile.
             return
@@ -231,11 +231,11 @@ class SchedulingQueue:
         entry.waits = ()
         self._parked.setdefault(entry.pod.shape, {})[uid] = None
         self._wait_for(entry, waits)
-        # A tenth of chance: pods that were parked together are not all looked at together again.
+        # A tenth is random, so that pods that were parked together are not all retried together.
         self._set_due(entry, now_ns + round(self._parked_s_max * (0.9 + 0.1 * self._rng.random()) * 1e9))
 
     def retry(self, uid: str, cause: WakeCause, *, now_ns: int, backoff: bool = True) -> None:
-        """The commit was refused, or nobody knows. Without a backoff: the refusal itself is fresh news."""
+        """The commit was refused, or its outcome is unknown. No backoff if the refusal brought new facts."""
         entry = self._entries.get(uid)
         if entry is None:  # It went away meanwhile.
             return
@@ -255,7 +255,7 @@ class SchedulingQueue:
     # Waking.
 
     def happened(self, happening: ClusterEvent, hint: Hint, *, now_ns: int) -> list[str]:
-        """Wake the pods that it could help, as the hint says, oldest first."""
+        """Wake the pods that the event could help, as the hint says, oldest first."""
         woken: list[str] = []
         for shape in tuple(self._waits.get(happening.name, ())):
             entries = self._waiting_for(shape, happening.name)
@@ -282,7 +282,7 @@ class SchedulingQueue:
         return bool(self._waits.get(name))
 
     def come_due(self, *, now_ns: int) -> int:
-        """What has waited long enough becomes active; how many."""
+        """Make pods active whose time is due; returns how many."""
         moved = 0
         while self._due and self._due[0][0] <= now_ns:
             due_ns, uid = heapq.heappop(self._due)
@@ -305,7 +305,7 @@ class SchedulingQueue:
             heapq.heappop(self._due)
         return None
 
-    # Inside.
+    # Internals.
 
     def _move(self, entry: QueueEntry, state: PodState) -> None:
         """The only place where a state changes. It raises before anything has changed."""
@@ -328,7 +328,7 @@ class SchedulingQueue:
         entry.taken_before = self._taken
 
     def _leave(self, entry: QueueEntry) -> None:
-        """Take it out of where it stands. Heaps are left as they are: what is stale there is skipped."""
+        """Remove the pod from the indexes of its state. Heaps stay as they are: stale entries are skipped."""
         pod = entry.pod
         if entry.state == "active":
             line = self._lines[pod.priority][pod.tenant]

@@ -1,4 +1,4 @@
-"""What a scheduler notices about itself: pods that wait for a first attempt, bindings that are refused."""
+"""The scheduler's own signals: pods that wait long for a first attempt, and refused bindings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fathom.schedule.loop.bind_requests import ABOUT_NODE
 from fathom.schedule.loop.state import SchedulerState
 
 QUEUE_AGE, BIND_CONFLICTS = "queue-age", "bind-conflicts"
-# A pod that can be looked at is looked at within a second; when the line is long, within some.
+# A pod gets its first attempt within a second; when the queue is long, within a few.
 FIRST_ATTEMPT_S = 30.0
 WINDOW_S = 30.0
 CONFLICTS_MIN = 20
@@ -17,10 +17,10 @@ CONFLICTS_MIN = 20
 class QueueSignals:
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
-        self._refused: deque[tuple[int, int]] = deque()  # (when, refusals until then), of the window.
+        self._refused: deque[tuple[int, int]] = deque()  # (time, refusals until then), within the window.
 
     def raised(self) -> dict[str, str]:
-        """Signal -> in words, of those that are so now. Asked every few seconds."""
+        """Signal -> message, of the signals raised now. Called every few seconds."""
         now_ns = self._state.clock.monotonic_ns()
         found = {}
         if late := self._late(now_ns):
@@ -30,7 +30,7 @@ class QueueSignals:
         return found
 
     def _late(self, now_ns: int) -> str:
-        """How many, roughly: a number that changes with every look would be written with every look."""
+        """How many, roughly: an exact number would change, and be written, with every call."""
         since_ns = now_ns - round(FIRST_ATTEMPT_S * 1e9)
         entries = map(self._state.queue.entry, self._state.waiting)
         count = sum(

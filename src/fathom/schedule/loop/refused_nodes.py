@@ -1,4 +1,4 @@
-"""Nodes that the server knows better than we do: each is left alone until our view has caught up."""
+"""Nodes whose last binding was refused: each is skipped until the caches have caught up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fathom.cache.snapshot import Snapshot
 
 class RefusedNodes:
     def __init__(self) -> None:
-        # Node -> revision to reach, and when it refused. Ends only with a view that is newer than both.
+        # Node -> (revision to reach, time of the refusal). Removed only by a view that is newer than both.
         self._doubted: dict[str, tuple[int, float]] = {}
 
     @property
@@ -18,7 +18,8 @@ class RefusedNodes:
         self._doubted[node] = (revision, now_s)
 
     def settle(self, snapshot: Snapshot) -> list[str]:
-        """A node is taken at its word again when both kinds have been heard since, and are as new."""
+        """Remove and return the nodes for which both caches have been updated since the refusal, and have
+        reached its revision."""
         if not self._doubted:
             return []
         reached = min(snapshot.revision("Pod"), snapshot.revision("Node"))

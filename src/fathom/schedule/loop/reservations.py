@@ -1,17 +1,17 @@
-"""Room that was made for a pod is reserved for it until it is bound: what others count as taken, too.
+"""Reservations of preempted room: it stays the pod's until it is bound, and every scheduler counts it taken.
 
-    victims are asked to leave ──> Reservation (awaits them) ──> they are gone ──> the binding names it:
-                                     │                                             pod and ledger at once
-                                     └─ its time is over, or its pod gone: repair gives it back
+    victims are evicted ──> Reservation (awaits them) ──> they are gone ──> the binding names it:
+                              │                                             pod and ledger at once
+                              └─ it expires, or its pod is gone: repair deletes it
 
 A reservation is named after what it is for (workload, slot, generation and intent; a pod without a workload
-is its own), so whoever repeats the step, after a crash or an answer that was lost, meets the first one:
+is its own), so a scheduler that repeats the step, after a crash or a lost answer, finds the first one:
 
     1. A create commits, its answer is lost. 2. The leader dies. 3. The next one's cache shows no reservation.
     4. It creates the same name: a conflict, which a read resolves. There is one reservation, and it is ours.
 
-Without one the pod is only nominated: it gets its place if nobody is faster. That is so where the server does
-not know reservations (a Kubernetes that we are attached to), or refuses.
+Without a reservation the pod is only nominated: it gets its room if no other pod is faster. That is so where
+the server does not know reservations (a Kubernetes cluster that fathom is attached to), or refuses.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from fathom.model.times import SECOND_NS, moment_ns, timestamp
 from fathom.schedule.decide.pods import PodView
 from fathom.schedule.loop.watched_kinds import RESERVATION
 
-# Longer than most pods are given to end. One that is still needed is given more time before this is over.
+# Longer than most grace periods. A reservation that is still needed is renewed before it expires.
 RESERVED_S, RENEWED_S = 120, 60
-AWAITED_MAX = 256  # As the kind has it.
-# A create, what is in its way removed, and once more: then it is left to the pod's next attempt.
+AWAITED_MAX = 256  # The limit in the kind's schema.
+# Create, remove a reservation that is in the way, create again; then wait for the pod's next attempt.
 TRIES_MAX = 2
 
 Standing = Literal["free", "ours", "void", "another's"]
 
 
 def reservation_for(pod: Obj, node: str, awaited: Iterable[PodView], *, now_ns: int) -> Obj:
-    """Of all that the pod asks for. Its pod owns it: with that it goes."""
+    """A Reservation of all that the pod requests. The pod owns it, so it is deleted with the pod."""
     key, uid, intent = key_of(pod), uid_of(pod), intent_of(pod)
     tenant, drawn = labels_of(pod).get(TENANT), lookup(pod, "metadata", "annotations", CAPACITY_CLASS)
     amounts = {name: str(amount) for name, amount in sorted(pod_amounts(pod, REQUESTS).items())}
@@ -79,12 +79,13 @@ def reservation_for(pod: Obj, node: str, awaited: Iterable[PodView], *, now_ns: 
 
 
 def holder_of(reservation: Obj) -> str:
-    """The UID of the pod that it is held for."""
+    """The UID of the pod that a reservation is held for."""
     return str(lookup(reservation, "metadata", "annotations", HOLDER_UID) or "")
 
 
 def standing_of(found: Obj | None, wanted: Obj, *, now_ns: int) -> Standing:
-    """What has the name that we want. A void one of ours makes way: so does one for another node."""
+    """What the object of the wanted name is to us. A void reservation of ours is replaced, as is one for
+    another node."""
     if found is None:
         return "free"
     held = read(Reservation, found)
@@ -98,12 +99,12 @@ def standing_of(found: Obj | None, wanted: Obj, *, now_ns: int) -> Standing:
 
 
 def is_due(expires_ns: int, *, now_ns: int) -> bool:
-    """Whether it needs more time, if it is still needed. Nought is never."""
+    """Whether a reservation that is still needed must be renewed now. 0 never expires."""
     return 0 < expires_ns < now_ns + RENEWED_S * SECOND_NS
 
 
 async def reserve(api: Api, wanted: Obj, *, now_ns: int) -> Obj | None:
-    """The reservation as it is held now. None: there is none, or it is not known."""
+    """Make the reservation, and return it as stored. None: there is none, or the outcome is unknown."""
     key = key_of(wanted)
     for _ in range(TRIES_MAX):
         outcome = await api.create(RESERVATION.resource, key.namespace, wanted)
@@ -134,13 +135,12 @@ async def _renewed(api: Api, found: Obj, wanted: Obj, *, now_ns: int) -> Obj:
 
 
 async def release(api: Api, key: Key, uid: str) -> Outcome:
-    """Whoever is bound on its strength at this moment either was faster, or is refused."""
+    """Delete a reservation. A binding that uses it at this moment either commits first, or is refused."""
     return await api.delete(RESERVATION.resource, key.namespace, key.name, uid=uid)
 
 
 def is_gone(outcome: Outcome) -> bool:
-    """Whether what was to be deleted is known not to be there. A delete that was refused, or not sent, has
-    freed nothing."""
+    """Whether the object is known to be gone. A delete that was refused, or not sent, has freed nothing."""
     return isinstance(outcome, Committed) or (isinstance(outcome, Rejected) and outcome.code == 404)
 
 

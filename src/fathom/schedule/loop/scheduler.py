@@ -1,16 +1,17 @@
-"""The scheduler: a loop that wakes whom the news helps, takes pods from the line, decides, sends, goes on.
+"""The scheduler loop: wakes pods that events may help, takes pods from the queue, decides, sends bindings.
 
-    caches ──hearing──> desk (known: table, policies, quotas; queue; news) <──waking
-                          └──take──> deciding ──> journal ──> committing ──> Bound: done
-                          ^             └─ no node: condition, parked; room may be made (roommaking)
-                          └── backoff <─────────────────────── Refused: fresh candidate. Unknown: read the pod
+    caches ──cache_updates──> state (known: table, policies, quotas; queue; news) <──waking
+                                └──take──> deciding ──> journal ──> committing ──> Bound: done
+                                ^             └─ no node: condition, parked; room may be made (preemption)
+                                └── backoff <────────────────── Refused: retry. Unknown: read the pod
 
-Each arrow's word is a file; all of them share one `state`. Those that send are made anew for each term.
+`cache_updates`, `waking`, `deciding`, `committing` and `preemption` are files beside this one, and share one
+`state`. The objects that send requests are made anew for each leader term.
 
-From taking pods to what is to be sent nothing waits. Requests fly while the next batch is decided: the table
-counts what was decided (assumed) until the outcome is *known*: the cache shows it, the server refused it, or
-the pod says so itself. A placement is safe from any view, since the server proves it; evicting is not, and
-needs a fresh one.
+There is no `await` from taking pods to handing over bindings. Requests run while the next batch is decided:
+the table counts decided pods (assumed) until the outcome is *known*: the cache shows it, the server refused
+it, or a read of the pod tells. A placement is safe from any view, since the server checks it; an eviction is
+not, and needs a fresh view.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ from fathom.seams.process import Inside
 
 __all__ = ["CurrentRules", "Scheduler"]
 
-# Things that come to pass by themselves (expiries, ages, waiting that has lasted) are looked at this often.
+# How often to check what makes no event: expiries, ages, pods that have waited long.
 LOOK_S = 1.0
 PROBE_S = 5.0
-ASK_FROM_S = 2.0  # Longer than a watch that is well says nothing: our servers send a bookmark a second.
+ASK_FROM_S = 2.0  # A healthy watch is never silent for so long: our servers send a bookmark a second.
 
 
 class Scheduler:
@@ -58,8 +59,8 @@ class Scheduler:
         self._state = SchedulerState(inside, caches, rules, judging=judging)
         self._rng = inside.streams.stream("settle")
         self._flights = BackgroundRequests(inside.domain, self._state.news.moved)
-        self._draining = False  # Then nothing more is taken from the line.
-        # Asked while somebody waits for a fresh view: a server may send bookmarks seldom, or a watch be dead.
+        self._draining = False  # If True, no more pods are taken from the queue.
+        # Sent while a pod waits for a fresh view: a server may send bookmarks seldom, or a watch be dead.
         self._probes = Probes(caches, PROBE_S)
         self._probes.answered.append(self._answered)
         self._attempts = Attempts(self._state)
@@ -85,7 +86,7 @@ class Scheduler:
         return self._state.queue
 
     async def run(self, api: Api, term: LeaderTerm | None) -> None:
-        """For ever, or until cancelled."""
+        """Run for ever, or until cancelled."""
         inside = self._inside
         self._state.term = term
         self._draining = False
@@ -113,14 +114,14 @@ class Scheduler:
             await self._flights.cancel(background)
 
     def _deciding(self, api: Api) -> Deciding:
-        """What a term needs for deciding and sending."""
+        """The objects that decide and send during one term."""
         rooms = PreemptionLoop(self._state, self._flights, self._hearing, api)
         committing = Committing(self._state, self._flights, rooms, api, rng=self._rng)
         return Deciding(self._state, self._attempts, rooms, committing)
 
     async def _recover(self) -> None:
-        """What an earlier term left in hand: its requests are fenced off by now, so what the cache shows once
-        it has caught up is what came of them."""
+        """Retry the pods that an earlier term left in hand: its requests are fenced off by now, so a cache
+        that has caught up shows their outcome."""
         left = self._state.pods.unfinished()
         if not left and not self._state.landed:
             return
@@ -134,7 +135,7 @@ class Scheduler:
                 )
 
     async def drain(self, seconds: float) -> bool:
-        """Take nothing more, and wait for what is under way. Whether all of it came to an end."""
+        """Take no more pods, and wait for the requests under way. True if all of them ended."""
         self._draining = True
         return await self._flights.wait(seconds)
 
@@ -160,7 +161,7 @@ class Scheduler:
             timer.cancel()
 
     async def _look_for_ever(self, api: Api) -> None:
-        """What no event tells: overrides that expire, doubts that are over, waiting that has lasted."""
+        """Check what makes no event: overrides that expire, refused nodes to use again, long waits."""
         while True:
             await asyncio.sleep(LOOK_S)
             now_ns = self._state.clock.now_ns()
@@ -187,7 +188,7 @@ class Scheduler:
         self._state.news.moved.set()
 
     async def _say_observed(self, api: Api) -> None:
-        """That every cache has reached what a rollout has activated."""
+        """Report in PolicyRollouts that every cache has reached the rollout's activation."""
         if "PolicyRollout" not in self._state.caches.kinds:
             return
         snapshot = self._state.caches.snapshot()

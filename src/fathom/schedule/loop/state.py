@@ -1,9 +1,8 @@
 """The scheduler's state: pods that wait, bindings that were sent or have landed, nodes that refused.
 
 The parts of the scheduler (`cache_updates`, `waking`, `committing`, `preemption`, and the loop itself) share
-one state, and none keeps a copy. `pods` knows where each pod is, and only that moves them (see `pod_moves`).
-The methods here tell it what happened, and give back the room that the pod had in the table, where it had
-some.
+one state, and none keeps a copy. `pods` holds the state of each pod, and only it moves them (see
+`pod_moves`). The methods here call it, and free the room that the pod had in the table, if any.
 
 Nothing here waits for anything or sends anything.
 """
@@ -32,17 +31,17 @@ CONTROLLER = "scheduler"
 
 
 class CurrentRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Which pods are ours, and how they are sent."""
+    """Which pods are this scheduler's, and how their bindings are sent."""
 
     names: tuple[str, ...]
     shard: int = 0
     shards: int = 1
     who: str = CONTROLLER
-    observer: str = ""  # By which name it says what it has observed; '': as above.
-    lease: str = ""  # That it shares with others, who stand by.
+    observer: str = ""  # Its name in observedBy of PolicyRollouts; '': as above.
+    lease: str = ""  # Shared with other schedulers, which stand by.
     batch_max: int = 256
     in_flight_max: int = 2
-    bind_timeout_s: float = 10.0  # Then the outcome is unknown, and the pods are asked.
+    bind_timeout_s: float = 10.0  # After this the outcome is unknown, and the pods are read.
 
     def is_ours(self, pod: Obj, tenant: str) -> bool:
         name = (pod.get("spec") or {}).get("schedulerName") or "default-scheduler"
@@ -60,7 +59,7 @@ class SchedulerCounts(msgspec.Struct):
     refused: dict[str, int] = {}  # By check.
     unknown: int = 0
     batches: int = 0
-    preempted: int = 0  # Victims that were asked to leave.
+    preempted: int = 0  # Evicted victims.
     bound_after: Durations = msgspec.field(default_factory=lambda: Durations(LONG_S))  # Since it was queued.
 
 
@@ -81,19 +80,19 @@ class SchedulerState:
         self.refused_nodes = RefusedNodes()
         self.rejecting: dict[
             str, tuple[str, ...]
-        ] = {}  # By UID, of those without a node: rules, for metrics.
+        ] = {}  # UID of a pod without a node -> the rules that rejected nodes, for metrics.
         self.status_writer: PodStatusWriter | None = (
-            None  # None until the first term; then that of the latest.
+            None  # None until the first term; then the latest term's.
         )
-        self.term: LeaderTerm | None = None  # Of the lease, where there is one: its epoch goes on record.
+        self.term: LeaderTerm | None = None  # Of the lease, if any: its epoch is recorded.
 
     def leave(self, uid: str) -> None:
-        """It is not ours to place any more."""
+        """The pod is not ours to place any more."""
         self.pods.leave(uid)
         self._give_back_room(uid)
 
     def seen(self, uid: str) -> None:
-        """The cache shows it on a node, or finished."""
+        """The cache shows the pod on a node, or finished."""
         self.pods.seen(uid)
         self._give_back_room(uid)
 
@@ -102,14 +101,14 @@ class SchedulerState:
         self._give_back_room(uid)
 
     def land(self, sent: SentBinding, revision: int) -> None:
-        """The server has bound it. Unless the cache has told more already."""
+        """The server has bound the pod. Ignored if the cache already knows more."""
         uid = sent.pod.uid
         if self.pods.is_under_way(sent) and uid in self.waiting:
             self.pods.has_landed(uid, revision)
             self._give_back_room(uid)
 
     def take_back(self, uid: str) -> bool:
-        """Its attempt did not bind it. Whether it is ours to try again."""
+        """The attempt did not bind the pod. Returns whether it is ours to retry."""
         state = self.pods.state(uid)
         if state not in {"in-hand", "sent", "withdrawn"}:
             return False
@@ -117,14 +116,14 @@ class SchedulerState:
         return state == "in-hand" or self.pods.refuse(uid)
 
     def forget(self, uid: str) -> None:
-        """A placement that did not come true: what it would have taken is there for others, and no event of
-        the server's will say so."""
+        """Drop a placement that failed: its room is free for other pods, and no event from the server will
+        say so."""
         node = self.known.table.assumed(uid)
         if self.known.table.forget(uid) and node:
             self.news.tell_of_room(node, f"a placement on {node} that did not come true")
 
     def _give_back_room(self, uid: str) -> None:
-        """What was kept for it while it waited. There is nothing more to say about it either."""
+        """Free the room kept for the pod while it waited, and drop its unsent message."""
         claim = self.known.table.claims.get(uid)
         if claim is not None:
             self.news.tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")

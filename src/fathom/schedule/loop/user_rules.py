@@ -2,7 +2,7 @@
 
 Each names a `FilterRule`, `TopologyFilter`, `Score` or `SoftScore`, a tuple of them, or a function without
 arguments that returns either. They come after the built-in ones of their kind, in the order of their entry
-points' names. This file looks at what is installed, so it is no deciding code: it runs once, at the start.
+points' names. This file reads what is installed, so it is not part of the decision: it runs once, at start.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ GROUP = "fathom.rules"
 
 
 class RuleError(ValueError):
-    """A rule that cannot be used, in words for whoever installed it."""
+    """A rule that cannot be used; the message is for the operator who installed it."""
 
 
 def installed_rules(rules: Rules = RULES) -> Rules:
-    """The built-in rules and what is installed."""
+    """The built-in rules and the installed ones."""
     return with_rules(rules, loaded(entry_points(group=GROUP)))
 
 

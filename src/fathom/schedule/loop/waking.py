@@ -1,7 +1,7 @@
-"""Who is woken by what happened: the decider itself is asked who has a place now, and only those are woken.
+"""Wakes parked pods after an event: the decider tries them, and only pods that now fit a node are woken.
 
-news ──> shapes that wait for it ──placed for trial──> has a place: back in line
-                                        └─ has none: parked for what is in the way now
+event ──> shapes that wait for it ──placed for trial──> fits: back in the queue
+                                        └─ does not fit: parked, waiting for what blocks it now
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Waking:
     def __init__(self, state: SchedulerState, attempts: Attempts) -> None:
         self._state = state
         self._attempts = attempts
-        self._cut_short = False  # About one happening: more pods of a shape waited than were asked about.
+        self._cut_short = False  # For one event: more pods of a shape waited than were tried.
 
     def wake_helped(self, *, now_ns: int) -> None:
         happened, freed = self._state.news.take()
@@ -33,16 +33,16 @@ class Waking:
                 if happening.name == events.VIEW_FRESH and self._may_evict():
                     hint = self._could_evict
                 self._state.pods.wake(happening, hint, now_ns=now_ns)
-                if self._cut_short:  # There was room for all that were asked about: ask about the rest too.
+                if self._cut_short:  # All pods that were tried fit: try the rest too.
                     self._state.news.ask_again(happening, freed)
 
     def _could_place(self, freed: dict[str, None] | None, pods: Sequence[WaitingPod]) -> Hinted:
-        """Which of these, of one shape, have a place now, and what the others wait for. Tried on the table
-        itself, and taken back."""
+        """Which of these pods of one shape fit a node now, and what the others wait for. They are placed on
+        the table itself, and removed again."""
         views = [self._state.waiting[pod.uid] for pod in pods[: self._state.rules.batch_max]]
         placed: list[str] = []
         waits: dict[str, None] = {}
-        full = False  # No node but the one that is kept for it would take a pod of this shape.
+        full = False  # Only a node that is kept for the pod would take a pod of this shape.
         for group in self._attempts.groups(views):
             elsewhere = freed is not None and self._waits_elsewhere(group[0].uid, freed)
             if elsewhere and full:
@@ -63,15 +63,15 @@ class Waking:
         return not not_fresh(self._state.caches.snapshot(), now_s=asyncio.get_running_loop().time())
 
     def _could_evict(self, pods: Sequence[WaitingPod]) -> Hinted:
-        """A trial makes no room: who waits for a fresh view, though none of the rules asks for one, waits to
-        make some."""
+        """A trial evicts nothing: a pod that waits for a fresh view, though no rule asks for one, waits to
+        preempt."""
         hinted = self._could_place(None, pods)
         if events.VIEW_FRESH in hinted.waits:
             return hinted
         return Hinted([pod.uid for pod in pods])
 
     def _waits_elsewhere(self, uid: str, freed: dict[str, None]) -> bool:
-        """Whether room is being made for it on a node that nobody has left just now. Of many such pods, the
-        first that finds no other place answers for all: asking each costs a pass over the nodes."""
+        """Whether room is being made for the pod on a node that no pod has left just now. Of many such pods,
+        the first that fits no other node answers for all: trying each costs a pass over the nodes."""
         claim = self._state.known.table.claims.get(uid)
         return claim is not None and claim.node not in freed

@@ -1,4 +1,4 @@
-"""The controller of PolicyRollouts: gathers what the gates look at, and carries `plan_rollout` out."""
+"""The PolicyRollout controller: collects the signals for the gates, and applies `plan_rollout`."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ from fathom.schedule.policy_rollout.plan import (
 POLICY = own(scheduling_policy.DEFINITION)
 ROLLOUT = own(policy_rollout.DEFINITION)
 
-# A rollout that nothing moves is looked at again in this time: signals get older by themselves, and pods that
-# begin to wait must not wait for the end of a step.
+# A rollout is reconciled again after this time even without an event: signals age, and pods that begin to
+# wait must be noticed before the end of a step.
 LOOK_S = 5.0
-TROUBLES_MAX = 3  # That are named.
+TROUBLES_MAX = 3  # Named in a message.
 
 
 def identity_of(pod: Obj) -> str:
-    """By what a pod falls under the canary or not: its workload, so that a workload has one policy."""
+    """The identity that decides whether a pod is in the canary: its workload, so that a workload has one
+    policy."""
     namespace = str((pod.get("metadata") or {}).get("namespace") or "")
     return f"{namespace}/{workloads_of(pod)[-1]}"
 
@@ -71,7 +72,7 @@ class PolicyRollouts:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
-        self._bakes: dict[Key, Bake] = {}  # By rollout: its present step, as we have looked at it.
+        self._bakes: dict[Key, Bake] = {}  # By rollout: its present step, and how long it was judged.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
@@ -97,8 +98,8 @@ class PolicyRollouts:
 
 
 def as_plan(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> Plan:
-    """A step forward is destructive: others act on it, so it needs a fresh view. Saying why it waits does
-    not."""
+    """A step forward is destructive: schedulers act on it, so it needs a fresh view. Writing why the rollout
+    waits does not."""
     conditions = set_condition(
         conditions_of(obj),
         type="Progressing",
@@ -125,7 +126,7 @@ def as_plan(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> Plan
 
 
 def _blanks(following: Next) -> Obj:
-    """Defaults are left out on the wire; in a patch, leaving out would keep what was there."""
+    """Fields to reset: defaults are omitted on the wire, and a patch without a field keeps its old value."""
     status = following.status
     assert status is not None
     fields = ("canary", "percent", "step", "activationRevision", "bakedSeconds")
@@ -140,7 +141,7 @@ def _blanks(following: Next) -> Obj:
 
 
 def _is_told(obj: Obj, rollout: PolicyRollout, following: Next) -> bool:
-    """Whether it says so already, but for numbers that come and go."""
+    """Whether the status says so already, apart from changing numbers."""
     told = find_condition(conditions_of(obj), "Progressing")
     if told is None:
         return False
@@ -149,7 +150,7 @@ def _is_told(obj: Obj, rollout: PolicyRollout, following: Next) -> bool:
 
 
 def _is_final(told: Obj, rollout: PolicyRollout) -> bool:
-    """What it says about how the rollout ended is what people look for later: it stays."""
+    """Whether the condition tells how the rollout ended: people look for it later, so it stays."""
     phase = rollout.status.phase
     return phase in {COMPLETE, ROLLED_BACK} and told.get("reason") == phase
 
@@ -163,7 +164,7 @@ def gather(rollout: PolicyRollout, view: Snapshot, *, now_ns: int) -> Signals:
 
 
 def trouble_of(view: Snapshot) -> str:
-    """What is no reason to go back, and none to go on: a part that is slow, a Service that fails."""
+    """Trouble that holds a rollout but does not roll it back: a slow component, a failing Service."""
     raised = [
         f"{component_of(one)}: {words}"
         for one in view.list("ComponentSignals")

@@ -1,5 +1,5 @@
-"""What a scheduler says about PolicyRollouts: that its caches have reached a step's activation. A gate waits
-for it: a policy that is new beside nodes that are old makes decisions of mixed age."""
+"""A scheduler's report in PolicyRollouts: its caches have reached a step's activation. A gate waits for it:
+a new policy with an old view of the nodes makes decisions of mixed age."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fathom.model.objects import Obj, lookup, metadata
 
 
 class LeaseTerm(msgspec.Struct, frozen=True):
-    """In which a scheduler observes, where it has a lease."""
+    """The lease term in which a scheduler observes, if it has a lease."""
 
     lease: str = ""  # namespace/name
     epoch: int = 0
@@ -19,9 +19,9 @@ NO_LEASE = LeaseTerm()
 
 
 def observed(rollout: Obj, *, who: str, reached: int, now: str, term: LeaseTerm = NO_LEASE) -> Obj | None:
-    """The patch of its status that says so; None where nothing new is to be said. Who begins to observe says
-    how far it is even if that is not far enough: what others have said, or it itself in an earlier term, is
-    no word of its own caches."""
+    """The status patch with the report; None if there is nothing new. A scheduler that begins to observe
+    reports the revision it has reached even if that is too old: an entry of another scheduler, or of its own
+    earlier term, says nothing about its caches."""
     status = rollout.get("status") or {}
     activation = int(status.get("activationRevision") or 0)
     if not activation:
@@ -49,5 +49,5 @@ def _is_mine(entry: Obj, who: str, term: LeaseTerm) -> bool:
 
 
 def _is_replaced(entry: Obj, who: str, term: LeaseTerm) -> bool:
-    """Of those who share a lease one works at a time: who has it speaks for those before it."""
+    """Schedulers that share a lease work one at a time: the holder's entry replaces its predecessors'."""
     return entry.get("controller") == who or bool(term.lease and entry.get("lease") == term.lease)

@@ -1,11 +1,11 @@
 """How a PolicyRollout goes on: begin, widen the canary step by step, finish, or go back. Pure.
 
     Pending ──> Canary: percent of the first step ──gates hold, its time is over──> next step … ──> Complete
-                   └── pods wait because of it ──> RolledBack: what held before holds again
+                   └── pods wait because of it ──> RolledBack: the earlier policy is active again
 
 A step begins with its own write; the revision of that write is the activation. A gate that cannot be judged
-(signals too old, somebody's caches not yet there) holds the step where it is: it neither passes nor fails.
-Nor does the time count for which that was so: a step that nobody could have seen fail has not been tried.
+(signals too old, a scheduler's caches not there yet) holds the step: it neither passes nor fails. That time
+does not count towards the step: a step whose failure could not have been seen has not been tried.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from fathom.model.times import SECOND_NS, duration_ns, moment_ns, timestamp
 
 PENDING, CANARY, COMPLETE, ROLLED_BACK = "Pending", "Canary", "Complete", "RolledBack"
 
-# Where nobody has said how: a tenth first.
+# For a rollout without steps: a tenth first.
 DEFAULT_STEPS = (Step(percent=10, hold="1m"), Step(percent=50, hold="1m"))
-# How long a step was looked at is written down once a minute at most, and ten times in a step.
+# How long a step was judged is written to the status once a minute at most, and ten times in a step.
 WRITTEN_DOWN_S, WRITTEN_DOWN_SHARE = 60.0, 10
-UNBOUNDED_NS = 2**62  # Where signals may be of any age.
+UNBOUNDED_NS = 2**62  # Signals may be of any age.
 
 
 class Share(msgspec.Struct, frozen=True):
-    """Pods of the scope under one policy, and how many of them found no node since the step began."""
+    """Pods in the scope under one policy, and how many of them found no node since the step began."""
 
     pods: int = 0
     waiting: int = 0
 
 
 class Signals(msgspec.Struct, frozen=True):
-    """What the gates look at, and how old it is."""
+    """The signals that the gates judge, and their age."""
 
     now_ns: int
-    age_s: float  # Of the oldest of the views that the counts are from.
+    age_s: float  # Of the oldest view that the counts come from.
     canary: Share = Share()
     base: Share = Share()
     policy_exists: bool = True
-    trouble: str = ""  # What the control plane or Services have to suffer now.
-    baked_ns: int | None = None  # How long of the step every gate could be judged; None: all of it.
+    trouble: str = ""  # Present trouble of the control plane or of Services.
+    baked_ns: int | None = None  # How long all gates could be judged in this step; None: all of it.
 
 
 class Next(msgspec.Struct, frozen=True):
-    """The status to write (None: as it is), when to look again, and why, for people."""
+    """The status to write (None: unchanged), when to reconcile again, and why, for people."""
 
     status: PolicyRolloutStatus | None
     after_s: float
     why: str
-    baked_seconds: int | None = None  # To be written down, where the status stays as it is otherwise.
+    baked_seconds: int | None = None  # To be written though the status is otherwise unchanged.
 
 
 def plan_rollout(rollout: PolicyRollout, signals: Signals) -> Next:
@@ -59,7 +59,7 @@ def plan_rollout(rollout: PolicyRollout, signals: Signals) -> Next:
     if status.phase != CANARY:
         return Next(None, 0.0, f"{status.phase or 'not begun'}: nothing to do")
     if not status.activation_revision:
-        # The write that began the step has this revision at least.
+        # The write that began the step has at least this revision.
         revision = int(rollout.metadata.resource_version or 0)
         known = msgspec.structs.replace(status, activation_revision=revision)
         return Next(known, 0.1, f"step {status.step} holds from revision {revision}")
@@ -85,7 +85,7 @@ def _at_step(rollout: PolicyRollout, step: int, now_ns: int, generation: int) ->
     steps = rollout.spec.steps or DEFAULT_STEPS
     last = step >= len(steps)
     spec = rollout.spec
-    # What holds for the rest is what held before; a spec that changed in the middle keeps that.
+    # The rest keeps the policy that was active before, also when the spec changed in the middle.
     base = spec.from_ or (rollout.status.active if rollout.status.active != spec.to else "")
     return msgspec.structs.replace(
         rollout.status,
@@ -124,14 +124,15 @@ def _go_on(rollout: PolicyRollout, signals: Signals) -> Next:
 
 
 def unmet_gate(rollout: PolicyRollout, signals: Signals) -> str:
-    """Why nothing can be said about this step yet; '' when it can."""
+    """Why this step cannot be judged yet; '' if it can."""
     gates, status = rollout.spec.gates, rollout.status
     allowed_ns = duration_ns(gates.signals_max_age)
     if allowed_ns is not None and signals.age_s * SECOND_NS > allowed_ns:
         return f"held: the signals are older than {gates.signals_max_age}"
     for name in gates.observed_by:
         named = [one for one in status.observed_by if _is(one.controller, name)]
-        # The last of them: while one of several decides from an older view, the step is not what it says.
+        # The one furthest behind: while one of several decides from an older view, the step is not active
+        # everywhere.
         worst = min(named, key=lambda one: (one.revision, one.controller), default=Observer(controller=name))
         if worst.revision < status.activation_revision:
             return f"held: {worst.controller} has not reached revision {status.activation_revision}"
@@ -139,7 +140,7 @@ def unmet_gate(rollout: PolicyRollout, signals: Signals) -> str:
 
 
 def regression(rollout: PolicyRollout, signals: Signals) -> str:
-    """Whether more of the canary's pods wait than of the others', in proportion."""
+    """Why the step failed: a larger share of the canary's pods waits than of the other pods; '' if not."""
     if not rollout.spec.gates.no_pending_regression or not signals.canary.waiting:
         return ""
     canary, base = signals.canary, signals.base
@@ -177,20 +178,20 @@ def _left_s(rollout: PolicyRollout, signals: Signals) -> float:
     return max(0.0, (_hold_ns(rollout) - baked_ns) / SECOND_NS)
 
 
-# How long a step has been looked at.
+# How long a step has been judged.
 
 
 class Bake(msgspec.Struct, frozen=True):
-    """One step, as one process has looked at it. The next process begins with what was written down."""
+    """One step as one process has judged it. The next process starts from the time in the status."""
 
-    step: tuple[int, int, str]  # Generation, step, when it began: which one it is.
+    step: tuple[int, int, str]  # Generation, index, start time: identifies the step.
     baked_ns: int
-    looked_ns: int  # On a clock that only grows.
-    fresh_until_ns: int  # For how long what was seen then is fresh; then it counts for nothing.
+    looked_ns: int  # Monotonic.
+    fresh_until_ns: int  # Until then the signals are fresh; later time does not count.
 
 
 def bake(before: Bake | None, rollout: PolicyRollout, signals: Signals, *, monotonic_ns: int) -> Bake:
-    """Another look. Since the last one so much has passed as its signals were fresh for."""
+    """Judge the step again, and add the time since the last call for which its signals were fresh."""
     status = rollout.status
     step = (status.observed_generation, status.step, status.step_started_at)
     fresh_until_ns = monotonic_ns + _fresh_for_ns(rollout, signals)
@@ -201,7 +202,7 @@ def bake(before: Bake | None, rollout: PolicyRollout, signals: Signals, *, monot
 
 
 def _fresh_for_ns(rollout: PolicyRollout, signals: Signals) -> int:
-    """Nought where a gate cannot be judged."""
+    """How long the signals stay fresh; 0 if a gate cannot be judged."""
     if unmet_gate(rollout, signals):
         return 0
     allowed_ns = duration_ns(rollout.spec.gates.signals_max_age)
@@ -209,11 +210,11 @@ def _fresh_for_ns(rollout: PolicyRollout, signals: Signals) -> int:
 
 
 def _to_write_down(rollout: PolicyRollout, signals: Signals, *, every_s: float) -> int | None:
-    """So that a new leader need not begin anew; not so often that it costs anything."""
+    """The seconds to write, so that a new leader need not start over; None if it is too soon to write."""
     baked = (signals.baked_ns or 0) // SECOND_NS
     return baked if baked - rollout.status.baked_seconds >= every_s else None
 
 
 def _is(who: str, name: str) -> bool:
-    """Several schedulers: each is named after its kind."""
+    """Whether `who` is the named component, or one of several schedulers named after it."""
     return who == name or who.startswith((f"{name}/", f"{name}-"))
