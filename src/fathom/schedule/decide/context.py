@@ -1,8 +1,8 @@
-"""What a placement is decided under, besides the pod and the nodes: the policy, quotas, overrides, reserved
-capacity, what is known of nodes' reliability, how fresh the view is. The caller resolves what concerns one
-shape's pods (`policy.py` has the pure functions for that) and hands it in whole.
+"""The context of a placement besides the pod and the nodes: policy, quota, overrides, trust, age of the view.
 
-A Context is compared with `==`: equal ones let a pass be continued, so it holds values, not live objects.
+The caller resolves what concerns the pods of one shape (`resolve.py` has the pure functions for that) and
+passes it as a whole. Contexts are compared with `==`: a pass goes on under an equal one, so a context holds
+values, not live objects.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str = "builtin"
     revision: int = 0
-    weights: Mapping[str, int] = {}  # Score -> weight, where it differs from its own.
-    filters: tuple[str, ...] = ()  # The optional rules that are on; empty: all of them.
+    weights: Mapping[str, int] = {}  # Score -> weight, where it differs from the default.
+    filters: tuple[str, ...] = ()  # The optional rules that are enabled; empty: all of them.
     disabled_filters: tuple[str, ...] = ()
     max_zone_skew: int | None = None
     preemption: bool = True
-    default_spread: bool = True  # Replicas of a workload that says nothing prefer other zones and nodes.
+    default_spread: bool = True  # Replicas without spread constraints prefer different zones and nodes.
     max_view_age_ms: int | None = None
-    regions: tuple[str, ...] = ()  # Where max_zone_skew holds; empty: everywhere.
+    regions: tuple[str, ...] = ()  # Where max_zone_skew applies; empty: everywhere.
 
     def weight(self, score: str, own: int) -> int:
         return self.weights.get(score, own)
 
 
 class QuotaLimit(msgspec.Struct, frozen=True):
-    """At most this much for one tenant; None is every zone, or every class, taken together."""
+    """At most this much for one tenant; None means all zones, or all classes, together."""
 
     needs: Needs
     zone: str | None = None
@@ -54,7 +54,7 @@ class QuotaLimit(msgspec.Struct, frozen=True):
 
 
 class Quota(msgspec.Struct, frozen=True):
-    """A tenant's limits. What is used is counted by the table, from the pods it knows and assumes."""
+    """A tenant's limits. The table counts the use, from the pods it knows and assumes."""
 
     tenant: str
     limits: tuple[QuotaLimit, ...] = ()
@@ -62,7 +62,7 @@ class Quota(msgspec.Struct, frozen=True):
 
 
 class Reserved(msgspec.Struct, frozen=True):
-    """A CapacityClass: nodes set aside whole (no `kept`), or so much of each of them."""
+    """A CapacityClass: whole nodes (no `kept`), or so much of each of them."""
 
     name: str
     node_selector: Pairs
@@ -74,16 +74,16 @@ class Reserved(msgspec.Struct, frozen=True):
 
 
 class Avoided(msgspec.Struct, frozen=True):
-    """What an override keeps a pod away from: nodes whose label has one of the values, within its scope."""
+    """Nodes that an override keeps a pod away from: their label has one of the values, within its scope."""
 
     override: str  # 'NAMESPACE/NAME', for the reason.
     label: str
     values: tuple[str, ...]
-    scope: Pairs = ()  # Labels that a node must have for the override to hold there.
+    scope: Pairs = ()  # Labels that a node must have for the override to apply to it.
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """A reserved class that an override opens."""
+    """A reserved class that an override lets a pod use."""
 
     override: str
     capacity_class: str
@@ -92,23 +92,23 @@ class Allowed(msgspec.Struct, frozen=True):
 
 
 class Volume(msgspec.Struct, frozen=True):
-    """Where a claim's volume can be reached from."""
+    """The nodes from which a claim's volume can be reached."""
 
     node_terms: tuple[NodeTerm, ...] | None = None
     zones: tuple[tuple[str, tuple[str, ...]], ...] = ()  # Topology label -> values, from the volume's labels.
-    unbound: bool = False  # No volume yet, and none will come by itself.
+    unbound: bool = False  # No volume yet, and nothing will provision one.
     missing: bool = False  # No such claim.
 
 
 class PlacementContext(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
-    quota: Quota | None = None  # The pod's tenant's.
+    quota: Quota | None = None  # Of the pod's tenant.
     avoided: tuple[Avoided, ...] = ()
     allowed: tuple[Allowed, ...] = ()
     trust_lost: Mapping[str, int] = {}  # Node -> 1..100, from failed starts. (A quarantine is a taint.)
-    doubted: tuple[str, ...] = ()  # Nodes that have refused a placement which our view allows.
-    volumes: Mapping[tuple[str, str], Volume] = {}  # (namespace, claim); one that is not here is no obstacle.
-    view_age_ms: int = 0  # Of the oldest kind that placements are decided from.
+    doubted: tuple[str, ...] = ()  # Nodes where the server refused a placement that our view allows.
+    volumes: Mapping[tuple[str, str], Volume] = {}  # By (namespace, claim); an absent one blocks nothing.
+    view_age_ms: int = 0  # Of the oldest of the caches that placements are decided from.
     seen: Mapping[str, int] = {}  # Resource -> revision decided at; passed on to the Placement.
     tie_seed: int = 0
-    holder: str = ""  # The pod whose own claims are no obstacle. `place` fills it in.
+    holder: str = ""  # The pod whose own claims do not block it. `place` fills it in.

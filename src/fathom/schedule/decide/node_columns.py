@@ -1,4 +1,4 @@
-"""Columns over nodes that grow without copying on every put, and what a Node's JSON says, read once."""
+"""Columns over nodes that grow without a copy on every put, and the parsed form of a Node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MISSING = 0  # The id of a label that a node does not have.
 
 
 class ParsedNode(msgspec.Struct, frozen=True):
-    """All that any rule reads of a Node. A heartbeat leaves it equal, and so changes nothing."""
+    """All fields of a Node that any rule reads. A heartbeat leaves it equal, and so changes nothing."""
 
     labels: Pairs
     allocatable: Needs
@@ -53,8 +53,8 @@ def node_facts(obj: Obj) -> ParsedNode:
     )
 
 
-# What the node lifecycle controller would taint a node with. Read from the conditions themselves, a node that
-# is not ready takes nothing even before, or without, that controller.
+# The taints that the node lifecycle controller would set. They are derived from the conditions here, so that
+# a node that is not ready takes no pods even before, or without, that controller.
 _CONDITION_TAINTS = {
     ("Ready", "False"): NOT_READY_TAINT,
     ("Ready", "Unknown"): UNREACHABLE_TAINT,
@@ -84,11 +84,11 @@ def node_revision(obj: Obj) -> int:
 
 
 class LabelColumn:
-    """One label over all nodes: an id per value. Ids are never given up, so a reader may keep them."""
+    """One label over all nodes: an id per value. Ids are never reused, so a reader may keep them."""
 
     def __init__(self, key: str, capacity: int) -> None:
         self.key = key
-        self.ids: Ids = np.zeros(capacity, dtype=np.int32)  # (capacity,); MISSING where there is none.
+        self.ids: Ids = np.zeros(capacity, dtype=np.int32)  # (capacity,); MISSING without the label.
         self.values: list[str] = [""]  # By id.
         self._by_value: dict[str, int] = {}
 
@@ -111,7 +111,7 @@ class LabelColumn:
 
 
 def grown(column: NDArray[T], capacity: int) -> NDArray[T]:
-    """The column with room for more rows; what is new is zero."""
+    """The column with room for more rows; new rows are zero."""
     larger = np.zeros((capacity, *column.shape[1:]), dtype=column.dtype)
     larger[: column.shape[0]] = column
     return larger

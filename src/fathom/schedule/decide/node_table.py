@@ -1,8 +1,8 @@
-"""The nodes as columns, and the pods that are counted on them.
+"""The node table: nodes as columns, and the pods that are counted on them.
 
 Everything here is kept up to date by small changes: a put touches one row, a pod the few counters it belongs
-to. Columns have room to grow, doubling when it is used up. Rules read columns through `rows()`; nobody but
-this file writes them. What pods add up to is in `tally.py`.
+to. Columns have room to grow, and double when it is used up. Rules read columns through `rows()`; only this
+file writes them. The sums over pods are in `tally.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fathom.schedule.decide.pods import PodView
 from fathom.schedule.decide.shape import CPU, EPHEMERAL, MEMORY, PODS, Needs, Taint
 from fathom.schedule.decide.tally import Charged, NodeTally
 
-# Changes of pods that are remembered row by row. Whoever is further behind looks at all rows.
+# Pod changes that are remembered row by row. A reader that is further behind looks at all rows.
 CHANGES_MAX = 1 << 17
 
 _NO_FACTS = ParsedNode((), (), ())
@@ -54,16 +54,16 @@ class RoomClaim(msgspec.Struct, frozen=True):
     priority: int
     tenant: str
     capacity_class: str
-    order: int  # Of two with the same priority, the earlier one has the room.
+    order: int  # Of two claims with the same priority, the earlier one gets the room.
 
 
 class NodeTable:
-    """Nodes and the pods on them. Rows are stable; a removed node's row is used again by a later one."""
+    """Nodes and the pods on them. Rows are stable; a later node reuses the row of a removed one."""
 
     def __init__(self) -> None:
         self.version = 0  # Grows with every change that a rule could see.
         self.nodes_version = 0  # The version at which nodes, namespaces or reserved classes last changed.
-        self.names: list[str] = []  # By row; '' where there is no node now.
+        self.names: list[str] = []  # By row; '' where there is no node.
         self.facts: list[ParsedNode] = []
         self.revisions: list[int] = []
         self.zones: list[str] = []
@@ -76,7 +76,7 @@ class NodeTable:
         self.taints: list[tuple[Taint, ...]] = [()]
         self.images: dict[str, dict[int, int]] = {}  # Name -> row -> bytes.
         self.reserved: tuple[Reserved, ...] = ()  # Sorted by name.
-        self.exclusive: Ids = np.zeros(8, dtype=np.int32)  # 1 + index in `reserved` of the row's own class.
+        self.exclusive: Ids = np.zeros(8, dtype=np.int32)  # 1 + index in `reserved` of the row's class.
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.placed: dict[str, CountedPod] = {}  # By uid.
         self.pods_on: list[dict[str, CountedPod]] = []  # By row, by uid.
@@ -86,24 +86,24 @@ class NodeTable:
         self.tally = NodeTally(self.resources, 8)
         self._labels: dict[str, LabelColumn] = {}
         self._taint_ids: dict[tuple[Taint, ...], int] = {(): 0}
-        self._free: list[int] = []  # A heap: the lowest row is used first.
+        self._free: list[int] = []  # A heap: the lowest free row is used first.
         self._homeless: dict[str, dict[str, CountedPod]] = {}  # Node that is not known -> uid -> its pods.
         self._changes: list[int] = []  # The row of each version after `_changes_from`.
         self._changes_from = 0
         self.label_column(ZONE_LABEL)
 
-    # What is there.
+    # Reading.
 
     def __len__(self) -> int:
         return len(self.row_of)
 
     @property
     def height(self) -> int:
-        """Rows in use, gaps included: columns are valid up to here."""
+        """Number of rows in use, gaps included: columns are valid up to here."""
         return len(self.names)
 
     def label_column(self, key: str) -> LabelColumn:
-        """Made when it is first asked for, kept up to date from then on."""
+        """Made at the first call, kept up to date from then on."""
         column = self._labels.get(key)
         if column is None:
             column = self._labels[key] = LabelColumn(key, self.alive.shape[0])
@@ -112,7 +112,7 @@ class NodeTable:
         return column
 
     def resource(self, name: str) -> int:
-        """The column of a resource; a new one where nobody has asked for it before."""
+        """The column of a resource; added at the first call."""
         found = self.resources.get(name)
         if found is None:
             found = self.resources[name] = len(self.resources)
@@ -129,13 +129,13 @@ class NodeTable:
         return self.tally.counter(wanted)
 
     def assumed(self, uid: str) -> str | None:
-        """The node that a pod is assumed on, if it is."""
+        """The node that a pod is assumed on, if any."""
         found = self.placed.get(uid)
         return found.node if found is not None and found.assumed else None
 
     def changed_rows(self, version: int) -> list[int] | None:
-        """Rows whose pods changed since (-1: pods on no known node); None: too long ago, or nodes too.
-        Then look at all."""
+        """Rows whose pods changed since (-1: pods on no known node). None: too long ago, or nodes changed
+        too; then look at all rows."""
         if version < self.nodes_version or version < self._changes_from:
             return None
         return sorted(set(self._changes[version - self._changes_from :]))
@@ -143,7 +143,7 @@ class NodeTable:
     # Nodes.
 
     def put_node(self, obj: Obj) -> bool:
-        """Added or changed; False if nothing that any rule reads is different."""
+        """Add or change a node; False if nothing that any rule reads is different."""
         name, facts = str(metadata(obj).get("name") or ""), node_facts(obj)
         row = self.row_of.get(name)
         if row is not None:
@@ -161,7 +161,7 @@ class NodeTable:
         return True
 
     def remove_node(self, name: str) -> bool:
-        """Its pods stay counted for their tenants, and come back with the node."""
+        """Remove a node. Its pods stay counted for their tenants, and on the node again if it comes back."""
         row = self.row_of.pop(name, None)
         if row is None:
             return False
@@ -187,7 +187,7 @@ class NodeTable:
         return self.namespaces.pop(name, None) is not None and self._namespaces_changed()
 
     def set_reserved(self, classes: Iterable[Reserved]) -> bool:
-        """The CapacityClasses there are."""
+        """Set the CapacityClasses of the cluster."""
         found = tuple(sorted(classes, key=lambda one: one.name))
         if found == self.reserved:
             return False
@@ -200,9 +200,9 @@ class NodeTable:
     # Pods.
 
     def put_pod(self, view: PodView) -> bool:
-        """A pod as the cache has it. A bound, unfinished one counts on its node (also when the node is not
-        known yet); any other counts nowhere. It confirms or corrects what was assumed of the pod. An unbound
-        view does not undo an assumption, since the cache may not have caught up: `forget` does."""
+        """Put a pod as the cache has it. A bound, unfinished pod counts on its node (also if the node is not
+        known yet); any other counts nowhere. This confirms or corrects an assumption about the pod. A view
+        without a node does not undo one, since the cache may not have caught up: `forget` does."""
         old = self.placed.get(view.uid)
         if view.finished or not view.node:
             if old is None or (old.assumed and not view.finished):
@@ -234,7 +234,7 @@ class NodeTable:
         self._put(CountedPod(view, node, -1, capacity_class or view.shape.capacity_class, True))
 
     def forget(self, uid: str) -> bool:
-        """The assumption did not come true. A pod that the cache has bound by now stays."""
+        """Drop an assumption that did not come true. A pod that the cache shows as bound by now stays."""
         placed = self.placed.get(uid)
         return placed is not None and placed.assumed and self.remove_pod(uid)
 
@@ -248,9 +248,9 @@ class NodeTable:
         tenant: str = "",
         capacity_class: str = "",
     ) -> None:
-        """Room kept for a nominated pod (pods of lower priority do not get it) or for a Reservation (give it
-        the highest int, and its tenant: a Reservation counts against the quota). The pod whose uid is the
-        holder does not see it."""
+        """Keep room for a nominated pod (pods of lower priority do not get it) or for a Reservation (pass the
+        highest int, and its tenant: a Reservation counts against the quota). It does not block the pod whose
+        uid is the holder."""
         old = self.claims.get(holder)
         claim = RoomClaim(holder, node, needs, priority, tenant, capacity_class, self._claims_made)
         if old is not None:
@@ -283,8 +283,8 @@ class NodeTable:
         return True
 
     def lift(self, uid: str) -> CountedPod:
-        """Do not count a pod for a moment: what would be if it went? Whoever lifts puts back, before anybody
-        else looks; so it is no change."""
+        """Stop counting a pod for a moment, to try what its removal would change. The caller puts it back
+        before any other code reads the table, so this is no change of the version."""
         placed = self.placed[uid]
         self._unseat(placed)
         return placed
@@ -292,7 +292,7 @@ class NodeTable:
     def put_back(self, placed: CountedPod) -> None:
         self._seat(placed, placed.row)
 
-    # How it is kept.
+    # Internals.
 
     def _put(self, placed: CountedPod) -> None:
         for name, _ in placed.view.shape.requests:
@@ -320,7 +320,7 @@ class NodeTable:
                 del self._homeless[placed.node]
 
     def _charged(self, placed: CountedPod) -> Charged:
-        """As the ledger has it; else as it will be, by the node's zone."""
+        """The account as the ledger has it; else as it will be, by the node's zone."""
         view = placed.view
         return view.charged or (view.shape.tenant, self._zone(placed.row), placed.capacity_class)
 
@@ -373,7 +373,7 @@ class NodeTable:
         self.facts[row] = facts
 
     def _move_zone(self, row: int, zone: str) -> None:
-        """What is used in a zone is counted where the nodes say they are; not what the ledger has charged."""
+        """A node changed its zone: its pods' use moves along, except where the ledger has charged it."""
         old = self.zones[row]
         if old == zone:
             return
@@ -389,7 +389,7 @@ class NodeTable:
         self.zones[row] = zone
 
     def _drop_claims_on(self, row: int) -> None:
-        """They wait for the node to come back, counted in no zone."""
+        """The node is gone: its claims stay, counted in no zone, until it comes back."""
         for claim in self.claims_on.get(row, {}).values():
             if claim.tenant:
                 self.tally.charge((claim.tenant, self.zones[row], claim.capacity_class), claim.needs, -1)
@@ -423,7 +423,7 @@ class NodeTable:
         self._changes_from = self.version
 
     def _namespaces_changed(self) -> bool:
-        """Terms may look at other pods now."""
+        """Affinity terms that select namespaces may match other pods now."""
         self.tally.recount(self.namespaces)
         self._nodes_changed()
         return True

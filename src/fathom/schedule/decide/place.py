@@ -1,4 +1,4 @@
-"""Choose nodes for pods. Same inputs, same Placements. Next room: commit."""
+"""Choose nodes for pods. Same inputs, same Placements. Next: `schedule/loop/committing.py` sends them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fathom.schedule.decide.shape import PodShape
 from fathom.schedule.decide.shape_scan import NodeChoice, ShapeScan
 from fathom.schedule.decide.verdicts import FITS, NodeVerdicts, Reason
 
-GATES = "SchedulingGates"  # As a rule's name.
+GATES = "SchedulingGates"  # The name of the gates as a rule.
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 NO_NODES = "no nodes available to schedule pods"
 
@@ -32,17 +32,17 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     node: str | None  # None means unschedulable: an answer, not an exception.
     rejected: Mapping[str, int] = {}  # Reason -> nodes it removed, for the message and `fathom why`.
     rejecting: tuple[tuple[Reason, int], ...] = ()  # The same as data.
-    rejections: tuple[Rejection, ...] = ()  # Of an unschedulable pod: by rule, the decisive one first.
+    rejections: tuple[Rejection, ...] = ()  # Of an unschedulable pod: by rule, the decisive rule first.
     message: str = ""  # Of an unschedulable pod, as kube-scheduler words it.
     helped_by: tuple[str, ...] = ()  # Events that could help an unschedulable pod (see rules.py).
     verdicts: NodeVerdicts | None = None  # Every node's own reason. None before the filters (gated).
-    scores: Mapping[str, int] = {}  # The chosen node first, then up to two that scored the same.
-    tied: int = 0  # How many nodes scored the same as the chosen one, itself included.
-    nodes: int = 0  # How many were looked at.
+    scores: Mapping[str, int] = {}  # The chosen node first, then up to two nodes of equal score.
+    tied: int = 0  # How many nodes have the chosen node's score, itself included.
+    nodes: int = 0  # How many nodes were looked at.
     capacity_class: str = ""  # The reserved pool that the placement draws on; goes into the binding.
-    overrides: tuple[str, ...] = ()  # That the placement rests on: without them it would not be there.
+    overrides: tuple[str, ...] = ()  # Overrides without which the pod could not be on this node.
     policy: str = ""
-    node_revision: int = 0  # Of the chosen node, as it was seen.
+    node_revision: int = 0  # Of the chosen node, as the decision saw it.
     seen: Mapping[str, int] = {}
 
 
@@ -55,15 +55,15 @@ def place_batch(
     pods: Sequence[PodView], table: NodeTable, world: PlacementContext, rules: Rules = RULES
 ) -> list[Placement]:
     """Nodes for pods of one shape, in order, as `place` and `table.assume` in turn would choose them: each
-    placed pod *is assumed* in the table, and whoever fails to commit one calls `table.forget(uid)`. The pass
-    is made once; after that only what a placement touched is looked at again."""
+    placed pod *is assumed* in the table, and a caller that fails to commit one calls `table.forget(uid)`. The
+    pass is made once; after that only the rows that a placement changed are looked at again."""
     return Decider(table, rules).place_batch(pods, world)
 
 
 def verdict_on(
     pod: PodView, node: str, table: NodeTable, world: PlacementContext, rules: Rules = RULES
 ) -> Reason | None:
-    """Why the pod cannot go to one node; None if it can. Raises KeyError for a node that is not there."""
+    """Why the pod cannot go to one node; None if it can. Raises KeyError for an unknown node."""
     return Decider(table, rules).verdict_on(pod, node, world)
 
 
@@ -98,7 +98,7 @@ class Decider:
 
     def pass_for(self, pod: PodView, world: PlacementContext) -> ShapeScan:
         """A pass over the table as it is now."""
-        if pod.uid in self.table.claims:  # Its own claim is no obstacle: a pass for it alone.
+        if pod.uid in self.table.claims:  # Its own claim must not block it: a pass for it alone.
             return ShapeScan(
                 pod.shape, self.table, msgspec.structs.replace(world, holder=pod.uid), self.rules
             )
@@ -190,7 +190,7 @@ def _unschedulable(made: ShapeScan) -> Placement:
 
 
 def explained(nodes: int, rejected: Mapping[str, int]) -> str:
-    """kube-scheduler's sentence."""
+    """The message, as kube-scheduler words it."""
     if not nodes:
         return NO_NODES
     reasons = ", ".join(sorted(f"{count} {text}" for text, count in rejected.items()))
@@ -198,7 +198,7 @@ def explained(nodes: int, rejected: Mapping[str, int]) -> str:
 
 
 def _used_up(world: PlacementContext, placement: Placement) -> PlacementContext:
-    """An override that opens a class for so many pods has one less to give."""
+    """The context after a placement: an override that opens a class for so many pods has one less left."""
     if not placement.overrides:
         return world
     left = tuple(

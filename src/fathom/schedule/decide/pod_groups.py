@@ -1,9 +1,9 @@
-"""Counting pods by what selectors ask, kept up to date.
+"""Counts of pods per node by selector, kept up to date.
 
 Pods with the same namespace and labels are one group: a selector looks at a group once, not at each pod. A
 `Counter` is the number of pods per node that some selector matches; a `TermCount` the number of pods per node
-that *have* some (anti-)affinity term themselves. A pod that comes or goes adds one to, or takes one from, the
-few of them that its group and its shape belong to.
+that *have* some (anti-)affinity term themselves. A pod that comes or goes changes, by one, the few of them
+that its group and its shape belong to.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fathom.schedule.decide.shape import AffinityTerm, Pairs
 
 Namespaces = Mapping[str, Mapping[str, str]]  # Name -> labels.
 
-# Existing pods' terms, by what they mean for a newcomer.
+# Kinds of existing pods' terms, by what they mean for a new pod.
 ANTI, TOGETHER, LIKED = "anti", "together", "liked"
 
 
 class WantedCount(msgspec.Struct, frozen=True, cache_hash=True):
-    """Pods that match all the terms' selectors and namespaces. (The topology keys play no part in it.)"""
+    """Pods that match all the terms' selectors and namespaces. (Topology keys do not matter here.)"""
 
     terms: tuple[AffinityTerm, ...]
     alive: bool = False  # Pods that are being deleted do not count.
@@ -40,7 +40,7 @@ class PodGroup:
         self.labels = dict(labels)
         self.deleting = deleting
         self.rows: dict[int, int] = {}  # Row -> pods there; never a zero.
-        self.counters: list[Counter] = []  # Those that count this group.
+        self.counters: list[Counter] = []  # The counters that count this group.
 
     def add(self, row: int, one: int) -> None:
         left = self.rows.get(row, 0) + one
@@ -60,7 +60,7 @@ class Counter:
         self.counts: Ids = np.zeros(capacity, dtype=np.int32)
 
     def take(self, group: PodGroup, namespaces: Namespaces) -> None:
-        """Count the group from now on, if it is wanted."""
+        """Count the group from now on, if the terms match it."""
         if (group.deleting and self.wanted.alive) or not matches_all(self.wanted.terms, group, namespaces):
             return
         group.counters.append(self)
@@ -88,7 +88,7 @@ class TermCount:
             del self.rows[row]
 
     def per_domain(self, domains: Ids, size: int) -> Ints:
-        """How many there are in each of `size` domains."""
+        """How many such pods each of `size` domains has."""
         rows = np.fromiter(self.rows.keys(), dtype=np.int64, count=len(self.rows))
         pods = np.fromiter(self.rows.values(), dtype=np.int64, count=len(self.rows))
         counts = np.zeros(size, dtype=np.int64)
@@ -110,5 +110,5 @@ def matches(term: AffinityTerm, namespace: str, labels: Mapping[str, str], names
 
 
 def anywhere_in(namespace: str, selector: LabelSelector) -> AffinityTerm:
-    """A term for a selector that looks into one namespace only, as topology spread does."""
+    """A term for a selector within one namespace, as topology spread has it."""
     return AffinityTerm(topology_key="", selector=selector, namespaces=(namespace,))

@@ -1,4 +1,4 @@
-"""Pods as the scheduler sees them: who they are, and their shape."""
+"""Pods as the scheduler sees them: their identity, state and shape."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     created_ns: int = 0
     started_ns: int = 0  # 0 until it has started.
     node: str = ""  # Where it is bound.
-    nominated: str = ""  # The node on which others were asked to make room for it.
+    nominated: str = ""  # The node where pods were evicted to make room for it.
     deleting: bool = False
-    finished: bool = False  # Succeeded or failed: it takes nothing any more.
+    finished: bool = False  # Succeeded or failed: it uses no room any more.
     # Tenant, zone and class that the server has charged it to; None where there is no ledger, or no node yet.
     charged: tuple[str, str, str] | None = None
 
@@ -59,8 +59,8 @@ def pod_view(obj: Obj, *, tenant: str) -> PodView:
 
 
 class ShapeReader:
-    """Reads pods, remembering shapes: thousands of pods come from one template. Its answers do not depend on
-    what it remembers."""
+    """Reads pods, and caches shapes: thousands of pods come from one template. Its answers do not depend on
+    the cache."""
 
     def __init__(self) -> None:
         self._shapes: dict[bytes, PodShape] = {}  # What a shape is read from -> the shape.

@@ -1,4 +1,4 @@
-"""Make room for a pod that no node can take: whom to ask to leave, where it hurts least.
+"""Preemption: which pods to evict, on the node with the least harm, for a pod that no node can take.
 
     nodes where removing pods could help
       └─ all pods of lower priority lifted: does it fit?        no: not there
@@ -6,9 +6,9 @@
     the node with the least harm: fewest budgets broken, lowest highest victim, lowest sum, fewest, youngest
 
 Nothing is evicted here. The caller evicts, and claims the room for the pod on the node (`table.claim`), so
-that nobody of lower priority takes it meanwhile and the next pod does not count on the same room: for that
-reason two pods cannot preempt for each other for ever. Answers for pods of one shape are kept between calls
-and brought up to date row by row.
+that no pod of lower priority takes it meanwhile and the next pod does not count on the same room: for that
+reason two pods cannot preempt each other for ever. Answers for pods of one shape are kept between calls and
+brought up to date row by row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 # kube-scheduler looks for a tenth of the nodes, at least so many, and takes the best of those.
 CANDIDATES_MIN, CANDIDATES_SHARE = 100, 10
-# Priorities may be negative; with this added a sum of more victims is never less.
+# Priorities may be negative; with this added, more victims never have a lower sum.
 PRIORITY_OFFSET = 2**31
 NOT_YET = 2**63
 
@@ -43,7 +43,7 @@ class DisruptionBudget(msgspec.Struct, frozen=True):
 
     key: Key
     selector: LabelSelector
-    allowed: int  # Disruptions that it has left.
+    allowed: int  # Disruptions that it still allows.
     disrupted: tuple[str, ...] = ()  # Names of pods that it has counted already.
 
     def covers(self, pod: PodView) -> bool:
@@ -58,16 +58,16 @@ class Victim(msgspec.Struct, frozen=True):
     key: Key
     uid: str
     priority: int
-    breaks: str = ""  # The budget that its going would break.
+    breaks: str = ""  # The budget that its eviction would break.
     reason: str = ""
 
 
 class Preemption(msgspec.Struct, frozen=True):
-    node: str | None  # None: it would not help.
+    node: str | None  # None: preemption would not help.
     victims: tuple[Victim, ...] = ()
     message: str = ""
-    candidates: int = 0  # Nodes where it would have worked, of those looked at.
-    leaving: bool = False  # Victims of an earlier one are still on their way out.
+    candidates: int = 0  # Nodes where it would work, of those looked at.
+    leaving: bool = False  # Victims of an earlier preemption are still terminating.
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ def preempt(
     budgets: Sequence[DisruptionBudget] = (),
     rules: Rules = RULES,
 ) -> Preemption:
-    """For a pod that `place` found no node for. The table is as it was afterwards."""
+    """Choose victims for a pod that `place` found no node for. Leaves the table unchanged."""
     return Preempter(table, rules).preempt(pod, world, budgets)
 
 
@@ -116,13 +116,13 @@ class Preempter:
 
 
 class _Looked:
-    """Where pods of one shape could make room, kept right as rows change."""
+    """The nodes where a pod of one shape could preempt, kept up to date as rows change."""
 
     def __init__(self, made: ShapeScan, budgets: tuple[DisruptionBudget, ...]) -> None:
         self.made, self.budgets = made, budgets
         self.candidates: dict[int, _Candidate] = {}
         self._refused: dict[int, str] = {}
-        self._untried: dict[int, None] = {}  # In order. Rows beyond what is enough, for when that is used up.
+        self._untried: dict[int, None] = {}  # In order: rows not tried because there are enough candidates.
         self._version = -1
 
     def is_for(self, shape: PodShape, world: PlacementContext, budgets: tuple[DisruptionBudget, ...]) -> bool:
@@ -133,7 +133,7 @@ class _Looked:
         changed = table.changed_rows(self._version) if self._version >= 0 else None
         self.made.refresh(self.made.world)
         self._version = table.version
-        if changed is None or self.made.has_layers:  # A domain is more than a row: look at all.
+        if changed is None or self.made.has_layers:  # A domain spans many rows: look at all.
             self.candidates, self._refused, self._untried = {}, {}, {}
             changed = list(range(table.height))
         for row in changed:
@@ -189,7 +189,7 @@ def _ineligible(why: str, *, leaving: bool = False) -> Preemption:
 
 
 def _candidate(made: ShapeScan, row: int, budgets: Iterable[DisruptionBudget]) -> _Candidate | None:
-    """Whom the node would have to let go. None: nobody, or not enough."""
+    """The victims on this node. None: it has none, or evicting all of them is not enough."""
     table = made.table
     lower = [one for one in table.pods_on[row].values() if one.view.priority < made.shape.priority]
     if not lower:
@@ -208,8 +208,8 @@ def _candidate(made: ShapeScan, row: int, budgets: Iterable[DisruptionBudget]) -
 
 
 def _victims(made: ShapeScan, row: int, lower: list[CountedPod], breaks: dict[str, str]) -> list[CountedPod]:
-    """Put back who can stay: first those whose going would break a budget, the most important first. Who
-    cannot stay is still lifted, and returned."""
+    """Put back the pods that can stay: first those whose eviction would break a budget, the most important
+    first. The others stay lifted, and are returned."""
     victims = []
     for one in sorted(lower, key=lambda one: not breaks[one.view.uid]):
         made.table.put_back(one)
@@ -220,17 +220,17 @@ def _victims(made: ShapeScan, row: int, lower: list[CountedPod], breaks: dict[st
 
 
 def _importance(one: CountedPod) -> tuple[int, int, str]:
-    """The most important first: by priority, then who has run longest."""
+    """Sorts the most important first: by priority, then the longest running."""
     return (-one.view.priority, _began(one.view), one.view.uid)
 
 
 def _began(pod: PodView) -> int:
-    """One that has not started yet is as if it started now, after all others."""
+    """The start time. A pod that has not started counts as started now, after all others."""
     return pod.started_ns or NOT_YET
 
 
 def _broken(pods: list[CountedPod], budgets: Iterable[DisruptionBudget]) -> dict[str, str]:
-    """Uid -> the budget that has nothing left when its turn comes, or ''."""
+    """Uid -> the budget that allows no more disruptions when the pod's turn comes, or ''."""
     left = {budget.key: budget.allowed for budget in budgets}
     listed = list(budgets)
     found: dict[str, str] = {}
@@ -247,7 +247,7 @@ def _broken(pods: list[CountedPod], budgets: Iterable[DisruptionBudget]) -> dict
 def _weighed(row: int, victims: list[CountedPod], breaks: dict[str, str]) -> _Candidate:
     views = sorted((one.view for one in victims), key=lambda view: (-view.priority, view.uid))
     highest = views[0].priority if views else -PRIORITY_OFFSET
-    # The youngest of several equal losses: of each node's most important victims, the one that began first.
+    # Of equal harm, the node with the youngest victims: by the first started of each node's most important.
     began = min((_began(view) for view in views if view.priority == highest), default=0)
     harm = (
         sum(bool(breaks[view.uid]) for view in views),

@@ -1,5 +1,5 @@
-"""From a Pod's JSON to its shape. Lenient: an API server has validated the object; what it would have refused
-(a selector that cannot be read) selects nothing, so that one odd object cannot stop the scheduler."""
+"""Parses a Pod's JSON into its shape. Lenient: the API server has validated the object; an invalid part (a
+selector that cannot be parsed) selects nothing, so that one odd object cannot stop the scheduler."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from fathom.schedule.decide.shape import (
 )
 
 _OPERATORS = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": MISSING, "Gt": GREATER, "Lt": LESS}
-# More than any node has of anything, and small enough that sums and scores of them fit 64 bits. The ledger's.
+# The ledger's limit: more than any node has, and small enough that sums and scores fit 64 bits.
 _COUNT_MAX = 2**53
 
 
@@ -84,25 +84,25 @@ def shape_of(pod: Obj, *, tenant: str) -> PodShape:
 
 
 def needs_of(pod: Obj) -> Needs:
-    """What the pod takes of a node; one of its places for pods too."""
+    """What the pod uses on a node, including one of its pod slots."""
     asked = {name: units(name, one) for name, one in pod_amounts(pod, REQUESTS).items()}
     return tuple(sorted((name, amount) for name, amount in {**asked, PODS: 1}.items() if amount))
 
 
 def units(resource: str, amount: Quantity) -> int:
-    """Whole units of a column: thousandths of a CPU, ones of the rest. Beyond the column: its most."""
+    """Whole units of a column: thousandths of a CPU, ones of the rest. Larger amounts become the maximum."""
     counted = amount.milli if resource == CPU else amount.value
     return max(-_COUNT_MAX, min(counted, _COUNT_MAX))
 
 
 def image_name(image: str) -> str:
-    """As nodes list them: with a tag."""
+    """The image name as nodes list it: with a tag."""
     tagged = image.rfind(":") > image.rfind("/")
     return image if tagged or not image else f"{image}:latest"
 
 
 def node_terms_of(selector: Obj | None) -> tuple[NodeTerm, ...] | None:
-    """Of a NodeSelector: a pod's required one, or a PersistentVolume's."""
+    """The terms of a NodeSelector: a pod's required one, or a PersistentVolume's."""
     if selector is None:
         return None
     return tuple(_node_term(one) for one in selector.get("nodeSelectorTerms") or ())
@@ -115,7 +115,7 @@ def _owner(pod: Obj) -> str:
 
 
 def _scored(pod: Obj, resource: str, unasked: int) -> int:
-    """kube-scheduler scores each container that asks for nothing as if it asked for a little."""
+    """The amount to score by: kube-scheduler counts a small request for each container without one."""
     spec = pod.get("spec") or {}
     filled = {
         **spec,
@@ -187,7 +187,7 @@ def _ports(spec: Obj) -> Iterator[HostPort]:
         for port in container.get("ports") or ():
             if port.get("hostPort"):
                 address = str(port.get("hostIP") or ANY_ADDRESS)
-                address = ANY_ADDRESS if address == "::" else address  # As the ledger sees it.
+                address = ANY_ADDRESS if address == "::" else address  # As the ledger counts it.
                 protocol = str(port.get("protocol") or "TCP")
                 yield HostPort(int(port["hostPort"]), protocol, address)
 
@@ -244,7 +244,7 @@ def selector_of(selector: Any) -> LabelSelector:
 def narrowed(
     selector: LabelSelector, labels: dict[str, str], *, same: Iterable[str], other: Iterable[str]
 ) -> LabelSelector:
-    """With the pod's own values of these labels (or anything but them) asked for as well."""
+    """The selector with the pod's own values of these labels required (or excluded) as well."""
     added = [Requirement(key, EQUALS, (labels[key],)) for key in same if key in labels]
     added += [Requirement(key, NOT_IN, (labels[key],)) for key in other if key in labels]
     if not added or selector.nothing:

@@ -1,4 +1,4 @@
-"""For each rule, the smallest change after which it would not object, and who can make it. All are tried."""
+"""For each rule, the smallest change after which it would accept the pod, and who can make it, all tried."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fathom.schedule.decide.verdicts import FITS
 OWNER, OPERATOR, TENANT_ADMIN = "the pod's owner", "a cluster operator", "who grants the tenant's quota"
 
 CORDON, TAINTS, AFFINITY = "NodeUnschedulable", "TaintToleration", "NodeAffinity"
-# More different taints, selectors or pods than this are not tried, or named, one by one.
+# At most so many different taints, selectors or pods are tried, or named, one by one.
 TRIED_MAX, NAMED_MAX = 16, 3
 SYSTEM = ("node.kubernetes.io/", "fathom.dev/", "node.cloudprovider.kubernetes.io/")
 
@@ -41,14 +41,14 @@ def freshness(trial: Trial) -> Iterator[Remedy]:
 
 
 def cordon(trial: Trial) -> Iterator[Remedy]:
-    """Cordoning puts a taint on the node as well; uncordoning takes both away."""
+    """Uncordon. A cordon also taints the node; uncordoning removes both."""
     tolerating = Toleration(UNSCHEDULABLE.key, True, "", UNSCHEDULABLE.effect)
     rows = trial.opened(tolerations=(*trial.shape.tolerations, tolerating))
     yield from _if_any(CORDON, rows, f"uncordon {_one_of(rows)}", OPERATOR, effort=GRANT)
 
 
 def taints(trial: Trial) -> Iterator[Remedy]:
-    """Tolerating one taint, or taking it away."""
+    """Tolerate one taint, or remove it."""
     for taint in _untolerated(trial):
         tolerating = Toleration(taint.key, False, taint.value, taint.effect)
         rows = trial.opened(tolerations=(*trial.shape.tolerations, tolerating))
@@ -65,7 +65,7 @@ def taints(trial: Trial) -> Iterator[Remedy]:
 
 
 def _untolerated(trial: Trial) -> list[Taint]:
-    """Those of most nodes first."""
+    """Taints that the pod does not tolerate, those of most nodes first."""
     counts: dict[Taint, int] = {}
     table = trial.table
     for row in _alive(trial):
@@ -88,11 +88,11 @@ def affinity(trial: Trial) -> Iterator[Remedy]:
     yield from _if_any(AFFINITY, rows, text, OWNER, effort=ELSEWHERE)
 
 
-# Ours.
+# fathom's own rules.
 
 
 def override(trial: Trial) -> Iterator[Remedy]:
-    """One that ends is enough where it alone keeps some node away."""
+    """End one override: enough where it alone keeps the pod from some node."""
     names = tuple(dict.fromkeys(one.override for one in trial.world.avoided))
     for name in names:
         left = tuple(one for one in trial.world.avoided if one.override != name)
@@ -130,8 +130,8 @@ def _classes(trial: Trial) -> list[str]:
 
 
 def quota(trial: Trial) -> Iterator[Remedy]:
-    """By place: a zone and the class that the pod would draw on there. All that is short there is to be
-    granted."""
+    """Raise the quota for one domain: a zone and the class that the pod would draw on there. All limits that
+    it exceeds there must be raised."""
     given = trial.world.quota
     rows = trial.opened(without=("TenantQuota",))
     if given is None or not len(rows):
@@ -164,8 +164,8 @@ def ports(trial: Trial) -> Iterator[Remedy]:
 
 
 def resources(trial: Trial) -> Iterator[Remedy]:
-    """The node that is short of the fewest things, and of the least of them; or who has been promised what is
-    there."""
+    """Name what the node lacks that is short of the fewest resources, by the least; or the holder of room
+    that is promised to another pod."""
     yield from _without_promises(trial)
     rows = trial.opened(without=("NodeResourcesFit",))
     ranked = [(_rank(short), row, short) for row, short in _shortages(trial, rows) if short]
@@ -180,7 +180,7 @@ def resources(trial: Trial) -> Iterator[Remedy]:
     yield Remedy("NodeResourcesFit", text, OPERATOR, 1, ROOM, rank[0] * 10**6 + rank[1])
 
 
-Short = list[tuple[str, int, int]]  # (resource, asked for, free)
+Short = list[tuple[str, int, int]]  # (resource, requested, free)
 
 
 def _rank(short: Short) -> tuple[int, int]:
@@ -201,7 +201,7 @@ def _shortages(trial: Trial, rows: Rows) -> Iterator[tuple[int, Short]]:
 
 
 def _without_promises(trial: Trial) -> Iterator[Remedy]:
-    """Room that is there, and not for this pod: kept by a class, or held for somebody."""
+    """Unused room that is not for this pod: kept by a class, or held for another pod."""
     for one in trial.table.reserved[:TRIED_MAX]:
         if one.kept and not trial.shape.capacity_class:
             rows = trial.opened(world={"allowed": (*trial.world.allowed, Allowed("", one.name))})
@@ -211,7 +211,7 @@ def _without_promises(trial: Trial) -> Iterator[Remedy]:
             )
             yield from _if_any("NodeResourcesFit", rows, text, OPERATOR, effort=GRANT)
     if trial.table.claims_on:
-        highest = trial.opened(priority=2**31)  # Before every claim.
+        highest = trial.opened(priority=2**31)  # Above every claim.
         text = f"room on {_one_of(highest)} is held for a nominated pod or by a Reservation, which must end"
         yield from _if_any("NodeResourcesFit", highest, text, OPERATOR, effort=ROOM, amount=10**9)
 
@@ -268,13 +268,13 @@ def zone_skew(trial: Trial) -> Iterator[Remedy]:
 
 
 def _skew_needed(constraint: Spread, skew: ZoneSkew, rows: Rows) -> int:
-    """What the constraint would have to allow for the nearest of the rows. 0: they lack its label."""
+    """The skew that the constraint would have to allow for the nearest row. 0: the rows lack its label."""
     there = [value for value in rows.labels(constraint.topology_key) if value is not None]
     return min((skew.counts.get(value, 0) + skew.own - skew.least for value in there), default=0)
 
 
 def _relaxed(constraint: Spread, skew: ZoneSkew, most: int, rows: Rows, limit: str) -> str:
-    """`limit`: what would have to be raised, by name."""
+    """The change as text. `limit` names what would have to be raised."""
     if not most:
         return f"label {_one_of(rows)} with {constraint.topology_key}"
     if len(skew.counts) < constraint.min_domains:
@@ -302,13 +302,13 @@ def neighbours(trial: Trial) -> Iterator[Remedy]:
 
 
 def _with_company(trial: Trial, rows: Rows) -> list[int]:
-    """Those of the rows where the pod's own affinity is met."""
+    """The rows where the pod's own affinity is met."""
     layers = together(trial.shape, Rows(trial.table), Reasons())
     return [row for row in rows.numbers() if all(one.codes[int(one.domains[row])] == FITS for one in layers)]
 
 
 def _fewest(trial: Trial, rows: list[int]) -> tuple[int, list[str]]:
-    """The row with the fewest pods near it that the pod must not be near, or that must not be near it."""
+    """The row with the fewest pods in its domains that conflict, by anti-affinity of either side."""
     table = trial.table
     near: dict[tuple[str, int], dict[str, None]] = {}  # By label and domain.
     for placed in table.placed.values():
@@ -327,7 +327,7 @@ def _fewest(trial: Trial, rows: list[int]) -> tuple[int, list[str]]:
 
 
 def _repelling(shape: PodShape, pod: PodView, table: NodeTable) -> Iterator[str]:
-    """The labels over which the two keep apart."""
+    """The topology labels over which anti-affinity keeps the two pods apart."""
     ours = (shape.namespace, dict(shape.labels))
     theirs = (pod.shape.namespace, dict(pod.shape.labels))
     for term in shape.anti_affinity:
@@ -338,11 +338,11 @@ def _repelling(shape: PodShape, pod: PodView, table: NodeTable) -> Iterator[str]
             yield term.topology_key
 
 
-# Words.
+# Text.
 
 
 def lifted(rule: str) -> Callable[[Trial], Iterator[Remedy]]:
-    """A rule that has no advice of its own: at least where it alone is in the way."""
+    """The remedy for a rule that offers none itself: names the nodes that it alone rejects."""
 
     def found(trial: Trial) -> Iterator[Remedy]:
         rows = trial.opened(without=(rule,))

@@ -1,8 +1,8 @@
-"""The smallest change that would admit a pod: what is missing where it is nearest.
+"""The smallest change that would admit a pod: what it lacks on the nodes nearest to taking it.
 
 Each rule that rejected nodes offers its remedies (`remedies.py`), each tried by the decider itself. The least
-effort comes first; of equal ones, that of the rule which nodes come to last: they have passed all the others.
-Where no single change is enough, the node that the fewest rules keep away is named with all that it needs.
+effort comes first; of equal efforts, the remedy of the last rule in order: its nodes passed all the others.
+Where no single change is enough, the node that the fewest rules reject is named with all that it needs.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from fathom.schedule.decide.verdicts import FITS
 __all__ = ["OWNER", "Remedy", "remedies"]
 
 NO_NODES = Remedy("NodeName", "add a node: there is none", "a cluster operator", 0, BUILD)
-# Nodes that are asked what each rule alone says of them, when no single change helps.
+# Nodes on which each rule is tried alone, when no single change helps.
 ROWS_MAX = 1000
 
 
 def remedies(
     shape: PodShape, table: NodeTable, world: PlacementContext, rules: Rules = RULES
 ) -> list[Remedy]:
-    """What would admit it, the smallest first. Empty: the pod fits already."""
+    """The changes that would admit the pod, the smallest first. Empty: it fits already."""
     if not len(table):
         return [NO_NODES]
     made = ShapeScan(shape, table, world, rules)
@@ -42,7 +42,7 @@ def remedies(
 
 
 def _offered(names: Iterable[str], trial: Trial) -> list[Remedy]:
-    # A cordon shows as the one rule or as the other, a taint.
+    # A cordon may be rejected by its own rule or, as a taint, by the taint rule.
     wanted = dict.fromkeys(one for name in names for one in ((CORDON, TAINTS) if name == TAINTS else (name,)))
     return [one for name in wanted for one in REMEDIES.get(name, lifted(name))(trial)]
 
@@ -55,7 +55,7 @@ def _sorted(found: list[Remedy], rules: Rules) -> list[Remedy]:
 
 
 def _several(trial: Trial) -> list[Remedy]:
-    """All that one node needs, for the node that needs the least."""
+    """All the changes that one node needs, for the node that the fewest rules reject."""
     objecting = _objecting(trial)
     if not objecting:
         return []
@@ -64,14 +64,14 @@ def _several(trial: Trial) -> list[Remedy]:
     for name in objecting[row]:
         others = [one for one in objecting[row] if one != name]
         parts += _sorted(_offered((name,), trial.on(row, without=others)), trial.rules)[:1]
-    # A cordon is one thing, though two rules see it.
+    # A cordon is one change, though two rules reject it.
     text = "; and ".join(dict.fromkeys(part.change for part in parts))
     who = " and ".join(dict.fromkeys(part.by for part in parts))
     return [Remedy(parts[-1].rule, text, who, 1, BUILD)] if parts else []
 
 
 def _objecting(trial: Trial) -> dict[int, list[str]]:
-    """Row -> the rules that keep the pod from it, each asked alone."""
+    """Row -> the rules that reject it, each tried alone."""
     rows = np.flatnonzero(trial.table.alive[: trial.table.height])[:ROWS_MAX].tolist()
     found: dict[int, list[str]] = {row: [] for row in rows}
     names = [one.name for one in trial.rules.filters]

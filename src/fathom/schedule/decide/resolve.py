@@ -1,6 +1,6 @@
-"""From objects of fathom.dev and of storage to what the rules read: which of them concern a pod, and how.
+"""Resolves fathom.dev and storage objects into what the rules read: which of them concern a pod, and how.
 
-Pure. An object that cannot be read concerns nobody; the API that stored it has said so.
+Pure. An object that cannot be parsed is ignored; the API server that stored it has reported that.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "p
 
 
 def workloads(pod: PodView) -> tuple[str, ...]:
-    """Names by which overrides and scopes may call it. A pod that belongs to nothing is its own workload."""
+    """Names by which overrides and scopes may name the pod. A pod without an owner is its own workload."""
     return pod.shape.workloads or (pod.key.name,)
 
 
 def policy_for(
     pod: PodView, rollouts: Iterable[PolicyRollout], policies: Mapping[str, SchedulingPolicy]
 ) -> Policy:
-    """Of the rollouts that concern it, the narrowest speaks."""
+    """The pod's policy: of the rollouts whose scope includes it, the narrowest decides."""
     names = workloads(pod)
     concerned = [
         rollout
@@ -130,7 +130,7 @@ def _name(override: SchedulerOverride) -> str:
 
 
 def volume_of(claim: Obj | None, volumes: Mapping[str, Obj]) -> Volume:
-    """Where the volume behind a claim can be reached from."""
+    """The nodes from which the volume behind a claim can be reached."""
     if claim is None:
         return Volume(missing=True)
     bound = str(lookup(claim, "spec", "volumeName") or "")

@@ -1,7 +1,7 @@
-"""Some rows of the table, as rules see them; and the reasons that a pass hands out codes for.
+"""Some rows of the table, as rules read them; and the reasons of a pass, with their codes.
 
-A rule is asked about all rows at once, or about the few that changed. It reads columns through here and gives
-back one value per row, so it need not know which of the two it is.
+A rule judges all rows at once, or the few that changed. It reads columns through this class and returns one
+value per row, so it need not know which of the two it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Rows:
         return list(range(self.size)) if isinstance(self.index, slice) else self.index.tolist()
 
     def position(self, row: int) -> int | None:
-        """Where a row of the table is among these."""
+        """The position of a table row among these rows."""
         if isinstance(self.index, slice):
             return row if row < self.size else None
         found = np.flatnonzero(self.index == row)
@@ -60,12 +60,12 @@ class Rows:
         return self.table.label_column(key).values
 
     def labels(self, key: str) -> list[str | None]:
-        """The label's value of each row. Slower than ids: for rules of your own."""
+        """The label's value on each row. Slower than ids: meant for users' own rules."""
         values = self.label_values(key)
         return [values[one] if one else None for one in self.label_ids(key).tolist()]
 
     def amounts(self, resource: str) -> tuple[Ints, Ints]:
-        """Allocatable and requested, one of each per row; CPU in thousandths, the rest in ones."""
+        """Allocatable and requested amounts per row; CPU in thousandths, the rest in ones."""
         column = self.table.resources.get(resource)
         if column is None:
             return np.zeros(self.size, dtype=np.int64), np.zeros(self.size, dtype=np.int64)
@@ -73,14 +73,14 @@ class Rows:
         return table.allocatable[self.index, column], table.tally.requested[self.index, column]
 
     def matching(self, terms: tuple[NodeTerm, ...]) -> Bools:
-        """Where one of the terms holds."""
+        """The rows where one of the terms matches."""
         found = self.no()
         for term in terms:
             found |= self._term(term)
         return found
 
     def having(self, pairs: Pairs) -> Bools:
-        """Where the labels have these values."""
+        """The rows whose labels have these values."""
         found = self.yes()
         for key, value in pairs:
             wanted = self.table.label_column(key).id_of(value)
@@ -107,7 +107,7 @@ class Rows:
         return found
 
     def _field(self, requirement: Requirement) -> Bools:
-        """metadata.name is the only field there is; any other is empty everywhere."""
+        """Match a field: metadata.name is the only one; any other is empty on every node."""
         if requirement.key != "metadata.name":
             return self.yes() if requirement.matches({requirement.key: ""}) else self.no()
         named = self.no()
@@ -117,8 +117,8 @@ class Rows:
 
 
 def accepted(requirement: Requirement, column: LabelColumn) -> Bools:
-    """By id of a label's value: whether the requirement holds. The question is asked once per value, not once
-    per node."""
+    """By id of a label's value: whether the requirement holds. It is checked once per value, not once per
+    node."""
     answer = np.zeros(len(column.values), dtype=np.bool_)
     operator = requirement.operator
     if operator in {GREATER, LESS}:
@@ -147,7 +147,7 @@ class Reasons:
         self._codes: dict[Reason, int] = {}
 
     def code(self, reason: Reason, general: Callable[[], Reason] | None = None) -> int:
-        """A pass that is nearly out of codes falls back on the rule's general reason."""
+        """The reason's code. A pass that is nearly out of codes uses the rule's general reason instead."""
         found = self._codes.get(reason)
         if found is not None:
             return found

@@ -1,14 +1,14 @@
-"""The rules, in order. A rule is one function and one line here, with the events that could change its mind.
+"""The rules, in order. A rule is one function and one line here, with the events that may change its answer.
 
     filter(shape, rows, world, reasons) -> codes      one per row: 0, or a reason's
     layers(shape, rows, world, reasons) -> layers     rules about zones, hosts and the like
     score(shape, rows, world)           -> points     one per row, whole numbers
     soft(shape, rows, world)            -> softs      preferences about domains
 
-Order is part of the contract: a node is named with the first rule that rejects it. Rules about single nodes
-come first, cheapest first; topology after them; the tenant's quota last, when there would be a place for it.
+Order is part of the contract: a node's reason is the first rule that rejects it. Rules about single nodes
+come first, cheapest first; topology after them; the tenant's quota last, for nodes that would take the pod.
 Gangs and claims to devices would be lines of their own. Users' rules come from the entry point group
-`fathom.rules` (see `plugins.py`).
+`fathom.rules` (see `schedule/loop/user_rules.py`).
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from fathom.schedule.decide.scores import soft
 from fathom.schedule.decide.shape import PodShape
 from fathom.schedule.decide.verdicts import Codes, Reason
 
-# Events, as the queue names them. A rule lists those that could make it change its mind.
+# Events, as the queue names them. A rule lists those that could change its answer.
 NODE_ADDED: Final = "NodeAdded"
 NODE_CHANGED: Final = "NodeChanged"  # Labels, taints, allocatable, unschedulable, conditions.
 POD_GONE: Final = "PodGone"  # From a node: deleted, finished, forgotten.
-POD_PLACED: Final = "PodPlaced"  # On a node: somebody's affinity may be met now.
+POD_PLACED: Final = "PodPlaced"  # On a node: another pod's affinity may be met now.
 NEIGHBOUR_CHANGED: Final = "NeighbourChanged"  # A placed pod has other labels, or is being deleted.
 POD_CHANGED: Final = "PodChanged"  # The waiting pod itself.
 QUOTA_CHANGED: Final = "QuotaChanged"
@@ -63,7 +63,7 @@ MakeLayers = Callable[[PodShape, Rows, PlacementContext, Reasons], Sequence[Laye
 ScoreRows = Callable[[PodShape, Rows, PlacementContext], Ints]
 ScoreOne = Callable[[PodShape, NodeTable, int, PlacementContext], int]
 MakeSofts = Callable[[PodShape, Rows, PlacementContext], Sequence[soft.Soft]]
-Reads = Literal["node", "pods"]  # What besides the pod: the Node only, or the pods on it too.
+Reads = Literal["node", "pods"]  # What a rule reads: only the Node, or its pods too.
 
 
 class FilterRule(msgspec.Struct, frozen=True):
@@ -71,10 +71,10 @@ class FilterRule(msgspec.Struct, frozen=True):
     judge: Judge
     helped_by: tuple[str, ...]
     reads: Reads = "node"
-    judge_one: JudgeOne | None = None  # The same for one row, where that is asked after every placement.
-    optional: bool = True  # A policy may switch it off. What the ledger insists on stays on.
-    boundary: str = SCHEDULER  # Whose turn it is when it rejects: see `model/reasons.py`.
-    remedy: str = ""  # In one word; '' is that of the boundary.
+    judge_one: JudgeOne | None = None  # The same for one row, if needed after every placement.
+    optional: bool = True  # A policy may disable it. Rules that the ledger enforces are not optional.
+    boundary: str = SCHEDULER  # Who must act when it rejects: see `model/reasons.py`.
+    remedy: str = ""  # In one word; '': the boundary's.
 
 
 class TopologyFilter(msgspec.Struct, frozen=True):
@@ -92,7 +92,7 @@ class Score(msgspec.Struct, frozen=True):
     score: ScoreRows
     reads: Reads = "node"
     score_one: ScoreOne | None = None
-    # Raw points are scaled to 0..100 of the largest among the nodes left; 'down': the more the worse.
+    # Raw points are scaled to 0..100 of the largest among the feasible nodes; 'down': more is worse.
     scaled: Literal["", "up", "down"] = ""
 
 
@@ -218,13 +218,13 @@ SCORES: tuple[Score | SoftScore, ...] = (
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """The rules that hold, in order."""
+    """The rules in force, in order."""
 
     filters: tuple[FilterRule | TopologyFilter, ...] = FILTERS
     scores: tuple[Score | SoftScore, ...] = SCORES
 
     def on(self, policy: Policy) -> tuple[FilterRule | TopologyFilter, ...]:
-        """Those that the policy leaves on."""
+        """The filters that the policy leaves enabled."""
         listed, off = policy.filters, policy.disabled_filters
         return tuple(
             one
@@ -233,8 +233,8 @@ class Rules(msgspec.Struct, frozen=True):
         )
 
     def helped_by(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Events that could help a pod which these rules rejected. What a policy may switch off, another
-        policy can help."""
+        """Events that could help a pod that these rules rejected. For optional rules, a change of policy is
+        among them."""
         rejecting = [one for one in self.filters if one.name in names]
         found = {event for one in rejecting for event in one.helped_by}
         if any(one.optional for one in rejecting):
@@ -242,8 +242,8 @@ class Rules(msgspec.Struct, frozen=True):
         return tuple(sorted(found))
 
     def rejections(self, counts: Sequence[tuple[Reason, int]]) -> tuple[Rejection, ...]:
-        """What rejected nodes, by rule, the decisive one first: of the rules that are nearest to a place, the
-        one that keeps most nodes away."""
+        """The rejections by rule, the decisive one first: of the rules whose nodes are nearest to taking the
+        pod, the one that rejects most nodes."""
         by_rule: dict[str, list[tuple[Reason, int]]] = {}
         for reason, count in counts:
             by_rule.setdefault(reason.rule, []).append((reason, count))
@@ -257,9 +257,9 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 def _distance(one: FilterRule | TopologyFilter | None) -> int:
-    """A node that comes to the quota has passed all others: a grant is all that it takes. One that is full,
-    or has the wrong neighbours, is a node for the pod. One that is rejected for what it is, by its labels or
-    taints, says nothing while there are nodes for the pod."""
+    """How far a rejected node is from taking the pod. A node rejected by quota has passed all other rules: a
+    grant is enough. A node that is full, or has the wrong pods, suits the pod. A node rejected by its labels
+    or taints does not matter while there are nodes that suit the pod."""
     if one is not None and one.boundary == QUOTA:
         return 0
     return 1 if isinstance(one, TopologyFilter) or (one is not None and one.reads == "pods") else 2
@@ -268,7 +268,7 @@ def _distance(one: FilterRule | TopologyFilter | None) -> int:
 def _rejection(
     rule: str, one: FilterRule | TopologyFilter | None, reasons: Sequence[tuple[Reason, int]]
 ) -> Rejection:
-    """`one` is None where a user's filter gives its reasons another name than its own."""
+    """`one` is None if a user's filter gives its reasons a rule name other than its own."""
     boundary = one.boundary if one is not None else SCHEDULER
     most, _ = max(reasons, key=lambda each: each[1])
     reason = most.pending if boundary_of(most.pending) == boundary else boundary

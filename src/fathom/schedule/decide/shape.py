@@ -1,4 +1,4 @@
-"""A pod's shape: everything about it that any rule reads, and nothing else. Pods of one shape fit the same
+"""A pod's shape: everything about a pod that any rule reads, and nothing else. Pods of one shape fit the same
 nodes with the same scores, so they share one pass; a shape is hashable and its hash is computed once."""
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from fathom.model.selectors import LabelSelector, Requirement
 Pairs = tuple[tuple[str, str], ...]
 Needs = tuple[tuple[str, int], ...]
 
-# Resources with a place of their own on every table. CPU counts in thousandths, everything else in ones.
+# Resources with a column in every table. CPU counts in thousandths, everything else in ones.
 CPU, MEMORY, PODS, EPHEMERAL = "cpu", "memory", "pods", "ephemeral-storage"
 
-# What a container that asks for nothing counts as when nodes are scored (kube-scheduler's numbers).
+# What a container without requests counts as when nodes are scored (kube-scheduler's numbers).
 UNASKED_CPU_MILLI, UNASKED_MEMORY = 100, 200 * 1024 * 1024
 
 ANY_ADDRESS = "0.0.0.0"
@@ -38,7 +38,7 @@ class Toleration(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class NodeTerm(msgspec.Struct, frozen=True, cache_hash=True):
-    """All of these hold. A term without any holds nowhere."""
+    """All requirements must match. A term without any matches no node."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()  # metadata.name is the only field there is.
@@ -50,16 +50,16 @@ class Preferred(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
-    """Pods beside which a pod wants to be, or not to be, within one value of a node's label."""
+    """An affinity or anti-affinity term: which pods, within one value of which node label."""
 
     topology_key: str
     selector: LabelSelector
-    namespaces: tuple[str, ...]  # Sorted; the pod's own where it names none and selects none.
+    namespaces: tuple[str, ...]  # Sorted; the pod's own if the term names and selects none.
     namespace_selector: LabelSelector | None = None
 
 
 class Weighted(msgspec.Struct, frozen=True, cache_hash=True):
-    weight: int  # Negative: better elsewhere.
+    weight: int  # Negative: anti-affinity.
     term: AffinityTerm
 
 
@@ -86,14 +86,14 @@ class PodShape(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     priority: int = 0
     preempts: bool = True
     owner: str = ""  # 'ReplicaSet/web-7f2': its controller.
-    workloads: tuple[str, ...] = ()  # Names by which an override or a scope may call what it belongs to.
+    workloads: tuple[str, ...] = ()  # Names by which an override or a scope may name its workload.
     capacity_class: str = ""  # The reserved pool that it asks to draw on.
     requests: Needs = ((PODS, 1),)  # By name; zero amounts are left out.
     scored_cpu_milli: int = UNASKED_CPU_MILLI
     scored_memory: int = UNASKED_MEMORY
-    node_name: str = ""  # Set while it is not bound: the only node that it may have (DaemonSets, by hand).
+    node_name: str = ""  # Of an unbound pod: the only node that it may use (DaemonSets, by hand).
     node_selector: Pairs = ()
-    node_terms: tuple[NodeTerm, ...] | None = None  # One of them must hold; None: no wish.
+    node_terms: tuple[NodeTerm, ...] | None = None  # One of them must match; None: no requirement.
     preferred_nodes: tuple[Preferred, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     ports: tuple[HostPort, ...] = ()
@@ -116,5 +116,5 @@ class PodShape(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
 
     @property
     def best_effort(self) -> bool:
-        """Asks for neither CPU nor memory."""
+        """Requests neither CPU nor memory."""
         return not self.amount(CPU) and not self.amount(MEMORY)

@@ -1,8 +1,8 @@
-"""One shape looked at over all nodes: filtered, scored, and then kept right while pods are placed.
+"""One pass of a shape over all nodes: filtered, scored, and then kept up to date while pods are placed.
 
 A pass is made once for many pods. Placing one changes the chosen row (its room, its score) and the codes of a
-few domains; only the rows of those are worked out again. Where no score depends on which nodes are left, the
-best rows are a list that shrinks, and a choice costs no look at the other nodes at all.
+few domains; only those rows are computed again. Where no score depends on which nodes are feasible, the best
+rows are a list that shrinks, and a choice does not look at the other nodes at all.
 """
 
 from __future__ import annotations
@@ -36,44 +36,44 @@ from fathom.schedule.decide.verdicts import (
 )
 
 CODES = CODES_MAX + 1
-# Rows that are quicker to look at one by one than all at once.
+# Up to so many rows are quicker to judge one by one than all at once.
 FEW = 8
 OUT = -1  # The total of a row that is not feasible; real totals are never negative.
 FULL = 100
-# More changed rows than this share of all: looking at all of them is quicker.
+# If more than one in so many rows changed, judging all of them is quicker.
 REMAKE_SHARE = 8
-# A log that has grown this long is followed by a new one, so that reading one back stays quick.
+# After so many changes a new log begins, so that reading one back stays quick.
 LOG_CHANGES_MAX = 4096
 
 
 class NodeChoice(msgspec.Struct, frozen=True):
     row: int
     total: int
-    best: Sequence[int]  # Rows with that total, in order. To be read before the next placement.
+    best: Sequence[int]  # Rows with that total, in order. Read it before the next placement.
 
 
 class ShapeScan:
     reasons: Reasons
     own: Codes  # Each row's own verdict.
     log: VerdictLog
-    version: int  # Of the table that all this is right for.
-    _fixed: Codes  # What rules that read the node only say.
+    version: int  # The table version that this pass is valid for.
+    _fixed: Codes  # Codes of the rules that read only the Node.
     _fixed_points: Ints
-    _base: Ints  # Points that need no scaling: right for every row, feasible or not.
-    _raw: list[tuple[int, Ints, bool]]  # (weight, raw points, the more the worse)
-    _scaled: list[tuple[int, Ints, bool]]  # Those of them that are not the same everywhere.
-    _constant: int  # What the others come to.
+    _base: Ints  # Points that need no scaling: valid for every row, feasible or not.
+    _raw: list[tuple[int, Ints, bool]]  # (weight, raw points, more is worse)
+    _scaled: list[tuple[int, Ints, bool]]  # Those of `_raw` that differ between rows.
+    _constant: int  # The sum of the others.
     _layers: list[Layer]
     _softs: list[tuple[int, Soft]]
-    _joined: Codes  # Own and layers together; the same array as `own` where there are no layers.
+    _joined: Codes  # Own codes and layers combined; without layers the same array as `own`.
     _counts: list[int]  # By code: rows of `_joined` that have it.
-    _rejecting: tuple[tuple[Reason, int], ...] | None  # The same by reason; None: to be worked out.
-    _rejected: dict[str, int]  # And in words.
-    _stamp: int  # Another one whenever other rows are feasible.
-    _rescaled: tuple[int, Ints] | None  # What `_scaled` comes to, with its stamp.
-    _steady: bool  # No score depends on which nodes are left. Then the next three are in use.
+    _rejecting: tuple[tuple[Reason, int], ...] | None  # The same by reason; None: not computed yet.
+    _rejected: dict[str, int]  # The same as text.
+    _stamp: int  # Changes whenever other rows are feasible.
+    _rescaled: tuple[int, Ints] | None  # The sum of `_scaled`, with its stamp.
+    _steady: bool  # No score depends on which nodes are feasible. Then the next three are used.
     _totals: Ints
-    _best: array[int]  # Rows of the best total, in order. Empty: not looked for yet.
+    _best: array[int]  # Rows with the best total, in order. Empty: not computed yet.
     _best_total: int
 
     def __init__(
@@ -84,7 +84,7 @@ class ShapeScan:
             table.resource(name)
         self._make()
 
-    # The answer.
+    # Answers.
 
     def choose(self, seed: int) -> NodeChoice | None:
         """The best row; among equals the seed decides. None: no node fits."""
@@ -100,7 +100,7 @@ class ShapeScan:
         return NodeVerdicts(self.log, self.log.decisions - 1)
 
     def rejected(self) -> dict[str, int]:
-        """Reason -> nodes, as of now, in words."""
+        """Reason as text -> nodes, as of now."""
         self.rejecting()
         return self._rejected
 
@@ -133,10 +133,10 @@ class ShapeScan:
     def has_layers(self) -> bool:
         return bool(self._layers)
 
-    # What a placement changes.
+    # Updates after a placement.
 
     def placed(self, row: int) -> None:
-        """The table has counted a pod of this shape there."""
+        """The table has counted a pod of this shape on the row."""
         self.version = self.table.version
         if len(self.log.changes) > LOG_CHANGES_MAX:
             self._new_log()
@@ -161,7 +161,7 @@ class ShapeScan:
             self.log.changes.append(VerdictChange(decision, 0, row, code))
 
     def _settle(self, row: int) -> None:
-        """One row's verdict and total, from its own and its domains' codes."""
+        """Compute one row's verdict and total, from its own and its domains' codes."""
         code = int(self.own[row])
         if self._layers:
             for layer in self._layers:
@@ -236,10 +236,10 @@ class ShapeScan:
     def _row(self, row: int) -> Rows:
         return Rows(self.table, np.array([row]))
 
-    # What other changes of the table change.
+    # Updates after other changes of the table.
 
     def refresh(self, world: PlacementContext) -> None:
-        """Go on with the table, and the world, as they are now."""
+        """Bring the pass up to date with the table and the context as they are now."""
         rows = self.table.changed_rows(self.version)
         same = _alike(self.world, world)
         self.world = world
@@ -254,7 +254,7 @@ class ShapeScan:
         if changed.size or self._layers or self._softs or rows:
             self._finish()
 
-    # How it is made.
+    # Making the pass.
 
     def _make(self) -> None:
         rows = Rows(self.table)
@@ -301,7 +301,7 @@ class ShapeScan:
         return points
 
     def _finish(self) -> None:
-        """All that is about more than one row."""
+        """Compute all that spans more than one row."""
         rows = Rows(self.table)
         self._layers = [
             layer
@@ -320,7 +320,7 @@ class ShapeScan:
         self._counts = np.bincount(self._joined, minlength=CODES).tolist()
         self._rejecting, self._rescaled, self._stamp = None, None, 0
         self._new_log()
-        # Making layers may have made the table give up counters, which counts as a change: read it after.
+        # Making layers may make the table drop counters, which counts as a change: read the version after.
         self.version = self.table.version
         self._best, self._best_total = array("q"), OUT
         self._steady = not self._softs and not self._scaled
@@ -331,7 +331,7 @@ class ShapeScan:
         self.log = VerdictLog(self.own.copy(), [(d, c.copy()) for d, c in self._coded()], self.reasons.listed)
 
     def _keep_scaled(self, weight: int, raw: Ints, down: bool, feasible: Bools) -> None:
-        """Raw points that are the same everywhere stay so while rows only drop out: no need to scale them."""
+        """Raw points that are equal on all rows stay so while rows only drop out, so they are not scaled."""
         judged = raw[feasible]
         if judged.size and int(judged.min()) != int(judged.max()):
             self._scaled.append((weight, raw, down))
@@ -386,7 +386,8 @@ def _tops(totals: Ints) -> tuple[int, array[int]]:
 
 
 def _with_nodes(reasons: Reasons, counts: list[int]) -> tuple[tuple[Reason, int], ...]:
-    """Most nodes first, in one order whichever reason was met first: a batch decides as its pods in turn."""
+    """Most nodes first, in an order that does not depend on which reason was met first: a batch must give the
+    same answers as its pods in turn."""
     found = [(reason, counts[code]) for code, reason in enumerate(reasons.listed) if code and counts[code]]
     found.sort(key=lambda each: (-each[1], each[0].rule, each[0].texts))
     return tuple(found)
@@ -401,8 +402,8 @@ def _by_text(rejecting: Sequence[tuple[Reason, int]]) -> dict[str, int]:
 
 
 def _alike(one: PlacementContext, other: PlacementContext) -> bool:
-    """Whether rules would read the same in both. Revisions, ages and seeds are not read by them, but whether
-    the view is too old is."""
+    """Whether the two are equal in what rules read. They read no revisions, ages or seeds, only whether the
+    view is too old."""
     if one is other:
         return True
     return (

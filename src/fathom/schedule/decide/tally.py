@@ -1,7 +1,7 @@
-"""What the pods on the nodes add up to: requested amounts, ports, matching pods, tenants' use of zones.
+"""Sums over the pods on the nodes: requested amounts, ports, matching pods, tenants' use of zones.
 
-The table tells it about every pod that comes and goes; it never looks at a pod twice. What is derived from a
-shape (its vector, its group, its terms) is worked out once per shape, in a `Profile`.
+The table reports every pod that comes and goes; no pod is looked at twice. What is derived from a shape (its
+vector, its group, its terms) is computed once per shape, in a `Profile`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fathom.schedule.decide.shape import AffinityTerm, Needs, Pairs, PodShape
 
 K = TypeVar("K", bound=Hashable)
 
-# Cells of all counters together: 256 MB. Beyond that they are made anew when asked for.
+# Cells of all counters together: 256 MB. Beyond that, counters are dropped and made again when needed.
 COUNTER_CELLS_MAX = 64 << 20
 # Profiles that are kept. One costs some microseconds to make again.
 PROFILES_MAX = 50_000
@@ -53,11 +53,11 @@ class NodeTally:
         self.requested: Ints = np.zeros((capacity, 4), dtype=np.int64)  # (capacity, resources)
         self.scored: Ints = np.zeros(
             (capacity, 2), dtype=np.int64
-        )  # CPU and memory, nobody asking for nothing.
+        )  # CPU and memory, with a small amount for containers without requests.
         self.used: dict[
             str, dict[tuple[str, str], dict[str, int]]
         ] = {}  # Tenant -> (zone, class) -> amounts.
-        self.drawn: dict[tuple[int, str], dict[str, int]] = {}  # (row, class) -> what its pods take.
+        self.drawn: dict[tuple[int, str], dict[str, int]] = {}  # (row, class) -> what its pods use.
         # (protocol, port) -> row -> address -> pods. Never an empty one.
         self.ports: dict[tuple[str, int], dict[int, dict[str, int]]] = {}
         self.groups: dict[tuple[str, Pairs, bool], PodGroup] = {}
@@ -67,7 +67,7 @@ class NodeTally:
         self._namespaces: Namespaces = {}
 
     def add(self, view: PodView, row: int, charged: Charged, capacity_class: str, one: int) -> None:
-        """A pod comes (one=1) or goes (-1). Without a row it counts for its tenant only."""
+        """Add (one=1) or remove (-1) a pod. Without a row it counts for its tenant only."""
         profile = self.profile(view.shape, deleting=view.deleting)
         self.charge(charged, view.shape.requests, one)
         if row < 0:
@@ -122,7 +122,7 @@ class NodeTally:
             group.counters.clear()
 
     def terms_about(self, shape: PodShape) -> list[TermCount]:
-        """Existing pods' terms that a newcomer of this shape would meet."""
+        """Placed pods' terms that select a new pod of this shape."""
         labels = dict(shape.labels)
         return [
             one
@@ -131,7 +131,7 @@ class NodeTally:
         ]
 
     def recount(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
-        """Namespaces have other labels now. Counters are made anew when they are asked for."""
+        """Namespaces have other labels now. Counters are made again when they are needed."""
         self._namespaces = dict(namespaces)
         self.forget_counters()
 
@@ -146,7 +146,7 @@ class NodeTally:
             counter.grow(capacity)
 
     def widen(self) -> None:
-        """Twice the resources."""
+        """Double the number of resource columns."""
         wider = np.zeros((self.requested.shape[0], 2 * self.requested.shape[1]), dtype=np.int64)
         wider[:, : self.requested.shape[1]] = self.requested
         self.requested = wider
@@ -172,8 +172,8 @@ class NodeTally:
         return profile
 
     def _forget_idle(self) -> None:
-        """Shapes, groups and terms that no pod has any more. Labels can be different for every pod there ever
-        was; what is kept must not be."""
+        """Drop shapes, groups and terms that no pod has any more. Every pod may have labels of its own, so
+        what is kept must stay bounded."""
         self._profiles.clear()
         self.groups = {key: one for key, one in self.groups.items() if one.rows}
         self.terms = {key: one for key, one in self.terms.items() if one.rows}
@@ -208,7 +208,7 @@ class NodeTally:
 
 
 def _add(sums: dict[K, dict[str, int]], key: K, needs: Needs, one: int) -> None:
-    """What comes to nothing is not kept."""
+    """Add to the sums; zero entries are removed."""
     amounts = sums.get(key)
     if amounts is None:
         amounts = sums[key] = {}

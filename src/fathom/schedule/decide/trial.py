@@ -1,6 +1,6 @@
-"""What would happen if: the pod's wishes, its world or a rule changed for trial, and the decider asked again.
+"""Trials: the decision made again with a change to the pod's spec, to its context, or to the rules.
 
-A remedy is made from trials only, so that whoever carries it out finds the pod admitted.
+Every remedy has passed such a trial, so an operator who applies it gets the pod admitted.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from fathom.schedule.decide.shape import PodShape
 from fathom.schedule.decide.shape_scan import ShapeScan
 from fathom.schedule.decide.verdicts import FITS
 
-# How hard a remedy is, for ordering. The pod is as its owner wants it: what somebody can grant comes before
-# room that must be found, both before a change of its wishes, and last of those where it wants to be: what is
-# in its way on the nodes that it named is the answer, not that it could have named others.
+# The effort of a remedy, for ordering. The pod's spec is what its owner wants: a grant comes before room that
+# must be found, both before a change of the spec, and a change of where it may run last of those: the answer
+# is what blocks it on the nodes that it selects, not that it could have selected others.
 WAIT, GRANT, ROOM, WISH, ELSEWHERE, BUILD = range(6)
 
 
@@ -30,7 +30,7 @@ class Remedy(msgspec.Struct, frozen=True):
 
     rule: str
     change: str  # 'node-7 lacks 200m cpu (has 300m free of 4, 500m are asked for)'
-    by: str  # Who can make it.
+    by: str  # Who can make the change.
     nodes: int  # How many nodes it would open.
     effort: int  # Among remedies, the least effort comes first.
     amount: int = 0  # How much of it, to compare two of a kind.
@@ -41,12 +41,12 @@ class Trial(msgspec.Struct, frozen=True):
     table: NodeTable
     world: PlacementContext
     rules: Rules = RULES
-    only: int | None = None  # A row: what happens on others is of no interest.
+    only: int | None = None  # A row: all other nodes are ignored.
 
     def opened(
         self, *, without: Iterable[str] = (), world: dict[str, Any] | None = None, **wishes: Any
     ) -> Rows:
-        """The nodes that would take the pod with other wishes, in another world, without some rules."""
+        """The nodes that would take the pod with another spec, in another context, without some rules."""
         shape = msgspec.structs.replace(self.shape, **wishes) if wishes else self.shape
         context = msgspec.structs.replace(self.world, **world) if world else self.world
         made = ShapeScan(shape, self.table, context, without_rules(self.rules, without))
@@ -54,7 +54,7 @@ class Trial(msgspec.Struct, frozen=True):
         return Rows(self.table, found if self.only is None else found[found == self.only])
 
     def on(self, row: int, *, without: Iterable[str]) -> Trial:
-        """About one node, as if some rules did not object."""
+        """A trial on one node, without some rules."""
         return Trial(self.shape, self.table, self.world, without_rules(self.rules, without), row)
 
 

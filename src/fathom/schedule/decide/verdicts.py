@@ -1,9 +1,9 @@
-"""Why each node was or was not good enough, kept small.
+"""Verdicts: why each node does or does not take a pod, in compact form.
 
 A pass writes one code per node, an index into its reasons: 0 means that the node fits. Codes come in layers:
-each node's own, then for each topology rule one code per *domain* (zone, host, …) over a column that says in
-which domain a node is. The first layer that objects is the node's reason. Placements change few of these, so
-a batch keeps the first codes whole and then the changes, and every decision points at its place in that log.
+each node's own, then for each topology rule one code per *domain* (zone, host, …) and a column with each
+node's domain. The first layer that rejects is the node's reason. Placements change few of these, so a batch
+keeps the first codes whole and then the changes, and every decision points at its place in that log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Codes = NDArray[np.uint8]
 Domains = NDArray[np.int32]
 
 FITS = 0
-CODES_MAX = 255  # Of a byte. A pass that runs out of codes uses its rule's general reason.
+CODES_MAX = 255  # A code is one byte. A pass that runs out of codes uses its rule's general reason.
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -28,12 +28,12 @@ class Reason(msgspec.Struct, frozen=True):
     rule: str  # 'NodeResourcesFit'
     texts: tuple[str, ...]  # In kube-scheduler's words; several when several resources are short.
     resolvable: bool = True  # Removing pods from the node could help.
-    pending: str = ""  # 'capacity/ports': where it says more than its filter's boundary.
-    about: str = ""  # The override, policy, class or limit that rejects, by name.
+    pending: str = ""  # 'capacity/ports': if it is more precise than the filter's boundary.
+    about: str = ""  # The name of the override, policy, class or limit that rejects.
 
 
 class VerdictChange(msgspec.Struct, frozen=True):
-    """From this decision on. Layer 0 is the nodes' own, `at` a row there and a domain elsewhere."""
+    """A code changed from this decision on. `at` is a row in layer 0, the nodes' own, else a domain."""
 
     decision: int
     layer: int
@@ -42,7 +42,7 @@ class VerdictChange(msgspec.Struct, frozen=True):
 
 
 class VerdictLog:
-    """The verdicts of one pass over a shape: appended to by the pass, read by whoever asks."""
+    """The verdicts of one pass over a shape: the pass appends, decisions read."""
 
     def __init__(self, own: Codes, layers: Sequence[tuple[Domains, Codes]], reasons: list[Reason]) -> None:
         self.own = own
@@ -64,7 +64,7 @@ class VerdictLog:
 
 
 def joined(own: Codes, layers: Sequence[tuple[Domains, Codes]]) -> Codes:
-    """One code per row: the first that objects. The domain of a row that has none is 0."""
+    """One code per row: the first that rejects. The domain of a row that has none is 0."""
     codes = own
     for domains, by_domain in layers:
         codes = np.where(codes == FITS, by_domain[domains], codes)

@@ -1,4 +1,4 @@
-"""Rules that say where a pod cannot go. Each is a function; `fathom.schedule.decide.rules` has them in order.
+"""Filters: the rules that reject nodes. Each is a function; `fathom.schedule.decide.rules` has their order.
 
-Pure: rows in, codes out. Nothing here knows the time, chooses at random or talks to anybody.
+Pure: rows in, codes out. No clock, no randomness, no I/O.
 """

@@ -1,7 +1,7 @@
-"""What topology rules are made of: one code per domain, over a column that says which domain a node is in.
+"""Layers, which topology rules are made of: one code per domain, and a column with each node's domain.
 
-Placing a pod of the pass's own shape changes counts of one domain, and with them a few codes; a layer says
-which. Everything else about the table is read when a layer is made.
+Placing a pod of the pass's own shape changes the counts of one domain, and with them a few codes; the layer
+reports which. Everything else about the table is read when a layer is made.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Moved = list[tuple[int, int]]  # (domain, code)
 
 class Layer(Protocol):
     domains: Ids  # (rows,)
-    codes: Codes  # (domains,); 0 where the rule has no objection.
+    codes: Codes  # (domains,); 0 where the rule rejects nothing.
 
     def placed(self, row: int) -> Moved:
-        """A pod of the pass's shape was placed there; what changed."""
+        """A pod of the pass's shape was placed on the row; returns the changed codes."""
         ...
 
 

@@ -37,7 +37,7 @@ def unschedulable(shape: PodShape, rows: Rows, _: PlacementContext, reasons: Rea
 
 
 def taints(shape: PodShape, rows: Rows, _: PlacementContext, reasons: Reasons) -> Codes:
-    """Each set of taints is judged once; a node is named with the first that nobody tolerates."""
+    """Each set of taints is judged once; the reason names the node's first taint that is not tolerated."""
     by_set = np.zeros(len(rows.table.taints), dtype=np.uint8)
     sets = rows.table.taint_sets[rows.index]
     for number in np.unique(sets).tolist():
@@ -69,7 +69,7 @@ def affinity(shape: PodShape, rows: Rows, _: PlacementContext, reasons: Reasons)
 
 
 def wanted_nodes(shape: PodShape, rows: Rows) -> Bools:
-    """Where the pod's selector and required node affinity hold."""
+    """The nodes that the pod's selector and required node affinity match."""
     good = rows.having(shape.node_selector)
     return good if shape.node_terms is None else good & rows.matching(shape.node_terms)
 

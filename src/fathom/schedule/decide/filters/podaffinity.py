@@ -1,7 +1,7 @@
-"""Pods that must be together and pods that must not, within the domains of a topology label.
+"""Required pod affinity and anti-affinity, within the domains of a topology label.
 
 Three rules, in kube-scheduler's order: the pod's own affinity, its own anti-affinity, and the anti-affinity
-of pods that are there already, who were promised not to get such a neighbour.
+of pods that are placed already, which must keep holding.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def layers(shape: PodShape, rows: Rows, _: PlacementContext, reasons: Reasons) -
 
 
 def is_own(term: AffinityTerm, shape: PodShape, table: NodeTable) -> bool:
-    """Whether pods of the shape are among those that its own term is about."""
+    """Whether the shape's own term selects pods of the shape itself."""
     return matches(term, shape.namespace, dict(shape.labels), table.namespaces)
 
 
@@ -55,7 +55,7 @@ def together(shape: PodShape, rows: Rows, reasons: Reasons) -> list[TogetherLaye
 
 
 class TogetherLayer:
-    """The first of a group that wants to be together may go anywhere that has the label."""
+    """Required affinity. The first pod of a group with affinity to itself may go to any labelled node."""
 
     def __init__(self, term: AffinityTerm, rows: Rows, *, own: bool, code: int) -> None:
         column = rows.table.label_column(term.topology_key)
@@ -74,7 +74,7 @@ class TogetherLayer:
     def placed(self, row: int) -> Moved:
         if not self.own:
             return []
-        # The first layer counts for all: whether somebody is there at all is a question about all of them.
+        # The first layer counts for all: whether any matching pod exists is a question about all layers.
         if self is self.all[0]:
             for one in self.all:
                 one.counts[one.domains[row]] += 1
@@ -97,7 +97,7 @@ class ApartLayer:
     def __init__(self, domains: np.ndarray, counts: Ints, *, own: bool, code: int) -> None:
         self.domains, self.counts, self.own, self.code = domains, counts, own, code
         self.codes: Codes = np.where(counts > 0, code, FITS).astype(np.uint8)
-        self.codes[MISSING] = FITS  # A node without the label is in nobody's domain.
+        self.codes[MISSING] = FITS  # A node without the label is in no domain.
 
     def placed(self, row: int) -> Moved:
         domain = int(self.domains[row])
@@ -108,8 +108,8 @@ class ApartLayer:
 
 
 def _unwelcome(shape: PodShape, rows: Rows, reasons: Reasons) -> list[ApartLayer]:
-    """One layer per topology label. A pod of this shape that is placed changes nothing here that its own
-    anti-affinity, which is asked before, does not say as well: hence own=False."""
+    """Anti-affinity of placed pods: one layer per topology label. Placing a pod of this shape changes only
+    what its own anti-affinity, which is checked before, rejects as well: hence own=False."""
     counts: dict[str, Ints] = {}
     table = rows.table
     for one in table.tally.terms_about(shape):

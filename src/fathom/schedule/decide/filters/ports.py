@@ -1,4 +1,4 @@
-"""Host ports: one pod per port, protocol and address; 0.0.0.0 is every address."""
+"""Host ports: one pod per port, protocol and address; 0.0.0.0 means every address."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A tenant's quota, per zone and capacity class. What is used is what the table counts: bound, assumed pods
-and Reservations. The ledger decides at the commit; this rule keeps the scheduler from asking in vain."""
+"""The tenant's quota, per zone and capacity class. The table counts the use: bound and assumed pods and
+Reservations. The ledger decides at the commit; this rule saves bind requests that it would refuse."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def quotas(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reason
 
 
 def quota_reason(tenant: str, limit: QuotaLimit) -> str:
-    """As the ledger names it."""
+    """The limit's name, as the ledger has it."""
     return "quota/" + "-".join(one for one in (tenant, limit.zone, limit.capacity_class) if one)
 
 
@@ -61,8 +61,8 @@ class QuotaLayer:
         self.codes: Codes = self._judged()
 
     def _places(self, rows: Rows, places: dict[tuple[str, str], int]) -> Ids:
-        """Nodes of one zone and one class of their own are one place. Where classes keep a part of nodes,
-        or an override opens one, each node is asked."""
+        """Nodes of one zone and one exclusive class are one domain. Where classes keep a part of nodes and an
+        override opens one, each node is looked at."""
         table = self._table
         if any(one.kept for one in table.reserved) and self._world.allowed:
             first = inverse = np.arange(rows.size)
@@ -94,7 +94,7 @@ class QuotaLayer:
         return next(self._short(limit), None) is not None
 
     def _short(self, limit: QuotaLimit) -> Iterator[tuple[str, int]]:
-        """What the pod would be beyond the limit, and by how much."""
+        """The resources by which the pod would exceed the limit, and by how much."""
         for name, most in limit.needs:
             asked = self._shape.amount(name)
             over = self._used(limit, name) + asked - most if asked else 0
@@ -102,7 +102,7 @@ class QuotaLayer:
                 yield name, over
 
     def short_at(self, domain: int) -> list[tuple[QuotaLimit, str, int]]:
-        """All that would have to be granted in one place."""
+        """All that would have to be granted for one domain."""
         place = self._domain_of[domain]
         limits = [one for one in self._quota.limits if covers(one, *place)]
         return [(limit, name, over) for limit in limits for name, over in self._short(limit)]

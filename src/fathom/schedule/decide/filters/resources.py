@@ -1,8 +1,8 @@
-"""Room on the node: pods, CPU, memory, ephemeral storage, extended resources, as the pod asks for them.
+"""Room on the node: pods, CPU, memory, ephemeral storage, extended resources, against the pod's requests.
 
-What others have been promised is not free: claims (a nominated pod's, a Reservation's), and what a capacity
+Room promised to other pods is not free: claims (a nominated pod's, a Reservation's), and what a capacity
 class keeps of its nodes. Written twice: over many rows at once, and for one row in plain integers, which a
-batch asks after every placement.
+batch calls after every placement.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def fit_one(shape: PodShape, table: NodeTable, row: int, world: PlacementContext
     return _code(shape.requests, short, reasons) if short else FITS
 
 
-# A pod that asks for more kinds of resources than an int64 has bits is judged by the first of them.
+# A pod that requests more kinds of resources than an int64 has bits is judged by the first of them.
 _BITS_MAX = 62
 
 
@@ -70,7 +70,7 @@ def _short_of(names: list[str]) -> Reason:
 
 
 def promised_to_others(shape: PodShape, rows: Rows, world: PlacementContext) -> Ints | None:
-    """(rows, resources): what is free to look at, but not for this pod. None: nothing is."""
+    """(rows, resources): unused room that is promised to other pods. None: there is none."""
     table = rows.table
     kept = any(one.kept for one in table.reserved)
     if not table.claims_on and not kept:
@@ -94,8 +94,8 @@ def _claimed(shape: PodShape, table: NodeTable, world: PlacementContext) -> Iter
 
 
 def _comes_after(claim: RoomClaim, own: RoomClaim | None) -> bool:
-    """Who claimed the node first does not wait for the room of who came later: else two that both fit in the
-    end would wait for each other when only one place is free."""
+    """Whether the pod need not respect the claim: its own, or a later one of equal priority on its node. Else
+    two pods that both fit in the end would wait for each other while there is room for one only."""
     if own is None:
         return False
     same_place = claim.node == own.node and claim.priority == own.priority
@@ -103,7 +103,7 @@ def _comes_after(claim: RoomClaim, own: RoomClaim | None) -> bool:
 
 
 def _add_kept(promised: Ints, shape: PodShape, rows: Rows, world: PlacementContext) -> None:
-    """What a class keeps of its nodes, less what its own pods have taken of that."""
+    """Add what a class keeps of its nodes, less what its own pods already use of that."""
     tally = rows.table.tally
     for one in rows.table.reserved:
         if not one.kept or draws_on(one, shape, world):

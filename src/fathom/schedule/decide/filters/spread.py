@@ -1,4 +1,4 @@
-"""Topology spread that must hold (DoNotSchedule); and the policy's `maxZoneSkew`, one more of them."""
+"""Required topology spread (DoNotSchedule), and the policy's `maxZoneSkew` as one more such constraint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fathom.schedule.decide.verdicts import FITS, Codes, Reason
 SKEWED = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{SKEWED} (missing required label)"
 
-# Labels that tell pods of one workload apart; what is left of a pod's labels is what they share.
+# Labels that differ between pods of one workload; a pod's other labels are shared.
 DISTINGUISHING = frozenset(
     {
         "pod-template-hash",
@@ -47,8 +47,8 @@ def spreads(shape: PodShape, rows: Rows, _: PlacementContext, reasons: Reasons) 
 
 
 def zone_skew(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) -> Sequence[Layer]:
-    """Zones differ by at most so many pods of a workload. Nodes without a zone, or outside the policy's
-    regions, are not concerned."""
+    """Zones may differ by at most so many pods of a workload. The rule ignores nodes without a zone, or
+    outside the policy's regions."""
     constraint = zone_spread(shape, world)
     if constraint is None:
         return ()
@@ -60,7 +60,7 @@ def zone_skew(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Rea
 
 
 def zone_spread(shape: PodShape, world: PlacementContext) -> Spread | None:
-    """What the policy asks of the pod's zones. None: nothing."""
+    """The policy's zone constraint for the pod. None: there is none."""
     selector = workload_selector(shape)
     if world.policy.max_zone_skew is None or selector is None:
         return None
@@ -68,7 +68,7 @@ def zone_spread(shape: PodShape, world: PlacementContext) -> Spread | None:
 
 
 def zones_concerned(rows: Rows, world: PlacementContext) -> Bools:
-    """Nodes that the policy's zones are counted over."""
+    """The nodes over which the policy's zone skew is counted."""
     concerned = with_labels((ZONE_LABEL,), rows)
     if world.policy.regions:
         inside = rows.no()
@@ -79,7 +79,7 @@ def zones_concerned(rows: Rows, world: PlacementContext) -> Bools:
 
 
 def workload_selector(shape: PodShape) -> LabelSelector | None:
-    """Pods like this one, whichever revision of its workload made them. None: nothing tells them."""
+    """Selects the workload's pods, of any revision. None: no labels identify them."""
     shared = [Requirement(key, EQUALS, (value,)) for key, value in shape.labels if key not in DISTINGUISHING]
     return LabelSelector.of(shared) if shared else None
 
@@ -157,8 +157,8 @@ class ZoneSkew(msgspec.Struct, frozen=True):
     """How full the domains of a constraint are, for explanations."""
 
     counts: dict[str, int]
-    least: int  # What a domain is compared with.
-    own: int  # What the pod itself would add.
+    least: int  # The lowest count, which domains are compared with.
+    own: int  # How much the pod itself would add.
 
 
 def skew_of(constraint: Spread, shape: PodShape, rows: Rows, *, only: Bools | None = None) -> ZoneSkew:

@@ -42,7 +42,7 @@ def _words(one: Avoided) -> str:
 
 
 def doubted(_: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) -> Codes:
-    """The server has just known a node better than our view."""
+    """Nodes where the server has just refused a placement that our view allows."""
     codes = rows.codes()
     for name in world.doubted:
         codes[rows.named(name)] = reasons.code(_REFUSED)
@@ -71,8 +71,8 @@ def reserved(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reas
     for number, one in enumerate(rows.table.reserved, start=1):
         if one.kept or not one.node_selector or one.name == wanted:
             continue
-        # A node of two classes is of the first for who asks for none, and so closed by the second: nobody
-        # can be of both.
+        # A node of two classes belongs to the first for pods that ask for none, so the second closes it: no
+        # pod can be of both.
         open_here = rows.no() if wanted else (of_class == number) & _open(one, shape, rows, world)
         code = _code(reasons, one.name, "node(s) were reserved for the capacity class")
         codes[rows.having(one.node_selector) & ~open_here & (codes == FITS)] = code
@@ -100,14 +100,14 @@ def _openings(one: Reserved, world: PlacementContext) -> list[Allowed]:
 
 
 def draws_on(one: Reserved, shape: PodShape, world: PlacementContext) -> bool:
-    """Whether what a class keeps of its nodes is kept for this pod too."""
+    """Whether this pod may use the room that a class keeps on its nodes."""
     if shape.capacity_class:
         return shape.capacity_class == one.name
     return bool(_openings(one, world))
 
 
 def class_on(shape: PodShape, table: NodeTable, row: int, world: PlacementContext) -> str:
-    """The class that a pod draws on if it is placed there (having passed the rule above)."""
+    """The class that a pod draws on if it is placed on the row (having passed the rule above)."""
     number = int(table.exclusive[row])
     if shape.capacity_class or number:
         return shape.capacity_class or table.reserved[number - 1].name
@@ -119,7 +119,7 @@ def class_on(shape: PodShape, table: NodeTable, row: int, world: PlacementContex
 
 
 def overrides_used(shape: PodShape, table: NodeTable, row: int, world: PlacementContext) -> tuple[str, ...]:
-    """The override without which the pod could not be there."""
+    """The override without which the pod could not be on the row."""
     drawn = class_on(shape, table, row, world)
     one = next((one for one in table.reserved if one.name == drawn), None)
     if one is None or one.admits(shape.tenant):

@@ -1,5 +1,5 @@
-"""Volumes, as far as they tie a pod to places: node affinity and zone labels of the volumes its claims are
-bound to. Making volumes is not decided here."""
+"""Volumes that tie a pod to nodes: node affinity and zone labels of the volumes that its claims are bound to.
+Provisioning is not decided here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores that read nothing but the Node, its images and how it has treated pods before."""
+"""Scores that read only the Node, its images, and the trust it has lost by failed starts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fathom.schedule.decide.rows import Rows
 from fathom.schedule.decide.shape import PodShape
 
 FULL = 100
-# kube-scheduler's thresholds: an image below the first is not worth going for, above the second no more so.
+# kube-scheduler's thresholds: an image smaller than the first adds no points, beyond the second no more.
 IMAGE_BYTES_MIN, IMAGE_BYTES_MAX = 23 * 1024 * 1024, 1000 * 1024 * 1024
 
 
 def disliked_taints(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
-    """Raw: taints that would rather not have the pod."""
+    """Raw: PreferNoSchedule taints that the pod does not tolerate."""
     by_set = np.zeros(len(rows.table.taints), dtype=np.int64)
     sets = rows.table.taint_sets[rows.index]
     for number in np.unique(sets).tolist():
@@ -25,7 +25,7 @@ def disliked_taints(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
 
 
 def liked_nodes(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
-    """Raw: weights of the preferred terms that hold."""
+    """Raw: the sum of the weights of the preferred terms that match."""
     found = np.zeros(rows.size, dtype=np.int64)
     for one in shape.preferred_nodes:
         found += one.weight * rows.matching((one.term,))
@@ -33,8 +33,8 @@ def liked_nodes(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
 
 
 def images(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
-    """Bytes of the pod's images that are there already. An image that few nodes have counts for less, so that
-    its pods do not crowd there."""
+    """Bytes of the pod's images that the node has already. An image that few nodes have counts less, so that
+    its pods do not crowd on those nodes."""
     present = np.zeros(rows.size, dtype=np.int64)
     nodes = max(len(rows.table), 1)
     for image in shape.images:
@@ -49,7 +49,7 @@ def images(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
 
 
 def trust(_: PodShape, rows: Rows, world: PlacementContext) -> Ints:
-    """Nodes on which starts have failed lately come last."""
+    """Nodes on which starts have failed lately score lowest."""
     points = np.full(rows.size, FULL, dtype=np.int64)
     for name, lost in sorted(world.trust_lost.items()):
         points[rows.named(name)] = max(FULL - lost, 0)

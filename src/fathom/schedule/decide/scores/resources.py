@@ -1,5 +1,5 @@
-"""How full a node would be with the pod. kube-scheduler's formulas in whole numbers. Pods asking for nothing
-count as if they asked for a little. Written twice: for many rows, and for one in plain integers."""
+"""Scores by how full a node would be with the pod: kube-scheduler's formulas in whole numbers. Pods without
+requests count as small ones. Written twice: for many rows, and for one row in plain integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fathom.schedule.decide.rows import Rows
 from fathom.schedule.decide.shape import CPU, MEMORY, PodShape
 
 FULL = 100
-# Fractions are counted in this many parts: times the largest amount there is, they still fit 64 bits.
+# Fractions are counted in this many parts: times the largest amount, they still fit 64 bits.
 PARTS = 512
 
 
@@ -41,7 +41,7 @@ def _sums(shape: PodShape, rows: Rows, *, least: bool) -> tuple[Ints, Ints]:
 
 
 def balanced(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
-    """Best where CPU and memory would be used to the same degree."""
+    """Highest where CPU and memory would be used to the same degree."""
     if shape.best_effort:
         return np.zeros(rows.size, dtype=np.int64)
     cpu, memory = (_fraction(shape, rows, name, column) for column, name in enumerate((CPU, MEMORY)))
@@ -51,7 +51,7 @@ def balanced(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
 
 
 def _fraction(shape: PodShape, rows: Rows, name: str, column: int) -> Ints:
-    """Of the node that would be taken, in PARTS; -1 where the node has none of it."""
+    """The fraction of the node that would be used, in PARTS; -1 where the node has none of the resource."""
     room = rows.table.allocatable[rows.index, column]
     taken = np.minimum(rows.table.tally.requested[rows.index, column] + shape.amount(name), room)
     return np.where(room > 0, taken * PARTS // np.maximum(room, 1), -1)

@@ -1,8 +1,8 @@
-"""Preferences about domains: spread that need not hold (ScheduleAnyway), and pods liked or disliked nearby.
+"""Scores over domains: preferred spread (ScheduleAnyway), and preferred pod affinity and anti-affinity.
 
-Scaled over the nodes that are left after filtering, so they are worked out for every choice. What a placement
-changes is one number per topology label, and the raw points of the rows in that domain; what depends on which
-nodes are left is kept while those stay the same.
+They are scaled over the feasible nodes, so they are computed for every choice. A placement changes one number
+per topology label, and the raw points of the rows in that domain; values that depend on which nodes are
+feasible are kept while those stay the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fathom.schedule.decide.rows import Rows
 from fathom.schedule.decide.shape import PodShape, Spread
 
 FULL = 100
-# Weights are logarithms; counted in this many parts they are whole numbers, the same on every machine.
+# Weights are logarithms; in fixed point with this many bits they are whole numbers, equal on every machine.
 PARTS_BITS = 10
 PARTS = 1 << PARTS_BITS
 TOGETHER_WEIGHT = 1  # kube-scheduler's hardPodAffinityWeight.
@@ -39,8 +39,8 @@ TOGETHER_WEIGHT = 1  # kube-scheduler's hardPodAffinityWeight.
 
 class Soft(Protocol):
     def points(self, feasible: Bools, stamp: int) -> Ints:
-        """0 to 100 per row; rows that are not feasible may have any number. The stamp is another one when
-        other rows are feasible."""
+        """0 to 100 per row; rows that are not feasible may have any number. The stamp changes whenever other
+        rows are feasible."""
         ...
 
     def placed(self, row: int) -> None: ...
@@ -55,7 +55,7 @@ class Places:
         self._rows: dict[int, NDArray[np.intp]] = {}
 
     def add(self, points: Ints, row: int, step: int) -> None:
-        """To all rows of the domain that a row is in; on a host of its own that is the row."""
+        """Add to all rows of the domain that a row is in; for the hostname label that is the row itself."""
         domain = int(self._domains[row])
         if self._sizes[domain] == 1:
             points[row] += step
@@ -67,8 +67,8 @@ class Places:
 
 
 def divided(numerators: Ints, least: int, most: int, formula: Callable[[Ints], Ints]) -> Ints:
-    """The formula for every one of many numbers between two bounds. Where they are close together the answers
-    are looked up: a division takes ten times as long as that."""
+    """Apply the formula to many numbers between two bounds. Where the bounds are close together the answers
+    are looked up in a table: a division takes ten times as long."""
     if most - least > numerators.size:
         return formula(numerators)
     answers = formula(np.arange(least, most + 1, dtype=np.int64))
@@ -84,7 +84,7 @@ def spreads(shape: PodShape, rows: Rows, world: PlacementContext) -> Sequence[So
 
 
 def _defaults(shape: PodShape) -> tuple[Spread, ...]:
-    """As kube-scheduler has them, for pods that some workload makes."""
+    """kube-scheduler's default constraints, for pods that a workload makes."""
     selector = workload_selector(shape) if shape.owner else None
     if selector is None:
         return ()
@@ -96,7 +96,7 @@ class SoftSpread:
         table = rows.table
         keys = tuple(one.topology_key for one in constraints)
         alive = table.alive[rows.index].copy()
-        # Nodes that lack a label are of no interest where the pod itself asked for it.
+        # Nodes without the label are ignored where the pod itself has the constraint.
         self._concerned: Bools = with_labels(keys, rows) if strict else alive
         self._skews = [one.max_skew for one in constraints]
         self._domains: list[Ids] = [table.label_column(key).ids[rows.index].copy() for key in keys]
@@ -113,7 +113,7 @@ class SoftSpread:
         for counts in self._counts:
             counts[MISSING] = 0
         self._places = [Places(domains) for domains in self._domains]
-        # What depends on which rows are feasible, right for `_stamp`.
+        # Values that depend on which rows are feasible, valid for `_stamp`.
         self._stamp = -1
         self._left: Bools = alive
         self._everyone = False
@@ -160,7 +160,7 @@ class SoftSpread:
 
 
 def neighbours(shape: PodShape, rows: Rows, _: PlacementContext) -> Sequence[Soft]:
-    """The pod's own preferences, and those of pods that are there about it."""
+    """The pod's own preferred terms, and those of placed pods that select it."""
     table = rows.table
     values: dict[str, Ints] = {}
     steps: dict[str, int] = {}
@@ -169,7 +169,7 @@ def neighbours(shape: PodShape, rows: Rows, _: PlacementContext) -> Sequence[Sof
         column = table.label_column(key)
         counter = table.counter(WantedCount((one.term,)))
         _add(values, key, one.weight * per_domain(column.ids[rows.index], len(column.values), counter))
-        # Placed, it is one more pod to be near to, and likes the next one as much.
+        # Once placed, it is one more pod that the next one prefers, and it prefers the next one as much.
         steps[key] = steps.get(key, 0) + 2 * one.weight * is_own(one.term, shape, table)
     for term in shape.affinity:
         key = term.topology_key
