@@ -1,4 +1,4 @@
-"""Why things are as they are: pure functions over what was recorded, what is there, and the deciders.
+"""Explains scheduling decisions: pure functions over the journal, the present objects, and the decider.
 
-Nothing here reads a file or asks a server, and nothing here decides: it asks those who do.
+Nothing here reads a file or calls a server, and nothing here decides: it runs the scheduler's own decider.
 """

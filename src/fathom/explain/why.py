@@ -1,9 +1,8 @@
-"""Why a pod is where it is, or nowhere: one line first, then the evidence.
+"""Explains why a pod is on its node, or has none: one line first, then the evidence.
 
-What was decided is taken from the journal: `schedule/decide/shape_scan.py` finds which rule rejects each
-node, `schedule/loop/decision_records.py` writes it down. Whether the answer would be another one now is found
-by running the same decision again on the cluster as it is (`now`). Together they tell a stale view from a
-real obstacle.
+Past decisions come from the journal: `schedule/decide/shape_scan.py` finds which rule rejects each node,
+`schedule/loop/decision_records.py` records it. Running the same decision again on the cluster as it is
+(`now`) shows whether the answer would be different now. Together they tell a stale view from a real obstacle.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ State = Literal["scheduled", "unschedulable", "gated", "waiting", "finished", "g
 
 
 class NodeGroup(msgspec.Struct, frozen=True):
-    """Nodes that were kept from the pod for one reason."""
+    """Nodes that were rejected for one reason."""
 
     reason: str
     count: int
@@ -38,7 +37,7 @@ class NodeGroup(msgspec.Struct, frozen=True):
 
 
 class ExplainedChange(msgspec.Struct, frozen=True):
-    """What would admit the pod, by whom it can be made, and how many nodes it would open."""
+    """A change that would admit the pod, who can make it, and how many nodes would then take the pod."""
 
     what: str
     who: str
@@ -55,11 +54,11 @@ class Used(msgspec.Struct, frozen=True):
         int  # Of the store, when the kind was listed now: what the decision could have used, had it waited.
     )
     age_ms: int
-    changed: int = 0  # The newest of any object of the kind: beyond `used`, it was decided without it.
+    changed: int = 0  # Of the kind's newest object: if beyond `used`, the decision did not see it.
 
 
 class ExplainedAttempt(msgspec.Struct, frozen=True):
-    """The last decision on record."""
+    """The last recorded decision."""
 
     id: str
     time: str
@@ -75,16 +74,16 @@ class ExplainedAttempt(msgspec.Struct, frozen=True):
     quotas: tuple[str, ...]
     outcome: str
     message: str
-    victims: tuple[str, ...] = ()  # Who was asked to leave for it, in this attempt or the last that did so.
+    victims: tuple[str, ...] = ()  # Pods evicted for it, in this attempt or the last that evicted any.
 
 
 class Now(msgspec.Struct, frozen=True):
-    """What the decider says of the cluster as it is."""
+    """The decider's answer for the cluster as it is."""
 
     node: str | None
     message: str
     groups: tuple[NodeGroup, ...] = ()
-    differs: bool = False  # From what is on record.
+    differs: bool = False  # From the recorded decision.
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,38 +93,38 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     schedulable: bool
     node: str = ""
-    decisive: str = ""  # The rule.
+    decisive: str = ""  # The decisive rule.
     change: ExplainedChange | None = None
-    attempt: ExplainedAttempt | None = None  # None: nothing on record.
+    attempt: ExplainedAttempt | None = None  # None: nothing is recorded.
     attempts: int = 0
     groups: tuple[NodeGroup, ...] = ()
-    queue: tuple[int, int] | None = None  # In line, when the last attempt took it: which, of how many.
+    queue: tuple[int, int] | None = None  # Its place in the queue when last taken: which, of how many.
     freshness: tuple[Used, ...] = ()
     now: Now | None = None
     next_trigger: str = ""
-    rejected: tuple[Rejection, ...] = ()  # The rules in its way now, the decisive one first.
+    rejected: tuple[Rejection, ...] = ()  # The rules that reject it now, the decisive one first.
 
 
 class ReachedStage(msgspec.Struct, frozen=True):
-    """One kind as it was listed."""
+    """The revisions of one kind, as listed."""
 
     revision: int  # Of the list.
-    changed: int = 0  # Of its newest object. A kind that is quiet is older than the list.
+    changed: int = 0  # Of its newest object; lower than the list's if the kind changes seldom.
 
 
 class WhyEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answer is made from."""
+    """The input of an explanation."""
 
     pod: Obj
     kept: tuple[KeptDecision, ...]  # Decisions about this pod's UID, oldest first.
-    reasons: Mapping[str, str] | None  # Of the last one: node -> reason.
+    reasons: Mapping[str, str] | None  # Of the last decision: node -> reason.
     latest: Mapping[str, ReachedStage]
     now_ns: int
-    heard: bool = True  # Whether anything of the scheduler that the pod names is on record.
+    heard: bool = True  # Whether the journal has anything of the scheduler that the pod names.
 
 
 def explain_gone(name: str, kept: Sequence[KeptDecision], reasons: Mapping[str, str] | None) -> Why:
-    """Of a pod that is not there any more: what is on record about the last one of this name."""
+    """Explain a deleted pod: what is recorded about the last pod of this name."""
     last = kept[-1]
     same = [one for one in kept if one.decision.subject.uid == last.decision.subject.uid]
     attempt = _attempt(same)
@@ -203,7 +202,7 @@ def _smallest(view: PodView, known: ClusterView, context: PlacementContext) -> E
 
 
 def _leaving(view: PodView, known: ClusterView) -> list[str]:
-    """Who has been asked to leave the node that the pod is nominated to."""
+    """The terminating pods of lower priority on the node that the pod is nominated to."""
     row = known.table.row_of.get(view.nominated)
     there = known.table.pods_on[row].values() if row is not None else ()
     return sorted(
@@ -267,7 +266,7 @@ def _failed(last: KeptDecision | None) -> str:
 
 
 def _attempt(kept: Sequence[KeptDecision]) -> ExplainedAttempt:
-    """The last of them. Who was asked to leave for a pod has been so before it could be placed."""
+    """The last attempt. Its victims may come from an earlier one: eviction comes before placement."""
     decision, outcomes = kept[-1].decision, kept[-1].outcomes
     outcome = outcomes[-1] if outcomes else None
     at = f" at {outcome.revision}" if outcome is not None and outcome.revision else ""
@@ -306,7 +305,7 @@ def _groups(reasons: Mapping[str, str]) -> tuple[NodeGroup, ...]:
 
 
 def reasons_of(placement: Placement, known: ClusterView) -> dict[str, str]:
-    """Node -> why not, of a decision just made; '' where it fits."""
+    """Node -> why it rejects the pod, for a decision just made; '' where it fits."""
     if placement.verdicts is None:
         return {}
     codes, listed = placement.verdicts.codes(), placement.verdicts.reasons()
@@ -333,14 +332,15 @@ def _now(placement: Placement, known: ClusterView, last: KeptDecision | None) ->
 
 
 def _is_as_recorded(placement: Placement, decision: Decision) -> bool:
-    """Where the filters were asked, by what each rejected: the message on record also tells of preemption."""
+    """Whether both decisions agree. If filters ran, compare what each rejected: the recorded message also
+    mentions preemption."""
     if decision.filters:
         return (decision.nodes, decision.filters) == (placement.nodes, dict(placement.rejected))
     return decision.message == placement.message
 
 
 def _decisive(placement: Placement, view: PodView, change: ExplainedChange | None) -> str:
-    """The rule that the smallest change is about: it is what the nearest nodes lack. Of a gated pod, its
+    """The rule that the smallest change is about: it is what the nearest nodes lack. For a gated pod, its
     gates."""
     if view.shape.gates:
         return f"SchedulingGates ({', '.join(view.shape.gates)})"
@@ -362,7 +362,7 @@ def _freshness(last: KeptDecision | None, evidence: WhyEvidence) -> tuple[Used, 
 
 
 def _used(kind: str, seen: SeenVersions, reached: ReachedStage | None) -> Used:
-    """A server that is behind the decision's says less than the decision knew."""
+    """The latest revision is at least the decision's: the server that was listed may be behind it."""
     latest = max(seen.revision, reached.revision if reached is not None else 0)
     return Used(kind, seen.revision, latest, seen.age_ms, reached.changed if reached is not None else 0)
 

@@ -1,4 +1,4 @@
-"""The table of fathom's own kinds. What is not in it is not served.
+"""The table of fathom's own kinds. A kind that is not in it is not served.
 
 A new kind is a file of this package and a row here: docs/add-a-kind.md.
 """
@@ -21,7 +21,7 @@ from fathom.kinds import (
 )
 from fathom.kinds.definition import KindDefinition
 
-# In the order of discovery.
+# In the order in which discovery lists them.
 KINDS: tuple[KindDefinition, ...] = (
     reservation.DEFINITION,
     tenant_quota.DEFINITION,

@@ -10,7 +10,7 @@ from fathom.kinds.shape import Meta, Shape
 
 
 class BindingBatch(Shape, frozen=True):
-    """What an item is, is read by who answers: a batch with one bad item is not refused as a whole."""
+    """The handler parses each item: a batch with one bad item is not refused as a whole."""
 
     metadata: Meta = Meta()
     items: Annotated[tuple[dict[str, Any], ...], field_schema(maxItems=1024)] = ()

@@ -23,10 +23,10 @@ ANYONE = "*"
 
 
 class CapacityClassSpec(Shape, frozen=True):
-    """Which capacity is set aside, and for whom.
+    """Which capacity is set aside, and for which tenants.
 
-    `nodeSelector` names the nodes of the pool. Without `resources` the whole nodes are the pool's: no pod of
-    another class goes there. With `resources`, that much of each of them is kept free for the class."""
+    `nodeSelector` selects the nodes of the pool. Without `resources` the whole nodes are the pool's: no pod
+    of another class goes there. With `resources`, that much of each node is kept free for the class."""
 
     node_selector: Annotated[
         Labels, field_schema("The nodes of the pool, by their labels.", required=True)
@@ -41,7 +41,7 @@ class CapacityClassSpec(Shape, frozen=True):
 
 
 class CapacityClass(Shape, frozen=True):
-    """Cluster-scoped; its name is what pods, reservations, limits and overrides call it."""
+    """Cluster-scoped; pods, reservations, limits and overrides refer to it by name."""
 
     metadata: Meta = Meta()
     spec: Annotated[CapacityClassSpec, REQUIRED] = CapacityClassSpec()

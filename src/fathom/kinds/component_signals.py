@@ -1,4 +1,4 @@
-"""ComponentSignals: what a part of the control plane notices about itself."""
+"""ComponentSignals: trouble that a component of the control plane reports about itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ComponentSignal(Shape, frozen=True):
 
 
 class ComponentSignalsSpec(Shape, frozen=True):
-    """A component asks for nothing."""
+    """Empty: a component only reports."""
 
 
 class ComponentSignalsStatus(Shape, frozen=True):

@@ -1,5 +1,5 @@
-"""What the file of a kind says about it. The API, its discovery and OpenAPI, the tables of `kubectl get`, the
-roles `view` and `admin` and the definitions for other clusters follow from it."""
+"""The definition of a kind, as its file declares it. The API, discovery and OpenAPI, the tables of `kubectl
+get`, the roles `view` and `admin` and the definitions for other clusters are derived from it."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from fathom.model.objects import Obj
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """Who writes an object, and when: what the server puts into a status in the writer's place."""
+    """The user who writes an object, and when: the server, not the writer, puts these into a status."""
 
     user: str
     now: str  # RFC 3339
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a schema cannot say, as pure functions. Each may be absent.
+    """What a schema cannot express, as pure functions. Each may be absent.
 
-    The functions of status run before the schema is asked. None may fail on anything that a client sends:
-    they pass over values of a wrong type."""
+    The status functions run before the schema check. None may fail on anything that a client sends: they skip
+    values of a wrong type."""
 
     validate_create: Callable[[Obj], list[Cause]] | None = None
     validate_update: Callable[[Obj, Obj], list[Cause]] | None = None  # (new, old); absent: as at creation.
     warnings: Callable[[Obj], list[str]] | None = None
 
-    # The status that is stored, by who makes the request. None: as it is. Clients write no status but through
-    # the subresources, whose functions are given what was sent: (new, old, stamp).
+    # The status to store, given the user of the request. None: unchanged. Clients write status only through
+    # the subresources, whose functions get the object as sent: (new, old, stamp).
     status_at_create: Callable[[Obj, Stamp], Obj] | None = None
     status_at_update: Callable[[Obj, Obj, Stamp], Obj | None] | None = None
     status_at_status_update: Callable[[Obj, Obj, Stamp], Obj] | None = None
     status_at_approval: Callable[[Obj, Obj, Stamp], Obj] | None = None
 
 
-# The instance dictionary holds the cached properties. The schema is made for who asks: a scheduler does not.
+# The instance dictionary holds the cached properties. The schema is made on demand: a scheduler needs none.
 class KindDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    shape: type[Shape]  # Its name is the kind's. With a field `status` the kind has that subresource.
+    shape: type[Shape]  # Its name is the kind's. A field `status` gives the kind that subresource.
     plural: str
     namespaced: bool
     short_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()  # Between NAME and AGE.
     selectable: tuple[str, ...] = ()  # Field selectors beyond metadata.name and metadata.namespace.
-    approval: bool = False  # Whether somebody's decision is written through a subresource of its own.
+    approval: bool = False  # Whether it has the subresource `approval`, for an approver's decision.
     verbs: tuple[str, ...] = ()  # Of a kind that is answered and never stored. Empty: stored, with all verbs.
     rules: Rules | None = None
     view_role_reads: bool = False  # Whether the ClusterRole `view` (so `edit` and `admin` too) reads it.

@@ -1,4 +1,4 @@
-"""NodeConnection: whether the API server reaches a node, tried when asked. It is answered, never stored:
+"""NodeConnection: whether the API server reaches a node, tried on request. It is answered, never stored:
 `api/subresources/connection.py`."""
 
 from __future__ import annotations

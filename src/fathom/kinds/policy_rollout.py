@@ -1,4 +1,4 @@
-"""PolicyRollout: which scheduling policy holds for whom, step by step."""
+"""PolicyRollout: moves the pods of a scope to another scheduling policy, step by step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Step(Shape, frozen=True):
 class Gates(Shape, frozen=True):
     no_pending_regression: bool = True
     signals_max_age: str = "30s"
-    # Whose caches must have reached the activation's revision.
+    # Components whose caches must have reached the activation's revision.
     observed_by: tuple[Name, ...] = ("scheduler",)
 
 
@@ -45,16 +45,16 @@ class PolicyRolloutSpec(Shape, frozen=True):
 class Observer(Shape, frozen=True):
     controller: Annotated[str, REQUIRED] = ""
     observed_generation: Count = 0
-    revision: Count = 0  # That its caches had reached when it said so.
+    revision: Count = 0  # That its caches had reached when it reported.
     time: Time = ""
-    lease: str = ""  # namespace/name; of those who share one, one works at a time.
-    epoch: Count = 0  # Of that lease. Another term has other caches.
+    lease: str = ""  # namespace/name; of the schedulers that share one, one works at a time.
+    epoch: Count = 0  # Of that lease. Another term means other caches.
 
 
 class PolicyRolloutStatus(Shape, frozen=True):
     phase: Annotated[str, one_of("Pending", "Canary", "Complete", "RolledBack")] = ""
-    active: str = ""  # The policy that holds for the scope.
-    canary: str = ""  # The one that holds for `percent` of it instead.
+    active: str = ""  # The policy that is active for the scope.
+    canary: str = ""  # The policy that is active for `percent` of it instead.
     percent: Percent = 0
     step: Count = 0
     activation_revision: Count = 0  # Of the store, when the present step began.
@@ -68,7 +68,7 @@ class PolicyRolloutStatus(Shape, frozen=True):
 
 
 class PolicyRollout(Shape, frozen=True):
-    """Cluster-scoped: which revision is active for which scope."""
+    """Cluster-scoped: which policy is active for which scope."""
 
     metadata: Meta = Meta()
     spec: Annotated[PolicyRolloutSpec, REQUIRED] = PolicyRolloutSpec()
@@ -76,8 +76,8 @@ class PolicyRollout(Shape, frozen=True):
 
 
 def active_policies(rollout: PolicyRollout) -> tuple[str, ...]:
-    """Names of the policies that a placement in the rollout's scope may have been decided by. Until somebody
-    carries the rollout out, what it starts from holds."""
+    """Names of the policies that a placement in the rollout's scope may have been decided by. Until the
+    controller begins the rollout, the policy in `spec.from` is active."""
     if rollout.metadata.deletion_timestamp:
         return ()
     base = rollout.status.active or ("" if rollout.status.phase else rollout.spec.from_)
@@ -86,8 +86,8 @@ def active_policies(rollout: PolicyRollout) -> tuple[str, ...]:
 
 
 def policy_in(rollout: PolicyRollout, identity: str) -> str:
-    """The one for this workload or pod: a fixed share of identities is the canary, the same in every process.
-    '' means that the rollout says nothing."""
+    """The policy for this workload or pod: a fixed share of identities is the canary, the same in every
+    process. '' means that the rollout sets none."""
     names = active_policies(rollout)
     status = rollout.status
     if status.canary in names and zlib.crc32(identity.encode()) % 100 < status.percent:
@@ -114,7 +114,7 @@ def validate(obj: Obj) -> list[Cause]:
 
 
 def validate_update(obj: Obj, old: Obj) -> list[Cause]:
-    """Whom a rollout concerns and what it starts from and goes to stay: its status is about those."""
+    """The scope, `from` and `to` of a rollout are immutable: its status is about those."""
     found = validate(obj)
     for field in ("from", "to", "scope"):
         before = lookup(old, "spec", field)

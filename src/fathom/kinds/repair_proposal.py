@@ -1,7 +1,7 @@
-"""RepairProposal: what repair would do, and who decided about it.
+"""RepairProposal: an action that repair proposes, and who approved or refused it.
 
-It is made whole, never changed, and decided through the approval subresource. Who made it and who decided
-what are the server's words.
+Its spec never changes after creation, and the decision is written through the approval subresource. The
+server stamps who made the proposal and who decided.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from fathom.model.column import Column
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj, lookup, metadata
 
-# Phases in which nothing is done about a proposal any more.
+# Phases in which nothing more is done about a proposal.
 OVER = frozenset({"Done", "Obsolete"})
-# Kinds without a namespace that a proposal may be about; such a one is in our own namespace.
+# Cluster-scoped kinds that a proposal may be about; such a proposal is in fathom's own namespace.
 CLUSTER_SUBJECTS = frozenset({"Node"})
 
 DECISION = ("approved", "approver", "approvedAt", "approvedSpec")
@@ -77,14 +77,15 @@ class RepairProposal(Shape, frozen=True):
 
 
 def spec_hash(proposed: Obj) -> str:
-    """What an approval is bound to."""
+    """The hash of the spec: an approval is bound to it."""
     spec = msgspec.json.encode(proposed.get("spec") or {}, order="sorted")
     return hashlib.sha256(spec).hexdigest()
 
 
 def subject_fault(proposed: Obj) -> str | None:
-    """Why a proposal may not be about its subject: who acts on it may reach further than who wrote it, so it
-    is about its own namespace, or from ours about what has none. None: it may."""
+    """Why a proposal may not be about its subject; None if it may. Repair, which acts on it, may have more
+    rights than its author, so the subject is in the proposal's namespace, or is cluster-scoped and the
+    proposal in fathom's own."""
     home = str(metadata(proposed).get("namespace") or "")
     kind, namespace = (str(lookup(proposed, "spec", "subject", name) or "") for name in ("kind", "namespace"))
     if kind not in CLUSTER_SUBJECTS:
@@ -104,7 +105,7 @@ def status_at_status_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
 
 
 def status_at_approval(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
-    """Of all that is sent, `approved` alone is the caller's. To say the same again changes nothing."""
+    """Only `approved` is taken from the request. The same decision again changes nothing."""
     approved, before = lookup(obj, "status", "approved"), mapping(old.get("status"))
     if approved == before.get("approved") and stamp.user == before.get("approver"):
         return {**before}
@@ -127,7 +128,7 @@ def validate(obj: Obj) -> list[Cause]:
 
 
 def validate_update(obj: Obj, old: Obj) -> list[Cause]:
-    """What is approved is what was proposed."""
+    """The spec is immutable, so that what is approved is what was proposed."""
     return causes.unchanged("spec", obj.get("spec"), old.get("spec"))
 
 

@@ -1,4 +1,4 @@
-"""Reservation: capacity of a node that is held for a pod, and what it is for (its intent)."""
+"""Reservation: capacity on a node that is held for a pod, and what it is for (its intent)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fathom.model.errors import Cause
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.model.times import moment_ns
 
-# Annotations of a workload's pod, given at its creation: what a reservation for it is named after. There is a
-# ReplicaSet for each template, so that its pods need no generation; other controllers may give one.
+# Annotations of a workload's pod, set at creation: a reservation for it is named after them. There is a
+# ReplicaSet for each template, so its pods need no generation; other controllers may set one.
 SLOT, GENERATION = "fathom.dev/slot", "fathom.dev/generation"
 
-# Reservations in these phases hold capacity themselves. A bound one's pod does; the rest hold nothing.
+# Reservations in these phases hold capacity themselves. For a bound one, its pod does; the rest hold nothing.
 HOLDING = frozenset({"", "Active"})
 VOID = frozenset({"Released", "Expired"})
 
-# Annotations of a reservation: the pod that it is held for. Nobody else is bound on its strength.
+# Annotations of a reservation: the pod that it is held for. No other pod may use it.
 HOLDER, HOLDER_UID = "fathom.dev/pod", "fathom.dev/pod-uid"
 
 # Annotation of a reservation that only the server writes: the UID of the pod for which the namespace's
@@ -34,7 +34,7 @@ CHARGED_WITH = "fathom.dev/charged-with-pod"
 
 PREEMPT = "preempt"
 
-# What it is for names it, and what it holds is charged: a change of either makes another one.
+# It is named after what it is for, and what it holds is charged: a change of either needs a new reservation.
 _FIXED = ("workload", "slot", "intent", "resources", "capacityClass", "awaits")
 _ANY_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
@@ -76,7 +76,7 @@ class ReservationSpec(Shape, frozen=True):
 
 
 class ReservationStatus(Shape, frozen=True):
-    # '' until somebody has confirmed it.
+    # '' until it is confirmed.
     phase: Annotated[
         str,
         one_of("Active", "Bound", "Released", "Expired"),
@@ -93,13 +93,13 @@ class Reservation(Shape, frozen=True):
 
     @property
     def intent(self) -> str:
-        """At most one reservation may be active for it."""
+        """The intent as text: at most one reservation may be active for it."""
         spec = self.spec
         return f"{spec.workload.uid}/{spec.slot}/{spec.workload.generation}/{spec.intent}"
 
 
 def reservation_usable(reservation: Reservation, now_ns: int) -> bool:
-    """Whether a pod may still be bound on its strength."""
+    """Whether a pod may still be bound with this reservation."""
     expires_ns = moment_ns(reservation.spec.expires_at)
     if reservation.metadata.deletion_timestamp or reservation.status.phase not in HOLDING:
         return False
@@ -107,8 +107,8 @@ def reservation_usable(reservation: Reservation, now_ns: int) -> bool:
 
 
 class Intent(msgspec.Struct, frozen=True):
-    """What a reservation is for, read off its pod: its identity. The scheduler names reservations by it; the
-    API server tells by it which one is a pod's own."""
+    """What a reservation is for, derived from its pod: its identity. The scheduler names reservations by it;
+    the API server finds a pod's own reservation by it."""
 
     workload: str
     uid: str
@@ -146,7 +146,7 @@ def validate_update(obj: Obj, old: Obj) -> list[Cause]:
         before = lookup(old, "spec", field)
         found += causes.unchanged(f"spec.{field}", lookup(obj, "spec", field), before)
     before = lookup(old, "spec", "nodeName")
-    if before:  # The node may be found later; then it stays.
+    if before:  # The node may be set later; then it is immutable.
         found += causes.unchanged("spec.nodeName", lookup(obj, "spec", "nodeName"), before)
     return found
 

@@ -1,5 +1,5 @@
-"""SchedulerOverride: what people have asked for, for whom, why and until when. One predicate says whether it
-holds; everyone asks that one, also where the store cannot be reached."""
+"""SchedulerOverride: a temporary change that an operator requests, with target, reason and expiry. All
+processes use one predicate for whether it is active, also while the store cannot be reached."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.times import duration_ns, moment_ns, timestamp
 from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, REGION_LABEL, ZONE_LABEL
 
-USED_OVERRIDES = "fathom.dev/overrides"  # On a bound pod: the overrides that its placement rests on.
+USED_OVERRIDES = "fathom.dev/overrides"  # On a bound pod: the overrides that its placement uses.
 
 WORKLOAD_TARGETS = ("workload", "deployment", "replicaset", "job")
 INFRASTRUCTURE_TARGETS = ("node", "zone", "pool")
@@ -31,7 +31,7 @@ NODE_CLASS_LABEL = "fathom.dev/node-class"
 STAMPED = ("author", "expiresAt")
 _LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
 
-# Every change belongs to one control class; a class bounds how long its changes may last.
+# Every change belongs to one control class; the class limits how long its changes may last.
 PAUSE, PLACEMENT, QUOTA, CORDON = "pause", "placement", "quota", "cordon"
 REPAIR, TRAFFIC, BREAK_GLASS = "repair", "traffic", "break-glass"
 
@@ -56,7 +56,7 @@ CONTROL_CLASSES: dict[str, str] = {
 
 _HOUR_NS = 3600 * 1_000_000_000
 
-# Long enough for the incident, short enough that the next week does not inherit it.
+# Long enough for an incident, short enough that it does not last into the next week.
 EXPIRY_NS_MAX: dict[str, int] = {
     PAUSE: 24 * _HOUR_NS,
     PLACEMENT: 7 * 24 * _HOUR_NS,
@@ -69,7 +69,7 @@ EXPIRY_NS_MAX: dict[str, int] = {
 
 
 class Changes(Shape, frozen=True):
-    """Closed: a server of ours refuses what is not here, rather than accept what nobody carries out."""
+    """Closed: fathom's server refuses unknown changes, rather than accept what no component carries out."""
 
     pause_autoscaler: bool = False
     pause_rollout: bool = False
@@ -81,7 +81,7 @@ class Changes(Shape, frozen=True):
     avoid_pools: tuple[Name, ...] = ()
     avoid_topology: dict[str, tuple[Name, ...]] = msgspec.field(default_factory=dict)  # Node label -> values.
     allow_reserved_capacity_class: Name = ""
-    reserved_replicas: Count | None = None  # How many pods may use it; absent: all of the target's.
+    reserved_replicas: Count | None = None  # How many pods may use it; absent: all pods of the target.
     cordon: bool = False
     drain: bool = False
     approve_repairs: tuple[Name, ...] = ()
@@ -106,7 +106,7 @@ class OverrideSpec(Shape, frozen=True):
         Name,
         field_schema("How long it lasts, such as 45m; each control class has its own bound.", required=True),
     ] = ""
-    # Unknown changes reach `validate`, which refuses them: to drop one is to accept what nobody does.
+    # Unknown changes reach `validate`, which refuses them: dropping one would accept what is never done.
     changes: Annotated[Changes, REQUIRED, KEEPS_UNKNOWN_FIELDS] = Changes()
 
 
@@ -134,7 +134,7 @@ class SchedulerOverride(Shape, frozen=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """'workload/risk-api' taken apart."""
+    """'workload/risk-api', parsed."""
 
     kind: str
     name: str
@@ -146,7 +146,7 @@ def named(text: str) -> Named | None:
 
 
 def expiry_ns(override: SchedulerOverride) -> int | None:
-    """When it ends: as the server stamped it, else from its creation (a server that stamps nothing)."""
+    """When the override ends: as stamped by the server, else from its creation (not every server stamps)."""
     stamped = moment_ns(override.status.expires_at)
     if stamped is not None:
         return stamped
@@ -155,14 +155,14 @@ def expiry_ns(override: SchedulerOverride) -> int | None:
 
 
 def override_active(override: SchedulerOverride, now_ns: int) -> bool:
-    """THE predicate. One whose end nobody can tell is not active: an override is bounded or it is nothing."""
+    """THE predicate. An override without a known end is not active: every override must be bounded."""
     expires_ns = expiry_ns(override)
     return expires_ns is not None and now_ns < expires_ns and not override.metadata.deletion_timestamp
 
 
 def workloads_of(pod: Obj) -> tuple[str, ...]:
-    """Names by which a pod's workload may be called: that of its controller, and of the Deployment behind a
-    ReplicaSet (which is named after it and the pods' template). A pod without a controller is its own."""
+    """Names of a pod's workload: that of its controller, and of the Deployment behind a ReplicaSet (which is
+    named after it and the pods' template). A pod without a controller is its own workload."""
     meta = metadata(pod)
     owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
     if owner is None:
@@ -174,7 +174,7 @@ def workloads_of(pod: Obj) -> tuple[str, ...]:
 
 
 def targets_pod(override: SchedulerOverride, pod: Obj) -> bool:
-    """Whether a workload override is about the pod's workload. (What it does *where* is the scope's.)"""
+    """Whether a workload override targets the pod's workload. (The scope says *where* it applies.)"""
     target = named(override.spec.target)
     if target is None or target.kind not in WORKLOAD_TARGETS:
         return False
@@ -183,7 +183,7 @@ def targets_pod(override: SchedulerOverride, pod: Obj) -> bool:
 
 
 def scope_includes(scope: str, node_labels: Mapping[str, str]) -> bool:
-    """Whether a node lies where an override holds. A scope that cannot be read includes nothing."""
+    """Whether a node is in an override's scope. A scope that cannot be parsed includes nothing."""
     if not scope:
         return True
     place = named(scope)
@@ -191,7 +191,7 @@ def scope_includes(scope: str, node_labels: Mapping[str, str]) -> bool:
 
 
 def cordons(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:
-    """Whether it keeps every pod off the node. A node without the label is its own host."""
+    """Whether the override keeps every pod off the node. Without a hostname label, the node's name counts."""
     target, changes = named(override.spec.target), override.spec.changes
     if target is None or target.kind not in INFRASTRUCTURE_TARGETS or not (changes.cordon or changes.drain):
         return False
@@ -200,7 +200,7 @@ def cordons(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -
 
 
 def avoids(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:
-    """Whether the workload that it targets is to stay off the node."""
+    """Whether the workload that it targets must avoid the node."""
     changes = override.spec.changes
     listed = {
         ZONE_LABEL: changes.avoid_zones,
@@ -220,7 +220,7 @@ def status_at_create(obj: Obj, stamp: Stamp) -> Obj:
 
 
 def status_at_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj | None:
-    """Who changes how long it lasts counts from now. The author stays: the audit log has the others."""
+    """A changed duration counts from now. The author stays: the audit log has later writers."""
     if lookup(obj, "spec", "expiresAfter") == lookup(old, "spec", "expiresAfter"):
         return None
     return {**mapping(obj.get("status")), **_expiry(obj, stamp)}

@@ -1,4 +1,4 @@
-"""SchedulingPolicy: how placements are judged."""
+"""SchedulingPolicy: which filters are enabled, how scores are weighted, and limits on placements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fathom.model.column import Column
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj, lookup, metadata
 
-# The rules that hold where nobody has made a policy. It needs no object, and is always active.
+# The policy for pods without another one. It needs no object, and is always active.
 BUILT_IN = "builtin"
 
 # The names of the built-in rules in fathom.schedule.decide.rules. A policy that names another is refused.
@@ -37,12 +37,12 @@ POLICY = "fathom.dev/policy"  # On a bound pod: the policy that its placement wa
 
 
 class Scope(Shape, frozen=True):
-    """Whom something concerns. A list that is empty leaves nobody out; those that are not must all agree."""
+    """Which pods something applies to. An empty list includes every pod; all other lists must match."""
 
     tenants: tuple[Name, ...] = ()
     namespaces: tuple[Name, ...] = ()
     workloads: tuple[Name, ...] = ()
-    regions: tuple[Name, ...] = ()  # Of nodes: where it holds. Whom it concerns is said by the other three.
+    regions: tuple[Name, ...] = ()  # Of nodes: where it applies. The other three select pods.
 
     def includes(self, *, tenant: str, namespace: str, workloads: Iterable[str]) -> bool:
         return (
@@ -53,7 +53,7 @@ class Scope(Shape, frozen=True):
 
     @property
     def narrowness(self) -> int:
-        """Of two that include a pod, the narrower one holds."""
+        """Of two scopes that include a pod, the narrower one applies."""
         return 4 * bool(self.workloads) + 2 * bool(self.namespaces) + bool(self.tenants)
 
 
@@ -70,15 +70,15 @@ class SchedulingPolicySpec(Shape, frozen=True):
         dict[str, Annotated[int, field_schema(minimum=0, maximum=1000)]],
         field_schema("Weights of scores; one that is not named keeps its own.", maxProperties=64),
     ] = msgspec.field(default_factory=dict)
-    # Most that two zones may differ by in pods of one workload.
+    # By how many pods of one workload two zones may differ at most.
     max_zone_skew: Annotated[int, field_schema(minimum=1, maximum=1_000_000)] | None = None
     preemption: bool = True
-    max_view_age_seconds: Count | None = None  # No placement from a view of the nodes that is older.
+    max_view_age_seconds: Count | None = None  # No placements from an older view of the nodes.
     description: str = ""
 
 
 class SchedulingPolicy(Shape, frozen=True):
-    """Cluster-scoped. One revision: its spec never changes, a change is another object."""
+    """Cluster-scoped. One revision: its spec is immutable, a change is another object."""
 
     metadata: Meta = Meta()
     spec: Annotated[SchedulingPolicySpec, REQUIRED] = SchedulingPolicySpec()
@@ -96,12 +96,12 @@ def validate(obj: Obj) -> list[Cause]:
 
 
 def validate_update(obj: Obj, old: Obj) -> list[Cause]:
-    """What a decision says it was made by must stay what it was."""
+    """The spec is immutable: decisions name the policy that they were made by."""
     return causes.unchanged("spec", obj.get("spec"), old.get("spec"))
 
 
 def warnings(obj: Obj) -> list[str]:
-    """Rules of others are known to the schedulers only: so a name that we do not know may be right."""
+    """Only schedulers know users' own rules, so an unknown name may be right: it gets a warning."""
     spec = mapping(obj.get("spec"))
     named = (
         *(("spec.weights", name, SCORES) for name in mapping(spec.get("weights"))),

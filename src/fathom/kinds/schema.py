@@ -14,7 +14,7 @@ from msgspec import inspect
 
 Schema = dict[str, Any]
 
-# Of a list that says nothing else. Long enough for what people write; no request may grow without a bound.
+# For a list without a limit of its own. Long enough for what people write; every request must be bounded.
 LIST_ITEMS_MAX = 256
 
 TEXT: Schema = {"type": "string"}
@@ -29,11 +29,11 @@ _SCALARS: dict[type, str] = {
 
 
 def field_schema(description: str = "", /, *, required: bool = False, **keywords: Any) -> msgspec.Meta:
-    """Stands in an `Annotated[...]`. `keywords` are words of OpenAPI (`maxLength=64`); None takes one back
-    that the type has. `required`: a write without the field is refused. A read is not: every field has a
+    """For use in an `Annotated[...]`. `keywords` are OpenAPI keywords (`maxLength=64`); None removes one that
+    the type has. `required`: a write without the field is refused. A read is not: every field has a
     default."""
     described = {"description": description} if description else {}
-    # Of several annotations the last one wins, word by word: so nothing is said of what was not asked for.
+    # Of several annotations the last one wins, keyword by keyword: so only keywords that were given are set.
     extra = {"required": True} if required else None
     return msgspec.Meta(extra_json_schema={**keywords, **described}, extra=extra)
 
@@ -51,7 +51,7 @@ Percent = Annotated[int, field_schema(minimum=0, maximum=100)]
 Time = Annotated[str, field_schema(format="date-time")]  # RFC 3339
 # A quantity on the wire: '100m', 2.
 Amount = Annotated[str | int | float, field_schema(**{"x-kubernetes-int-or-string": True})]
-Amounts = Annotated[dict[str, Amount], field_schema(maxProperties=64)]  # By the resource's name.
+Amounts = Annotated[dict[str, Amount], field_schema(maxProperties=64)]  # By resource name.
 Labels = Annotated[dict[str, str], field_schema(maxProperties=64)]
 
 
@@ -80,7 +80,8 @@ def _schema(info: inspect.Type) -> Schema:
 
 
 def _is_choice(info: inspect.Type) -> bool:
-    """Of several types, None aside: which of them, no schema of Kubernetes can say; an annotation does."""
+    """Whether it is a union of several types besides None. A Kubernetes schema cannot express which; an
+    annotation does."""
     if not isinstance(info, inspect.UnionType):
         return False
     return sum(not isinstance(one, inspect.NoneType) for one in info.types) > 1
@@ -103,7 +104,7 @@ def _values(info: inspect.Type) -> Schema:
 
 
 def _with(base: Schema, keywords: Schema) -> Schema:
-    """In the order in which documents have always had the words: clients keep a document by its hash."""
+    """Merges the keywords in the order that the document has always had: clients cache it by its hash."""
     head = {"type": base["type"]} if "type" in base else {}
     early = {word: value for word, value in keywords.items() if word == "required" or word.startswith("x-")}
     merged = {**head, **early, **base, **keywords}

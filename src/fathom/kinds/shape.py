@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Shape(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Fields that a struct does not know are let pass: a newer server may have more of them."""
+    """Unknown fields are ignored: a newer server may have more of them."""
 
 
 class Meta(Shape, frozen=True):
@@ -60,6 +60,6 @@ class ObjectRef(Shape, frozen=True):
 
 
 def read(shape: type[T], obj: Obj) -> T:
-    """The object as its struct. Raises ValueError (msgspec.ValidationError) for what no server of ours
-    stores: a controller that follows other servers says so in a condition."""
+    """The object as its struct. Raises ValueError (msgspec.ValidationError) for an object that fathom's
+    server would not store: a controller that follows other servers reports it in a condition."""
     return msgspec.convert(obj, shape, strict=False)

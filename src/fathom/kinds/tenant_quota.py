@@ -1,4 +1,4 @@
-"""TenantQuota: how much a tenant may have."""
+"""TenantQuota: how much a tenant may use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACE = ("zone", "capacityClass")
 
 class Limit(Shape, frozen=True):
     """At most this much. Without a zone: over all zones together; likewise the class. The class '' is
-    ordinary capacity: a limit that says `capacityClass: ""` leaves the reserved pools out."""
+    ordinary capacity: a limit with `capacityClass: ""` does not count the reserved pools."""
 
     zone: Annotated[Name | None, field_schema("Where it holds; without it, over all zones together.")] = None
     capacity_class: Annotated[
@@ -70,7 +70,7 @@ def validate(obj: Obj) -> list[Cause]:
         seen.append(place)
         found += amount_causes(mapping(limit).get("resources"), f"{field}.resources")
     if reasons := formats.label_value(metadata(obj).get("name", "")):
-        # The tenant is a label's value, so no namespace could ever name a quota of another form.
+        # The tenant is a label value, so no namespace could refer to a quota whose name is not one.
         found += causes.each("metadata.name", metadata(obj).get("name"), reasons)
     return found
 

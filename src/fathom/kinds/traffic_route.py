@@ -17,7 +17,7 @@ _PLACES = ("region", "zone", "pool")
 
 
 class Route(Shape, frozen=True):
-    """One of region, zone and pool: where this share goes."""
+    """One of region, zone and pool: where this share of the traffic goes."""
 
     weight: Annotated[int, field_schema(required=True, minimum=0, maximum=1_000_000)] = 0
     region: Name = ""
@@ -63,7 +63,7 @@ def validate(obj: Obj) -> list[Cause]:
 
 
 def _repeated(spec: Obj) -> list[Cause]:
-    """Of two shares for one place nobody could say which is meant."""
+    """Two shares for one destination are refused: it is unclear which is meant."""
     seen: set[tuple[str, object]] = set()
     found = []
     for index, route in enumerate(items(spec.get("routes"))):

@@ -1,6 +1,6 @@
-"""How the rules of kinds look at values that a client sent, and judge quantities and durations.
+"""Helpers for the rules of kinds: read values that a client sent, check quantities and durations.
 
-A value of a wrong type is passed over here: the schema names it.
+A value of a wrong type is skipped here: the schema check reports it.
 """
 
 from __future__ import annotations
@@ -50,6 +50,6 @@ def duration_causes(value: object, field: str) -> list[Cause]:
 
 
 def stamps(old: Obj, fields: tuple[str, ...]) -> Obj:
-    """Those fields of the stored status: no writer of status changes them."""
+    """These fields of the stored status: writers of status cannot change them."""
     before = mapping(old.get("status"))
     return {field: before[field] for field in fields if field in before}

@@ -1,4 +1,4 @@
-"""WorkloadProgress: how far a workload is, stage by stage, and what holds it."""
+"""WorkloadProgress: how far a workload has come, stage by stage, and what holds it up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PendingReason(Shape, frozen=True):
     reason: Annotated[str, REQUIRED] = ""  # 'quota/risk-zone-c', 'topology/zone'
     count: Count = 0
     message: str = ""
-    since: Time = ""  # Of crashes that repeat: since the first of them.
+    since: Time = ""  # For repeated crashes: the time of the first.
 
 
 class LastAction(Shape, frozen=True):
@@ -32,8 +32,8 @@ class LastError(Shape, frozen=True):
 
 
 class Progress(Shape, frozen=True):
-    """One generation of a workload, counted. A replica counts in every stage that it has reached and not left
-    again: ready ones are bound ones too."""
+    """Counts for one generation of a workload. A replica counts in every stage that it has reached and not
+    left again: ready replicas are also bound ones."""
 
     generation: Count = 0
     desired: Count = 0

@@ -1,8 +1,8 @@
-"""fathom's own accounts, and the lease that an account must hold for its writes to be taken.
+"""fathom's own accounts, and the lease that an account must hold for its writes to be accepted.
 
 scheduler, controllers   fenced: two of them may run, and only the one that leads may write
 gateway                  not fenced: each one reports what it reaches itself, and decides nothing
-housekeeping             not fenced: it lives in the API server, and its writes expect the revisions it read
+housekeeping             not fenced: it runs in the API server, and its writes expect the revisions it read
 nodes (system:node:…)    not fenced: an agent writes only about its own node, whose lease is its own
 apiserver                writes nothing to the API: it is a client of the agents
 """
@@ -19,25 +19,25 @@ NODES, NODE_USER = "system:nodes", "system:node:"
 
 SCHEDULER, CONTROLLERS = f"{PREFIX}scheduler", f"{PREFIX}controllers"
 GATEWAY, HOUSEKEEPING = f"{PREFIX}gateway", f"{PREFIX}housekeeping"
-API_SERVER = f"{PREFIX}apiserver"  # As a client of agents, and of processes that it asks for metrics.
+API_SERVER = f"{PREFIX}apiserver"  # As a client of agents, and of processes whose metrics it reads.
 
-# Account -> the lease it must hold. Further leases of the account, of other names and shards, have this one's
-# name with a dash and more: fathom-system/scheduler-0of2.
+# Account -> the lease it must hold. The account's leases for other names and shards have this name with a
+# dash and a suffix: fathom-system/scheduler-0of2.
 LEASES = {
     SCHEDULER: Key(SYSTEM_NAMESPACE, "scheduler"),
     CONTROLLERS: Key(SYSTEM_NAMESPACE, "controllers"),
 }
 
-# The ClusterRole by which the controllers scale custom kinds: its rules follow the definitions.
+# The ClusterRole that lets the controllers scale custom kinds: its rules are derived from the definitions.
 SCALE_ROLE = f"{PREFIX}scale"
 
-# Who makes RepairProposals: repair runs among the controllers.
+# The account that makes RepairProposals: repair is one of the controllers.
 REPAIR = CONTROLLERS
 
 
 def lease_of(account: str) -> Key | None:
-    """The lease without which nothing that the account writes is taken; None where it needs none. A service
-    account in our namespace holds the one that has its name."""
+    """The lease without which the server rejects the account's writes; None if it needs none. A service
+    account in fathom's namespace needs the lease of its own name."""
     if account.startswith(SERVICE_ACCOUNTS):
         return Key(SYSTEM_NAMESPACE, account[len(SERVICE_ACCOUNTS) :])
     return LEASES.get(account)
@@ -55,5 +55,5 @@ def node_user(node: str) -> User:
 
 
 def is_own(user: User) -> bool:
-    """Whether it is an account of fathom's own, not a person's or a tenant's."""
+    """Whether the account is fathom's own, not a person's or a tenant's."""
     return user.name.startswith((PREFIX, SERVICE_ACCOUNTS)) or NODES in user.groups

@@ -1,6 +1,6 @@
-"""What is kept of every write: who, when, what, which fields, and what admission did to it.
+"""Audit entries: user, time, object and changed fields of every write, and what admission did to it.
 
-Only names of fields, never their values: an audit log is read by more people than the objects are.
+Only names of fields, never their values: more people read an audit log than the objects.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import msgspec
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one admission plugin did to one write. Plugins that let it pass unchanged have none."""
+    """What one admission plugin did to one write. Plugins that changed nothing have no verdict."""
 
     plugin: str
     mutated: tuple[str, ...] = ()  # The field paths that the plugin changed.
-    denied: str = ""  # Why it refused; '' if it did not.
-    notes: tuple[tuple[str, str], ...] = ()  # What else the plugin wants remembered.
+    denied: str = ""  # Why the plugin refused; '' if it did not.
+    notes: tuple[tuple[str, str], ...] = ()  # What else the plugin wants recorded.
 
 
 class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One write, made or refused."""
+    """One write, committed or refused."""
 
     id: str
     time: str  # RFC 3339 with microseconds.

@@ -1,9 +1,9 @@
-"""How long to wait after a failure: one rule for everybody, each user's limits as data.
+"""The backoff after a failure: one rule for all components, the limits as data.
 
 RESTART = Backoff(0.1, 30.0)
 await asyncio.sleep(RESTART.jittered_s(failures, rng))
 
-Kubernetes' own numbers (restarts of containers, pods of a Job) are such limits too, without chance.
+Kubernetes' own numbers (restarts of containers, pods of a Job) are such limits too, without jitter.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Protocol
 
 import msgspec
 
-# A doubling that is past every limit below, and still a number that floats hold exactly.
+# More doublings than any limit needs, and still a number that floats hold exactly.
 DOUBLINGS_MAX = 32
 
 
 class Chance(Protocol):
-    """A random stream. Plans that wait without chance import this module, so it does not import `random`."""
+    """A random stream. Plans that wait without jitter import this module, so it does not import `random`."""
 
     def random(self) -> float: ...
 
@@ -29,10 +29,10 @@ class Backoff(msgspec.Struct, frozen=True):
     s_max: float
 
     def whole_s(self, failures: int) -> float:
-        """After so many failures in a row. After none, as after the first."""
+        """The delay after so many failures in a row. After none, the same as after the first."""
         doublings = min(max(failures - 1, 0), DOUBLINGS_MAX)
         return float(min(self.s_max, self.s_min * 2**doublings))
 
     def jittered_s(self, failures: int, rng: Chance) -> float:
-        """Half of it is chance, so that those who failed together do not come back together."""
+        """Half of the delay is random, so that clients that failed together do not retry together."""
         return self.whole_s(failures) * (0.5 + rng.random() / 2)

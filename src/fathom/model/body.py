@@ -26,7 +26,7 @@ _METADATA = b'"metadata":{'
 class Body:
     """Immutable. At least one of the two forms is always there."""
 
-    __slots__ = ("__weakref__", "_encoded", "_obj")  # A store remembers what it wrote while others hold it.
+    __slots__ = ("__weakref__", "_encoded", "_obj")  # The store keeps weak references to what it wrote.
 
     def __init__(self, obj: Obj | None = None, encoded: bytes | None = None) -> None:
         if obj is None and encoded is None:
@@ -43,7 +43,7 @@ class Body:
         return self._obj
 
     def keep_obj(self) -> None:
-        """Hold on to the object form: for documents that are looked into all the time."""
+        """Keep the object form: for documents that are read all the time."""
         self._obj = self.obj
 
     @property
@@ -54,7 +54,7 @@ class Body:
 
     @property
     def encoded_bytes(self) -> int:
-        """How long the encoded form is; 0 while nobody has needed it."""
+        """The length of the encoded form; 0 if it was never needed."""
         return 0 if self._encoded is None else len(self._encoded)
 
     def forget_obj(self) -> None:
@@ -75,7 +75,7 @@ class Body:
         return b'%b"resourceVersion":"%d"%b%b' % (raw[:start], revision, comma, raw[start:])
 
     def fresh_at(self, revision: int) -> Obj:
-        """Like `obj_at`, but all of it belongs to the caller, to be changed."""
+        """Like `obj_at`, but a full copy that the caller may change."""
         obj = cast(Obj, decode_json(self.encoded))
         obj["metadata"] = {"resourceVersion": str(revision), **(obj.get("metadata") or {})}
         return obj
@@ -103,6 +103,6 @@ def canonical(obj: Obj) -> Obj:
     """The stored field order: kind, apiVersion, metadata, then the rest; no resourceVersion."""
     meta = {**(obj.get("metadata") or {})}
     meta.pop("resourceVersion", None)
-    stored = {"kind": None, "apiVersion": None, "metadata": None, **obj}  # The first word decides the order.
+    stored = {"kind": None, "apiVersion": None, "metadata": None, **obj}  # These keys come first.
     stored["metadata"] = meta
     return stored

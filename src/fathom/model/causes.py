@@ -1,4 +1,4 @@
-"""One broken field, in kube-apiserver's words.
+"""Causes: what is wrong with one field, worded as kube-apiserver words it.
 
 Clients and people read these sentences, so their form is part of the API: `Invalid value: "x": why`. Values
 are printed as Go prints them: strings quoted, numbers bare, anything else as compact JSON with sorted keys.
@@ -33,7 +33,7 @@ _JSON_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 class _Omitted:
-    """Says that a message shows no value."""
+    """Marks a message that shows no value."""
 
 
 OMITTED = _Omitted()
@@ -58,7 +58,7 @@ def _escaped(char: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """How a message shows a value: all of it, unless it is longer than anybody is told."""
+    """A value as a message shows it: in full, unless it is longer than a message may be."""
     if isinstance(value, str):
         return quoted(value) if len(value) <= CAUSE_CHARS_MAX else f"{quoted(value[:CAUSE_CHARS_MAX])}..."
     if isinstance(value, dict | list):
@@ -116,10 +116,10 @@ def each(field: str, value: Any, details: Iterable[str]) -> list[Cause]:
 
 
 def not_negative(field: str, value: int | None) -> list[Cause]:
-    """Nothing, or that the number is below zero. An absent number is fine."""
+    """A cause if the number is negative, else none. An absent number is fine."""
     return [invalid(field, value, MUST_NOT_BE_NEGATIVE)] if value is not None and value < 0 else []
 
 
 def unchanged(field: str, new: Any, old: Any) -> list[Cause]:
-    """Nothing, or that an immutable field was changed."""
+    """A cause if an immutable field was changed, else none."""
     return [] if new == old else [invalid(field, new, IMMUTABLE)]

@@ -7,7 +7,7 @@ import msgspec
 
 class Column(msgspec.Struct, frozen=True):
     """`path` is a JSONPath into the object (`.spec.replicas`), or `=name` of a function in `kube/columns` for
-    what no path can say (a pod's READY)."""
+    what no path can express (a pod's READY)."""
 
     name: str
     type: str  # string, integer, number, boolean, date
@@ -15,4 +15,4 @@ class Column(msgspec.Struct, frozen=True):
     description: str = ""
     format: str = ""
     priority: int = 0  # Above 0: only in wide output.
-    missing: str = ""  # What is shown where the path finds nothing; '': what Go shows, by type.
+    missing: str = ""  # Shown where the path finds nothing; '': what Go shows, by type.

@@ -1,7 +1,7 @@
-"""Conditions: what a controller says about an object, since when, and about which generation of it.
+"""Conditions: a controller's statement about an object, since when, and about which generation of it.
 
-One function writes them, so that the rules hold everywhere: the transition time moves only when the status
-does, the order never changes, and nobody who looked at an older generation overwrites what was said about a
+One function writes them, so that the rules hold everywhere: the transition time changes only with the status,
+the order never changes, and a controller that saw an older generation does not overwrite a condition of a
 newer one.
 """
 
@@ -15,12 +15,12 @@ from fathom.model.objects import Obj, lookup, metadata
 Status = Literal["True", "False", "Unknown"]
 
 SERVING_CONDITION = "fathom.dev/Serving"  # Of a pod: whether the gateway reaches it.
-CONNECTIONS_FAIL = "fathom.dev/ConnectionsFail"  # Of a Service, said by the gateway: its error budget burns.
+CONNECTIONS_FAIL = "fathom.dev/ConnectionsFail"  # Of a Service, set by the gateway: its error budget burns.
 # Of a pod that no node takes: its reason is the pending reason, from `model/reasons.py`.
 SCHEDULING_RETRYING = "SchedulingRetrying"
-# Of a ReplicaSet or a WorkloadProgress, beside ReplicaFailure: its reason is the boundary that refuses pods.
+# Of a ReplicaSet or a WorkloadProgress, beside ReplicaFailure: its reason is the boundary that rejects pods.
 PODS_REFUSED = "fathom.dev/PodsRefused"
-DISRUPTION_TARGET = "DisruptionTarget"  # Of a pod that somebody ends, with why: a Job may forgive that.
+DISRUPTION_TARGET = "DisruptionTarget"  # Of a pod that is evicted, with the reason; a Job may ignore it.
 
 
 def set_condition(
@@ -33,8 +33,8 @@ def set_condition(
     observed_generation: int | None = None,
     now: str,
 ) -> list[Obj]:
-    """The conditions with this one said. Equal to what came in if nothing new is said: then nothing need be
-    written. `now` is a `timestamp`."""
+    """The conditions with this one set. Equal to the argument if nothing changes: then no write is needed.
+    `now` is a `timestamp`."""
     before = find_condition(conditions, type)
     if before is not None and (observed_generation or 0) < (before.get("observedGeneration") or 0):
         return list(conditions)
@@ -57,7 +57,7 @@ def find_condition(conditions: Sequence[Obj], type: str) -> Obj | None:  # noqa:
 
 
 def conditions_of(obj: Obj) -> list[Obj]:
-    """Never None; what is no list of objects counts as none."""
+    """The object's conditions. Never None; entries that are not objects are dropped."""
     found = lookup(obj, "status", "conditions")
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
@@ -66,8 +66,8 @@ def without_condition(conditions: Sequence[Obj], type: str) -> list[Obj]:  # noq
     return [condition for condition in conditions if condition.get("type") != type]
 
 
-# The same with other numbers in it is not written again sooner than this: who reads a status does not need
-# its counts to the second, and every write wakes all who watch.
+# A message that differs only in its numbers is not written again sooner than this: readers of a status do not
+# need its counts to the second, and every write wakes all watchers.
 NUMBERS_EVERY_S = 60.0
 
 
@@ -76,7 +76,7 @@ def without_digits(message: object) -> str:
 
 
 def differ_in_numbers(before: Sequence[Obj], after: Sequence[Obj]) -> bool:
-    """Whether all that is new is numbers in messages."""
+    """Whether only numbers in messages differ."""
     return before != after and _without_numbers(before) == _without_numbers(after)
 
 
@@ -85,8 +85,8 @@ def _without_numbers(conditions: Sequence[Obj]) -> list[Obj]:
 
 
 def is_true(obj: Obj, type: str) -> bool:  # noqa: A002
-    """Whether the condition holds *for the object as it is now*: what was said about an older generation says
-    nothing about this one."""
+    """Whether the condition is true *for the object as it is now*: a condition about an older generation does
+    not count."""
     found = find_condition(conditions_of(obj), type)
     if found is None or found.get("status") != "True":
         return False

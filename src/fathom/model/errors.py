@@ -1,4 +1,4 @@
-"""The one error of the API: what went wrong, whose fault it is, what to do. Translated to a Status once, at
+"""The API's one exception: what went wrong, whose fault it is, what to do. Translated to a Status once, at
 the edge. Expected answers (unschedulable, conflict, unknown) are values, not exceptions.
 """
 
@@ -21,13 +21,13 @@ class Cause(msgspec.Struct, frozen=True):
     message: str
 
 
-# Checks stop when they have found so much: an answer tells far less of it.
+# Checks stop after so many causes: an answer lists far fewer.
 FOUND_MAX = 1_000
 FOUND_CHARS_MAX = 1_000_000
 
 
 class TooManyCauses(Exception):
-    """Raised where a check has found more than anybody will be told. `found` is what it has so far."""
+    """Raised when a check has found more causes than an answer will list. `found` has those so far."""
 
     def __init__(self, found: Causes) -> None:
         super().__init__(f"more than {len(found)} causes")
@@ -35,10 +35,10 @@ class TooManyCauses(Exception):
 
 
 class Causes(list[Cause]):
-    """What is wrong with one object. Every entry of a long list may be wrong, and each may show the whole
-    list: collecting it all would take far longer than the rest of the request."""
+    """What is wrong with one object. Every entry of a long list may be invalid, and each cause may show the
+    whole list: collecting them all would take far longer than the rest of the request."""
 
-    _chars = 0  # Of all of them. Made with every write, and nearly always empty: so it costs no `__init__`.
+    _chars = 0  # Of all causes. Made with every write, and nearly always empty: so it needs no `__init__`.
 
     def append(self, cause: Cause) -> None:
         super().append(cause)
@@ -57,7 +57,7 @@ class Causes(list[Cause]):
 
 
 class ApiError(Exception):
-    """An answer other than success, in Kubernetes' words."""
+    """An answer other than success, worded as in Kubernetes."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ApiError(Exception):
     ) -> None:
         super().__init__(message)
         self.code = code
-        self.allow: tuple[str, ...] = ()  # Methods, where another one was asked for.
+        self.allow: tuple[str, ...] = ()  # The allowed methods, after a request with another.
         self.reason = reason
         self.message = message
         self.details = details or {}
@@ -128,7 +128,7 @@ def no_such_path() -> ApiError:
 
 
 def method_not_allowed(*allowed: str) -> ApiError:
-    """`allowed`: the methods that the path has."""
+    """`allowed`: the methods that the path supports."""
     message = "the server does not allow this method on the requested resource"
     error = ApiError(405, "MethodNotAllowed", message)
     error.allow = tuple(sorted(allowed))
@@ -167,7 +167,7 @@ def too_slow() -> ApiError:
 
 
 def refused_by_store(why: str) -> ApiError:
-    """The engine takes no commit of this size; trying again cannot help."""
+    """The storage engine accepts no commit of this size; a retry cannot help."""
     return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {why}")
 
 
@@ -175,8 +175,8 @@ def unsupported_media_type(message: str) -> ApiError:
     return ApiError(415, "UnsupportedMediaType", message)
 
 
-# So many causes are told, and so much of each: one megabyte can be wrong in half a million places, and
-# each could repeat the whole of it.
+# An answer lists so many causes, and so much of each: one megabyte can be invalid in half a million places,
+# and each cause could repeat the whole of it.
 CAUSES_MAX = 100
 CAUSE_CHARS_MAX = 16 * 1024
 
@@ -220,7 +220,7 @@ def internal(message: str) -> ApiError:
 
 
 def not_supported(what: str) -> ApiError:
-    """A part of Kubernetes' API that fathom does not have. Said plainly, never half done."""
+    """A part of Kubernetes' API that fathom does not have: refused with a clear message, never half done."""
     return ApiError(501, "NotImplemented", f"fathom does not support {what}")
 
 

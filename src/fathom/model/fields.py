@@ -2,9 +2,9 @@
 
     spec.replicas    metadata.labels[app]    spec.containers[name=web].image    spec.tolerations[0]
 
-Equal subtrees are passed over by identity or by one comparison in C, so the cost is that of what changed.
-The answer is bounded and never leaves a change out: too many paths are told by their parents instead, in the
-end by `*`, which stands for the whole object.
+Equal subtrees are skipped by identity or by one comparison in C, so the cost is that of what changed. The
+answer is bounded and never leaves a change out: too many paths are replaced by their parents, in the end by
+`*`, which stands for the whole object.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from fathom.model.objects import Obj
 PATHS_MAX = 64
 EVERYTHING: Final = "*"
 
-# Beyond this a path says less than its parent, and recursion must end somewhere.
+# A deeper path is less readable than its parent, and recursion must end somewhere.
 DEPTH_MAX = 24
 
-# Names of the user's choosing can be of any length. A longer path is told by its parent, a longer name by its
+# Names that users choose can have any length. A longer path is replaced by its parent, a longer name by its
 # beginning.
 PATH_CHARS_MAX = 1024
 NAME_CHARS_MAX = 320  # No label key is longer.
 
-# What tells the items of a list apart, by the list's field name: the first of these that all items have and
-# none shares. '' means that the items are plain values, each its own key. Other lists go by index.
+# The keys of list items, by the list's field name: the first key that all items have with different values.
+# '' means that the items are plain values, each its own key. Items of other lists go by index.
 LIST_KEYS: Mapping[str, tuple[str, ...]] = {
     "addresses": ("type", "ip"),
     "conditions": ("type",),
@@ -56,7 +56,7 @@ LIST_KEYS: Mapping[str, tuple[str, ...]] = {
     "volumes": ("name",),
 }
 
-# Fields that hold names of the user's choosing, not of the schema's.
+# Fields whose keys are chosen by users, not by the schema.
 _MAPS = frozenset(
     {
         "allocatable",
@@ -81,7 +81,7 @@ _MAPS = frozenset(
     }
 )
 
-# Written by the server with every change: they tell nothing.
+# The server writes these with every change, so they are left out.
 _UNTOLD = frozenset({"metadata.resourceVersion", "metadata.managedFields"})
 
 _ABSENT: Final = object()
@@ -94,7 +94,8 @@ def changed_paths(
     limit: int = PATHS_MAX,
     list_keys: Mapping[str, tuple[str, ...]] = LIST_KEYS,
 ) -> tuple[str, ...]:
-    """In the new object's field order, what is gone last. An absent object is an empty one."""
+    """The changed paths in the new object's field order, removed fields last. An absent object counts as
+    empty."""
     for depth_max in (DEPTH_MAX, 2, 1):
         walk = _Walk(limit, depth_max, list_keys)
         walk.objects(old or {}, new or {}, "", "", 1)
@@ -104,7 +105,7 @@ def changed_paths(
 
 
 class _Walk:
-    """One pass, ended early once there are more paths than wanted."""
+    """One pass, which ends early when there are more paths than wanted."""
 
     __slots__ = ("depth_max", "found", "limit", "list_keys")
 
@@ -128,8 +129,8 @@ class _Walk:
         if path in _UNTOLD or len(self.found) > self.limit:
             return
         if depth < self.depth_max and len(path) <= PATH_CHARS_MAX:
-            # A map or struct that appears or goes is told by its fields, so that `labels` that were not there
-            # and labels that were read alike.
+            # A map or struct that is added or removed is listed by its fields, so that the paths are the same
+            # whether `labels` was absent or empty before.
             if type(new) is dict and (type(old) is dict or (old is _ABSENT and new)):
                 self.objects(old if type(old) is dict else _NO_FIELDS, new, name, path, depth + 1)
                 return
@@ -215,7 +216,7 @@ def touches(changed: str, field: str) -> bool:
 
 
 def touching(changed: Sequence[str], field: str) -> Iterator[str]:
-    """Those of the changed paths that touch the field."""
+    """The changed paths that touch the field."""
     return (path for path in changed if touches(path, field))
 
 

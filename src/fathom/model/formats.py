@@ -1,5 +1,5 @@
-"""The formats of names and other short strings. Each function answers with the reasons against a value: none
-means that it is well formed. The fast answer is one regular expression; sentences are made only on refusal.
+"""The formats of names and other short strings. Each function returns what is wrong with a value: nothing if
+it is well formed. The fast path is one regular expression; messages are made only on refusal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _is_header = re.compile(_HEADER).fullmatch
 _is_http_path = re.compile(_HTTP_PATH).fullmatch
 _is_port_charset = re.compile("[-a-z0-9]+").fullmatch
 _has_letter = re.compile("[a-z]").search
-# The common case of a label key, both parts and their lengths at once.
+# The common case of a label key: both parts and their lengths at once.
 _is_plain_key = re.compile(rf"(?:(?=[^/]{{1,253}}/){_SUBDOMAIN}/)?(?=[^/]{{1,63}}\Z){_KEY_NAME}").fullmatch
 
 LABEL_MAX = 63
@@ -213,12 +213,12 @@ def ip_address(value: str) -> list[str]:
         ipaddress.ip_address(value)
     except ValueError:
         return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
-    # Python reads a zone that no API field may have.
+    # Python accepts a zone id, which no API field may have.
     return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"] if "%" in value else []
 
 
 def endpoint_ip(value: str) -> list[str]:
-    """Of a well-formed address: whether other machines could reach it."""
+    """Why other machines could not reach a well-formed address."""
     ip = ipaddress.ip_address(value)
     found = []
     if ip.is_unspecified:

@@ -1,8 +1,8 @@
-"""How old a view may be for what cannot be taken back: to evict, to delete, to scale down."""
+"""How old a view may be for actions that cannot be undone: evicting, deleting, scaling down."""
 
 from __future__ import annotations
 
-# A node's lease changes every ten seconds: an older view has missed what every living node has said since.
+# A node's lease is renewed every ten seconds: an older view has missed a renewal of every live node.
 FRESH_S = 10.0
-# For endpoints: what is served from an older view is repaired by the next one.
+# For endpoints: errors from an older view are corrected by the next one.
 ENDPOINTS_FRESH_S = 30.0

@@ -1,7 +1,7 @@
-"""A bug, found by the code it would have harmed."""
+"""The exception for bugs: code raises it when an invariant that it relies on is broken."""
 
 from __future__ import annotations
 
 
 class InvariantBroken(Exception):
-    """Something that must always be true is not. The message carries the object's story."""
+    """Something that must always be true is not. The message carries the object's history."""

@@ -1,4 +1,4 @@
-"""Mirror pods: how a kubelet shows the API what it runs of its own accord. The node itself makes them."""
+"""Mirror pods: a kubelet creates them in the API to show the static pods that it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kubernetes objects as plain JSON dictionaries, and the few accessors everyone needs.
+"""Kubernetes objects as plain JSON dictionaries, and the few accessors that all packages need.
 
 An object that has been stored, cached or sent is shared: it is never changed in place. Code that builds a
 new version copies the levels that it changes (`with_metadata`).
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 Obj = dict[str, Any]
 
-# What kube-apiserver leaves out of generated names so that they spell no words and confuse no reader.
+# kube-apiserver's alphabet of generated names: no vowels and no similar characters, so they spell no words.
 NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 

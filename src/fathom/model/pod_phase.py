@@ -1,4 +1,4 @@
-"""Phases of a pod after which it holds nothing and is not coming back."""
+"""Terminal phases of a pod: it holds no resources and will not run again."""
 
 from __future__ import annotations
 

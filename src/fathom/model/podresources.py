@@ -1,4 +1,4 @@
-"""What a pod asks for in all, as the scheduler, quotas and limit ranges count it."""
+"""A pod's total requests and limits, as the scheduler, quotas and limit ranges count them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _POD_LEVEL = frozenset({"cpu", "memory"})
 
 
 def amounts(listed: Mapping[str, Any] | None) -> Amounts:
-    """A resource list. Decoding has checked that its quantities can be read."""
+    """A resource list, parsed. Decoding has checked its quantities."""
     return {name: parse(value) for name, value in listed.items()} if listed else {}
 
 
@@ -81,7 +81,7 @@ def larger(one: Amounts, other: Amounts) -> Amounts:
 
 
 def is_best_effort(pod: Obj) -> bool:
-    """Nothing asked for, nothing promised: the first to go when a node is short."""
+    """Whether the pod has no requests and no limits: such pods are evicted first when a node is short."""
     spec = pod.get("spec") or {}
     asked = [spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     return not any(

@@ -1,4 +1,4 @@
-"""Where the processes of the control plane can be measured: an EndpointSlice in `fathom-system` for each.
+"""Metrics endpoints of the control plane's processes: an EndpointSlice in `fathom-system` for each.
 
 Its name has a dot, so that no Service's slice can have it: those begin with the Service's name, without dots.
 """
@@ -9,20 +9,20 @@ from collections.abc import Iterable
 
 from fathom.model.objects import Obj, labels_of, metadata
 
-PREFIX = "metrics."  # Of the objects' names.
-PROCESS = "fathom.dev/process"  # Label: what runs there, 'deciders'.
-PARTS = "fathom.dev/parts"  # Annotation: the parts of it, 'scheduler,controllers'.
-CERTIFICATE = "fathom.dev/serving-certificate"  # Annotation: PEM, the only one to believe.
+PREFIX = "metrics."  # Of the slices' names.
+PROCESS = "fathom.dev/process"  # Label: the process, 'deciders'.
+PARTS = "fathom.dev/parts"  # Annotation: its parts, 'scheduler,controllers'.
+CERTIFICATE = "fathom.dev/serving-certificate"  # Annotation: PEM, the only certificate to trust.
 PORT = "https-metrics"
 
 
 def short_name(slice_: Obj) -> str:
-    """By which it can always be asked for: 'deciders-1a2b3c4d'."""
+    """The name that always identifies the process: 'deciders-1a2b3c4d'."""
     return str(metadata(slice_)["name"]).removeprefix(PREFIX)
 
 
 def named(slices: Iterable[Obj], name: str) -> list[Obj]:
-    """Those that a name means: an object's own, a process's, or one of its parts'."""
+    """The slices that a name matches: a slice's short name, a process, or one of its parts."""
     return [one for one in slices if name in {short_name(one), labels_of(one).get(PROCESS), *_parts(one)}]
 
 

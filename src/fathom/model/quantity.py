@@ -1,5 +1,5 @@
 """Kubernetes quantities: '100m', '1.5Gi', '2e3'. Exact: a quantity is a whole number of nanos (10^-9), the
-finest step Kubernetes knows. What is finer is rounded up: asking for something never gets nothing.
+finest step Kubernetes knows. Finer amounts are rounded up: a request for something is never zero.
 
 Three notations, and a quantity remembers its own: decimal suffixes (n u m k M G T P E), binary ones (Ki to
 Ei) and exponents (e3). The canonical form has no fraction and the largest suffix that loses nothing.
@@ -22,9 +22,9 @@ _WRONG_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eE
 _WRONG_SUFFIX = "unable to parse quantity's suffix"
 _WRONG_NUMBER = "unable to parse numeric part of quantity"
 
-# Possessive: three runs of digits side by side could otherwise be divided in very many ways before a refusal.
+# Possessive: else three adjacent runs of digits could be divided in very many ways before a refusal.
 _split = re.compile(r"([+-]?)([0-9]*+)(\.?+)([0-9]*+)([eEinumkKMGTP]*+[-+]?+[0-9]*+)").fullmatch
-# No amount needs as many digits, and arithmetic with thousands of them takes milliseconds.
+# No amount needs so many digits, and arithmetic with thousands of them takes milliseconds.
 CHARS_MAX: Final = 512
 
 _DECIMAL_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -34,7 +34,7 @@ _BINARY_SUFFIXES = {0: "", **{exponent: suffix for suffix, exponent in _BINARY_E
 
 # Kubernetes caps binary quantities at the largest int64.
 _BINARY_NANO_MAX = (2**63 - 1) * NANO_PER_ONE
-# Far above anything countable, and small enough that nobody can make us compute 10 to the billion.
+# Far above any real amount, and small enough that no client can make us compute 10 to the billion.
 _EXPONENT_MAX = 500
 
 
@@ -129,14 +129,14 @@ def of_value(value: int, notation: str = DECIMAL) -> Quantity:
 
 
 def parse(text: str | int | float) -> Quantity:
-    """JSON clients also send bare numbers. Raises ValueError in Kubernetes' words."""
+    """Parse a quantity; JSON clients also send bare numbers. Raises ValueError, worded as in Kubernetes."""
     text = text if isinstance(text, str) else str(text)
-    if len(text) > CHARS_MAX:  # Here, so that the memo holds no long text either.
+    if len(text) > CHARS_MAX:  # Checked here, so that the memo holds no long text either.
         raise ValueError(f"{_WRONG_NUMBER}: more than {CHARS_MAX} characters")
     return _parsed(text)
 
 
-# A memo of a pure function: the same few strings are read over and over, and no answer depends on it.
+# A memo of a pure function: the same few strings are parsed over and over, and no answer depends on it.
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> Quantity:
     found = _split(text)
@@ -146,7 +146,7 @@ def _parsed(text: str) -> Quantity:
     base_nano, divisor, notation = _scale(suffix)
     try:
         digits = int(whole + fraction or "0")
-    except ValueError:  # More digits than Python reads from a string, by its guard against such input.
+    except ValueError:  # More digits than Python's own limit for parsing integers.
         raise ValueError(_WRONG_NUMBER) from None
     nano = -(-digits * base_nano // (divisor * 10 ** len(fraction)))
     if notation == BINARY:
@@ -156,7 +156,7 @@ def _parsed(text: str) -> Quantity:
 
 
 def _scale(suffix: str) -> tuple[int, int, str]:
-    """What one unit of the suffix is in nanos, as numerator and divisor; and its notation."""
+    """One unit of the suffix in nanos, as numerator and divisor; and its notation."""
     if suffix in _DECIMAL_EXPONENTS:
         return 10 ** (_DECIMAL_EXPONENTS[suffix] + 9), 1, DECIMAL
     if suffix in _BINARY_EXPONENTS:

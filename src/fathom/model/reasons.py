@@ -1,7 +1,7 @@
-"""Why a pod or a workload has not arrived: one table of reasons, each with its cause and its cure.
+"""The table of reasons why a pod or a workload is not running yet, each with its cause and its cure.
 
 A reason is an id, never a sentence: a boundary, or a boundary and a detail (`quota/risk-zone-c`). The
-boundary says whose turn it is. Programs compare ids; sentences are made from them for people.
+boundary says who must act. Programs compare ids; sentences are made from them for people.
 `docs/reasons.md` is made from this table, and a test compares the two.
 """
 
@@ -47,9 +47,9 @@ def boundary_of(reason: str) -> str:
 
 
 class KnownReason(msgspec.Struct, frozen=True):
-    name: str  # As `pendingReasons[].reason` has it; a detail in capitals stands for a name.
+    name: str  # As in `pendingReasons[].reason`; a detail in capitals stands for a name.
     cause: str
-    remedy: str  # What is to be done, in one word: `Decision.rejected[].remedy`.
+    remedy: str  # What to do, in one word: `Decision.rejected[].remedy`.
     cure: str  # The same as a sentence.
 
     @property
@@ -260,12 +260,12 @@ _BY_BOUNDARY = {known.boundary: known for known in reversed(REASONS)}  # The fir
 
 
 def remedy_for(reason: str) -> str:
-    """In one word; '' where the table does not know the boundary, as with a filter of a user's own."""
+    """The remedy in one word; '' if the table does not have the boundary, as with a user's own filter."""
     known = _BY_NAME.get(reason) or _BY_BOUNDARY.get(boundary_of(reason))
     return known.remedy if known is not None else ""
 
 
-# What a container that waits, or its agent, gives as its reason: kubelet's ids and ours.
+# Reasons of waiting containers, set by the agent: kubelet's ids and fathom's.
 CONTAINER_BOUNDARIES: Mapping[str, str] = {
     **dict.fromkeys(
         (
@@ -294,20 +294,20 @@ def container_boundary(reason: str) -> str:
     return CONTAINER_BOUNDARIES.get(reason, START)
 
 
-# What the API server names as the cause when the writer's lease is another's by now.
+# The API server's cause when another process now holds the writer's lease.
 FENCED: Final = "Fenced"
-# And when it refuses a pod for want of quota.
+# The API server's causes when it refuses a pod because of a quota.
 QUOTA_EXCEEDED: Final = "QuotaExceeded"
 QUOTA_NEEDS_REQUESTS: Final = "QuotaNeedsRequests"
 _OF_QUOTA = frozenset({QUOTA_EXCEEDED, QUOTA_NEEDS_REQUESTS})
 
 
 def refusal_boundary(causes: Iterable[str]) -> str:
-    """Whose refusal it is, from the causes in the server's answer."""
+    """The boundary that refused, from the causes in the server's answer."""
     return QUOTA if _OF_QUOTA.intersection(causes) else ADMISSION
 
 
-# What a node that does not take a pod gives as the pod's reason, as kubelet does.
+# Pod reasons set by a node that rejects a pod, as kubelet does.
 _REJECTIONS = frozenset(
     {
         "NodeAffinity", "NodeName", "NodePorts", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch",
@@ -315,7 +315,7 @@ _REJECTIONS = frozenset(
         "UnexpectedPredicateFailureType",
     }
 )  # fmt: skip
-OUT_OF = "OutOf"  # And the resource that the node lacks: OutOfcpu.
+OUT_OF = "OutOf"  # With the resource that the node lacks: OutOfcpu.
 
 
 def is_rejection(reason: str) -> bool:

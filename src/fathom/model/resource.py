@@ -1,4 +1,4 @@
-"""Where the objects of a kind are in the API. Pure."""
+"""The API paths of a kind's objects. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 import msgspec
 
-# What nearly all names are made of: they need no quoting.
+# Nearly all names match this, and need no quoting.
 _is_plain = re.compile(r"[A-Za-z0-9._~-]+").fullmatch
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """Where a kind lives: all that is needed to make paths."""
+    """A kind's group, version and plural: all that is needed to make paths."""
 
     group: str
     version: str

@@ -1,10 +1,10 @@
-"""Label and field selectors: read once, matched many times.
+"""Label and field selectors: parsed once, matched many times.
 
     app=web,tier in (a,b),!old      the string form, in queries and in Scale objects
     matchLabels, matchExpressions   the object form, in workloads
     metadata.name=x,status.phase!=Running    fields
 
-A selector that cannot be read raises ValueError in kube-apiserver's words; the edge makes it a 400.
+A selector that cannot be parsed raises ValueError with kube-apiserver's message; the edge makes it a 400.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _PRINTED = {GREATER: ">", LESS: "<"}
 _LISTS_VALUES = frozenset({IN, NOT_IN})
 _EXCLUDES = frozenset({NOT_EQUALS, NOT_IN})
 
-# Of a selector in a query. Each requirement is asked of every object that is looked at. The longest seen in
-# the wild name some hundreds of values.
+# Of a selector in a query. Each requirement is checked on every object that is looked at. The longest seen in
+# use name some hundreds of values.
 TEXT_CHARS_MAX = 32 * 1024
 REQUIREMENTS_MAX = 256
 VALUES_MAX = 4096
@@ -78,13 +78,13 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 class LabelSelector(msgspec.Struct, frozen=True):
-    """All requirements hold. Those that ask for one exact value are apart: they are most, and one dictionary
-    look-up each."""
+    """All requirements must hold. Those for one exact value are kept apart: they are the most frequent, and
+    cost one dictionary look-up each."""
 
     exact: tuple[tuple[str, str], ...] = ()
     others: tuple[Requirement, ...] = ()
     requirements: tuple[Requirement, ...] = ()  # All of them, in key order: the printed form.
-    nothing: bool = False  # Matches no object at all: what an absent selector means in some specs.
+    nothing: bool = False  # Matches no object at all: the meaning of an absent selector in some specs.
 
     @classmethod
     def of(cls, requirements: list[Requirement]) -> LabelSelector:
@@ -250,7 +250,7 @@ class _Reader:
         return token
 
     def _values(self) -> list[str]:
-        """Between parentheses; nothing beside a comma is the empty value."""
+        """The values between parentheses; nothing beside a comma is the empty value."""
         token = self._take()
         if token != "(":
             raise ValueError(f"found '{token}' expected: '('")

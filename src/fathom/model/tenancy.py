@@ -1,19 +1,19 @@
-"""Whose a pod is: the tenant that quotas, fairness and shares count by."""
+"""The tenant of a pod: quotas, fairness and shares count by it."""
 
 from __future__ import annotations
 
 from fathom.model.objects import Obj, labels_of, metadata
 
-TENANT = "fathom.dev/tenant"  # Label of a Namespace; of a pod that is another tenant's than its namespace.
+TENANT = "fathom.dev/tenant"  # Label of a Namespace, or of a pod whose tenant differs from its namespace's.
 
 
-# On what holds something: 'tenant/zone/class[/override]', as it was charged. Only the server writes it.
+# On an object that holds capacity: 'tenant/zone/class[/override]', as charged. Only the server writes it.
 ACCOUNT = "fathom.dev/account"
 
 
 def charged_to(obj: Obj) -> tuple[str, str, str] | None:
     """Tenant, zone and class that a placed object is charged to, whatever its namespace and node say by now.
-    None: nobody has said."""
+    None: it has no such annotation."""
     text = (metadata(obj).get("annotations") or {}).get(ACCOUNT)
     parts = text.split("/") if isinstance(text, str) else []
     return (parts[0], parts[1], parts[2]) if len(parts) in {3, 4} else None

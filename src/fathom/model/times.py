@@ -1,4 +1,4 @@
-"""Units of time, durations ('45m', '1h30m') and timestamps ('2026-03-01T12:00:00Z'), read and written."""
+"""Units of time; parses and formats durations ('45m', '1h30m') and timestamps ('2026-03-01T12:00:00Z')."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _UNITS_NS = {
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h|d)")
 _WHOLE = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h|d)){1,8}")
 
-# A century: whoever means longer means for ever, and should say that instead.
+# A century: a longer duration means for ever, which should be stated instead.
 DURATION_NS_MAX = 100 * 366 * 24 * 3600 * SECOND_NS
 
 
 def duration_ns(text: str) -> int | None:
-    """Go's durations, and days. None: it is no duration, or beyond all reason."""
+    """Parse a duration in Go's format, or with days. None: it is not a duration, or too long."""
     if len(text) > 64 or not _WHOLE.fullmatch(text):
         return None
     total = sum(int(float(number) * _UNITS_NS[unit]) for number, unit in _PART.findall(text))
@@ -37,7 +37,7 @@ def duration_ns(text: str) -> int | None:
 
 
 def moment_ns(text: object) -> int | None:
-    """An RFC 3339 timestamp, since the epoch. None: there is none, it cannot be read, or it has no zone."""
+    """An RFC 3339 timestamp, since the epoch. None: it is absent, cannot be parsed, or has no time zone."""
     if not isinstance(text, str):
         return None
     try:
@@ -52,7 +52,7 @@ def moment_ns(text: object) -> int | None:
 
 @lru_cache(maxsize=16)
 def _hour(hour: int) -> str:
-    """Thousands of writes ask for the same words."""
+    """Cached: thousands of writes need the same text."""
     return datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y-%m-%dT%H:")
 
 

@@ -1,4 +1,4 @@
-"""Whether a toleration of a pod matches a taint of a node, on objects as they are stored.
+"""Whether a pod's toleration matches a node's taint, on objects as stored.
 
 `schedule/decide/shape.py` has the same rule for values that the scheduler compares thousands of times.
 """

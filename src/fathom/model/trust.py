@@ -1,7 +1,7 @@
-"""Trust that a node has lost by starts that failed there, as its annotation has it.
+"""The trust that a node has lost by failed pod starts, as recorded in its annotation.
 
-A controller keeps the account, the scheduler and `fathom why` read it: so it survives restarts, is the same
-for every scheduler, and can be seen and forgiven with kubectl.
+A controller writes it, the scheduler and `fathom why` read it: so it survives restarts, is the same for every
+scheduler, and can be seen and reset with kubectl.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import msgspec
 from fathom.model.objects import Obj, lookup
 
 ANNOTATION = "fathom.dev/trust-lost"
-FULL = 100  # All of it.
+FULL = 100  # All trust is lost.
 
 
 class LostTrust(msgspec.Struct, frozen=True):

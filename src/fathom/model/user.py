@@ -1,4 +1,4 @@
-"""Who is asking."""
+"""The user of a request."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ class User(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    impersonator: str = ""  # Who really asked, where `name` was put on by impersonation; for the audit.
+    impersonator: str = ""  # The real user, if `name` was set by impersonation; for the audit.

@@ -1,7 +1,7 @@
-"""How admission, authorization and strategies read the cluster: a synchronous view of current objects.
+"""How admission, authorization and rules of kinds read the cluster: a synchronous view of current objects.
 
 Between two reads without an `await` the view does not change. It finds candidates; what must still be true
-at commit is said with a precondition on the entry's revision.
+at the commit needs a precondition on the entry's revision.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class View(Protocol):
 
 
 class Resources(Protocol):
-    """Which kinds there are and under which paths, for those who deal with objects of any kind."""
+    """The kinds that exist and their paths, for code that handles objects of any kind."""
 
     def path(self, resource: str, namespace: str, name: str = "") -> str | None:
         """The path of an object or a collection; None for an unknown resource."""

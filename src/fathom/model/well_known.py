@@ -1,4 +1,4 @@
-"""Labels, annotations, taints, finalizers, headers and namespaces that more than one room reads or writes."""
+"""Labels, annotations, taints, finalizers, headers and namespaces that several packages read or write."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 ZONE_LABEL, REGION_LABEL = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 POOL_LABEL = "fathom.dev/pool"
-DRIVER_LABEL = "fathom.dev/driver"  # 'simulated': nothing is behind the addresses of its pods.
+DRIVER_LABEL = "fathom.dev/driver"  # 'simulated': nothing listens on its pods' addresses.
 
 # Labels of EndpointSlices and Endpoints.
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
@@ -20,7 +20,7 @@ QUARANTINE_TAINT = "fathom.dev/quarantine"
 # Annotations.
 DECISION_ANNOTATION = "fathom.dev/decision"  # On a bound pod: the id of the decision that placed it.
 EPOCH_ANNOTATION = "fathom.dev/epoch"  # On a Lease: how often its holder has changed.
-CERTIFICATE_ANNOTATION = "fathom.dev/agent-certificate"  # On a Node: of the agent's own endpoint.
+CERTIFICATE_ANNOTATION = "fathom.dev/agent-certificate"  # On a Node: the certificate of the agent's endpoint.
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 AUTO_UPDATE_ANNOTATION = "rbac.authorization.kubernetes.io/autoupdate"
 
@@ -28,5 +28,5 @@ AUTO_UPDATE_ANNOTATION = "rbac.authorization.kubernetes.io/autoupdate"
 JOB_TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"  # A pod that its Job has yet to count.
 CUSTOM_OBJECTS_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
-FENCE_HEADER = "fathom-fence"  # Whose term the writer believes it to be: 'namespace/lease/epoch'.
+FENCE_HEADER = "fathom-fence"  # The term that the writer believes it leads: 'namespace/lease/epoch'.
 NODE_LEASE_NAMESPACE = "kube-node-lease"
