@@ -332,8 +332,8 @@ def _now(placement: Placement, known: ClusterView, last: KeptDecision | None) ->
 
 
 def _is_as_recorded(placement: Placement, decision: Decision) -> bool:
-    """Whether both decisions agree. If filters ran, compare what each rejected: the recorded message also
-    mentions preemption."""
+    """Whether both decisions agree. If filters ran, compare what they rejected: the recorded message may also
+    mention preemption."""
     if decision.filters:
         return (decision.nodes, decision.filters) == (placement.nodes, dict(placement.rejected))
     return decision.message == placement.message

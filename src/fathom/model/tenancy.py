@@ -13,7 +13,7 @@ ACCOUNT = "fathom.dev/account"
 
 def charged_to(obj: Obj) -> tuple[str, str, str] | None:
     """Tenant, zone and class that a placed object is charged to, whatever its namespace and node say by now.
-    None: it has no such annotation."""
+    None: no charge is recorded."""
     text = (metadata(obj).get("annotations") or {}).get(ACCOUNT)
     parts = text.split("/") if isinstance(text, str) else []
     return (parts[0], parts[1], parts[2]) if len(parts) in {3, 4} else None

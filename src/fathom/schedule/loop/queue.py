@@ -309,7 +309,7 @@ class SchedulingQueue:
 
     def _move(self, entry: QueueEntry, state: PodState) -> None:
         """The only place where a state changes. It raises before anything has changed."""
-        if state not in LEGAL[entry.state]:  # As `check_move`: a call less, several times for each pod.
+        if state not in LEGAL[entry.state]:  # `check_move` inlined: saves a call, several per pod.
             raise IllegalMove(entry.state, state, entry)
         entry.state = state
 
