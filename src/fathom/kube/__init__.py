@@ -1,1 +1,1 @@
-"""What Kubernetes is: definitions of its kinds, rules for their objects, table columns, patches."""
+"""Kubernetes' own kinds: their definitions, rules for their objects, table columns, patches."""

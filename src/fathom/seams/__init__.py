@@ -1,5 +1,5 @@
-"""The only door from deciding code to the outside: time, randomness, identities.
+"""What deciding code may use of the outside: time, randomness, identities, requests. Nothing else is allowed.
 
-Here: what must be injected so that the same code runs live, simulated and replayed. Never here: what is
-decided with it. Next room: `store`.
+Here: what must be injected so that the same code runs live, simulated and replayed. Never here: the decisions
+themselves. Next room: `store`.
 """

@@ -1,18 +1,18 @@
 """The Domain: the one event loop on which deciding code runs, live, simulated and replayed.
 
-It is an asyncio loop whose only source of surprise is the sequence of its inputs. `input(now, deliver)` sets
-the clock, moves the timers that are due, delivers one input, runs callbacks first in first out until nothing
-is left to run, and returns. The same code, the same seed and the same inputs give the same behaviour; so
-whoever records the inputs can replay the process.
+It is an asyncio loop whose only source of nondeterminism is the sequence of its inputs. `input(now, deliver)`
+sets the clock, moves the timers that are due, delivers one input, runs callbacks first in first out until
+nothing is left to run, and returns. The same code, the same seed and the same inputs give the same behaviour;
+so a recording of the inputs is enough to replay the process.
 
     live        a pump on the host's loop calls `input`          (seams/host.py)
     simulated   the world calls it, in the order its oracle says
     replayed    the log calls it
 
-What would let the outside in by another door (threads, sockets, executors, signals) raises `NotHere`. What
-cannot be shut is kept from mattering: contexts begin empty, tasks hash by number, and garbage is collected at
-moments that are inputs themselves (`collect`), because finalizers are behaviour too. Whoever drives a Domain
-turns automatic collection off.
+Other ways to the outside (threads, sockets, executors, signals) raise `NotHere`. Sources of nondeterminism
+that cannot be closed are made harmless: contexts begin empty, tasks hash by number, and garbage is collected
+at moments that are inputs themselves (`collect`), because finalizers are behaviour too. The driver of a
+Domain turns automatic collection off.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _get_running_loop, _set_running_loop = events._get_running_loop, events._set_run
 # A drain that runs longer is a loop that feeds itself. Counted, not timed: the same in a replay.
 CALLBACKS_PER_INPUT_MAX = 1_000_000
 
-# A bug that fails on every input must not fill the memory; the first failures tell the most.
+# A bug that fails on every input must not fill the memory; the first failures are the most useful ones.
 FAILURES_KEPT_MAX = 1000
 
 TIMERS_UNSWEPT = 1000
@@ -51,7 +51,7 @@ FAR_S = FAR_NS / 1e9
 
 
 class NotHere(RuntimeError):
-    """Deciding code reached for the outside past the seams."""
+    """Deciding code tried to reach the outside without a seam."""
 
 
 class Runaway(RuntimeError):
@@ -84,7 +84,7 @@ class _Handle(msgspec.Struct, eq=False):
     when_ns: int = 0
 
     def cancel(self) -> None:
-        self.callback, self.args = None, ()  # Let go of what they hold.
+        self.callback, self.args = None, ()  # Frees the objects that they reference.
 
     def cancelled(self) -> bool:
         return self.callback is None
@@ -93,7 +93,7 @@ class _Handle(msgspec.Struct, eq=False):
         return self.when_ns / 1e9
 
     def __repr__(self) -> str:
-        """Without an address: failures may be written down, and must read the same in a replay."""
+        """Without an address: failures may be recorded, and must read the same in a replay."""
         return f"<handle of {getattr(self.callback, '__qualname__', type(self.callback).__name__)}>"
 
 
@@ -112,8 +112,8 @@ def _closed(name: str) -> Any:
 
 @contextmanager
 def driving() -> Iterator[None]:
-    """Around many `step`s: the loop and the hooks that whoever drives may have are put back once, at the end.
-    Between two steps the last Domain still looks as if it ran."""
+    """Around many `step`s: the driver's own running loop and hooks are restored once, at the end. Between two
+    steps asyncio still sees the last Domain as the running loop."""
     outer, hooks = _get_running_loop(), sys.get_asyncgen_hooks()
     try:
         yield
@@ -129,8 +129,8 @@ class Domain(asyncio.AbstractEventLoop):
         self.inputs = 0
         self.callbacks = 0
         self.failed = 0  # How many failures there were; `failures` keeps the first of them.
-        self.failures: list[dict[str, Any]] = []  # What nobody awaited and what callbacks raised.
-        self._context = contextvars.Context()  # Empty: a variable that the host has set is the host's.
+        self.failures: list[dict[str, Any]] = []  # Errors of unawaited tasks and of callbacks.
+        self._context = contextvars.Context()  # Empty: variables of the host are not visible here.
         self._ready: deque[_Handle] = deque()
         self._timers: list[tuple[int, int, _Handle]] = []  # A heap of (when, order of arming, handle).
         self._timers_max = TIMERS_UNSWEPT
@@ -140,11 +140,11 @@ class Domain(asyncio.AbstractEventLoop):
         self._tasks: dict[asyncio.Task[Any], None] = {}  # Strong: asyncio itself holds tasks weakly.
         self._inside = False
 
-    # The one way in.
+    # Inputs: the only way to make a Domain run.
 
     def input(self, now_ns: int, deliver: Callable[..., object] | None = None, *args: Any) -> int | None:
-        """One input, and everything that follows from it. Without `deliver`: time alone has passed. Answers
-        as `next_deadline_ns` does."""
+        """Deliver one input and run everything that follows from it. Without `deliver` only time has passed.
+        Returns what `next_deadline_ns` does."""
         outer, hooks = _get_running_loop(), sys.get_asyncgen_hooks()
         try:
             return self.step(now_ns, deliver, *args)
@@ -153,7 +153,7 @@ class Domain(asyncio.AbstractEventLoop):
             _set_running_loop(outer)
 
     def step(self, now_ns: int, deliver: Callable[..., object] | None = None, *args: Any) -> int | None:
-        """`input`, for one who delivers many within `driving`."""
+        """`input`, for a driver that delivers many of them within `driving`."""
         if self._inside:
             raise RuntimeError("an input cannot be delivered while another is being worked on")
         _set_running_loop(self)
@@ -177,11 +177,11 @@ class Domain(asyncio.AbstractEventLoop):
         return timers[0][0] if timers[0][2].callback is not None else self.next_deadline_ns()
 
     def collect(self, generation: int = 2) -> None:
-        """Collect garbage; to be delivered as an input, so that what finalizers begin is finished with it."""
+        """Collect garbage. Delivered as an input, so that callbacks started by finalizers run within it."""
         gc.collect(generation)
 
     def next_deadline_ns(self) -> int | None:
-        """When the earliest timer is due; the driver sees to it that time is then passed in."""
+        """When the earliest timer is due; the driver must deliver an input at that time."""
         timers = self._timers
         while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
@@ -212,7 +212,7 @@ class Domain(asyncio.AbstractEventLoop):
                 self.call_exception_handler({"message": f"Exception in {handle}", "exception": error})
         self.callbacks += ran
 
-    # What asyncio asks of a loop.
+    # The interface that asyncio requires of a loop.
 
     def time(self) -> float:
         return self.now_ns / 1e9
@@ -260,13 +260,14 @@ class Domain(asyncio.AbstractEventLoop):
         return handle  # type: ignore[return-value]  # the same to whoever cancels it
 
     def _sweep(self) -> None:
-        """Most deadlines are cancelled long before they are due; those must not pile up until then."""
+        """Remove cancelled timers: most are cancelled long before they are due, and must not pile up."""
         self._timers = [timer for timer in self._timers if timer[2].callback is not None]
         heapq.heapify(self._timers)
         self._timers_max = max(TIMERS_UNSWEPT, 2 * len(self._timers))
 
     def private_future(self) -> asyncio.Future[Any]:
-        """For one who awaits it and hands it to nobody: it hashes by its address, and is cheaper."""
+        """A cheaper future, which hashes by its address: only for a caller that awaits it itself and passes
+        it to no other code."""
         return asyncio.Future(loop=self)
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -294,21 +295,20 @@ class Domain(asyncio.AbstractEventLoop):
         self._tasks.pop(task, None)
 
     def _finish_generator(self, generator: Any) -> None:
-        """An async generator was dropped half-way: its `finally` runs here, as our next work. When that
-        happens follows from reference counts, which follow from our inputs."""
+        """An async generator was dropped half-way: its `finally` runs as a task of this loop. When that
+        happens follows from reference counts, which follow from the inputs."""
         self.create_task(generator.aclose())
 
     def bury(self) -> None:
-        """Let go of a process that was cut off. Dropping a suspended coroutine runs its `finally`; here that
-        can touch nothing but this loop, which runs nothing any more. What it says of it is not worth hearing.
-        """
+        """Free a process that was cut off. Dropping a suspended coroutine runs its `finally`; here that can
+        touch nothing but this loop, which runs nothing any more. Its warnings and errors are suppressed."""
         outer, unraisable = _get_running_loop(), sys.unraisablehook
         _set_running_loop(self)
         sys.unraisablehook = lambda _: None
-        self._handler = lambda loop, context: None  # Failures would hold on to the tasks they are about.
+        self._handler = lambda loop, context: None  # Failures would keep their tasks alive.
         try:
             with warnings.catch_warnings(action="ignore"):
-                while self._tasks or self._ready or self._timers:  # What the dying begin dies with them.
+                while self._tasks or self._ready or self._timers:  # Finalizers may add more.
                     for remains in (self._tasks, self._ready, self._timers):
                         remains.clear()
                     gc.collect()
@@ -362,7 +362,7 @@ class Domain(asyncio.AbstractEventLoop):
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         pass
 
-    # Doors to the outside, by the names that asyncio has for them.
+    # Ways to the outside, by asyncio's names; all of them raise `NotHere`.
 
     call_soon_threadsafe: Any = _closed("call_soon_threadsafe")
     run_in_executor: Any = _closed("run_in_executor")

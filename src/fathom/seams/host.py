@@ -1,11 +1,11 @@
-"""A Domain alive: on the host's event loop, fed with what really happens.
+"""Runs a Domain live: on the host's event loop, with inputs from the real world.
 
     backend ──post──> inbox ──pump──> stamp the time, record, deliver ──> new asks ──> record ──> backend
 
-One input at a time, each recorded before it is delivered, and each ask before it is sent, so that what the
-process did can be replayed from the record even after `kill -9`. One host timer stands at the Domain's next
-deadline. Garbage is collected here, between inputs and as one, with automatic collection off: when finalizers
-run must be on the tape too. (Two hosts in one interpreter: turn it off yourself, before both.)
+One input at a time, each recorded before it is delivered, and each request (`Ask`) before it is sent, so that
+the process can be replayed from the tape even after `kill -9`. One host timer is set to the Domain's next
+deadline. Garbage is collected between inputs, as an input itself, with automatic collection off: the moment
+when finalizers run must be on the tape too. (For two hosts in one interpreter, turn it off before both.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fathom.seams.outside import Clock
 from fathom.seams.process import Process, clock_payload
 from fathom.seams.seam import Ask, Input, Seam
 
-# Then the host's loop gets a turn: its sockets must not wait for a long line of inputs.
+# After so many inputs the host's loop runs: its sockets must not wait for a long queue of inputs.
 INPUTS_PER_PUMP_MAX = 256
 
 # Young objects often, old ones seldom: a whole collection of a large cache takes tenths of a second.
@@ -32,15 +32,15 @@ OLDER_EVERY = 10  # Every tenth collection looks at the next older generation to
 # A wall clock that is off by less is left alone: reading two clocks takes a moment, and machines pause.
 CLOCK_OFF_NS_MAX = 100_000_000
 
-# Given an ask's target: what to do to the payloads of its answers, or None to leave them as they come.
+# From an ask's target to the function that redacts its answers' payloads; None leaves them unchanged.
 Redact = Callable[[str], Callable[[bytes], bytes] | None]
 
 ANSWERS = frozenset({Input.REPLY, Input.OPENED, Input.CHUNK, Input.ENDED})
 
 
 class Tape(Protocol):
-    """Where inputs and asks are recorded. As good as on disk when `append` returns: the page cache will do,
-    since it outlives the process. Never raises: a full disk costs the record, not the process."""
+    """Where inputs and asks are recorded. When `append` returns, the record is in the page cache, which
+    outlives the process. Never raises: a full disk loses the record and does not stop the process."""
 
     def append(
         self, kind: Input, number: int, *, now_ns: int, status: int, checksum: int, payload: bytes
@@ -58,8 +58,8 @@ class NoTape:
 
 
 class Host:
-    """Lives on the host's loop; call its methods from there only. `done` ends with `stop`, or with the error
-    that made the process impossible to go on with."""
+    """Runs on the host's loop; call its methods from there only. `done` completes with `stop`, or with the
+    error after which the process could not continue."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Host:
         self._clock = clock
         self._tape = tape
         self._log = log or NoLog()
-        # What it takes away is neither recorded nor delivered: deciders cannot depend on what a tape has not.
+        # Redacted parts are neither recorded nor delivered: a decision cannot depend on what the tape lacks.
         self._redact = redact
         self._redactors: dict[int, Callable[[bytes], bytes]] = {}  # By ask; swept with each collection.
         self._process: Process | None = None
@@ -86,12 +86,12 @@ class Host:
         self._timer_at_ns = 0
         self._collections = 0
         self._uncollected = 0  # Inputs since the last collection.
-        self._failed = 0  # How many of the Domain's failures have been told.
+        self._failed = 0  # How many of the Domain's failures have been logged.
         self._resume_gc = False
         self.done: asyncio.Future[None] = self._loop.create_future()
 
     def start(self, seam: Seam, begin: Callable[[], object], description: bytes = b"") -> None:
-        """`begin` is called inside the Domain as its first input, soon: it creates the process's tasks."""
+        """The first input, delivered soon, calls `begin` inside the Domain, to create the process's tasks."""
         self._process = Process(self._domain, seam, begin)
         seam.on_ask = self._asked
         self._resume_gc = gc.isenabled()
@@ -99,7 +99,7 @@ class Host:
         self.post(Input.START, 0, 0, description)
 
     def post(self, kind: Input, number: int, status: int = 0, payload: bytes = b"") -> None:
-        """Something happened outside."""
+        """Queue an input from outside."""
         if self.done.done():
             return
         self._inbox.append((kind, number, status, payload))
@@ -108,7 +108,7 @@ class Host:
             self._loop.call_soon(self._pump)
 
     def stop(self, error: BaseException | None = None) -> None:
-        """No further input is delivered. What was recorded is all that happened."""
+        """Deliver no further input: the tape then holds everything that happened."""
         if self.done.done():
             return
         self._inbox.clear()
@@ -135,7 +135,7 @@ class Host:
     def _take(self, kind: Input, number: int, status: int, payload: bytes) -> None:
         try:
             self._record_and_deliver(kind, number, status, payload)
-        except BaseException as error:  # Nothing can be said of its state any more: `done` tells.
+        except BaseException as error:  # The process's state is undefined: `done` carries the error.
             self.stop(error)
             if not isinstance(error, Exception):
                 raise
@@ -144,7 +144,7 @@ class Host:
         process = self._process
         assert process is not None
         if kind in ANSWERS and not process.seam.expects(number):
-            return  # It came too late, and would change nothing: not an input.
+            return  # The answer came too late and would change nothing: not an input.
         if number in self._redactors:
             payload = self._redactors[number](payload)
         now_ns = self._now_ns()
@@ -159,7 +159,8 @@ class Host:
             self._redactors[number] = redactor
 
     def _look_after(self) -> None:
-        """What the host has to see to now and then. What deciding code can notice of it is an input."""
+        """Regular chores: garbage, wall clock, failures to log. Those that deciding code can notice are
+        inputs."""
         if self._uncollected >= INPUTS_PER_COLLECTION and not self.done.done():
             self._collect()
         epoch_ns = self._clock.now_ns() - self._now_ns()

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line. Injected, so that a simulated process writes to its own."""
+"""Structured logs: one JSON object a line. Injected, so that a simulated process has a log of its own."""
 
 from __future__ import annotations
 

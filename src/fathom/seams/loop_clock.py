@@ -1,4 +1,4 @@
-"""The time of the running loop: monotonic, and in a Domain the virtual or recorded one."""
+"""The time of the running loop: monotonic; in a Domain, the virtual or recorded time."""
 
 from __future__ import annotations
 

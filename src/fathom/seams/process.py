@@ -1,11 +1,11 @@
 """A deciding process: what it begins with, and how each kind of input reaches it.
 
-    Birth  ──entry(inside)──>  tasks on a Domain  <──take(input)──  whoever drives: host, replay
+    Birth  ──entry(inside)──>  tasks on a Domain  <──take(input)──  the driver: host, replay
 
-With the inputs that follow, a Birth determines all that the process does: it is its tape's first record.
-An entry is a function that takes an `Inside` and creates the process's tasks, named by an id of
-`recorded_code` or, of a user's own, `module:name`. It keeps nothing in modules, because a process may begin
-anew in the same interpreter.
+A `Birth` and the inputs after it determine all that the process does: it is the tape's first record.
+An entry is a function that takes an `Inside` and creates the process's tasks. Its name is an id of
+`recorded_code` or, for a user's own code, `module:name`. It keeps no state in modules, because a process may
+restart in the same interpreter.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: str
     epoch_ns: int  # The wall clock at the Domain's time 0.
     incarnation: int = 1
-    predecessor: str = ""  # The identity that the last incarnation had, if the host saw it stop.
+    predecessor: str = ""  # The identity of the previous incarnation, if the host saw it stop.
     options: dict[
         str, Any
     ] = {}  # Controllers and their options, workers, feature flags: all that deciders see.
-    estate: bytes = b""  # What the last incarnation left to this one.
+    estate: bytes = b""  # State passed on by the previous incarnation.
     # Not for deciders: what else a reader must know to understand or repeat the run.
     fathom: str = ""
     python: str = ""
@@ -46,7 +46,7 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def code(self) -> tuple[str, ...]:
-        """What a replay loads: the entry, and the controllers that it is told to run. Raises NoEntry."""
+        """The code that a replay loads: the entry, and the controllers in its options. Raises NoEntry."""
         named = self.options.get("controllers", ())
         if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
             raise NoEntry("its controllers are not a list of names")
@@ -54,7 +54,7 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Inside:
-    """What an entry is given: everything it may touch. `log`, `journal` and `metrics` only take."""
+    """The argument of an entry: everything it may use. `log`, `journal` and `metrics` are write-only."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class Inside:
         self.log: Log = log or NoLog()
         self.journal: Journal = journal or NoJournal()
         self.metrics = metrics
-        self.estate = b""  # Left to the next incarnation; read once the process has ended.
-        self.identity = ""  # Under which it held leases; told to the next incarnation.
+        self.estate = b""  # State for the next incarnation; read once the process has ended.
+        self.identity = ""  # The holder in its leases; passed on to the next incarnation.
 
 
 Entry = Callable[[Inside], object]
@@ -101,12 +101,12 @@ class DomainClock:
         return self._domain.now_ns
 
 
-# Inputs that no ask has caused, nor a signal.
+# Inputs caused neither by an ask nor by a signal.
 _OF_ITSELF = frozenset({Input.TICK, Input.START, Input.COLLECT, Input.CLOCK})
 
 
 class Process:
-    """The one way of inputs into a Domain. Live and replayed alike go through here, so they cannot differ."""
+    """Delivers inputs to a Domain. Live runs and replays both use it, so they cannot differ."""
 
     def __init__(self, domain: Domain, seam: Seam, begin: Callable[[], object]) -> None:
         self.domain = domain
@@ -117,7 +117,7 @@ class Process:
         self.domain.input(now_ns, *self.way_of(kind, number, status, payload))
 
     def way_of(self, kind: Input, number: int, status: int, payload: Any) -> tuple[Any, ...]:
-        """What is called with what inside the Domain; nothing where time alone has passed."""
+        """The function to call inside the Domain, and its arguments; empty where only time has passed."""
         if kind not in _OF_ITSELF:
             return (self.seam.deliver, kind, number, status, payload)
         if kind is Input.TICK:
@@ -137,7 +137,7 @@ def clock_payload(epoch_ns: int) -> bytes:
 
 
 class NoEntry(Exception):
-    """There is no such process; the message says what is missing."""
+    """The process's code cannot be found; the message says what is missing."""
 
 
 def load_entry(name: str) -> Entry:

@@ -1,9 +1,9 @@
 """The code that recorded processes run, by ids that stay when the code moves.
 
-A tape names the process that it is of and the controllers that ran in it. It is read by later versions, in
-which modules may have other names, so it holds ids (`scheduler`, `controllers/node-health`), and this table
-says where their code is now. A user's own code has no id: it is named `module:name`. So did versions before
-the table name all code, ours included; `OLD_NAMES` has what they wrote.
+A tape names its process and the controllers that ran in it. Later versions, in which modules may have other
+names, must read it too, so it holds ids (`scheduler`, `controllers/node-health`), and this table says where
+their code is now. A user's own code has no id: it is named `module:name`. Versions before this table named
+all code that way, fathom's included; `OLD_NAMES` lists those names.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CONTROLLERS: Mapping[str, str] = {
     "controllers/cluster-summary": "fathom.controllers.cluster_summary:ClusterSummary",
 }
 
-# What versions before the table wrote -> the id.
+# Name written by versions before this table -> id.
 OLD_NAMES: Mapping[str, str] = {
     "fathom.agent.gateway.following:begin": "gateway",
     "fathom.agent.process:begin": "agent",

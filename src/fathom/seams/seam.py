@@ -1,12 +1,12 @@
-"""The one door of deciding code: ask something of the outside, be given answers as inputs.
+"""The Seam: how deciding code sends requests (asks) to the outside and gets the answers as inputs.
 
     deciding code ──request/open──> Seam ──start/cancel──> Backend      live: sockets on the host's loop
          ^                           │                                   simulated: the world's network
-         └──── futures, streams <────┘<──deliver(input)── whoever drives   replayed: nothing at all
+         └──── futures, streams <────┘<──deliver(input)── the driver       replayed: nothing at all
 
-Numbers are given out here, by deterministic code, so that `(kind, number)` names the same ask in a replay.
-Whoever drives is told of each ask before the backend is: a recorder writes it down before it is sent, a
-replay compares it with what was written.
+Numbers are assigned here, by deterministic code, so that `(kind, number)` names the same ask in a replay.
+The driver gets each ask before the backend does (`on_ask`): a recorder records it before it is sent, a replay
+compares it with the recorded one.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from fathom.seams.domain import Domain
 
 
 class Input(IntEnum):
-    """What can happen to a process. The numbers are in recorded logs: never change one."""
+    """The kinds of input to a process. Tapes contain the numbers: never change one."""
 
     TICK = 0  # Time has passed.
-    REPLY = 1  # An ask was answered, or surely will not be.
+    REPLY = 1  # An ask was answered, or will certainly get no answer.
     OPENED = 2  # A stream has begun (or was refused: see the status).
     CHUNK = 3  # Part of a stream.
     ENDED = 4  # A stream is over.
-    SIGNAL = 5  # Somebody outside wants something: stop, reload.
+    SIGNAL = 5  # A request from the host: stop, reload.
     START = 6  # The process began.
     COLLECT = 7  # Garbage was collected, of the generation in `status`.
     CLOCK = 8  # The wall clock was set.
 
 
-ANSWERS = frozenset({Input.REPLY, Input.OPENED})  # What an ask waits for.
-CHUNK = Input.CHUNK  # Most inputs are one: a name of its own is found sooner.
+ANSWERS = frozenset({Input.REPLY, Input.OPENED})  # The inputs that an ask waits for.
+CHUNK = Input.CHUNK  # Most inputs are chunks: a module-level name is looked up faster.
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """One request, complete: what is sent follows from it alone."""
+    """One complete request: everything that is sent follows from it."""
 
     method: str
     target: str  # Path and query.
@@ -49,7 +49,7 @@ class Ask(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
 
     def checksum(self) -> int:
-        """Of all that is sent: a fence in a header is as much a part of what was asked as the body."""
+        """Covers everything that is sent: a fence in a header is as much a part of the ask as the body."""
         body = self.body if isinstance(self.body, bytes) else msgspec.json.encode(self.body)
         head = [self.method, self.target]
         for header in self.headers:
@@ -66,11 +66,11 @@ class Reply(msgspec.Struct, frozen=True):
 
 class Backend(Protocol):
     def start(self, number: int, ask: Ask, *, stream: bool) -> None:
-        """Begin. What comes of it is delivered later, as inputs with this number."""
+        """Send the request. Its results are delivered later, as inputs with this number."""
         ...
 
     def cancel(self, number: int) -> None:
-        """Nobody waits any more. Nothing needs to be delivered for it."""
+        """The caller no longer waits for the answer; the backend need not deliver it."""
         ...
 
 
@@ -82,16 +82,16 @@ class _Nobody:
 
 class Seam:
     def __init__(self, domain: Domain, backend: Backend, *, checked: bool = True) -> None:
-        """`checked` False where no tape is: then only `on_ask`, if there is one, wants checksums."""
+        """`checked` False without a tape: then checksums are computed only if `on_ask` is set."""
         self._checked = checked
         self._domain = domain
         self._backend = backend
         self._count = 0
         self._waiting: dict[int, asyncio.Future[Reply]] = {}  # Asks without an answer yet.
         self._streams: dict[int, Stream] = {}  # Open, or being opened.
-        self._signals: asyncio.Queue[str] = asyncio.Queue()  # Come, but not yet waited for.
+        self._signals: asyncio.Queue[str] = asyncio.Queue()  # Received, but not yet read with `signal`.
         self.asked: dict[int, int] = {}  # Number -> checksum, until its first answer.
-        # Told of every ask, in order, before the backend is. Must not raise.
+        # Called with every ask, in order, before the backend is. Must not raise.
         self.on_ask: Callable[[int, Ask, int], None] | None = None
 
     @property
@@ -100,19 +100,19 @@ class Seam:
         return len(self._waiting)
 
     def expects(self, number: int) -> bool:
-        """Whether an answer to this ask would still reach anybody."""
+        """Whether a caller still waits for an answer to this ask."""
         return number in self._waiting or number in self._streams
 
     def cut(self) -> None:
-        """Nobody outside hears of this process any more: it is over, whatever its coroutines still do. Then
-        `Domain.bury`."""
+        """Disconnect the process: it is over, and nothing its coroutines still do reaches the outside. Call
+        `Domain.bury` next."""
         self._backend = _Nobody()
         self.on_ask = None
         self._waiting, self._streams, self._signals = {}, {}, asyncio.Queue()
 
     async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
-        """One answer. A timeout is an answer too: status 0. The deadline is kept by the Domain's own clock,
-        so a socket that hangs for ever holds nobody up, and a replay times out at the same input."""
+        """One answer. A timeout is an answer too: status 0. The deadline runs on the Domain's own clock, so a
+        socket that hangs for ever blocks no caller, and a replay times out at the same input."""
         number = self._number(ask)
         timer = None
         try:
@@ -145,17 +145,17 @@ class Seam:
                 self._close(number)
 
     def _expire(self, number: int, timeout_s: float) -> None:
-        """An answer that comes in the same input as its deadline counts: then nobody waits any more."""
+        """Answer with a timeout, unless the answer came in the same input as the deadline: then it counts."""
         future = self._waiting.get(number)
         if future is not None and not future.done():
             future.set_result(Reply(0, f"no answer within {timeout_s:g} s".encode()))
 
     async def signal(self) -> str:
-        """Wait for somebody outside to want something. Each signal goes to one who waits."""
+        """Wait for the next signal. Each signal goes to one waiting task."""
         return await self._signals.get()
 
     def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
-        """One input, inside `Domain.input`. What nobody waits for any more is dropped."""
+        """Deliver one input, inside `Domain.input`. An answer that no caller waits for is dropped."""
         if kind == CHUNK:
             stream = self._streams.get(number)
             if stream is not None:
@@ -194,7 +194,7 @@ class Seam:
 
 
 class Stream:
-    """Chunks as they come. Reads everything that is there at once: fewer wake-ups under load."""
+    """The chunks of an answer. `read` returns all that have arrived at once: fewer wake-ups under load."""
 
     __slots__ = ("_chunks", "_ended", "_number", "_seam", "_waiter")
 
@@ -206,7 +206,7 @@ class Stream:
         self._waiter: asyncio.Future[None] | None = None
 
     async def read(self) -> list[Any] | None:
-        """All chunks that have come since; None at the end."""
+        """All chunks since the last read; None at the end."""
         while not self._chunks:
             if self._ended:
                 return None

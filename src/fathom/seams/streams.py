@@ -1,4 +1,4 @@
-"""Named random streams of one seed, so that a draw from one does not move another."""
+"""Named random streams of one seed, so that a draw from one stream does not change another."""
 
 from __future__ import annotations
 
