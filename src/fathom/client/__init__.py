@@ -1,2 +1,4 @@
-"""How everyone but the API server talks to an API. Today: in process, through the same `handle` that the
-network reaches. Never here: what is asked for. Next room: `cache`."""
+"""Clients of a Kubernetes API: over HTTP, through a Seam, or inside the server's own process.
+
+Here: requests, credentials, kubeconfig, outcomes of writes. Never here: which objects to read or write. Next
+room: `cache`."""

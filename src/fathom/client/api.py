@@ -1,6 +1,6 @@
 """The API as deciding code sees it: reads that raise, writes whose outcome is a value, watches in chunks.
 
-Everything goes through a `Transport`: a Seam when the caller lives on a Domain (live, simulated, replayed),
+Every request goes through a `Transport`: a Seam when the caller runs on a Domain (live, simulated, replayed),
 or a server in the same process. Every call has a deadline.
 """
 
@@ -33,7 +33,7 @@ class Transport(Protocol):
 
 
 def own_resource(definition: KindDefinition) -> Resource:
-    """Where a kind of fathom's own lives."""
+    """The resource of one of fathom's own kinds."""
     return Resource(GROUP, VERSION, definition.plural, definition.namespaced)
 
 
@@ -46,12 +46,12 @@ class ListPage(msgspec.Struct, frozen=True):
 class Api:
     def __init__(self, transport: Transport, *, headers: tuple[tuple[str, str], ...] = ()) -> None:
         self._transport = transport
-        self._headers = headers  # Sent with every call: who we are, which fence we hold.
+        self._headers = headers  # Sent with every call: our identity, the fence we hold.
 
     def with_headers(self, *headers: tuple[str, str]) -> Api:
         return Api(self._transport, headers=(*self._headers, *headers))
 
-    # Reads: the answer, or the ApiError that was answered.
+    # Reads: the object, or the server's error raised as an ApiError.
 
     async def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Obj | None:
         """None if there is no such object."""
@@ -63,7 +63,7 @@ class Api:
             raise
 
     async def resources(self, group: str, version: str) -> list[Obj]:
-        """Of one version of a group, as discovery lists them: 'widgets', 'widgets/scale'."""
+        """The resources of one version of a group, as discovery lists them: 'widgets', 'widgets/scale'."""
         root = f"/apis/{group}/{version}" if group else f"/api/{version}"
         return list((await self._read(root, TIMEOUT_S)).get("resources") or ())
 
@@ -125,8 +125,9 @@ class Api:
         policy: str = "Background",
         grace_s: int | None = None,
     ) -> Outcome:
-        """The UID is required: a namesake made since must not be hit. `revision`: only while it is this one;
-        '' is any. `grace_s`: nought is at once, whoever still runs it; None is as its kind has it."""
+        """The UID is required: a new object of the same name must not be deleted. `revision`: delete only at
+        this one; '' is any. `grace_s`: 0 deletes at once, even if an agent still runs it; None is the kind's
+        default."""
         preconditions = {"uid": uid, **({"resourceVersion": revision} if revision else {})}
         options: Obj = {"propagationPolicy": policy, "preconditions": preconditions}
         if grace_s is not None:
@@ -149,7 +150,7 @@ class Api:
 
 
 def _named_items(answer: Obj) -> list[Obj]:
-    """A typed list leaves out its items' kind; caches and deciders want it."""
+    """A typed list omits its items' kind; caches and deciding code need it."""
     kind, version = str(answer.get("kind", "")).removesuffix("List"), answer.get("apiVersion", "")
     items: list[Obj] = answer.get("items") or []
     for item in items:
@@ -169,7 +170,7 @@ def _refused(reply: Reply) -> ApiError:
 
 
 def object_in(body: Any) -> Obj:
-    """An answer that is no JSON object (a proxy's error page) is shown as what it is."""
+    """The object in an answer. One that is no JSON object (a proxy's error page) is shown as text."""
     if isinstance(body, dict):
         return body
     try:

@@ -1,6 +1,6 @@
-"""Who we are to a server: a token, a file that is read again when it changes, or another program's answer.
+"""Credentials for a server: a token, a token file that is read again when it changes, or an exec plugin.
 
-Called for each request, on the host's loop. What must be waited for is done in `renew`, before the request.
+Called for each request, on the host's loop. `renew`, awaited before the request, does whatever takes time.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from fathom.seams.outside import Clock
 Headers = tuple[tuple[str, str], ...]
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-# A plugin may ask a person to look at a browser; one that takes longer has lost them.
+# A plugin may ask the user to log in with a browser; after this long it has failed.
 PLUGIN_S_MAX = 60.0
-# A credential is not used up to the last moment: the server's clock is not ours.
+# A credential is renewed before it expires: the server's clock differs from ours.
 RENEW_EARLY_S = 10.0
 OUTPUT_BYTES_MAX = 1 << 20
 
 
 class NoCredentials(Exception):
-    """We cannot say who we are; one line says why."""
+    """No credentials can be obtained; the message is one line that says why."""
 
 
 def bearer(token: str) -> Headers:
@@ -47,7 +47,7 @@ class Fixed:
 
 
 class TokenFile:
-    """A mounted service account's token is replaced every hour. If it cannot be read, the last one stays."""
+    """A mounted service account token is replaced every hour. If it cannot be read, the last one is used."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -78,11 +78,11 @@ class CredentialPlugin(msgspec.Struct, frozen=True, kw_only=True):
     args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     hint: str = ""  # How to install it.
-    cluster: dict[str, Any] | None = None  # What it is told of the server, if it wants to know.
+    cluster: dict[str, Any] | None = None  # Passed to a plugin that sets `provideClusterInfo`.
 
 
 class PluginCredentials:
-    """Another program's answer, kept until it expires or the server refuses it. Asked once at a time."""
+    """A plugin's credentials, kept until they expire or the server refuses them. It runs once at a time."""
 
     def __init__(
         self, plugin: CredentialPlugin, tls: ssl.SSLContext, clock: Clock, environ: Mapping[str, str]
@@ -93,13 +93,13 @@ class PluginCredentials:
         self._environ = environ
         self._lock = asyncio.Lock()
         self._headers: Headers = ()
-        self._until_ns: int | None = 0  # None: as long as the server takes it.
+        self._until_ns: int | None = 0  # None: until the server refuses it.
 
     def __call__(self) -> Headers:
         return self._headers
 
     def refused(self, used: Headers) -> None:
-        """The server took these for wrong. If we have others by now, they are not meant."""
+        """The server refused these credentials. If newer ones have been fetched since, those stay."""
         if used == self._headers:
             self._until_ns = 0
 
@@ -140,7 +140,7 @@ class PluginCredentials:
 
 
 async def run_plugin(plugin: CredentialPlugin, environ: Mapping[str, str]) -> Mapping[str, Any]:
-    """The status it answers. Its own words for people go where ours do."""
+    """The `status` of the plugin's output. Its stderr goes to ours."""
     spec: dict[str, Any] = {"interactive": False}
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
@@ -189,7 +189,7 @@ def _status(plugin: CredentialPlugin, output: bytes) -> Mapping[str, Any]:
 
 @contextlib.contextmanager
 def private_file(content: bytes) -> Iterator[str]:
-    """For as long as OpenSSL needs it: it takes key material from files only."""
+    """A temporary file for OpenSSL, which reads key material from files only."""
     handle, name = tempfile.mkstemp(prefix="fathom-")  # Readable by its owner only.
     try:
         with os.fdopen(handle, "wb") as file:

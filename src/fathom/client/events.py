@@ -1,7 +1,7 @@
-"""Watch chunks as events.
+"""Decodes the chunks of a watch into events.
 
-A chunk is whole lines of JSON when it came over a wire, or a list of (type, object) pairs in simulation,
-where nothing is ever encoded. Either way it becomes the same events, in the same order.
+A chunk is whole lines of JSON when it came over a connection, or a list of (type, object) pairs in
+simulation, where nothing is ever encoded. Both give the same events, in the same order.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class MalformedEvent(Exception):
-    """The stream says something that is no watch event. Nothing that follows can be trusted: the watch is
-    opened again, from the last revision that is known to be whole."""
+    """The stream contains something that is no watch event. Nothing after it can be trusted: the watch is
+    opened again, from the last revision that is known to be complete."""
 
 
 class RawEvent(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class RawEvent(msgspec.Struct, frozen=True):
     fields: dict[str, msgspec.Raw] = msgspec.field(name="object")
 
 
-# Makes an object of its undecoded fields; may use parts that it has decoded before.
+# Builds an object from its undecoded fields; may reuse parts that it has decoded before.
 Assemble = Callable[[dict[str, msgspec.Raw]], Obj]
 
 _events = msgspec.json.Decoder(Event).decode_lines
@@ -62,8 +62,8 @@ def _decoded(chunk: bytes, assemble: Assemble | None) -> list[Event]:
 
 
 def revision_of(obj: Obj) -> int:
-    """Of an object, a list or a bookmark. Raises `MalformedEvent` where there is none: without it nobody can
-    tell which of two states is the newer."""
+    """Of an object, a list or a bookmark. Raises `MalformedEvent` where there is none: without it a cache
+    cannot tell which of two states is newer."""
     try:
         return int(obj["metadata"]["resourceVersion"])
     except (KeyError, TypeError, ValueError):
@@ -71,13 +71,13 @@ def revision_of(obj: Obj) -> int:
 
 
 def ends_initial_events(event: Event) -> bool:
-    """Whether this is the bookmark that says "that was all there is" (WatchList)."""
+    """Whether this is the bookmark that ends the initial events of a WatchList."""
     annotations = metadata(event.obj).get("annotations")
     return isinstance(annotations, dict) and annotations.get(INITIAL_EVENTS_END) == "true"
 
 
 def error_of(event: Event) -> ApiError:
-    """What an ERROR event carries: a Status."""
+    """The error in an ERROR event's Status."""
     status = event.obj
     code = status.get("code")
     details = status.get("details")

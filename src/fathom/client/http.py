@@ -1,6 +1,6 @@
-"""The Seam's live backend: asks become HTTP requests on the host's loop, and what comes of them inputs.
+"""The Seam's live backend: sends asks as HTTP requests on the host's loop, delivers the answers as inputs.
 
-Nothing is decided here, and nothing is tried twice: a connection that breaks is an answer with status 0.
+Nothing is decided here, and nothing is retried: a connection that breaks is an answer with status 0.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from fathom.seams.host import Host
 from fathom.seams.seam import Ask, Input
 
 CONNECT_S = 5.0
-# A watch's pieces arrive in any size; an event without an end is not kept beyond this.
+# The network splits a watch anywhere; an incomplete event is not buffered beyond this.
 LINE_BYTES_MAX = 64 << 20
 
 Credentials = Callable[[], tuple[tuple[str, str], ...]]
 
 
 class ServerAddress(msgspec.Struct, frozen=True):
-    """One API server and how to speak to it. `credentials` is asked for each request: tokens are renewed."""
+    """One API server and how to reach it. `credentials` is called for each request: tokens are renewed."""
 
-    url: str  # https://host:port, and a path prefix where there is one.
+    url: str  # https://host:port, with a path prefix if there is one.
     tls: ssl.SSLContext
     credentials: Credentials
     server_name: str = ""
@@ -38,7 +38,7 @@ class ServerAddress(msgspec.Struct, frozen=True):
 
 
 class HttpBackend:
-    """Make it on the host's loop; `start` and `cancel` are called from inside the Domain."""
+    """Create it on the host's loop; `start` and `cancel` are called from inside the Domain."""
 
     def __init__(self, host: Host, server: ServerAddress) -> None:
         self._host = host
@@ -119,7 +119,7 @@ class HttpBackend:
                 self._host.post(Input.ENDED, number)
 
     async def _relay(self, number: int, response: aiohttp.ClientResponse) -> None:
-        """Whole lines only: what an input holds must not depend on how the network cut it."""
+        """Whole lines only: an input's content must not depend on how the network split it."""
         rest = b""
         async for piece in response.content.iter_any():
             rest += piece
@@ -132,7 +132,7 @@ class HttpBackend:
 
 
 def _not_sent(error: NoCredentials) -> bytes:
-    """As the server would have said it, had it been asked by nobody."""
+    """The answer that the server would give to a request without credentials."""
     return encode_json(unauthorized(str(error)).status())
 
 

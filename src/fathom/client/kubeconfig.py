@@ -1,7 +1,7 @@
-"""Kubeconfig files as kubectl reads them: which server, which certificates, as whom.
+"""Kubeconfig files as kubectl reads them: server, certificates, user.
 
-Several files (KUBECONFIG with colons) are one: of two that say the same thing the first is heard. Paths count
-from the file that names them.
+Several files (KUBECONFIG with colons) are merged: where two set the same field, the first file wins. Paths
+are relative to the file that contains them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Part = Mapping[str, Any]
 
 
 class BadKubeconfig(Exception):
-    """It cannot be used; one line says why."""
+    """The kubeconfig cannot be used; the message is one line that says why."""
 
 
 class KubeconfigContext(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class KubeconfigContext(msgspec.Struct, frozen=True):
             url = urlsplit(server)
             if url.scheme in {"https", "http"} and url.hostname and url.port != 0:
                 return url
-        except ValueError:  # A port that is no port, a bracket that does not close.
+        except ValueError:  # An invalid port, an unclosed bracket.
             pass
         raise BadKubeconfig(f"{self.source}: the server {server!r} is not an https:// address")
 
@@ -79,7 +79,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _resolved(entries: Any, kind: str, path: Path) -> list[Any]:
-    """Paths count from the kubeconfig's own directory, as kubectl has it."""
+    """Paths are relative to the kubeconfig's own directory, as in kubectl."""
     found = []
     for entry in entries if isinstance(entries, list) else []:
         part = entry.get(kind[:-1]) if isinstance(entry, dict) else None
@@ -99,7 +99,7 @@ def _merged(configs: list[dict[str, Any]]) -> dict[str, Any]:
     for config in configs:
         for field, value in config.items():
             if isinstance(value, list):
-                merged.setdefault(field, []).extend(value)  # Of one name, the first is found.
+                merged.setdefault(field, []).extend(value)  # Of equal names, the first wins.
             elif not merged.get(field):
                 merged[field] = value
     return merged
@@ -128,7 +128,7 @@ def tls_of(context: KubeconfigContext) -> ssl.SSLContext:
     cluster, user, source = context.cluster, context.user, context.source
     try:
         with _file(cluster, "certificate-authority", source) as authority:
-            # Where an authority is named, no other is believed: not those that the system knows either.
+            # Where a CA is named, no other is trusted: not the system's either.
             tls = ssl.create_default_context(cafile=authority)
         if cluster.get("insecure-skip-tls-verify"):
             tls.check_hostname = False
@@ -146,7 +146,7 @@ def tls_of(context: KubeconfigContext) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def _file(part: Part, field: str, source: str) -> Iterator[str | None]:
-    """The file a field names or, for `field-data`, one that holds the decoded bytes for a while."""
+    """The file a field names or, for `field-data`, a temporary one with the decoded bytes."""
     if not part.get(f"{field}-data"):
         yield str(part[field]) if part.get(field) else None
         return
@@ -162,7 +162,7 @@ def _file(part: Part, field: str, source: str) -> Iterator[str | None]:
 
 
 def token_of(context: KubeconfigContext) -> str:
-    """The token as it is now, from the file itself or the one it names; '' if there is none."""
+    """The current token, from the kubeconfig or the token file it names; '' if there is none."""
     user = context.user
     if user.get("token"):
         return str(user["token"])

@@ -20,7 +20,7 @@ Send = Callable[[str, str, dict[str, list[str]], dict[str, str], bytes], Awaitab
 
 
 class LocalClient:
-    """One method for all: `call("DELETE", "/api/v1/...", query="propagationPolicy=Background")`."""
+    """One method for every request: `call("DELETE", "/api/v1/...", query="propagationPolicy=Background")`."""
 
     def __init__(self, send: Send, *, token: str, name: str) -> None:
         self._send = send
@@ -35,7 +35,7 @@ class LocalClient:
         body: Obj | list[Obj] | None = None,
         content_type: str = "application/json",
     ) -> Obj:
-        """The answer as an object. Anything but success raises the ApiError that was answered."""
+        """The answer as an object. Any error answer is raised as an ApiError."""
         headers = {**self._headers, "content-type": content_type}
         raw = b"" if body is None else encode_json(body)
         answer = await self._send(method, path, parse_qs(query, keep_blank_values=True), headers, raw)

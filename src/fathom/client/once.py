@@ -1,4 +1,4 @@
-"""The API for commands that ask a few things and end: no Domain, no recording, the same `Api`."""
+"""The API for commands that send a few requests and end: no Domain, no recording, the same `Api`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What can come of a write. Values, not exceptions: each one needs its own next step.
+"""Outcomes of a write. Values, not exceptions: each one needs its own next step.
 
-Committed   it is so; here is the object
-Conflict    somebody was faster; nothing was written: read, decide again
-Rejected    the server said no; nothing was written; saying it again will not help until something changes
-Unknown     it may have happened or not, or may still happen: only reading the identity tells
+Committed   the server wrote it; here is the object
+Conflict    another write came first; nothing was written: read, decide again
+Rejected    the server refused it; nothing was written; a retry will not help until something changes
+Unknown     it may or may not have happened, or may still happen: only a read of the object can tell
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    current: Obj | None  # As a read found it afterwards; None where nobody has looked.
+    current: Obj | None  # From a read afterwards; None where it was not read.
     why: str
     causes: tuple[str, ...] = ()  # Ids from the server's answer: 'Fenced', 'NodeFull'.
 
@@ -41,7 +41,7 @@ class Unknown(msgspec.Struct, frozen=True):
 
 Outcome = Committed | Conflict | Rejected | Unknown
 
-# From these nobody can tell whether the write happened. 500 and 503 too: a server may fail after its commit.
+# These do not show whether the write happened. 500 and 503 too: a server may fail after its commit.
 AMBIGUOUS = frozenset({0, 408, 500, 502, 503, 504})
 
 
@@ -61,7 +61,7 @@ def outcome_of(status: int, obj: Obj, cause: str = "") -> Outcome:
 
 
 def causes_in(status: Obj) -> tuple[str, ...]:
-    """The reasons of a Status' causes; none where it has none, or is no Status."""
+    """The reasons of a Status' causes; empty where it has none, or is no Status."""
     causes = lookup(status, "details", "causes")
     listed = causes if isinstance(causes, list) else ()
     return tuple(str(one.get("reason") or "") for one in listed if isinstance(one, dict))

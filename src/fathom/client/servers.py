@@ -1,4 +1,4 @@
-"""The server to talk to and as whom: from a kubeconfig, or from inside of a pod by its service account."""
+"""Finds the API server and its credentials: from a kubeconfig or, inside a pod, from the service account."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def find_files(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
-    """Where kubectl would look; empty if there is nothing, as inside of a pod."""
+    """The files that kubectl would read; empty if there are none, as inside a pod."""
     if kubeconfig is not None:
         return [kubeconfig]
     if named := environ.get("KUBECONFIG"):
@@ -37,7 +37,7 @@ def find_files(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path
 
 
 def find_server(kubeconfig: Path | None, *, clock: Clock, environ: Mapping[str, str]) -> ServerAddress:
-    """The server that kubectl would talk to; inside of a pod, the cluster's own."""
+    """The server that kubectl would use; inside a pod, the cluster's own."""
     files = find_files(kubeconfig, environ)
     if files:
         return server_of(read_context(files), clock=clock, environ=environ)
@@ -57,7 +57,7 @@ def in_cluster(environ: Mapping[str, str], account: Path = ACCOUNT) -> ServerAdd
 
 
 def server_of(context: KubeconfigContext, *, clock: Clock, environ: Mapping[str, str]) -> ServerAddress:
-    """Ready to talk to. A credential plugin runs with the first request, not now."""
+    """The address, ready for requests. A credential plugin runs with the first request, not now."""
     if context.cluster.get("proxy-url"):
         raise BadKubeconfig(f"{context.source}: proxy-url is not supported")
     tls = tls_of(context)
@@ -126,7 +126,7 @@ def _plugin(context: KubeconfigContext) -> CredentialPlugin:
 
 
 def _told(cluster: Part) -> dict[str, Any]:
-    """What a plugin that asks for it learns of the server."""
+    """The cluster information for a plugin that asks for it."""
     found = {
         field: cluster[field]
         for field in ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data")

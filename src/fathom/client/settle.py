@@ -1,11 +1,11 @@
-"""A write that is sure to be known in the end: the only way to try one again.
+"""Settles the unknown outcome of a write by a read; only then may the write be tried again.
 
     1. The write is sent. 2. The server commits it. 3. The answer is lost. 4. A blind retry does it twice.
 
-So an unknown outcome is settled by reading the object's identity, which must be stable: a name that follows
-from the intent, or a UID. A read that finds nothing does not prove that nothing will come: the request may
-still be on its way. It is safe all the same, because the caller's next try uses the same identity and meets
-the late one as a conflict.
+So an unknown outcome is settled by reading the object by its identity, which must be stable: a name derived
+from the intent, or a UID. A read that finds nothing does not prove that the write will not happen: the
+request may still be on its way. That is safe, because the caller's next try uses the same identity and gets a
+conflict if the late request came first.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ IsDone = Callable[[Obj | None], bool]
 
 
 async def settled(outcome: Outcome, read: Read, is_done: IsDone, *, rng: random.Random) -> Outcome:
-    """The outcome, with `Unknown` and `Conflict` looked into. `is_done` says whether an object, as read (or
-    None for "not there"), is what the write was to bring about. Still `Unknown` only if no read came
-    through."""
+    """The outcome, with `Unknown` and `Conflict` settled by a read. `is_done` says whether an object, as read
+    (or None if absent), is what the write was meant to achieve. Still `Unknown` only if no read succeeded."""
     if isinstance(outcome, Committed | Rejected):
         return outcome
     cause = outcome.cause if isinstance(outcome, Unknown) else outcome.why

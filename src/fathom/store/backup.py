@@ -1,9 +1,9 @@
-"""Copies of a SQLite store, and a store from a copy.
+"""Backup and restore of a SQLite store.
 
 A backup is one consistent file, taken while the server runs, verified before it gets its name. A restored
-store leaps far ahead in revision and forgets its history: whatever revision a client holds from the time
-after the backup, it is lower than the floor, so its watch is told to start again (410) instead of silently
-missing what was lost, and no revision number is ever used twice.
+store raises its revision by a large step and forgets its history: any revision that a client holds from after
+the backup is then below the floor, so its watch gets a 410 and lists again, instead of silently missing the
+lost changes; and no revision number is ever used twice.
 """
 
 from __future__ import annotations

@@ -43,12 +43,12 @@ class EtcdStore:
         self._keys = Keys(options.prefix)
         self._timeout_s = options.request_timeout_s
         self._watches: weakref.WeakSet[EtcdWatch] = weakref.WeakSet()
-        self._true_progress: bool | None = None  # Unknown until the server told its version.
+        self._true_progress: bool | None = None  # None until the server's version is known.
 
     # Reading
 
     async def revision(self) -> int:
-        """Any linearizable read tells it."""
+        """Every linearizable read returns it."""
         request = rpc_pb2.RangeRequest(key=self._keys.wire(""), count_only=True)
         return int((await self._range(request)).header.revision)
 
@@ -61,7 +61,7 @@ class EtcdStore:
     ) -> Page:
         entries: list[Entry] = []
         start = self._keys.wire(range_start(prefix, after))
-        at = revision or 0  # 0 is etcd's newest; the first answer pins it.
+        at = revision or 0  # 0 is etcd's newest; later pages use the first answer's revision.
         while True:
             wanted = min(limit - len(entries), PAGE_KEYS_MAX) if limit else PAGE_KEYS_MAX
             response = await self._range(
@@ -82,7 +82,7 @@ class EtcdStore:
         return await self._asked(lambda stubs: stubs.kv.Range, request, revision=request.revision)
 
     async def _asked(self, method: Callable[[Stubs], Any], request: Any, *, revision: int = 0) -> Any:
-        """A question may be put to every endpoint in turn: it changes nothing."""
+        """A read may be sent to every endpoint in turn: it changes nothing."""
         silence = ""
         for _ in self._link.options.endpoints:
             stubs = await self._link.ready()
@@ -127,7 +127,7 @@ class EtcdStore:
         return watch
 
     def problem(self) -> str:
-        return ""  # etcd refuses what it cannot write: the last commit tells.
+        return ""  # etcd refuses what it cannot write: a commit's outcome shows it.
 
     async def request_progress(self) -> bool:
         if self._true_progress is None:
@@ -142,8 +142,8 @@ class EtcdStore:
         return await self._mark([watch for watch in behind if watch.marked < revision])
 
     async def _mark(self, watches: list[EtcdWatch]) -> bool:
-        """For servers whose answers about progress cannot be trusted: write something that the watches see.
-        False if that failed."""
+        """For servers whose progress reports cannot be trusted: write markers that the watches see. False if
+        that failed."""
         prefixes = sorted({watch.prefix for watch in watches})
         for start in range(0, len(prefixes), etcd_wire.OPERATIONS_MAX):
             some = prefixes[start : start + etcd_wire.OPERATIONS_MAX]
@@ -169,13 +169,13 @@ class EtcdStore:
     # Housekeeping
 
     async def compact(self, revision: int) -> None:
-        """Of the whole etcd: others who share it lose their history too. Before etcd 3.5.16 choose a revision
-        that deletes nothing, as `Retention` does."""
+        """Compacts the whole etcd: other users of it lose their history too. Before etcd 3.5.16 choose a
+        revision that deletes nothing, as `Retention` does."""
         request = rpc_pb2.CompactionRequest(revision=revision)
         try:
             await self._asked(lambda stubs: stubs.kv.Compact, request, revision=revision)
         except Compacted:
-            return  # Someone was faster.
+            return  # Another server has compacted it already.
 
     async def close(self) -> None:
         for watch in tuple(self._watches):

@@ -1,4 +1,4 @@
-"""The way to an etcd cluster: one channel per endpoint, and which of them to use now."""
+"""The connection to an etcd cluster: one channel per endpoint, and which endpoint is in use."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _CHANNEL_OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
-    # A partition that swallows packets ends a watch within 15 s. etcd refuses pings closer than 5 s.
+    # A partition that drops packets ends a watch within 15 s. etcd refuses pings closer than 5 s.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.enable_retries", 0),  # Whether to send a commit again is not the transport's to decide.
+    ("grpc.enable_retries", 0),  # The transport must never send a commit again by itself.
 )
 
 
-# A refused connection is told at once; gRPC goes on trying by itself, so the next call may find it ready.
+# A refused connection fails at once; gRPC keeps trying by itself, so the next call may find it ready.
 _SETTLED = frozenset(
     {
         grpc.ChannelConnectivity.READY,
@@ -53,7 +53,7 @@ _SETTLED = frozenset(
 
 
 class Closed(StoreUnavailable):
-    """The store was closed while a request was under way. Whether etcd carried it out is not known."""
+    """The store was closed during a request. Whether etcd carried it out is unknown."""
 
 
 class Stubs:
@@ -78,8 +78,7 @@ class EtcdLink:
         self._closed = False
 
     async def ready(self) -> Stubs:
-        """A connected endpoint: what is sent on it now was surely not sent before. Raises
-        `StoreUnavailable`."""
+        """A connected endpoint. Where this raises `StoreUnavailable`, nothing was sent."""
         for _ in self.options.endpoints:
             if self._closed:
                 raise StoreUnavailable("the store is closed")
@@ -96,8 +95,8 @@ class EtcdLink:
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
-        """Around what is awaited from a channel. Closing it cancels all that is under way, which gRPC tells
-        with the very exception that ends a task: it is the store that has ended, not the task."""
+        """Around every call that is awaited on a channel. Closing a channel cancels its calls, and gRPC then
+        raises the same exception that cancels a task: here it means that the store was closed."""
         try:
             yield
         except asyncio.CancelledError:

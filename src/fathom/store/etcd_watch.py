@@ -1,8 +1,8 @@
-"""A watch on etcd that outlives its stream.
+"""A watch on etcd that survives disconnects of its stream.
 
-After a disconnect it asks for what follows the last revision it delivered, so nothing is lost or doubled.
-Events come in whole commits: etcd splits one over several messages only as marked fragments, which are put
-together here.
+After a disconnect it resumes after the last revision it delivered, so no event is lost or delivered twice.
+Events come in whole commits: etcd splits a commit over several messages only as marked fragments, which are
+joined here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fathom.store.protocol import Batch, Compacted, StoreUnavailable
 OPEN_AGAIN = Backoff(0.05, 2.0)
 PROGRESS_AGAIN_S = 0.02  # A follower that lags behind its leader is asked again.
 
-# etcd ends the stream when its member loses touch with the cluster, instead of letting it fall silent.
+# etcd ends the stream when its member loses the leader, instead of sending nothing more.
 _REQUIRE_LEADER = (("hasleader", "true"),)
 
 
@@ -43,10 +43,10 @@ class EtcdWatch(AsyncIterator[Batch]):
         self.position = after  # Everything up to and including this revision has been delivered.
         self._check_retained = check_retained
         self._call: Any = None
-        self._stubs: Stubs | None = None  # Of the call.
+        self._stubs: Stubs | None = None  # The endpoint of the current stream.
         self._reading: asyncio.Task[Any] | None = None  # Survives a cancelled `__anext__`.
         self._fragments: list[Any] = []  # Events of a message that has not ended yet.
-        self._wanted = 0  # A revision that someone waits to hear of.
+        self._wanted = 0  # A revision whose progress report a caller has requested.
         self.marked = 0  # Of the newest marker written for this watch, see `EtcdStore.request_progress`.
         self._failures = 0
         self._closed = False
@@ -68,7 +68,7 @@ class EtcdWatch(AsyncIterator[Batch]):
                 return batch
 
     async def ask_progress(self, revision: int) -> None:
-        """Make etcd tell of a revision at least this new. A watch that is just reconnecting asks then."""
+        """Make etcd report progress at least this new. A watch that is reconnecting asks once connected."""
         self._wanted = max(self._wanted, revision)
         if self._call is not None and self._wanted > self.position:
             request = rpc_pb2.WatchRequest(progress_request=rpc_pb2.WatchProgressRequest())
@@ -102,7 +102,7 @@ class EtcdWatch(AsyncIterator[Batch]):
         call = stubs.watch.Watch(metadata=_REQUIRE_LEADER)
         try:
             await self._create(call, stubs)
-            # Asked after the watch was made, and of our own position: etcd before 3.5.16 goes on at
+            # Checked after the watch was created, for our own position: etcd before 3.5.16 continues at
             # `position + 1` although the deletions in that very revision are compacted already.
             await self._check_retained(self.position)
         except BaseException:
@@ -134,7 +134,7 @@ class EtcdWatch(AsyncIterator[Batch]):
             raise StoreUnavailable(f"etcd at {stubs.endpoint} refuses the watch")
 
     async def _taken(self, response: Any) -> Batch | None:
-        """What a message tells the reader, if anything."""
+        """The batch that a message completes, if any."""
         if response.compact_revision:
             self._drop()
             raise Compacted(response.compact_revision)
@@ -147,7 +147,7 @@ class EtcdWatch(AsyncIterator[Batch]):
         return await self._progress(response.header.revision)
 
     def _whole(self) -> Batch:
-        """The last event's revision counts, not the header's: while a watch catches up, that one is ahead."""
+        """The last event's revision counts: while a watch catches up, the header's is ahead of it."""
         events, self._fragments = self._fragments, []
         self.position = events[-1].kv.mod_revision
         return Batch(changes(self._keys, events), self.position)

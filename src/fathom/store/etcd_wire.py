@@ -1,6 +1,6 @@
-"""fathom's words in etcd's and back: pure functions between our protocol and etcd's messages.
+"""Pure functions that translate between the store protocol and etcd's messages.
 
-A store's keys live under one prefix, which ends in '/', so that several stores can share an etcd.
+A store's keys are under one prefix, which ends in '/', so that several stores can share an etcd.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from fathom.store.protocol import (
 
 OPERATIONS_MAX = 100  # etcd's default limit is 128; the design promises a hundred.
 
-# A byte that UTF-8 never uses: greater than any key's next byte, so it ends a prefix's range, and under it a
-# server may leave a marker that is no key.
+# A byte that UTF-8 never uses: greater than any key's next byte, so it ends a prefix's range, and the server
+# may write a marker there that is no key.
 _BEYOND = b"\xff"
 
 
@@ -46,7 +46,7 @@ class Keys:
         return self.wire(prefix) + _BEYOND
 
     def marker(self, prefix: str) -> bytes:
-        """Written only to be seen by watches of the prefix: then they have seen all that came before."""
+        """A key whose only purpose is an event: watches of the prefix that see it have seen all before it."""
         return self.wire(prefix) + _BEYOND
 
     def watch_end(self, prefix: str) -> bytes:
@@ -67,7 +67,7 @@ def is_marker(kv: Any) -> bool:
 
 
 def txn(keys: Keys, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Any:
-    """Compare every precondition; write, or else say how things are."""
+    """Compare every precondition; write, or else return the current entries."""
     if max(len(preconditions), len(writes)) > OPERATIONS_MAX:
         count = max(len(preconditions), len(writes))
         raise BadCommit(f"etcd takes at most {OPERATIONS_MAX} operations in a transaction, not {count}")
@@ -106,7 +106,7 @@ def outcome(keys: Keys, preconditions: Sequence[Expect], response: Any) -> Outco
     return Conflict(current, response.header.revision)
 
 
-# What etcd answers before it proposes anything to its cluster.
+# Errors that etcd returns before it proposes anything to its cluster.
 _REFUSED = frozenset(
     {
         grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -118,13 +118,13 @@ _REFUSED = frozenset(
     }
 )
 
-# Also answered to the first transaction beyond the quota, which etcd applies before it closes the door.
+# Also the answer to the first transaction beyond the quota, which etcd applies before it refuses all others.
 _NO_SPACE = "space exceeded"
 
 
 def failed_commit(code: grpc.StatusCode, details: str) -> Unknown:
-    """What a transaction that was sent and failed amounts to. Anything that is not surely a refusal may have
-    been committed: a lost connection, a timeout, a change of leader."""
+    """The outcome of a transaction that was sent and failed. Any error that is not certainly a refusal may
+    mean that it was committed: a lost connection, a timeout, a change of leader."""
     if code == grpc.StatusCode.INVALID_ARGUMENT or "larger than max" in details:
         raise BadCommit(f"etcd refuses the commit: {details}")
     if code in _REFUSED and _NO_SPACE not in details:
@@ -133,7 +133,7 @@ def failed_commit(code: grpc.StatusCode, details: str) -> Unknown:
 
 
 def failed_read(code: grpc.StatusCode, details: str, revision: int) -> Exception:
-    """etcd does not say where its floor is, only that it lies above the revision asked for."""
+    """etcd does not say where its floor is, only that it is above the requested revision."""
     if code == grpc.StatusCode.OUT_OF_RANGE and "compacted" in details:
         return Compacted(revision + 1)
     return StoreUnavailable(f"etcd: {code.name}: {details}")
@@ -161,8 +161,8 @@ def markers(keys: Keys, prefixes: Iterable[str]) -> Any:
 
 
 def reports_true_progress(version: str) -> bool:
-    """Older servers may answer a request for progress before they sent the events that precede it
-    (etcd-io/etcd#15220); kube-apiserver draws the same line."""
+    """Older servers may report progress before they have sent the events that precede it
+    (etcd-io/etcd#15220); kube-apiserver checks for the same versions."""
     try:
         major, minor, patch = (int(part) for part in version.partition("-")[0].split("."))
     except ValueError:

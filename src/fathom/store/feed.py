@@ -1,4 +1,4 @@
-"""Watches within one process: what was committed lately, and a cursor per watch.
+"""Watches within one process: the newest commits, and a cursor per watch.
 
     commit ──publish──> Feed.tail ──cursor──> Watch ──Batch──> reader
                         (bounded)               └── history(), when the cursor fell out of the tail
@@ -35,11 +35,11 @@ class _Stretch(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoreFeed:
-    """The newest changes. `bounded` False keeps all of them until they are forgotten."""
+    """The newest changes. `bounded` False keeps all of them until compaction."""
 
     def __init__(self, *, revision: int, floor: int, bounded: bool) -> None:
         self.committed = revision  # The newest revision there is. Never below `revision`.
-        self.revision = revision  # The newest revision that watches know of.
+        self.revision = revision  # The newest revision that was published to watches.
         self.floor = floor  # History before it is gone.
         self._bounded = bounded
         self._tail: deque[_Stretch] = deque()
@@ -57,14 +57,14 @@ class StoreFeed:
         self.revision = revision
         self.committed = max(self.committed, revision)
         if self._bounded:
-            # The newest stretch stays, however large: who was up to date gets it without a detour, and so
-            # before its committers go on.
+            # The newest stretch stays, however large: a watch that is up to date gets it without reading
+            # history, and so before its committers continue.
             while len(self._tail) > 1 and self._is_too_long():
                 self._drop_oldest()
         self._wake()
 
     def forget(self, upto: int) -> None:
-        """Compaction: the floor rises, and whole stretches below it go."""
+        """Compaction: raise the floor and drop whole stretches below it."""
         self.floor = max(self.floor, upto)
         while self._tail and self._tail[0].revision <= upto:
             self._drop_oldest()
@@ -104,8 +104,8 @@ class StoreFeed:
         return self._tail_changes > TAIL_CHANGES_MAX or self._tail_bytes > TAIL_BYTES_MAX
 
     def _wake(self) -> None:
-        self._moved.set()  # Wakes those who wait now,
-        self._moved.clear()  # and lets the next ones wait again.
+        self._moved.set()  # Wakes the watches that wait now;
+        self._moved.clear()  # later ones wait again.
 
     def _drop_oldest(self) -> None:
         oldest = self._tail.popleft()
@@ -115,7 +115,7 @@ class StoreFeed:
 
 
 class Watch(AsyncIterator[Batch]):
-    """One reader's place. Dropping it is enough to end it: nothing else knows of it."""
+    """One reader's cursor. Dropping it is enough to end it: nothing else references it."""
 
     def __init__(self, feed: StoreFeed, prefix: str, after: int, history: History | None = None) -> None:
         self._feed = feed

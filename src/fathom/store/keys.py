@@ -1,4 +1,4 @@
-"""What a key and a commit must be like, whatever the engine, and where a prefix ends.
+"""Rules for keys and commits that hold for every engine, and where a prefix ends.
 
 Keys order by code point, which is also the order of their UTF-8 bytes: all engines agree on it.
 """
@@ -19,7 +19,7 @@ def prefix_end(prefix: str) -> str | None:
     if not stem:
         return None
     following = ord(stem[-1]) + 1
-    if following in _SURROGATES:  # They are no characters and have no encoding.
+    if following in _SURROGATES:  # Surrogates are no characters and have no encoding.
         following = _SURROGATES.stop
     return stem[:-1] + chr(following)
 

@@ -1,8 +1,8 @@
 """The store in memory, for simulation and tests: every retained revision can be read back.
 
-No threads, timers or I/O, and no encoding: it hands through the very bodies it was given. A commit happens
+No threads, timers or I/O, and no encoding: reads return the same bodies that were written. A commit happens
 between two awaits. A simulator adds faults by overriding: `commit` (answer `Unknown` before or after the
-real one), `range` (compact first), `announce` (tell watches later; until then only reads see the commit).
+real one), `range` (compact first), `announce` (delay watches; until then only reads see the commit).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._revision = 1
         self._pasts: dict[str, Past] = {}
-        self._keys: list[str] = []  # Those of `_pasts`, sorted.
+        self._keys: list[str] = []  # The keys of `_pasts`, sorted.
         self._feed = StoreFeed(revision=1, floor=0, bounded=False)
         self._closed = False
 
@@ -86,7 +86,7 @@ class MemoryStore:
         return Committed(self._revision)
 
     def announce(self, changes: tuple[Change, ...], revision: int) -> None:
-        """Tell the watches of a commit. In commit order, sooner or later."""
+        """Publish a commit to the watches. Overrides may delay it, but must keep the order of commits."""
         self._feed.publish(changes, revision)
 
     def watch(self, prefix: str, *, after: int) -> AsyncIterator[Batch]:
@@ -97,7 +97,7 @@ class MemoryStore:
 
     async def request_progress(self) -> bool:
         self._check_open()
-        return True  # Watches always hear at once.
+        return True  # Watches get every commit at once.
 
     async def compact(self, revision: int) -> None:
         self._check_open()
@@ -106,7 +106,7 @@ class MemoryStore:
         if revision <= self._feed.floor:
             return
         self._feed.forget(revision)
-        # Most keys have no past to forget: one entry, still there.
+        # Most keys have nothing to compact: one entry, still there.
         old = [key for key, past in self._pasts.items() if len(past) > 1 or past[0][1] is None]
         for key in old:
             self._pasts[key] = _compacted(self._pasts[key], revision)
@@ -135,7 +135,7 @@ class MemoryStore:
         return past[-1][1] if past else None
 
     def _change(self, write: Write, revision: int) -> Change | None:
-        """What the write does, or None if nothing: a deletion of what is not there."""
+        """The change that the write makes; None for the deletion of an absent key."""
         previous = self._now(write.key)
         if isinstance(write, Put):
             created = previous.created if previous else revision
@@ -156,7 +156,7 @@ def _at(past: Past, revision: int) -> Entry | None:
 
 
 def _compacted(past: Past, revision: int) -> Past:
-    """Without what was superseded at or before the revision, nor a deletion that is all that is left. A past
-    never begins with a deletion, so one that is first now happened at or before the revision."""
+    """The past without entries superseded at or before the revision, nor a deletion that would come first. A
+    past never begins with a deletion, so one that is first now happened at or before the revision."""
     first = max(bisect.bisect_right(past, revision, key=_revision) - 1, 0)
     return past[first:] if past[first][1] else past[first + 1 :]

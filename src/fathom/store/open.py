@@ -1,4 +1,6 @@
-"""A store from its address: `memory:`, `sqlite:DIR`, `etcd://HOST[:PORT][,HOST[:PORT]...][/PREFIX][?OPTIONS]`.
+"""Opens a store by its address.
+
+`memory:`, `sqlite:DIR`, `etcd://HOST[:PORT][,HOST[:PORT]...][/PREFIX][?OPTIONS]`.
 
 etcd's options: `ca`, `cert`, `key` (PEM files; each turns TLS on), `tls=true` (with the system's
 authorities), `timeout` (seconds a request may take).
@@ -26,7 +28,7 @@ _ETCD_OPTIONS = frozenset({"ca", "cert", "key", "tls", "timeout"})
 
 
 async def open_store(url: str) -> Store:
-    """Raises `StoreUnusable` kinds, whose message is one line that says what to do."""
+    """Raises subclasses of `StoreUnusable`, whose message is one line that says what to do."""
     scheme, _, rest = url.partition(":")
     match scheme:
         case "memory" if not rest:

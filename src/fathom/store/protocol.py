@@ -1,8 +1,8 @@
-"""What every store promises.
+"""The store protocol: its types, and what every engine guarantees.
 
 One global revision grows by one with every commit that changes something; all keys of a commit share it. An
 empty store is at revision 1. A commit is atomic: all its preconditions hold and all its writes happen, or
-nothing does. Nothing acknowledged is ever lost; nothing unacknowledged half-appears.
+nothing does. No acknowledged commit is ever lost; no unacknowledged commit appears in part.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Entry(msgspec.Struct, frozen=True):
     key: str
     body: Body
     revision: int  # Of the commit that wrote it last.
-    created: int  # Of the commit that created it; a key deleted and made anew counts anew.
+    created: int  # Of the commit that created it; a key deleted and created again gets a new one.
 
 
 class Expect(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """Nothing was written. `current` has every precondition key, as it is now; None means absent."""
+    """Nothing was written. `current` has every precondition key with its current entry; None means absent."""
 
     current: dict[str, Entry | None]
     revision: int
@@ -71,8 +71,8 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One key's change. `entry` None is a deletion. `previous` is what stood there before, None at creation
-    or where the engine no longer has it."""
+    """One key's change. `entry` None is a deletion. `previous` is the entry before it, None at creation or
+    where the engine no longer has it."""
 
     key: str
     revision: int
@@ -89,7 +89,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Compacted(Exception):
-    """History before `floor` is gone: range again, then watch from there."""
+    """History before `floor` was compacted: range again, then watch from there."""
 
     def __init__(self, floor: int) -> None:
         super().__init__(f"history before revision {floor} has been compacted")
@@ -97,7 +97,7 @@ class Compacted(Exception):
 
 
 class FutureRevision(Exception):
-    """A revision was asked for that this store has not reached."""
+    """The requested revision is newer than the store's."""
 
     def __init__(self, current: int) -> None:
         super().__init__(f"the store is only at revision {current}")
@@ -122,7 +122,7 @@ class Store(Protocol):
         self, prefix: str, *, revision: int | None = None, limit: int = 0, after: str = ""
     ) -> Page:
         """Entries whose key starts with `prefix` and is greater than `after`, in key order, at one revision
-        (the newest unless told). `limit` 0 means all. Raises `Compacted`, `FutureRevision`,
+        (by default the newest). `limit` 0 means all. Raises `Compacted`, `FutureRevision`,
         `StoreUnavailable`."""
         ...
 
@@ -132,7 +132,7 @@ class Store(Protocol):
 
     async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
         """All or nothing. A key may be written once. A commit that changes nothing keeps the revision. Raises
-        `BadCommit`, and `StoreUnavailable` where it surely did not happen."""
+        `BadCommit`, and `StoreUnavailable` where it certainly did not happen."""
         ...
 
     def watch(self, prefix: str, *, after: int) -> AsyncIterator[Batch]:
@@ -143,17 +143,17 @@ class Store(Protocol):
         ...
 
     async def request_progress(self) -> bool:
-        """Ask that every watch soon be told of a revision at least as new as the newest one now. False where
-        the engine cannot: a reader that must not miss anything then reads the store itself."""
+        """Make every watch soon deliver a revision at least as new as the newest one now. False where the
+        engine cannot: a reader that must not miss anything then reads the store itself."""
         ...
 
     def problem(self) -> str:
-        """What keeps commits from being written, as far as can be told without trying; '' if nothing does.
-        Names no file and no address."""
+        """What prevents commits, as far as is known without trying one; '' if nothing does. Names no file and
+        no address."""
         ...
 
     async def compact(self, revision: int) -> None:
-        """Forget what was superseded at or before `revision`. Reads at `revision` and later still work, as
+        """Delete entries superseded at or before `revision`. Reads at `revision` and later still work, as
         does a watch with `after >= revision`."""
         ...
 

@@ -1,9 +1,9 @@
 """How much history is kept: marks of (time, revision), and compaction at the newest mark that is old enough.
 
-The marks are a document in the store itself. So they survive restarts, answer "which revision was it then?",
-and of several servers on one store only one takes each mark: the others lose the race and do nothing. A
-mark's revision is that of the commit which wrote it, so that nothing is deleted in it: etcd before 3.5.16
-loses deletions of the very revision it is compacted at, for watches that are just catching up
+The marks are a document in the store itself. So they survive restarts, answer "which revision was current at
+that time?", and of several servers on one store only one writes each mark: the other servers get a conflict
+and do nothing. A mark's revision is that of the commit which wrote it, so that nothing is deleted in it: etcd
+before 3.5.16 loses deletions of the very revision it is compacted at, for watches that are just catching up
 (etcd-io/etcd#18274).
 """
 
@@ -20,13 +20,13 @@ from fathom.store.protocol import Committed, Entry, Expect, FutureRevision, Put,
 
 MARKS_KEY = "/fathom/marks"  # Beside the API's registry, not in it.
 
-KEEP_S = 300.0  # As long as kube-apiserver lets etcd keep: clients are tuned to it.
+KEEP_S = 300.0  # kube-apiserver's compaction interval for etcd: clients are tuned to it.
 EVERY_S = 30.0
 
 
 class Mark(msgspec.Struct, frozen=True):
     time_ns: int
-    revision: int  # 0 in the newest one as it is written: its own commit has yet to get one.
+    revision: int  # 0 in the newest mark when written: its commit has no revision yet.
 
 
 class _Marks(msgspec.Struct, frozen=True):
@@ -48,9 +48,9 @@ class Retention:
         self._every_s = every_s
 
     async def run(self) -> None:
-        """For ever. An outage of the store only delays: nothing is compacted that was not marked."""
+        """Runs for ever. An outage of the store only delays compaction, which happens at marks alone."""
         while True:
-            # FutureRevision: the store was replaced by an older one under us.
+            # FutureRevision: the store was replaced by an older one while we ran.
             with suppress(StoreUnavailable, FutureRevision):
                 await self.step()
             await asyncio.sleep(self._every_s)
@@ -69,7 +69,7 @@ class Retention:
 
 
 async def revision_at(store: Store, time_ns: int) -> int | None:
-    """The newest marked revision that was not after the time; None if it lies before all marks."""
+    """The newest marked revision at or before the time; None if the time is before all marks."""
     marks = _decoded(await store.get(MARKS_KEY))
     return max((mark.revision for mark in marks if mark.time_ns <= time_ns), default=None)
 
@@ -77,8 +77,8 @@ async def revision_at(store: Store, time_ns: int) -> int | None:
 def plan_retention(
     marks: tuple[Mark, ...], now_ns: int, *, keep_ns: int, every_ns: int
 ) -> CompactionPlan | None:
-    """The marks to have from now on. None if someone took one a moment ago. A mark from the future (a clock
-    was set back) is dropped: it would never become old enough."""
+    """The marks to write. None if a server wrote one a moment ago. A mark from the future (a clock was set
+    back) is dropped: it would never become old enough."""
     marks = tuple(mark for mark in marks if mark.time_ns <= now_ns)
     if marks and now_ns - marks[-1].time_ns < every_ns:
         return None

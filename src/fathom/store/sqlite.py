@@ -3,10 +3,10 @@
     commit() ──decide──> queued group ──one INSERT, one fsync──> published ──> committers, watches
      (event loop)                       (writer thread)           (event loop)
 
-All deciding happens on the event loop, against a map of every key's newest row; the writer thread only
-appends what was decided. While it writes one group the next one gathers, so that concurrent commits share an
-fsync. Until a group is durable its effects are tentative: later commits are decided on top of them, reads
-and watches do not see them, and if the write fails they are dropped together with all that built on them.
+Commits are decided on the event loop, against a map of every key's newest row; the writer thread only appends
+their rows. While it writes one group the next one gathers, so that concurrent commits share an fsync. Until a
+group is durable its effects are tentative: later commits are decided on top of them, reads and watches do not
+see them, and if the write fails they are dropped together with all commits that were decided on top of them.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from fathom.store.sqlite_log import POSITION_BITS, checksum, revision_of
 
 T = TypeVar("T")
 
-READERS = 2  # History is read rarely: the API serves the present from its own memory.
-BODY_BYTES_MAX = 64 << 20  # Far above what the API lets through, far below what SQLite cannot hold.
-QUEUED_COMMITS_MAX = 20_000  # Two seconds of the fastest load measured: a disk that is further behind is ill.
+READERS = 2  # History is read rarely: the API serves current objects from its own memory.
+BODY_BYTES_MAX = 64 << 20  # Far above the API's limit, far below SQLite's.
+QUEUED_COMMITS_MAX = 20_000  # Two seconds of the fastest load measured: a disk further behind is faulty.
 
 
 class _Head(msgspec.Struct, gc=False):
-    """A key's newest row. Bodies are not kept: those that others still hold are found again."""
+    """A key's newest row. Bodies are not kept: those that are still in use elsewhere are found again."""
 
     id: int
     created: int  # 0: the key was deleted (only among tentative heads).
@@ -71,10 +71,10 @@ class _Group:
     def __init__(self) -> None:
         self.values: list[Any] = []  # Rows for the log, flat.
         self.changes: list[Change] = []
-        self.heads: list[tuple[str, _Head]] = []  # As they will be, one per change.
+        self.heads: list[tuple[str, _Head]] = []  # The heads after the group, one per change.
         self.missing: list[tuple[int, int]] = []  # (index of a change, row id of its previous body).
         self.committers: list[tuple[asyncio.Future[Outcome], int]] = []
-        self.others: list[asyncio.Future[None]] = []  # Their answers build on this group.
+        self.others: list[asyncio.Future[None]] = []  # Answers that depend on this group.
         self.size_bytes = 0
         self.revision = 0  # Of its last commit.
 
@@ -82,7 +82,7 @@ class _Group:
 class SqliteStore:
     @classmethod
     def open(cls, data_dir: Path) -> Self:
-        """Raises `StoreUnusable` kinds."""
+        """Raises subclasses of `StoreUnusable`."""
         sqlite_file.prepare_directory(data_dir)
         lock = sqlite_file.DirectoryLock(data_dir)
         try:
@@ -105,7 +105,7 @@ class SqliteStore:
             self._heads = {key: _Head(row, created, None) for key, row, created in sqlite_log.heads(writer)}
         self._feed = StoreFeed(revision=revision, floor=floor, bounded=True)
         self._assigned = revision  # The newest revision decided; tentative while above the feed's.
-        self._tentative: dict[str, _Head] = {}  # What groups not yet durable do to `_heads`.
+        self._tentative: dict[str, _Head] = {}  # Changes to `_heads` by groups not yet durable.
         self._queued = _Group()
         self._writing = _Group()
         self._flush_task: asyncio.Task[None] | None = None
@@ -126,7 +126,7 @@ class SqliteStore:
             entry = head.entry(key) or (await self._read(sqlite_log.rows_by_id, (head.id,))).get(head.id)
             if entry is not None:
                 return self._shared(entry)
-            # Superseded and swept since we looked: look again.
+            # Superseded and swept since the head was read: read it again.
 
     async def range(
         self, prefix: str, *, revision: int | None = None, limit: int = 0, after: str = ""
@@ -138,7 +138,7 @@ class SqliteStore:
             page = await self._read(sqlite_log.page, prefix, at, limit, after)
             if at >= self._feed.floor:
                 return msgspec.structs.replace(page, entries=tuple(map(self._shared, page.entries)))
-            # 1. we looked at the floor; 2. compaction passed us; 3. we read a state with holes.
+            # 1. we read the floor; 2. compaction raised it above `at`; 3. we read a state with holes.
 
     def watch(self, prefix: str, *, after: int) -> AsyncIterator[Batch]:
         return Watch(self._feed, prefix, after, self._history)
@@ -148,7 +148,7 @@ class SqliteStore:
 
     async def request_progress(self) -> bool:
         self._check_open()
-        return True  # Watches always hear at once.
+        return True  # Watches get every commit at once.
 
     async def _history(self, prefix: str, after: int, upto: int) -> Batch:
         return await self._read(sqlite_log.history, prefix, after, upto)
@@ -160,7 +160,7 @@ class SqliteStore:
             raise Compacted(self._feed.floor)
 
     def _shared(self, entry: Entry) -> Entry:
-        """The entry with the body that others hold already, or else remember this one."""
+        """The entry with the body that is in memory already; else this body is remembered."""
         head = self._heads.get(entry.key)
         if head is None or revision_of(head.id) != entry.revision:
             return entry
@@ -214,7 +214,7 @@ class SqliteStore:
         return False
 
     async def _conflict(self, preconditions: Sequence[Expect]) -> Conflict | None:
-        """None if the state moved on so far that it is better to decide anew."""
+        """None if a row that is needed was swept meanwhile: the commit is then decided again."""
         revision = self._assigned
         heads = {expect.key: self._head(expect.key) for expect in preconditions}
         current = {key: head.entry(key) if head else None for key, head in heads.items()}
@@ -244,7 +244,8 @@ class SqliteStore:
         return await committer
 
     def _rows(self, writes: Sequence[Write]) -> list[tuple[Write, _Head | None, bytes | None]]:
-        """What changes something, encoded. Whatever can fail in a commit fails here, alone."""
+        """The writes that change something, encoded. Errors of a single commit are raised here, before it
+        joins a group."""
         if len(writes) > sqlite_log.WRITES_MAX:
             raise BadCommit(f"a commit has at most {sqlite_log.WRITES_MAX} writes, this one {len(writes)}")
         rows: list[tuple[Write, _Head | None, bytes | None]] = []
@@ -291,7 +292,8 @@ class SqliteStore:
         group.committers.append((committer, revision))
 
     async def _all_durable(self) -> None:
-        """Wait until everything decided so far is durable: answers never rest on what may yet be dropped."""
+        """Wait until all commits decided so far are durable: an answer must not depend on one that may still
+        be dropped."""
         if self._assigned == self._feed.revision:
             return
         newest = self._queued if self._queued.committers else self._writing
@@ -306,15 +308,15 @@ class SqliteStore:
             self._writing, self._queued = self._queued, _Group()
             try:
                 found = await loop.run_in_executor(self._writer_thread, self._append, self._writing)
-            except Exception as error:  # Whatever it was, every committer must hear of it.
+            except Exception as error:  # Whatever it was, every committer must get an answer.
                 self._refuse(error)
             else:
                 self._publish(self._writing, found)
         self._flush_task = None
 
     def _append(self, group: _Group) -> dict[int, Entry]:
-        """On the writer thread. The bodies of previous entries are a courtesy: once the rows are durable,
-        nothing may make the commit look failed."""
+        """On the writer thread. The bodies of previous entries are optional: once the rows are durable, no
+        error may make the commit look failed."""
         sqlite_log.append(self._writer, group.values)
         if not group.missing:
             return {}
@@ -334,7 +336,7 @@ class SqliteStore:
                 del self._heads[key]
             if self._tentative[key] is head:
                 del self._tentative[key]
-        # Watches first: a cache has a commit before its committer goes on.
+        # Watches first: a cache has a commit before its committer continues.
         self._feed.publish(tuple(group.changes), group.revision, group.size_bytes)
         for committer, revision in group.committers:
             if not committer.done():
@@ -344,7 +346,7 @@ class SqliteStore:
                 other.set_result(None)
 
     def _refuse(self, error: Exception) -> None:
-        """Nothing of the group was written. All that was decided on top of it falls too."""
+        """Nothing of the group was written. Drop all commits that were decided on top of it, too."""
         why = f"nothing was written: {_explained(error, self._path)}"
         failed, self._queued = (self._writing, self._queued), _Group()
         self._tentative.clear()
@@ -407,7 +409,7 @@ def _explained(error: Exception, path: Path) -> str:
 
 
 def _may_be_there(error: Exception) -> bool:
-    """A failed fsync: SQLite has dropped the transaction, and the next commit overwrites it; but its bytes
-    may have reached the disk, and a crash before that commit would bring it back. Every other error comes
-    before the commit's last frame was written whole."""
+    """Whether a failed commit may still be on disk: after a failed fsync SQLite has dropped the transaction,
+    and the next commit overwrites it; but its bytes may have reached the disk, and a crash before that commit
+    would bring it back. Every other error comes before the commit's last frame was written whole."""
     return isinstance(error, sqlite3.Error) and "FSYNC" in sqlite_file.error_name(error)

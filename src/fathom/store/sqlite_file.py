@@ -1,7 +1,7 @@
-"""The database file: where it is, who may have it, how it is made and opened.
+"""The SQLite database file: its path, lock and permissions, and how it is created and opened.
 
 A data directory holds `store.db` (with SQLite's -wal and -shm beside it) and `lock`. One process holds an
-flock on `lock` for as long as it serves; the kernel lets go of it however that process ends.
+flock on `lock` for as long as it serves; the kernel releases it however that process ends.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from fathom.store.unusable import (
 DATABASE = "store.db"
 LOCK = "lock"
 
-APPLICATION_ID = 0x66746D31  # "ftm1", so that nobody's else database is taken for ours.
+APPLICATION_ID = 0x66746D31  # "ftm1", so that another application's database is not taken for ours.
 SCHEMA = 1
 
 # Of json_group_array and json_each, which every build has had since.
 SQLITE_MIN = (3, 38, 0)
 
-# 16 MB of WAL between checkpoints: rare enough not to be felt, small enough to recover in milliseconds.
+# 16 MB of WAL between checkpoints: rare enough not to slow commits, small enough to recover in milliseconds.
 WAL_PAGES_MAX = 4000
 
 # Less than this and the next commits fail: a page of the log for each change, and the objects themselves.
@@ -90,7 +90,7 @@ class DirectoryLock:
 
 
 def prepare_directory(data_dir: Path) -> list[str]:
-    """Says what it had to change so that only its owner may read it."""
+    """Make the directory readable by its owner only. Returns what had to be changed for that."""
     try:
         warnings = _made(data_dir, lambda: private_files.prepare_directory(data_dir))
     except private_files.NotOurs as error:
@@ -109,8 +109,8 @@ def _made(path: Path, make: Callable[[], T]) -> T:
 
 
 def create_if_absent(path: Path) -> None:
-    """Made under another name and moved into place when complete: an empty `store.db` is never a new store,
-    it is one that lost its content."""
+    """Created under another name and moved into place when complete: an empty `store.db` is never a new
+    store, it is one that lost its content."""
     _refuse_link(path)
     if path.exists():
         return
@@ -133,18 +133,18 @@ def create_private(draft: Path) -> None:
 
 
 def _refuse_link(path: Path) -> None:
-    """A link could lead to another cluster's store, and its write-ahead log would lie beside that one."""
+    """A link could lead to another cluster's store, and SQLite would put its write-ahead log beside that."""
     if path.is_symlink():
         raise StoreForeign(f"{path} is a symbolic link: move the store here, or give its own directory")
 
 
 def leftover(path: Path) -> bool:
-    """A write-ahead log: SQLite would play it into whatever database stands beside it."""
+    """Whether a write-ahead log is left: SQLite would apply it to whatever database is beside it."""
     return path.with_name(path.name + "-wal").exists()
 
 
 def put_in_place(draft: Path, path: Path) -> None:
-    """Rename so that after a power cut there is either all of the file or none of it."""
+    """Rename so that after a power cut the file is either complete or absent."""
     for target, move in ((draft, True), (path.parent, False)):
         handle = os.open(target, os.O_RDONLY)
         try:
@@ -156,7 +156,7 @@ def put_in_place(draft: Path, path: Path) -> None:
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection for any one thread at a time. Raises `StoreUnusable` kinds, never sqlite3's."""
+    """A connection for any one thread at a time. Raises subclasses of `StoreUnusable`, never sqlite3's."""
     if sqlite3.sqlite_version_info < SQLITE_MIN:
         wanted = ".".join(map(str, SQLITE_MIN))
         raise StoreForeign(
@@ -170,7 +170,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
             uri=True,
             isolation_level=None,
             check_same_thread=False,
-            timeout=10.0,  # Only a backup's or verifier's moment of recovery can hold us up.
+            timeout=10.0,  # Only a short recovery by a backup or `verify` can block us.
         )
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
@@ -205,8 +205,8 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _not_in_our_schema(connection: sqlite3.Connection) -> str:
-    """What differs from the schema that we make, '' if nothing does. A trigger, a view or a generated column
-    would run somebody's SQL inside our commits; an index could hide rows from us."""
+    """What differs from the schema that fathom creates, '' if nothing does. A trigger, a view or a generated
+    column would run foreign SQL inside our commits; an index could hide rows from us."""
     ours, found = _our_schema(), _schema_of(connection)
     if extra := sorted(found - ours):
         kind, name, table, sql = extra[0]
@@ -224,7 +224,7 @@ def _our_schema() -> set[tuple[str, str, str, str]]:
 
 
 def _schema_of(connection: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
-    """(type, name, table, SQL); comments and spaces say nothing."""
+    """(type, name, table, SQL); comments and spaces are ignored."""
     rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
     return {(str(kind), str(name), str(table), _words(str(sql))) for kind, name, table, sql in rows}
 
@@ -239,7 +239,7 @@ def no_room(path: Path) -> str:
         disk = os.statvfs(path.parent)
     except OSError as error:
         return f"its directory cannot be used: {error.strerror}"
-    free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail  # Some of it is kept for root.
+    free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail  # Some space is reserved for root.
     return "no room on its disk" if free * disk.f_frsize < ROOM_BYTES_MIN else ""
 
 

@@ -1,8 +1,8 @@
 """The revision log's SQL. Plain functions over a connection; they run on the store's threads.
 
-Python's sqlite3 lets go of the GIL at every step of a statement, and beside a busy event loop each return to
+Python's sqlite3 releases the GIL at every step of a statement, and beside a busy event loop each return to
 Python may wait milliseconds for it. So no statement here yields many rows: a group of commits is one INSERT
-with as many VALUES, an answer is one row that holds a JSON array of what was found, and bodies come as one
+with as many VALUES, an answer is one row with a JSON array of the matching rows, and bodies come as one
 joined blob that is cut by their lengths. Each body's checksum, seeded with its row's id, proves the cut.
 """
 
@@ -29,12 +29,12 @@ ROWS_PER_INSERT_MAX = 256  # Longer statements gain nothing more.
 BODIES_BYTES_MAX = 4 << 20  # One blob of joined bodies.
 HISTORY_CHANGES_MAX = 512  # One batch of a watch that catches up.
 HISTORY_BYTES_MAX = 8 << 20  # Of bodies, old and new, unless one commit has more.
-SWEEP_ROWS_MAX = 1000  # One bite of compaction, a few milliseconds; commits go in between.
+SWEEP_ROWS_MAX = 1000  # One step of compaction, a few milliseconds; commits run in between.
 HEADS_MAX = 50_000  # One answer of `heads`.
 
 
 class Damage(Exception):
-    """A row is not what was written."""
+    """A row differs from what was written."""
 
 
 class Stub(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -98,8 +98,8 @@ def _insert_sql(rows: int) -> str:
 
 
 def sweep(connection: sqlite3.Connection, floor: int) -> bool:
-    """One bite of compaction: forget rows that were superseded at or before the floor. True while more is
-    left. The new floor is written with the first bite, so that no reader ever meets a hole."""
+    """One step of compaction: delete rows superseded at or before the floor. True while more are left. The
+    new floor is written with the first step, so that no reader ever sees a hole."""
     with _transaction(connection):
         swept = connection.execute("SELECT swept FROM bounds").fetchone()[0]
         window = (swept, last_id(floor), SWEEP_ROWS_MAX)
@@ -115,7 +115,7 @@ _SWEEP_WINDOW = """
 SELECT count(*), max(id) FROM (SELECT id FROM log WHERE id > ? AND id <= ? ORDER BY id LIMIT ?)
 """
 
-# Every row in the window supersedes the one before it of the same key; a deletion also goes itself.
+# Every row in the window supersedes the one before it of the same key; a deletion's own row is deleted too.
 _SWEEP = """
 DELETE FROM log WHERE id IN (
     SELECT (SELECT max(older.id) FROM log older WHERE older.key = newer.key AND older.id < newer.id)
@@ -142,7 +142,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """All statements within see one state: the sweeper may be at work."""
+    """All statements within see one state, although compaction may run."""
     connection.execute("BEGIN")
     try:
         yield
@@ -183,7 +183,7 @@ def page(connection: sqlite3.Connection, prefix: str, revision: int, limit: int,
     with snapshot(connection):
         sql = _AT.format(where=where)
         found = _stubs(connection, sql, (*bound, last_id(revision), limit + 1 if limit else -1))
-        stubs = sorted(found, key=lambda stub: stub.key)  # An aggregate's order is custom, not promise.
+        stubs = sorted(found, key=lambda stub: stub.key)  # SQLite does not guarantee an aggregate's order.
         more = bool(limit) and len(stubs) > limit
         stubs = stubs[:limit] if more else stubs
         entries = fetch(connection, stubs)
@@ -195,7 +195,7 @@ def page(connection: sqlite3.Connection, prefix: str, revision: int, limit: int,
     return Page(tuple([entries[stub.id] for stub in stubs]), revision, more, remaining)
 
 
-# SQLite promises that `created`, a bare column beside max(id), comes from the row that has the maximum.
+# SQLite guarantees that `created`, a bare column beside max(id), comes from the row that has the maximum.
 _NEWEST = """
 SELECT key, max(id) AS id, created FROM log INDEXED BY log_by_key
 WHERE {where} AND id <= ? GROUP BY key HAVING created > 0
@@ -208,7 +208,7 @@ _COUNT = f"SELECT count(*) FROM ({_NEWEST})"
 
 
 def history(connection: sqlite3.Connection, prefix: str, after: int, upto: int) -> Batch:
-    """The next changes under the prefix, whole commits, with what stood there before each."""
+    """The next changes under the prefix, whole commits, each with the entry before it."""
     where, bound = _key_range(prefix, prefix_end(prefix))
     window = (last_id(after), last_id(upto), *bound)
     with snapshot(connection):
@@ -245,9 +245,9 @@ def _past(connection: sqlite3.Connection, where: str, window: tuple[Any, ...]) -
 
 
 def _fitting(found: list[_PastStub]) -> list[_PastStub]:
-    """As many whole commits as are no larger than a batch may be, and one at least."""
+    """As many whole commits as fit into a batch, and at least one."""
     total = 0
-    commit_start = 0  # Where the commit that is looked at begins.
+    commit_start = 0  # Where the current commit begins.
     for at, past in enumerate(found):
         if revision_of(past.row.id) != revision_of(found[commit_start].row.id):
             commit_start = at
@@ -264,7 +264,7 @@ def _changes(found: list[_PastStub], entries: dict[int, Entry]) -> Iterator[Chan
 
 
 def rows_by_id(connection: sqlite3.Connection, ids: Iterable[int]) -> dict[int, Entry]:
-    """Those of the rows that are still there."""
+    """Those of the rows that still exist."""
     with snapshot(connection):
         return fetch(connection, _stubs(connection, _BY_ID, (_encode(list(ids)).decode(),)))
 

@@ -1,4 +1,4 @@
-"""Why a store cannot be used until someone acts. Each message is one line that says what to do."""
+"""Errors of a store that an operator must fix. Each message is one line that says what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class StoreUnusable(StoreUnavailable):
 
 
 class StoreLocked(StoreUnusable):
-    """Another process has the data directory."""
+    """Another process holds the data directory's lock."""
 
 
 class StoreUnwritable(StoreUnusable):
@@ -18,12 +18,12 @@ class StoreUnwritable(StoreUnusable):
 
 
 class StoreDamaged(StoreUnusable):
-    """The database is not what was written."""
+    """The database differs from what was written."""
 
 
 class StoreForeign(StoreUnusable):
-    """Something else than a store of this fathom: another application's file, or a newer schema."""
+    """Not a store of this fathom version: another application's file, or a newer schema."""
 
 
 class BadStoreUrl(StoreUnusable):
-    """The store's address cannot be understood."""
+    """The store's address is malformed."""

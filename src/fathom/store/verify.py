@@ -1,4 +1,4 @@
-"""Is a store what its writer left? SQLite's own check, then the rules of the revision log.
+"""Checks a store for damage: SQLite's own integrity check, then the rules of the revision log.
 
 Works on a data directory, also while a server uses it, and on a backup file.
 """
@@ -16,7 +16,7 @@ from fathom.store import sqlite_file, sqlite_log
 from fathom.store.sqlite_log import POSITION_BITS, last_id, revision_of
 from fathom.store.unusable import StoreDamaged
 
-PROBLEMS_MAX = 20  # A damaged file may have a million; the first ones tell enough.
+PROBLEMS_MAX = 20  # A damaged file may have a million; the first ones are enough.
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 
 
 def verify(path: Path) -> Verified:
-    """Raises `StoreUnusable` only where there is nothing to look into."""
+    """Raises `StoreUnusable` only where there is nothing to check."""
     file = path / sqlite_file.DATABASE if path.is_dir() else path
     try:
         connection = sqlite_file.connect(file, read_only=True)
@@ -86,7 +86,7 @@ def _problems(connection: sqlite3.Connection, floor: int) -> Iterator[str]:
 
 
 def gaps(ids: Iterator[int], swept: int) -> Iterator[str]:
-    """After what was swept every revision is there, and every write of it, numbered from 0."""
+    """After the swept rows, every revision must be there with all its writes, numbered from 0."""
     last = swept if swept else last_id(1)  # An empty store is at revision 1.
     for row_id in ids:
         starts_next = row_id == (revision_of(last) + 1) << POSITION_BITS
