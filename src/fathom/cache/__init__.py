@@ -1,5 +1,5 @@
-"""What a process knows of the cluster: lists and watches kept as indexed, snapshotable caches.
+"""Caches of cluster objects: filled by lists and watches, indexed, read through immutable snapshots.
 
-Here: how fresh it is, and how it got here. Never here: truth; a cache finds candidates, the authoritative
-write proves. Next rooms: `record`, `control`.
+Here: the objects, how fresh they are, and how they are kept up to date. Never here: the authoritative state;
+a cache finds candidates, and the API server checks the write. Next rooms: `record`, `control`.
 """

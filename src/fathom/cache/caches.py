@@ -25,10 +25,10 @@ from fathom.model.objects import Obj
 from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.streams import Streams
 
-# (before, after). None before: new, or first seen. None after: gone, and this was its last state.
+# (before, after). None before: new, or first seen. None after: deleted; `before` is its last state.
 Handler = Callable[[Obj | None, Obj | None], None]
 
-# How many objects a resync shows before others get a turn.
+# How many objects a resync passes to the handlers before other tasks run.
 RESYNC_SLICE = 500
 
 
@@ -44,8 +44,8 @@ class Caches:
         share: bool = True,
     ) -> None:
         """`shared_revisions`: the server may change several objects in one revision; fathom does,
-        kube-apiserver never. `share`: decoded objects are ours and may use each other's parts; not so in
-        simulation, where they belong to everyone."""
+        kube-apiserver never. `share`: decoded objects are ours and may share equal parts; not in simulation,
+        where all processes use the same objects."""
         self._api = api
         self._streams = streams
         self._observer: CacheObserver = observer or NoObserver()
@@ -54,14 +54,14 @@ class Caches:
         self._share = share
         self._reflectors: dict[str, Reflector] = {}
         self._handlers: dict[str, list[Handler]] = {}
-        self._untold: deque[tuple[str, Change]] = deque()  # In order; told by one teller at a time.
+        self._untold: deque[tuple[str, Change]] = deque()  # In order; one `_publish` at a time drains it.
         self._telling = False
         self._tasks: list[asyncio.Task[None]] = []
-        self._held: dict[str, HeldObject] | None = None  # For snapshots, until any of the caches moves.
+        self._held: dict[str, HeldObject] | None = None  # For snapshots, until any of the caches changes.
 
     def add(self, kind: str, scope: CacheScope, *, indexes: Mapping[str, Index] = STANDARD) -> None:
-        """Before `start`. `kind` is how snapshots name it: the objects' own kind, or any name and
-        `scope.kind`."""
+        """Call before `start`. `kind` is the name in snapshots: the objects' own kind, or any other name with
+        `scope.kind` set."""
         if kind in self._reflectors:
             raise ValueError(f"there is a cache of {kind} already")
         self._reflectors[kind] = Reflector(
@@ -79,7 +79,8 @@ class Caches:
         self._forget_held()
 
     def on_change(self, kind: str, handler: Handler) -> None:
-        """Called for every change, in order; for what is there already, at once. Must not block."""
+        """The handler is called for every change, in order, and at once for objects already in the cache. It
+        must not block."""
         self._handlers[kind].append(handler)
         cache = self._cache(kind)
         if cache.synced:
@@ -94,7 +95,7 @@ class Caches:
                 self._tasks.append(loop.create_task(self._resync_for_ever(kind), name=f"resync {kind}"))
 
     async def stop(self) -> None:
-        """Watches are closed. What is cached stays, and ages."""
+        """Close the watches. The cached objects stay, and get older."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -105,7 +106,7 @@ class Caches:
         return tuple(self._reflectors)
 
     def scope(self, kind: str) -> CacheScope:
-        """What part of the cluster its cache holds."""
+        """The part of the cluster that the kind's cache holds."""
         return self._reflectors[kind].scope
 
     @property
@@ -116,17 +117,17 @@ class Caches:
         return self.snapshot_at(loop_now_s())
 
     def snapshot_at(self, taken_s: float) -> Snapshot:
-        """For who looks from outside of the loop that the caches live on, at a time of that loop's clock."""
+        """For callers outside the loop that the caches run on; `taken_s` is a time of that loop's clock."""
         if self._held is None:
             self._held = {kind: one.cache.held() for kind, one in self._reflectors.items()}
         return Snapshot(self._held, taken_s=taken_s)
 
     def size(self, kind: str) -> int:
-        """How many objects of it there are. For people and metrics."""
+        """How many objects of the kind are cached. For output and metrics."""
         return len(self._cache(kind))
 
     def heard_s(self, kind: str) -> float:
-        """When its server was last known to be where we are, on the loop's clock."""
+        """When the kind's cache was last known to be as new as the server, on the loop's clock."""
         return self._cache(kind).heard_s
 
     def _forget_held(self) -> None:
@@ -140,18 +141,18 @@ class Caches:
         return self._unsynced()
 
     async def at_least(self, kind: str, revision: int, *, timeout_s: float) -> bool:
-        """Wait until everything up to a revision is there; False when the time is up."""
+        """Wait until the cache has reached a revision; False when the time is up."""
         cache = self._cache(kind)
         return await self._until(lambda: cache.revision >= revision, (kind,), timeout_s)
 
     async def moved(self, kinds: Iterable[str]) -> None:
-        """Wait until any of these changes in contents, revision or age."""
+        """Wait until the contents, revision or age of any of these kinds changes."""
         moves = [self._cache(kind).next_move() for kind in kinds]
         await asyncio.wait(moves, return_when=asyncio.FIRST_COMPLETED)
 
     async def probe(self, kind: str, *, timeout_s: float) -> bool:
-        """Ask the server how far it is and wait until the cache is there; then its age counts from the
-        asking. For servers that send bookmarks seldom."""
+        """Ask the server for its revision and wait until the cache has reached it; the cache's age then
+        counts from the request. For servers that send bookmarks seldom."""
         return await self._reflectors[kind].probe(timeout_s=timeout_s)
 
     async def _until(self, is_so: Callable[[], bool], kinds: Iterable[str], timeout_s: float) -> bool:
@@ -166,9 +167,9 @@ class Caches:
     # Own writes.
 
     def apply_write(self, kind: str, obj: Obj) -> None:
-        """Put an own create's, update's or patch's answer into the cache before its event comes. An answer
-        that is late, of another kind (a Status, a Scale) or outside of what the cache holds changes nothing.
-        Not for the answer to a delete: it shows the object as it was."""
+        """Put the answer to our own create, update or patch into the cache before its event comes. An answer
+        that is late, of another kind (a Status, a Scale) or outside the cache's scope changes nothing. Not
+        for the answer to a delete: it shows the object as it was."""
         reflector = self._reflectors[kind]
         scope = reflector.scope
         if scope.selects or obj.get("kind") != (scope.kind or kind):
@@ -184,14 +185,14 @@ class Caches:
     # Handlers.
 
     def resync(self, kind: str) -> None:
-        """Show every object to the handlers again."""
+        """Call the handlers with every object again."""
         for obj in self._cache(kind).held().contents.all():
             self._publish(kind, [(obj, obj)])
 
     async def _resync_for_ever(self, kind: str) -> None:
         rng = self._streams.stream(f"resync/{kind}")
         while True:
-            await asyncio.sleep(self._pace.resync * (1.0 + rng.random() / 10))  # Kinds must not align.
+            await asyncio.sleep(self._pace.resync * (1.0 + rng.random() / 10))  # Not all kinds at once.
             cache = self._cache(kind)
             for at, key in enumerate(cache.held().contents.keys()):
                 if at % RESYNC_SLICE == RESYNC_SLICE - 1:
@@ -201,7 +202,8 @@ class Caches:
                     self._publish(kind, [(obj, obj)])
 
     def _publish(self, kind: str, changes: list[Change]) -> None:
-        """A handler may cause changes itself (by an own write): they are told after those before them."""
+        """A handler may cause changes itself (by an own write): these are published after all earlier
+        ones."""
         if not self._handlers[kind]:
             return
         self._untold.extend((kind, change) for change in changes)
@@ -219,7 +221,7 @@ class Caches:
     def _call(self, kind: str, handler: Handler, change: Change) -> None:
         try:
             handler(*change)
-        except Exception as error:  # One listener's trouble must not keep the news from the others.
+        except Exception as error:  # An error in one handler must not stop the other handlers.
             self._observer.note(HandlerFailed(kind, f"{type(error).__name__}: {error}"))
 
     def _unsynced(self) -> tuple[str, ...]:

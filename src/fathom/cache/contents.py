@@ -1,10 +1,10 @@
 """The objects of one kind and their indexes, as persistent maps: any number of snapshots share them.
 
-`Contents` never changes. A `Draft` is where the next contents are made: changes go into an open mutation, and
-only taking the contents closes it. So a burst of events without a snapshot in between costs one mutation, and
-a snapshot costs the same whatever the size.
+`Contents` never changes. A `Draft` builds the next contents: changes go into an open mutation, and only
+taking the contents closes it. So a burst of events without a snapshot in between costs one mutation, and a
+snapshot costs the same whatever the size.
 
-Persistent maps iterate in hash order, which differs between processes: everything that leaves here is sorted.
+Persistent maps iterate in hash order, which differs between processes: all results are sorted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from immutables import Map, MapMutation
 from fathom.cache.indexes import Index
 from fathom.model.objects import Key, Obj
 
-Keys = Map[Key, None]  # Used as a set: what is under one value of an index.
+Keys = Map[Key, None]  # Used as a set: the keys under one value of an index.
 Bucket = MapMutation[Key, None]  # The same, open for changes.
 
 NAMESPACE = "namespace"  # An index that is always there, made from the keys.
@@ -33,7 +33,7 @@ class Contents:
     ) -> None:
         self._objects = objects
         self._indexes = indexes
-        # Filled when first asked for; shared by all contents with the same keys.
+        # Filled on first use; shared by all contents with the same keys.
         self._sorted = in_order
 
     def __len__(self) -> int:
@@ -86,14 +86,14 @@ class Draft:
         return len(self._objects)
 
     def __iter__(self) -> Iterator[Key]:
-        """In no order: sort what comes of it."""
+        """In no order: sort the result."""
         return iter(self.contents()._objects)
 
     def get(self, key: Key) -> Obj | None:
         return self._objects.get(key)
 
     def put(self, key: Key, old: Obj | None, obj: Obj) -> None:
-        """`old` is what `get(key)` gives. Nothing is changed when an index function raises."""
+        """`old` is what `get(key)` returns. Nothing is changed when an index function raises."""
         moves = []
         for name, values_of in self._functions.items():
             before = () if old is None else tuple(values_of(old))
@@ -146,7 +146,7 @@ class Draft:
         return bucket
 
     def _closed(self, name: str, opened: dict[str, Bucket]) -> Map[str, Keys]:
-        """The index with its touched buckets; empty ones are gone."""
+        """The index with its touched buckets; empty ones are removed."""
         index = self._contents._indexes[name].mutate()
         for value, bucket in opened.items():
             keys = bucket.finish()

@@ -1,8 +1,8 @@
-"""How fresh a decision needs its view to be, and whether it is.
+"""Checks whether a snapshot is as fresh as a decision needs it, and waits until it is.
 
-Stale is fine when the action can be repeated and a later pass repairs it. It is not when the action claims
-something exclusive, consumes quota, deletes, or lets others act on it: such a decision declares a need, and
-is held, with a reason that can be shown, until the need is met.
+A stale snapshot is fine when the action can be repeated and a later reconcile repairs it. It is not when the
+action claims something exclusive, consumes quota, deletes, or lets other controllers act on it: such a
+decision declares a need, and is held, with a reason that can be shown, until the need is met.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from fathom.cache.needs import AnyAge, AtLeast, Need, NoOlderThan, OwnWrites
 from fathom.cache.own_writes import OwnWrite, WriteLog
 from fathom.cache.snapshot import Snapshot
 
-# A server that is behind is asked again this often at most.
+# A server that is behind is probed at most this often.
 PROBE_EVERY_S = 0.5
 
 
 class Unmet(msgspec.Struct, frozen=True):
-    """One kind that is not fresh enough. `reason` is for a condition, `why` for a person. Both stay the same
-    for as long as the same is missing: a condition that counts seconds would be written again and again."""
+    """One kind that is not fresh enough. `reason` is for a condition, `why` for its message. Both stay the
+    same while the same need is unmet: a condition that counts seconds would be written again and again."""
 
     kind: str
     reason: str  # NotSynced, OwnWritesUnseen, BehindRevision, Stale
     why: str
-    measured: str = ""  # How far it is now. For records.
+    measured: str = ""  # The current revision or age. For the journal.
 
 
 class FreshnessSource(Protocol):
-    """What waiting needs of `Caches`."""
+    """The methods of `Caches` that waiting uses."""
 
     def snapshot(self) -> Snapshot: ...
 
@@ -43,7 +43,7 @@ class FreshnessSource(Protocol):
 
 
 def unmet(needs: Sequence[Need], snapshot: Snapshot, written: WriteLog, *, now_s: float) -> list[Unmet]:
-    """What keeps a decision from being made on this snapshot; empty when nothing does."""
+    """The needs that this snapshot does not meet; empty when a decision may be made."""
     found = [Unmet(kind, "NotSynced", f"{kind} has not been listed yet") for kind in _unsynced(snapshot)]
     missing = {one.kind for one in found}
     for need in needs:
@@ -59,10 +59,10 @@ async def until_fresh(
     timeout_s: float,
     probe: bool = False,
 ) -> tuple[Snapshot, list[Unmet]]:
-    """The first snapshot that meets all needs; or the last one, with what is still unmet, when time is up.
+    """The first snapshot that meets all needs; or, when time is up, the last one with its unmet needs.
 
-    `probe`: ask the servers of kinds that are behind or old how far they are. For servers that send bookmarks
-    seldom, where waiting alone would take minutes."""
+    `probe`: ask the servers of kinds that are behind or old for their revision. For servers that send
+    bookmarks seldom, where waiting alone would take minutes."""
     loop = asyncio.get_running_loop()
     probes = Probes(caches, timeout_s) if probe else None
     try:
@@ -87,18 +87,18 @@ async def until_fresh(
 
 
 class Probes:
-    """Asks for some kinds again and again, but not too often, while somebody waits for them. One question a
-    kind at a time, whoever waits for the answer."""
+    """Probes kinds while a decision waits for them, at most every `PROBE_EVERY_S`. One probe a kind at a
+    time, however many decisions wait for it."""
 
     def __init__(self, caches: FreshnessSource, timeout_s: float) -> None:
         self._caches = caches
         self._timeout_s = timeout_s
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._asked_s: dict[str, float] = {}
-        self.answered: list[Callable[[str], None]] = []  # Told of kinds that came as far as the server was.
+        self.answered: list[Callable[[str], None]] = []  # Called with each kind whose probe succeeded.
 
     async def moved(self, kinds: Iterable[str]) -> None:
-        """Wait until one of these has moved, or could be asked again."""
+        """Wait until one of these has changed, or may be probed again."""
         for kind in kinds:
             self.ask(kind)
         with contextlib.suppress(TimeoutError):

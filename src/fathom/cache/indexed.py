@@ -1,21 +1,22 @@
-"""One kind's objects, moved forward by events and lists, and by nothing backwards.
+"""The cache of one kind: events, lists and own writes move it forward, nothing moves it back.
 
-Three revisions describe how far it has come:
+Three revisions describe its state:
 
     safe       everything up to here has been applied; a watch may resume after it
     seen       the newest event that has been applied
-    revision   what a snapshot claims, and what waiters wait for
+    revision   the revision of a snapshot, and what `at_least` waits for
 
-An event at revision N says that all before N has been told, not all of N: one commit may change many objects,
-and a connection may break between two of its events. So an event moves `safe` to N - 1, and only a bookmark,
-a list or a later event moves it past N. Against servers that change one object a revision (kube-apiserver),
-`revision` is N at once; `safe` is the same everywhere, and costs one event told twice after a disconnect.
+An event at revision N means that all events before N have been sent, not all of N: one commit may change many
+objects, and a connection may break between two of its events. So an event moves `safe` to N - 1, and only a
+bookmark, a list or a later event moves it past N. With servers that change one object a revision
+(kube-apiserver), `revision` is N at once; `safe` is the same everywhere, and costs one repeated event after a
+disconnect.
 
-An own write's answer may be put in before its event comes (`apply_write`). Why that never brings back the
-dead: 1. We update a pod, at revision 7. 2. Somebody deletes it, at 8. 3. The watch tells us of 8. 4. The
-answer to our update comes late, with the pod as of 7. `seen` is 8 by then, and an answer that is not newer
-than `seen` is left alone: the watch has told all that there is to know up to there. No record of deleted
-objects is needed for it.
+The answer to an own write may be put in before its event comes (`apply_write`). Why that never brings back a
+deleted object: 1. We update a pod, at revision 7. 2. Another client deletes it, at 8. 3. The watch delivers
+8. 4. The answer to our update comes late, with the pod as of 7. `seen` is 8 by then, and an answer that is
+not newer than `seen` is ignored: the watch has delivered everything up to there. No record of deleted objects
+is needed for it.
 """
 
 from __future__ import annotations
@@ -30,38 +31,38 @@ from fathom.cache.indexes import Index
 from fathom.client.events import ADDED, BOOKMARK, DELETED, MODIFIED, Event, MalformedEvent, revision_of
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 
-# What came of one object: (before, after). None before: new. None after: gone. Each `before` is the `after`
-# of the object's last change, so that whoever keeps accounts can subtract exactly what was added.
+# The change of one object: (before, after). None before: new. None after: deleted. Each `before` is the
+# `after` of the object's last change, so that a handler that sums can subtract exactly what it added.
 Change = tuple[Obj | None, Obj | None]
 
 PUTS = frozenset({ADDED, MODIFIED})
 
-# Own writes whose event has not come. Beyond it answers are not put in: the watch brings them anyway.
+# Own writes whose event has not come. Beyond it answers are not put in: the watch delivers them anyway.
 EARLY_MAX = 1000
 
 
 class AppliedChange(msgspec.Struct):
-    """What has come of a batch so far. Given in, not returned: when the batch breaks off in the middle, the
-    changes that were made must still be told."""
+    """The effects of a batch so far. An argument, not a return value: when the batch fails in the middle, the
+    changes already made must still be published."""
 
     changes: list[Change] = []
-    again: int = 0  # Events that had been told before.
-    overtaken: int = 0  # Events older than what an own write has put there.
-    news: bool = False  # The server was heard, and is not behind what we have.
+    again: int = 0  # Repeated events.
+    overtaken: int = 0  # Events older than an own write in the cache.
+    news: bool = False  # The server sent something that is not older than the cache.
     echoes_s: list[float] = []  # How long after an own write's answer its event came.
 
 
 class HeldObject(msgspec.Struct, frozen=True):
-    """One kind as a snapshot has it."""
+    """One kind's part of a snapshot."""
 
     contents: Contents
     revision: int
-    heard_s: float  # When the server was last known to be where we are.
+    heard_s: float  # When the cache was last known to be as new as the server.
     synced: bool
 
 
 class WentBack(Exception):
-    """A server answered with an older world than we have seen."""
+    """A server's list is older than what the cache has seen."""
 
     def __init__(self, *, have: int, got: int) -> None:
         super().__init__(f"a list at revision {got}, but {have} has been seen: the server is behind")
@@ -77,12 +78,12 @@ class IndexedCache:
         shared_revisions: bool = True,
         on_move: Callable[[], None] | None = None,
     ) -> None:
-        """`on_move` is called when what `held` answers is no longer so."""
+        """`on_move` is called when the last result of `held` is outdated."""
         self._on_move = on_move
         self._shared = shared_revisions  # The server may change several objects at one revision.
         self._draft = Draft(indexes)
         self.safe = 0
-        self.seen = 0  # safe <= seen, and neither ever goes back.
+        self.seen = 0  # safe <= seen, and neither ever decreases.
         self.heard_s = float("-inf")
         self.synced = False
         self._early: dict[Key, tuple[int, float]] = {}  # Own writes without their event: revision, when.
@@ -104,7 +105,7 @@ class IndexedCache:
             self._held = HeldObject(self._draft.contents(), self.revision, self.heard_s, self.synced)
         return self._held
 
-    # Three ways forward.
+    # Events, lists, own writes: what moves a cache forward.
 
     def apply(self, events: Iterable[Event], applied: AppliedChange, *, now_s: float) -> None:
         """Events of a watch, in order. Raises `MalformedEvent`; events before the malformed one count."""
@@ -119,10 +120,9 @@ class IndexedCache:
             self._moved()
 
     def replace(self, objs: Iterable[Obj], revision: int, changes: list[Change], *, asked_s: float) -> None:
-        """All there is at a revision, asked for at a time. What is missing from it is gone, and comes out as
-        a change with its last state. Raises `WentBack`, and changes nothing, when it is older than what we
-        have.
-        """
+        """All objects at a revision, from a list requested at `asked_s`. Objects missing from it were
+        deleted: each gives a change with its last state. Raises `WentBack`, and changes nothing, when the
+        list is older than the cache."""
         if revision < self.seen:
             raise WentBack(have=self.seen, got=revision)
         try:
@@ -136,7 +136,7 @@ class IndexedCache:
             self._moved()
 
     def apply_write(self, obj: Obj, changes: list[Change], *, now_s: float) -> None:
-        """An own write's answer. See above why it cannot do harm when it is late."""
+        """The answer to an own write. The module's docstring says why a late one does no harm."""
         revision = _revision_or_none(obj)
         key = key_of(obj)
         if not self.synced or revision is None or revision <= self.seen or not key.name:
@@ -149,14 +149,14 @@ class IndexedCache:
         self._moved()
 
     def heard(self, at_s: float) -> None:
-        """It is known that nothing had happened beyond our revision at this time."""
+        """The server had nothing newer than our revision at this time."""
         if at_s > self.heard_s:
             self.heard_s = at_s
             self._moved()
 
     def next_move(self) -> asyncio.Future[None]:
-        """Done as soon as anything changes: contents, revision, or when the server was heard. Many may wait
-        for it: with `asyncio.wait`, which does not cancel it for the others."""
+        """Done as soon as anything changes: contents, revision, or `heard_s`. Several tasks may wait for it:
+        use `asyncio.wait`, which does not cancel it for the other tasks."""
         if self._next_move is None:
             self._next_move = asyncio.get_running_loop().create_future()
         return self._next_move
@@ -176,7 +176,7 @@ class IndexedCache:
             applied.news = True
 
     def _bookmarked(self, revision: int, applied: AppliedChange) -> None:
-        # A bookmark from behind is no news: a stale server must not make us believe that we are fresh.
+        # An older bookmark does not count: a stale server must not make the cache look fresh.
         if revision >= self.seen:
             self.safe = self.seen = revision
             applied.news = True
@@ -205,8 +205,8 @@ class IndexedCache:
             applied.again += 1
 
     def _take_leave(self, key: Key, old: Obj, last: Obj, changes: list[Change]) -> None:
-        """A deletion carries the object's last state, which may be news: the update that takes away the last
-        finalizer removes the object in the same commit."""
+        """A deletion carries the object's last state, which may be new to us: the update that removes the
+        last finalizer deletes the object in the same commit."""
         self._draft.remove(key, old)
         if uid_of(old) == uid_of(last) and not _differ_in_revision_only(old, last):
             changes.append((old, last))
@@ -214,7 +214,7 @@ class IndexedCache:
         changes.append((old, None))
 
     def _drop_unconfirmed(self, applied: AppliedChange) -> None:
-        """An own write that the watch has passed without a word is not in our selection."""
+        """An own write whose revision the watch has passed without its event is outside our selectors."""
         for key, (revision, _) in list(self._early.items()):
             if revision <= self.safe:
                 del self._early[key]
@@ -231,7 +231,7 @@ class IndexedCache:
             key = _key_of(obj)
             listed[key] = None
             old = self._draft.get(key)
-            if _revision_at(old) < revision_of(obj):  # Not so for own writes that the list is too old for.
+            if _revision_at(old) < revision_of(obj):  # False for own writes newer than the list.
                 self._put(key, old, obj, changes)
         return listed
 
@@ -245,7 +245,7 @@ class IndexedCache:
     def _put(self, key: Key, old: Obj | None, obj: Obj, changes: list[Change]) -> None:
         self._draft.put(key, old, obj)
         if old is not None and uid_of(old) != uid_of(obj):
-            # Two objects had the name one after the other, and nobody told us of the end of the first.
+            # Two objects had the name one after the other, and no event for the first's deletion came.
             changes.append((old, None))
             old = None
         changes.append((old, obj))

@@ -1,7 +1,7 @@
 """Ready-made indexes: functions from an object to the values it is found under.
 
-An index function never raises, whatever the object holds: objects are written by others. Any function of this
-shape will do as an index of your own.
+An index function never raises, whatever the object holds: any client may have written it. Any function of
+this signature can be used as an index.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def by_owner(obj: Obj) -> tuple[str, ...]:
 
 
 def by_node(obj: Obj) -> tuple[str, ...]:
-    """The node that a pod is bound to. Pods that wait for one are under ''."""
+    """The node that a pod is bound to. Unbound pods are under ''."""
     return _one(_spec(obj).get("nodeName")) or ("",)
 
 
@@ -40,8 +40,8 @@ def by_zone(obj: Obj) -> tuple[str, ...]:
 
 
 def by_tenant(obj: Obj) -> tuple[str, ...]:
-    """The tenant that the object itself names, else its namespace (for a Namespace: its own name). Who wants
-    the tenant of a namespace's label joins with the namespaces."""
+    """The tenant that the object itself names, else its namespace (for a Namespace: its own name). For the
+    tenant in a namespace's label, join with the namespaces."""
     named = _label(obj, TENANT)
     if named:
         return _one(named)
@@ -54,16 +54,16 @@ def by_priority_class(obj: Obj) -> tuple[str, ...]:
 
 
 def by_policy_revision(obj: Obj) -> tuple[str, ...]:
-    """The policy that a placement was made under, as its binding has written it on the pod. A policy never
-    changes: its name is its revision."""
+    """The policy that a pod was placed under, as its binding wrote it on the pod. A policy never changes: its
+    name is its revision."""
     annotations = metadata(obj).get("annotations")
     return _one(annotations.get(POLICY)) if isinstance(annotations, dict) else ()
 
 
-# What every cache has unless told otherwise: the loop asks for what an owner has.
+# The default of every cache: the reconcile loop looks up objects by owner.
 STANDARD: dict[str, Index] = {OWNER: by_owner}
 
-# For pods: what the scheduler and the quota ask.
+# For pods: the lookups of the scheduler and the quota.
 FOR_PODS: dict[str, Index] = {
     **STANDARD,
     "node": by_node,

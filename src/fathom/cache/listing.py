@@ -1,6 +1,6 @@
-"""All objects at one revision, and then what follows: one stream where the server can, else page by page.
+"""Lists all objects at one revision: as a WatchList stream where the server supports it, else in pages.
 
-WatchList gives both in one request: the objects as events, a bookmark that says "that was all" with the
+WatchList gives list and watch in one request: the objects as events, a bookmark that ends them with the
 list's revision, then changes. Pages are all of one revision, which is the list's, never that of its last
 item.
 """
@@ -26,29 +26,29 @@ from fathom.model.errors import ApiError, expired
 from fathom.model.objects import Key, Obj, key_of
 from fathom.seams.seam import Stream
 
-# A list whose pages expire while it is read is begun again at once this often; then it has failed.
+# A list whose pages expire while it is read is restarted at once this often; then it has failed.
 BEGIN_AGAIN_MAX = 3
 
-# Answers to a watch with initial events that say something about us or the moment, not about WatchList.
+# Errors of a watch with initial events whose cause is the client or the moment, not a missing WatchList.
 NOT_ABOUT_WATCHLIST = frozenset({401, 403, 404, 408, 410, 429})
 
 
-# Told of each object as it is read; answers with the one to keep, which may be an equal one we have already.
+# Called with each object as it is read; returns the one to keep, which may be an equal one in the cache.
 Keep = Callable[[Obj], Obj]
 
 
 class NoWatchList(Exception):
-    """The server does not speak WatchList, or not well."""
+    """The server does not support WatchList, or not correctly."""
 
 
 class Gathering:
-    """The first part of a WatchList, being read."""
+    """The initial events of a WatchList, while they are read."""
 
     def __init__(self, keep: Keep) -> None:
         self._keep = keep
         self.objs: dict[Key, Obj] = {}
         self.revision = 0  # The list's, once it is complete.
-        self.rest: list[Event] = []  # What came in the same chunk after the end.
+        self.rest: list[Event] = []  # Events in the same chunk after the end of the list.
 
     def take(self, events: list[Event]) -> bool:
         """Whether the list is complete."""
@@ -78,8 +78,7 @@ class Pages(msgspec.Struct, frozen=True):
 
 
 async def open_watch_list(api: Api, scope: CacheScope, *, watch_s: int) -> Stream:
-    """Raises `NoWatchList` where the server refuses for that reason. The revision is left open: the
-    newest."""
+    """Raises `NoWatchList` where the server does not support it. No revision is given: the newest."""
     try:
         return await api.watch(
             scope.resource,
@@ -108,7 +107,7 @@ async def open_watch(api: Api, scope: CacheScope, *, after: int, watch_s: int) -
 
 
 async def fetch_pages(api: Api, scope: CacheScope, keep: Keep) -> Pages:
-    """The newest state. Pages that expire under our hands (410) are begun again."""
+    """The newest state. A list whose pages expire while it is read (410) is restarted."""
     for _ in range(BEGIN_AGAIN_MAX):
         try:
             return await _fetch_once(api, scope, keep)
@@ -127,7 +126,7 @@ async def _fetch_once(api: Api, scope: CacheScope, keep: Keep) -> Pages:
             scope.resource, scope.namespace, token=page.token, limit=PAGE_OBJECTS, **options
         )
         if page.revision != revision:
-            # A server that goes on at another revision has shown us two worlds in one list.
+            # A server that continues at another revision has mixed two states in one list.
             raise expired(f"a list began at revision {revision} and went on at {page.revision}")
         objs += [keep(obj) for obj in page.items]
     return Pages(objs, revision)

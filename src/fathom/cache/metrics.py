@@ -1,4 +1,4 @@
-"""Caches in numbers: how old they are, what made them list anew, which watches broke."""
+"""Metrics of caches: their age, relists by cause, watches that broke."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fathom.seams.outside import Clock
 
 
 def counted(metrics: Part, observer: CacheObserver | None) -> tuple[CacheObserver | None, CacheCounts]:
-    """The observer that caches are told to tell: where somebody looks, it counts as well."""
+    """The observer to give to caches: where metrics are measured, it counts as well."""
     counts = CacheCounts()
     if not metrics.enabled:
         return observer, counts

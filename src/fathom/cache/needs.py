@@ -1,4 +1,4 @@
-"""How fresh a decision needs its view to be, as data. Whether it is: `freshness`. Pure."""
+"""How fresh a decision needs its snapshot to be, as data. `freshness` checks it. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import msgspec
 
 
 class AnyAge(msgspec.Struct, frozen=True, tag="any"):
-    """Whatever is known will do, once there is anything."""
+    """Any age will do, once the kinds are listed."""
 
 
 class OwnWrites(msgspec.Struct, frozen=True, tag="own-writes"):
-    """All that was written for this owner must be visible."""
+    """All our own writes for this owner must be visible."""
 
     owner: str
 
@@ -22,7 +22,7 @@ class AtLeast(msgspec.Struct, frozen=True, tag="at-least"):
 
 
 class NoOlderThan(msgspec.Struct, frozen=True, tag="no-older-than"):
-    """The servers of these kinds must have been heard within so many seconds. No kinds: all of them."""
+    """These kinds must have been as new as their servers within so many seconds. No kinds: all of them."""
 
     seconds: float
     kinds: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What happens to caches, told to whoever counts it or writes it down. Nothing is decided from it."""
+"""Events about caches, for metrics and the journal. No decision depends on them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ class Listed(msgspec.Struct, frozen=True, tag=True):
     reader."""
 
     kind: str
-    cause: str  # start, expired, refused, or what else made the watch impossible to resume.
+    cause: str  # start, expired, refused, or why else the watch could not be resumed.
     revision: int
     objects: int
-    changed: int  # Changes that came of it: what the watch had missed.
+    changed: int  # Changes that the list made: those that the watch had missed.
     took_s: float
 
 
 class Resumed(msgspec.Struct, frozen=True, tag=True):
-    """A watch was opened where the last one had come to."""
+    """A watch was opened after the last revision of the previous one."""
 
     kind: str
-    why: str  # ended, silent, broken, failed: what became of the last one.
+    why: str  # How the previous watch ended: ended, silent, broken, failed.
     revision: int
 
 
@@ -32,19 +32,19 @@ class Dropped(msgspec.Struct, frozen=True, tag=True):
     """Events that changed nothing."""
 
     kind: str
-    why: str  # again: told before. overtaken: an own write has put something newer there.
+    why: str  # again: a repeated event. overtaken: an own write in the cache is newer.
     events: int
 
 
 class Echoed(msgspec.Struct, frozen=True, tag=True):
-    """The event of an own write came: this long it took the watch to tell us what we knew."""
+    """The event of an own write came: the time from the write's answer to its event."""
 
     kind: str
     lag_s: float
 
 
 class CacheBehind(msgspec.Struct, frozen=True, tag=True):
-    """A server's list was older than what we have seen, and was not taken."""
+    """A server's list was older than what the cache has seen, and was ignored."""
 
     kind: str
     have: int
@@ -52,7 +52,7 @@ class CacheBehind(msgspec.Struct, frozen=True, tag=True):
 
 
 class Silent(msgspec.Struct, frozen=True, tag=True):
-    """Nothing came for longer than bookmarks would take: the watch was given up."""
+    """No event came for longer than bookmarks would take: the watch was closed."""
 
     kind: str
     silent_s: float
@@ -67,11 +67,11 @@ class CacheFailed(msgspec.Struct, frozen=True, tag=True):
 
 
 class CacheProbed(msgspec.Struct, frozen=True, tag=True):
-    """The server was asked how far it is."""
+    """The server was asked for its revision."""
 
     kind: str
-    behind: int  # How many revisions we were behind its answer.
-    met: bool  # We are known to have been as new as that.
+    behind: int  # How many revisions the cache was behind its answer.
+    met: bool  # The cache reached that revision.
     took_s: float
 
 
@@ -104,7 +104,7 @@ class CacheCounts:
         self.dropped: Counter[tuple[str, str]] = Counter()  # (kind, why)
         self.failures: Counter[str] = Counter()
         self.behind: Counter[str] = Counter()
-        self.silent: Counter[str] = Counter()  # Watches that were given up because nothing came.
+        self.silent: Counter[str] = Counter()  # Watches that were closed because no event came.
         self.handler_failures: Counter[str] = Counter()
         self.lag_s: dict[str, float] = {}  # The last one.
 

@@ -3,7 +3,7 @@
     1. A controller creates a pod. 2. Its next pass reads a cache without it. 3. It creates another one.
 
 So every write is recorded under the owner it was made for, and the owner's next decision waits until its
-cache shows all of them. What has been seen is forgotten.
+cache shows all of them. Writes that have been seen are dropped.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import msgspec
 from fathom.cache.snapshot import Snapshot
 from fathom.model.objects import Key, metadata, uid_of
 
-# Per owner and kind: beyond it only the highest revision is kept, which stands for all of them.
+# Per owner and kind: beyond it only the highest revision is kept, which implies all of them.
 WRITES_MAX = 64
-# Beyond it the oldest owner's writes become everyone's: nobody is let pass too early.
+# Beyond it the oldest owner's writes count for all owners: none may decide too early.
 OWNERS_MAX = 10_000
 EVERYONE = ""
 
@@ -34,21 +34,21 @@ class WriteLog:
         self._writes: dict[str, list[OwnWrite]] = {}  # By owner, oldest owner first; no list is empty.
 
     def record(self, owner: str, kind: str, revision: int, key: Key | None = None) -> None:
-        """A create, update or patch that was answered with this revision. With the key it counts as seen as
-        soon as the object is there; without, once everything up to the revision is."""
+        """A create, update or patch that was answered with this revision. With a key it counts as seen as
+        soon as the object is in the cache; without, once the cache has reached the revision."""
         self._add(owner, OwnWrite(kind, revision, key))
 
     def record_delete(self, owner: str, kind: str, key: Key, uid: str) -> None:
-        """A delete that was answered. Seen once the object is gone or marked for it."""
+        """A delete that was answered. Seen once the object is gone or has a deletion timestamp."""
         self._add(owner, OwnWrite(kind, 0, key, uid))
 
     def unseen(self, owner: str, snapshot: Snapshot) -> list[OwnWrite]:
-        """What a snapshot does not show yet, of the owner's writes and of everyone's."""
+        """Writes that a snapshot does not show yet: the owner's, and those that count for all owners."""
         writes = (*self._writes.get(owner, ()), *self._writes.get(EVERYONE, ()))
         return [write for write in writes if not is_seen(write, snapshot)]
 
     def forget_seen(self, owner: str, snapshot: Snapshot) -> None:
-        """What has been seen once stays visible: caches never go back."""
+        """Drop the writes that were seen: they stay visible, because caches never go back."""
         for whose in (owner, EVERYONE):
             rest = [write for write in self._writes.get(whose, ()) if not is_seen(write, snapshot)]
             if rest:
@@ -84,7 +84,7 @@ def is_seen(write: OwnWrite, snapshot: Snapshot) -> bool:
 
 
 def _condensed(writes: list[OwnWrite]) -> list[OwnWrite]:
-    """One write a kind, at its highest revision, stands for all with a revision. Deletes have none."""
+    """One write a kind, at its highest revision, replaces all with a revision. Deletes have none."""
     highest: dict[str, int] = {}
     for write in writes:
         if not write.gone:

@@ -1,4 +1,4 @@
-"""Keeps one cache what the server has: list, watch, resume, list again when there is no other way.
+"""Keeps one cache equal to the server: list, watch, resume, and list again when resuming is impossible.
 
              ┌───────────────────────── a watch cannot be resumed: 410, refused ──────────────────────┐
              v                                                                                        │
@@ -6,7 +6,7 @@
              │ older than what we have seen                  ^            after the last safe revision │
              └──> pause ──> list                             └─────────────────────────────────────────┘
 
-Every wait has a deadline of its own, on the loop's clock: a stuck socket holds up nothing but itself.
+Every wait has a deadline of its own, on the loop's clock: a stuck socket blocks nothing but its own request.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from fathom.model.objects import Obj, key_of, metadata, uid_of
 from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.seam import Stream
 
-# Only fathom's servers know it; others let it pass.
+# Only fathom's servers know it; other servers ignore it.
 BOOKMARK_HEADER = "Fathom-Bookmark-Seconds"
 
-# Of a watch: it cannot be resumed, and saying it again will not help.
+# The answer to a watch that cannot be resumed; a retry will not help.
 EXPIRED = 410
 SAY_IT_AGAIN = frozenset({401, 403, 404, 408, 429})
 
 # After so many lists that broke before their end, one is read in pages.
 BROKEN_LISTS_MAX = 2
 
-# A server that ends every watch this soon would be asked without end.
+# Watches that end sooner are opened again after a pause: else such a server would get requests without end.
 MOMENT_S = 1.0
 
 Publish = Callable[[list[Change]], None]
@@ -78,32 +78,32 @@ class Reflector:
         self._pace = pace
         self._sharing = Sharing(scope.resource, cache.__len__) if share else None
         self._silence = Silence(pace)
-        self._cause = "start"  # Why all must be listed; '' when a watch can go on where the last one ended.
-        self._has_watch_list = True  # Until the server says that it has not.
+        self._cause = "start"  # Why a list is needed; '' when a watch can resume where the last one ended.
+        self._has_watch_list = True  # Until the server refuses it.
         self._broken_lists = 0  # In a row.
-        self._ended = ""  # What became of the last watch; '' when there is none to resume.
-        self._watching_s: float | None = None  # Since when this round's watch is open.
+        self._ended = ""  # How the last watch ended; '' when there is none to resume.
+        self._watching_s: float | None = None  # When this round's watch was opened.
         self._watching_from = 0  # And from which revision.
         self._failures = 0  # In a row, without a steady watch in between.
 
     async def run(self) -> None:
-        """For ever. Whatever happens is noted, and tried again after a pause."""
+        """Runs for ever. Every failure is reported to the observer, and retried after a pause."""
         while True:
             self._watching_s = None
             try:
                 self._ended = await self._round()
                 pause_s = self._pause_after_end()
-            except Exception as error:  # Also a bug, an index function's for example: noted, never silent.
+            except Exception as error:  # Also a bug, an index function's for example: reported, never silent.
                 self._ended = self._why(error)
-                # Added, not the larger of the two: all who were told "a second" must not come back together.
+                # The sum, not the larger: clients that all got "Retry-After: 1" must not return together.
                 pause_s = self._asked_pause(error) + self._pause_after_failure()
                 self._observer.note(CacheFailed(self.kind, _said(error), pause_s))
             if pause_s:
                 await asyncio.sleep(pause_s)
 
     async def probe(self, *, timeout_s: float) -> bool:
-        """Ask the server how far it is, and wait until we are there too. Then the cache is known to be as new
-        as the moment of asking, bookmarks or not."""
+        """Ask the server for its revision, and wait until the cache has reached it. Then the cache is known
+        to be as new as the moment of the request, without a bookmark."""
         asked_s, had = loop_now_s(), self.cache.revision
         met, got = False, had
         try:
@@ -113,15 +113,15 @@ class Reflector:
                     await asyncio.wait([self.cache.next_move()])
                 met = self.cache.synced and got >= had
         except (TimeoutError, ApiError, MalformedEvent, WentBack):
-            pass  # What it says is in the answer: not met.
+            pass  # `met` stays False.
         if met:
             self.cache.heard(asked_s)
         self._observer.note(CacheProbed(self.kind, max(0, got - had), met, loop_now_s() - asked_s))
         return met
 
     async def _ask_revision(self, asked_s: float) -> int:
-        """A kind that fits into a page is read whole, which brings the cache there at once; of others one
-        item is read, and the watch has to come after."""
+        """A kind that fits into one page is read whole, which updates the cache at once; of larger kinds one
+        item is read, and the watch has to catch up."""
         small = self.cache.synced and len(self.cache) < PAGE_OBJECTS
         scope = self.scope
         page = await self._api.list_page(
@@ -131,7 +131,7 @@ class Reflector:
             self._replace([self._keep_page(obj) for obj in page.items], page.revision, asked_s)
         return page.revision
 
-    # One list, if there is cause to, and one watch.
+    # One list, if it is needed, and one watch.
 
     async def _round(self) -> str:
         stream: Stream | None = None
@@ -155,7 +155,7 @@ class Reflector:
         return stream
 
     async def _list(self, cause: str) -> tuple[Stream | None, list[Event]]:
-        """Everything anew. With WatchList the stream goes on as a watch."""
+        """List all objects again. With WatchList the stream continues as a watch."""
         asked_s = loop_now_s()
         if self._has_watch_list and self._broken_lists < BROKEN_LISTS_MAX:
             try:
@@ -189,7 +189,7 @@ class Reflector:
         return self._decoded(chunks)
 
     async def _follow(self, stream: Stream, rest: list[Event]) -> str:
-        """Apply events until there are no more; why that is."""
+        """Apply events until the stream ends; returns how it ended."""
         self._watching_s, self._watching_from = loop_now_s(), self.cache.safe
         with self._silence.watching(stream):
             events: list[Event] | None = rest
@@ -247,12 +247,12 @@ class Reflector:
         return len(changes)
 
     def _keep(self, obj: Obj) -> Obj:
-        """An object that we have already is not held twice while a list is read."""
+        """The cached object, if it is the same: it is not kept in memory twice while a list is read."""
         known = self.cache.get(key_of(obj))
         return known if known is not None and _is_same(known, obj) else obj
 
     def _keep_page(self, obj: Obj) -> Obj:
-        """As `_keep`, for objects that pages have brought: they are decoded, but share nothing yet."""
+        """As `_keep`, for objects from pages: they are decoded, but share no parts yet."""
         kept = self._keep(obj)
         if kept is obj and self._sharing is not None:
             self._sharing.share(obj)
@@ -269,8 +269,8 @@ class Reflector:
         return "broken" if isinstance(error, MalformedEvent) else "failed"
 
     def _pause_after_end(self) -> float:
-        """A watch that brought something, or ended in its own time, is opened again at once; or nearly so
-        when it lived but a moment. One that brought nothing has failed."""
+        """A watch that delivered something, or was open for the `steady` time, is opened again at once, or
+        after a short pause if it lasted less than MOMENT_S. One that delivered nothing has failed."""
         lived_s = self._lived_s()
         if self._ended == "ended" and (lived_s >= self._pace.steady or self.cache.safe > self._watching_from):
             self._failures = 0
@@ -282,7 +282,7 @@ class Reflector:
         return self._pace.pause(self._failures, self._rng)
 
     def _asked_pause(self, error: Exception) -> float:
-        """What the server asked for, within our own bounds."""
+        """The server's Retry-After, within our own bounds."""
         if not isinstance(error, ApiError):
             return 0.0
         asked = error.details.get("retryAfterSeconds")

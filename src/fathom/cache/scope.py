@@ -1,4 +1,4 @@
-"""What part of the cluster one cache holds, and how often to ask for it."""
+"""The part of the cluster that one cache holds, and the times of its lists and watches."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fathom.model.backoff import Backoff
 
 class CacheScope(msgspec.Struct, frozen=True):
     resource: Resource
-    namespace: str = ""  # '' is all of them.
+    namespace: str = ""  # '' is all namespaces.
     labels: str = ""  # A label selector.
     fields: str = ""  # A field selector.
-    kind: str = ""  # The objects' kind, where the cache goes by another name.
+    kind: str = ""  # The objects' kind, where the cache has another name.
 
     @property
     def selects(self) -> bool:
-        """Whether some objects of the resource, in the namespace, are left out."""
+        """Whether a selector leaves out some objects of the resource in the namespace."""
         return bool(self.labels or self.fields)
 
     def options(self) -> dict[str, str]:
@@ -28,23 +28,23 @@ class CacheScope(msgspec.Struct, frozen=True):
 
 
 class ListPace(msgspec.Struct, frozen=True):
-    """Times in seconds. The defaults suit fathom's own servers and others alike."""
+    """Times in seconds. The defaults suit fathom's own servers and kube-apiserver alike."""
 
-    # Asked of the server with a header that only fathom's know. They also show in time that they honour it.
+    # Requested with a header that only fathom's servers know. Its bookmarks show whether a server honours it.
     bookmark: float = 1.0
-    # What a server that does not know the header does: kube-apiserver sends one a minute.
+    # The interval of a server that does not know the header: kube-apiserver sends one a minute.
     plain_bookmark: float = 60.0
     # So many bookmarks may be missing before a watch counts as dead.
     missing_max: float = 5.0
     plain_missing_max: float = 1.5
-    # How long a watch is asked to last, as client-go asks; drawn, so that watches do not end together.
+    # The timeout requested for a watch, as in client-go; randomized, so that watches do not end together.
     watch_min: float = 300.0
-    # After a failure: doubled each time up to the most, and half of it drawn.
+    # After a failure: doubled each time up to the maximum, and half of it random.
     pause_min: float = 0.2
     pause_max: float = 30.0
-    # A watch that has lived this long was well: what fails next is a new trouble.
+    # A watch that was open this long was healthy: the next failure counts as the first.
     steady: float = 10.0
-    # Every so often all objects are shown to the handlers again; 0 is never.
+    # The interval at which handlers are called with all objects again; 0 is never.
     resync: float = 0.0
 
     def watch(self, rng: random.Random) -> int:

@@ -1,11 +1,13 @@
-"""Equal parts of different objects kept once, and parts that have not changed decoded once.
+"""Keeps equal parts of different objects in memory once, and decodes unchanged parts once.
 
 A thousand pods of one template differ in name, node and status; decoded, each would hold its own copy of the
-containers, labels and tolerations. Compared with a sibling they fall together. And most events change an
-object's status only: a spec whose bytes were seen before is not decoded again (figures: docs/benchmarks.md).
+containers, labels and tolerations. A comparison with a sibling lets them share these parts. And most events
+change an object's status only: a spec whose bytes were seen before is not decoded again (figures:
+docs/benchmarks.md).
 
-Python calls 1, 1.0 and True equal, so only what has a schema is compared as values: the metadata of any kind,
-and all of Kubernetes' own kinds that have no free-form fields there. Bytes can be compared of any kind.
+Python calls 1, 1.0 and True equal, so only parts with a schema are compared as values: the metadata of any
+kind, and all of Kubernetes' own kinds that have no free-form fields there. Bytes can be compared for any
+kind.
 
 Rejected: a table from every encoded part to its decoded form (slower than comparing with a sibling, and saves
 no more), going deeper than two levels (more time, little memory), interning strings.
@@ -23,13 +25,13 @@ from fathom.client.api import Resource
 from fathom.model.body import decode_json
 from fathom.model.objects import Obj, metadata
 
-# How many families are remembered by one of their members. It keeps that member alive when it is gone.
+# How many families are remembered by one member each, which stays in memory even after its deletion.
 FAMILIES_MAX = 4096
 
-# Specs are remembered for as many objects as there are, and at least for so many.
+# As many specs are remembered as there are objects, and at least this many.
 SPECS_MIN = 1000
 
-# A forger would need more tries than there will ever be events; chance, too.
+# A collision, forged or by chance, would need more events than there will ever be.
 DIGEST_BYTES = 20
 
 TYPED_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy"})
@@ -37,18 +39,18 @@ FREE_FORM = frozenset({"customresourcedefinitions", "controllerrevisions"})
 
 
 class Sharing:
-    """The parts of one kind's objects. `live` tells how many objects there are."""
+    """The parts of one kind's objects. `live` returns how many objects there are."""
 
     def __init__(self, resource: Resource, live: Callable[[], int]) -> None:
         self._live = live
         self._families = Families()
         self._sections = ("metadata", "spec", "status") if is_typed(resource) else ("metadata",)
-        # Specs by the digest of their bytes, in two generations: what was not asked for in one is forgotten.
+        # Specs by the digest of their bytes, in two generations: one not used for a generation is dropped.
         self._specs: dict[bytes, Any] = {}
         self._older: dict[bytes, Any] = {}
 
     def assemble(self, fields: dict[str, msgspec.Raw]) -> Obj:
-        """An object of its undecoded fields."""
+        """An object from its undecoded fields."""
         obj: Obj = {}
         is_known = False
         for name, raw in fields.items():
@@ -56,7 +58,7 @@ class Sharing:
                 obj[name], is_known = self._spec(raw)
             else:
                 obj[name] = decode_json(raw)
-        # A spec that is known has been through this before; then most often the status is what has changed.
+        # A known spec was shared before; then most often only the status has changed.
         self._families.share(obj, ("metadata",) if is_known else self._sections)
         return obj
 
@@ -74,14 +76,14 @@ class Sharing:
         if not is_known:
             spec = decode_json(raw)
         live = self._live()
-        if live and len(self._specs) >= max(SPECS_MIN, live):  # None yet: a first list is as long as it is.
+        if live and len(self._specs) >= max(SPECS_MIN, live):  # 0: the first list is being read.
             self._specs, self._older = {}, self._specs
         self._specs[digest] = spec
         return spec, is_known
 
 
 class Families:
-    """The first object seen of each family: what has the same owner, or no owner and the same namespace."""
+    """The first object seen of each family: objects with the same owner, or none and the same namespace."""
 
     def __init__(self) -> None:
         self._first: dict[str, Obj] = {}  # Oldest family first.
@@ -108,7 +110,7 @@ def is_typed(resource: Resource) -> bool:
 
 
 def _family(obj: Obj) -> str | None:
-    """None for what is no object of the cluster: a bookmark, an error."""
+    """None for what is not stored in the cluster: a bookmark, an error."""
     meta = metadata(obj)
     if "uid" not in meta:
         return None

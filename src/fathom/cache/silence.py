@@ -1,7 +1,7 @@
-"""Notices that a watch has gone silent: a connection that died without a word, a server that hangs.
+"""Detects that a watch receives nothing any more: a connection that died unnoticed, a server that hangs.
 
-How long silence is normal depends on the server. It is asked for frequent bookmarks; whether it sends them
-shows in its stream. Until it has, the patience is that for a server which sends one a minute.
+How long silence is normal depends on the server. The request asks for frequent bookmarks; the stream shows
+whether the server sends them. Until it has, the timeout is that for a server which sends one a minute.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from fathom.client.events import BOOKMARK, Event
 from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.seam import Stream
 
-# Bookmarks in a row at the pace we asked for: a server with a pace of its own may happen to send two.
+# Bookmarks in a row at the requested interval: a server that ignores it may happen to send two.
 PROMPT_MIN = 3
 
 
 class Silence:
     def __init__(self, pace: ListPace) -> None:
         self._pace = pace
-        self._prompt = 0  # Bookmarks in a row that came as often as asked for. Once enough, it stays so.
+        self._prompt = 0  # Bookmarks in a row at the requested interval, up to PROMPT_MIN.
         self._bookmark_s = float("-inf")  # When the last one came.
         self._heard_s = 0.0
         self._stream: Stream | None = None  # Being watched.
         self._timer: asyncio.TimerHandle | None = None
-        self.broken = False  # The stream that is or was watched last was ended for its silence.
+        self.broken = False  # The last stream was ended because of its silence.
 
     @property
     def patience_s(self) -> float:
@@ -42,7 +42,7 @@ class Silence:
 
     @contextmanager
     def watching(self, stream: Stream) -> Iterator[None]:
-        """A stream that falls silent in here is ended: its reader sees the end."""
+        """A stream that falls silent within is ended: its reader sees the end."""
         self._stream = stream
         self.broken = False
         self._heard_s, self._bookmark_s = loop_now_s(), float("-inf")
@@ -56,7 +56,7 @@ class Silence:
                 self._timer = None
 
     def heard(self, events: Sequence[Event] = ()) -> None:
-        """The server has said something that is not from the past."""
+        """The server has sent something that is not outdated."""
         self._heard_s = loop_now_s()
         if self._prompt < PROMPT_MIN and any(event.type == BOOKMARK for event in events):
             in_time = self._heard_s - self._bookmark_s <= 2 * self._pace.bookmark
@@ -75,7 +75,7 @@ class Silence:
         self._timer = None
         if self._stream is None:
             return
-        # Compared with the timer's own grain: a float must not keep it waiting for a nanosecond more.
+        # With a margin: a rounding error must not make it wait for a nanosecond more.
         if self.silent_s >= self.patience_s - 1e-6:
             self.broken = True
             self._stream.end()

@@ -1,8 +1,8 @@
-"""What a process knows at one moment: several kinds together, each with its own revision and age. Immutable,
-and taken in microseconds whatever the size.
+"""Snapshots of all caches at one moment: immutable, each kind with its own revision and age.
 
-The kinds of one snapshot are not of one revision: each has its own watch. What a decision needs of that it
-says (`freshness`), and what it had is recorded with it (`revisions`, `ages`).
+A snapshot is taken in microseconds whatever the size. Its kinds are not of one revision: each has its own
+watch. A decision declares how fresh they must be (`freshness`), and is recorded with the revisions and ages
+that it had (`revisions`, `ages`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Names = list[str]
 
 
 class NotSynced(InvariantBroken):
-    """Somebody decides from a kind that has not been listed yet: nothing found would mean nothing there."""
+    """A kind was read that has not been listed yet: an empty result would look like an empty cluster."""
 
 
 class Snapshot:
@@ -34,7 +34,7 @@ class Snapshot:
         return self._of(kind).contents.get(key)
 
     def list(self, kind: str, namespace: str | None = None) -> Objs:
-        """Sorted by key. The list is the caller's, the objects are everyone's."""
+        """Sorted by key. The list belongs to the caller; the objects are shared and must not be changed."""
         contents = self._of(kind).contents
         return contents.all() if namespace is None else contents.found(NAMESPACE, namespace)
 
@@ -42,14 +42,14 @@ class Snapshot:
         return self._of(kind).contents.found(index, value)
 
     def values(self, kind: str, index: str) -> Names:
-        """All values of an index under which there is something, sorted."""
+        """All values of an index that have any object, sorted."""
         return self._of(kind).contents.values(index)
 
     def count(self, kind: str, index: str, value: str) -> int:
         return self._of(kind).contents.count(index, value)
 
     def owned(self, kind: str, uid: str) -> Objs:
-        """What names this owner, controlling or not."""
+        """The objects that name this owner, controlling or not."""
         return self._of(kind).contents.found(OWNER, uid)
 
     def size(self, kind: str) -> int:
@@ -61,7 +61,7 @@ class Snapshot:
 
     @property
     def revisions(self) -> dict[str, int]:
-        """To be recorded with what is decided from this."""
+        """To be recorded with the decisions made from this snapshot."""
         return {kind: held.revision for kind, held in self._held.items()}
 
     def revision(self, kind: str) -> int:
@@ -72,7 +72,7 @@ class Snapshot:
         return {kind: self.age(kind) for kind in self._held}
 
     def age(self, kind: str, *, now_s: float | None = None) -> float:
-        """Seconds since the kind's server was last known to be where we are; infinite when it never was."""
+        """Seconds since the cache was last known to be as new as the server; infinite when it never was."""
         at_s = self.taken_s if now_s is None else now_s
         return max(0.0, at_s - self._known(kind).heard_s)
 
