@@ -14,7 +14,7 @@ disconnect.
 
 The answer to an own write may be put in before its event comes (`apply_write`). Why that never brings back a
 deleted object: 1. We update a pod, at revision 7. 2. Another client deletes it, at 8. 3. The watch delivers
-8. 4. The answer to our update comes late, with the pod as of 7. `seen` is 8 by then, and an answer that is
+that. 4. The answer to our update comes late, with the pod as of 7. `seen` is 8 by then, and an answer that is
 not newer than `seen` is ignored: the watch has delivered everything up to there. No record of deleted objects
 is needed for it.
 """

@@ -76,7 +76,7 @@ class Sharing:
         if not is_known:
             spec = decode_json(raw)
         live = self._live()
-        if live and len(self._specs) >= max(SPECS_MIN, live):  # 0: the first list is being read.
+        if live and len(self._specs) >= max(SPECS_MIN, live):  # 0 live: first list.
             self._specs, self._older = {}, self._specs
         self._specs[digest] = spec
         return spec, is_known

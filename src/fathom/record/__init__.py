@@ -1,6 +1,6 @@
-"""What happened, kept: the audit log, the decision journal, the flight recorder and its replay.
+"""Records: the audit log, the decision journal, the flight recorder (tape) and its replay.
 
 Here: appending to bounded files and reading them back, also after a crash; hosting a process so that it is
-recorded; feeding a tape to the code that made it. Never here: judging what is read. An entry is a record of
-something that was decided elsewhere; losing one is counted and said, and stops nothing.
+recorded; replaying a tape with the code that made it. Never here: decisions, or judgement of what is read. A
+lost record is counted and logged, and stops nothing.
 """

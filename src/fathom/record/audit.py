@@ -1,10 +1,10 @@
-"""The audit log: one JSON line a write, in DIR/audit.jsonl and its rotated past (.1 is newer than .2).
+"""The audit log: one JSON line a write, in DIR/audit.jsonl and its rotated files (.1 is newer than .2).
 
     record ──> a buffer ──(every FLUSH_S, or when it is full)──> one write(2) ──(every SYNC_S)──> fsync
 
-Recording costs the caller an encoding and an append. A crash loses at most what was in the buffer, and tears
-at most the last line, which readers skip. A disk that takes nothing more costs entries, never requests: they
-are counted, and said once in a while.
+Recording costs the caller an encoding and an append. A crash loses at most the buffer, and truncates at most
+the last line, which readers skip. A full disk loses entries, and never fails requests: the lost entries are
+counted, and logged every COMPLAIN_NS.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILES_MAX = 8
 
 FLUSH_S = 0.1
 SYNC_S = 1.0
-# Four times what FLUSH_S of creates at full speed leave behind. A full buffer is written by whoever fills it.
+# Four times what creates at full speed produce in FLUSH_S. The request that fills the buffer writes it.
 BUFFER_BYTES_MAX = 1024 * 1024
 # How often a log line says that entries are being lost.
 COMPLAIN_NS = 10_000_000_000
@@ -51,7 +51,7 @@ class AuditLog:
         write: Callable[[int, bytes], int] = os.write,
     ) -> None:
         self.written = 0  # Entries handed to the operating system.
-        self.dropped = 0  # Entries that no disk took.
+        self.dropped = 0  # Entries that could not be written.
         self._directory = directory
         self._clock = clock
         self._log = log or NoLog()
@@ -85,7 +85,7 @@ class AuditLog:
             self.flush()
 
     def flush(self) -> None:
-        """Hand all that is recorded to the operating system. Never raises."""
+        """Write all recorded entries to the operating system. Never raises."""
         if not self._lines:
             return
         lines, block = self._lines, bytes(self._buffer)
@@ -95,7 +95,7 @@ class AuditLog:
             self._append(block)
         except OSError as error:
             self._lost(lines, error)
-            self._shut(sync=False)  # Opened anew next time: it may be the file that is gone.
+            self._shut(sync=False)  # Opened again next time: the file may have been removed.
         else:
             self.written += lines
 
@@ -106,7 +106,7 @@ class AuditLog:
             self._rotate()
         assert self._file is not None
         block = b"\n" + block if self._torn else block
-        self._torn = True  # Until all of it is there.
+        self._torn = True  # Until all of it is written.
         while block:
             count = self._write(self._file, block)
             self._size += count
@@ -122,7 +122,7 @@ class AuditLog:
         self._torn = self._size > 0 and os.pread(self._file, 1, self._size - 1) != b"\n"
 
     def _rotate(self) -> None:
-        self._shut(sync=False)  # The last second of it is left to the kernel: a disk may take long.
+        self._shut(sync=False)  # The kernel syncs its last second: a disk may take long.
         names = [self.path, *(self._directory / f"{FILE}.{age}" for age in range(1, self._files_max))]
         for newer, older in reversed(list(pairwise(names))):
             if newer.exists():
@@ -139,7 +139,7 @@ class AuditLog:
             self._log.error("audit entries lost", lost=self.dropped, error=str(error), path=str(self.path))
 
     def _shut(self, *, sync: bool) -> None:
-        """Never raises: what could not be written has been counted."""
+        """Never raises: entries that could not be written have been counted."""
         if self._file is None:
             return
         handle, self._file = self._file, None
@@ -164,7 +164,7 @@ class AuditLog:
             self.close()
 
     async def _sync(self) -> None:
-        """In a thread: a disk may take long, and nobody waits for the audit log."""
+        """In a thread: a disk may take long, and no request waits for the audit log."""
         if self._file is None:
             return
         try:
@@ -178,6 +178,6 @@ class AuditLog:
             self._log.error("audit log not synced", error=str(error), path=str(self.path))
 
     def close(self) -> None:
-        """Write what is recorded, sync, close. May be called again; a later `record` opens anew."""
+        """Write the recorded entries, sync, close. May be called again; a later `record` reopens the log."""
         self.flush()
         self._shut(sync=True)

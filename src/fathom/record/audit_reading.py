@@ -1,4 +1,4 @@
-"""Reading the audit log back: who wrote which field."""
+"""Reads the audit log: which user wrote which field."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class FieldWrite(msgspec.Struct, frozen=True):
     """One write of a field. `plugins` is not empty where admission, not the caller, put the value there."""
 
     entry: AuditEntry
-    paths: tuple[str, ...]  # What was changed at, above or below the field.
-    certain: bool  # Whether it is told at or below the field; not only that something around it changed.
+    paths: tuple[str, ...]  # The changed paths at, above or below the field.
+    certain: bool  # Whether a path is at or below the field; else only something above it changed.
     plugins: tuple[str, ...] = ()
 
 
@@ -40,9 +40,9 @@ def read_entries(
     field_path: str = "",
     since: str = "",
 ) -> Iterator[AuditEntry]:
-    """Entries in the order they were written. `since` is an RFC 3339 time in UTC. Lines that were torn by a
-    crash are passed over, and so is a file that was rotated away while we read."""
-    # Most lines are about other objects: looking for the name in the bytes is far cheaper than reading them.
+    """Entries in the order they were written. `since` is an RFC 3339 time in UTC. Lines truncated by a crash
+    are skipped, and so is a file that is rotated away during the read."""
+    # Most lines are about other objects: searching the bytes for the name is far cheaper than decoding them.
     clue = msgspec.json.encode(name) if name else b""
     for path in files(directory):
         for line in _lines(path):
@@ -83,8 +83,8 @@ def _is_wanted(  # noqa: PLR0917 - the filters as they came
 def writers_of(
     entries: Iterable[AuditEntry], *, resource: str, namespace: str, name: str, field_path: str
 ) -> tuple[FieldWrite, ...]:
-    """Who wrote a field of one object, oldest first. A creation may have written every field, so it is among
-    them. Refused and dry writes changed nothing and do not count."""
+    """The writes of a field of one object, oldest first. A creation may have written every field, so it is
+    included. Refused and dry-run writes changed nothing and do not count."""
     found = []
     for entry in entries:
         if (entry.resource, entry.namespace, entry.name) != (resource, namespace, name) or not entry.wrote:

@@ -1,9 +1,10 @@
-"""The decision journal: what was decided and what came of it, in bounded space, through crashes. When the
-space is nearly used up, what is old keeps its detail only where that matters (`journal_trimming`).
+"""The decision journal: decisions and their outcomes, in bounded space, kept through crashes.
+
+When the space is nearly used up, old records keep their detail only where it matters (`journal_trimming`).
 
 A record is in the page cache when `decided` returns, so it is there before the commit that it describes is
-sent. Reading joins the outcomes to their decisions; a decision without one belongs to a commit that is under
-way, or whose process did not live to hear of it.
+sent. Reading joins the outcomes to their decisions; a decision without one belongs to a commit that is still
+pending, or whose process died before it got the answer.
 """
 
 from __future__ import annotations
@@ -61,10 +62,10 @@ class DiskJournal:
 
     def __init__(self, directory: Path, *, budget_bytes: int = BUDGET_BYTES, log: Log | None = None) -> None:
         self.written = 0
-        self.bytes = 0  # Before they are packed.
+        self.bytes = 0  # Before compression.
         self._ring = Ring(directory, JOURNAL, budget_bytes=budget_bytes, long_runs=False, log=log, thin=_thin)
         self._encode = msgspec.json.Encoder().encode
-        self._unfit = 0  # Records that no JSON can hold: half a surrogate pair in a name.
+        self._unfit = 0  # Records that JSON cannot hold: half a surrogate pair in a name.
 
     def decided(self, decision: Decision) -> None:
         self._keep(decision)
@@ -98,7 +99,7 @@ class DiskJournal:
 
 
 class WantedDecisions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which decisions; what is left empty does not matter."""
+    """A filter for decisions; empty fields match all."""
 
     id: str = ""
     controller: str = ""
@@ -123,8 +124,8 @@ EVERYTHING = WantedDecisions()
 
 
 def read_journal(directory: Path, wanted: WantedDecisions = EVERYTHING) -> list[KeptDecision]:
-    """In the order they were made. What a crash has torn is passed over, and so is a segment that was dropped
-    while we read."""
+    """In the order they were made. Records truncated by a crash are skipped, and so is a segment that is
+    dropped during the read."""
     decisions: dict[str, Decision] = {}
     outcomes: dict[str, list[Outcome]] = {}
     for body in _bodies(directory):
@@ -138,7 +139,7 @@ def read_journal(directory: Path, wanted: WantedDecisions = EVERYTHING) -> list[
 
 
 def node_reasons(directory: Path, decision: Decision) -> dict[str, str] | None:
-    """Node -> why not; '' where it fits. None where the table has been dropped, or there was none."""
+    """Node -> why it was rejected; '' where the pod fits. None where the table was dropped, or never was."""
     if not decision.verdicts:
         return None
     rosters: dict[str, Roster] = {}

@@ -1,9 +1,9 @@
-"""What is worth keeping of a journal that has grown to its budget.
+"""Trims the oldest part of a journal that has grown to its budget.
 
-Failures, doubts, what an override, a policy or a quota decided, pods with a priority, the first decision
-under each policy: these stay whole, with every other decision about the same object, so that its story has no
-gap. What went as usual stays as a line: who, when, what and where; no longer from what, and why not
-elsewhere.
+Failures, unknown outcomes, decisions by an override, a policy or a quota, pods with a priority, the first
+decision under each policy: these stay whole, with every other decision about the same object, so that its
+history has no gap. Routine decisions stay in brief: object, time, action and node; no longer the revisions
+seen and the reasons against other nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fathom.model.decision import (
     VerdictColumn,
 )
 
-# What is done every day, and has come to an end that nobody asks about.
+# Routine verdicts, and the results with which they count as routine.
 ROUTINE = frozenset({"bind", "create", "patch", "delete", "status"})
 WELL = frozenset({"committed", "settled"})
 
@@ -30,7 +30,7 @@ Record = Decision | Outcome | Table
 
 
 def thinned(records: Iterable[Record]) -> Iterator[Record]:
-    """What is left of a stretch of a journal, in its order."""
+    """The records of a part of a journal after trimming, in their order."""
     records = list(records)
     decisions = [record for record in records if isinstance(record, Decision)]
     matter = _that_matter(decisions, [record for record in records if isinstance(record, Outcome)])
@@ -69,7 +69,8 @@ def _is_unusual(one: Decision) -> bool:
 
 
 def _in_use(records: list[Record], verdicts: set[str]) -> set[str]:
-    """Those tables, and the tables that they are made of, which may stand further back."""
+    """The given tables, and those of their parts that are among the records; other parts may be in older
+    ones."""
     used = [record for record in records if isinstance(record, RecordedVerdicts) and record.id in verdicts]
     parts = {part for table in used for part in (table.roster, *table.columns)}
     here = {record.id for record in records if isinstance(record, Roster | VerdictColumn)}

@@ -1,4 +1,4 @@
-"""Journal and tape in numbers: how much they hold, and what they could not keep."""
+"""Metrics of journal and tape: their size, and the records they lost."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""A deciding process, alive and recorded, incarnation after incarnation.
+"""Runs and records a deciding process, one incarnation after another.
 
     begin ──> live ──"stop", or all its tasks have ended──> over
-      ^         └──the tape wants a keyframe──> "rebase": the process finishes what it has in hand, or its
+      ^         └──the tape wants a keyframe──> "rebase": the process finishes its current work, or its
       └────────────────────────────────────────  time is up ──> its asks are dropped, its estate passed on
 
-Beginning anew is a soft restart: the code meets it as it would meet a crash, only tidier. It is told first,
-and may drain its workers without giving up its lease; then a new Domain begins with what the old one left it
-(`Inside.estate`) and knows whom it follows (`Birth.predecessor`: that one has stopped, the host saw it, so
-its lease need not run out). Writes that were cut off are unknown outcomes; stable identities make them safe.
+A new incarnation is a soft restart: to the code it is like a crash, only cleaner. The process gets a signal
+first, and may drain its workers without releasing its lease; then a new Domain begins with the state that the
+old one left (`Inside.estate`) and with its identity (`Birth.predecessor`: the host saw it stop, so its lease
+need not expire first). Writes that were cut off are unknown outcomes; stable identities make them safe.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from fathom.seams.outside import Outside
 from fathom.seams.process import Birth, Inside, load_entry
 from fathom.seams.seam import Backend, Input, Seam
 
-# How often the tape's share and the process's tasks are looked at.
+# How often the tape's size and the process's tasks are checked.
 LOOK_S = 0.1
-# What a process gets to finish what it has in hand. Longer than a request takes that is going to be answered.
+# How long a process may take to finish its current work. Longer than any request that will be answered.
 GRACE_S = 15.0
-# A restart costs relists: not more often than this, however fast the tape fills.
+# A restart costs relists: no more often than this, however fast the tape fills.
 AGE_S_MIN = 60.0
-# A tape that could not be written (a full disk) gets its next chance with the next incarnation, in a while.
+# A tape that could not be written (a full disk) is tried again with the next incarnation, after this time.
 AGE_S_UNRECORDED = 600.0
 
 STOP, REBASE = "stop", "rebase"
@@ -53,14 +53,14 @@ Connect = Callable[[Host], RecordedConnection]
 
 
 class _Left(msgspec.Struct, frozen=True):
-    """What one incarnation leaves to the next."""
+    """The state that one incarnation passes on to the next."""
 
     identity: str = ""
     estate: bytes = b""
 
 
 class RecordedProcess:
-    """`run` lives until `stop` was heard. Without a tape nothing is recorded, and nothing begins anew."""
+    """`run` returns after `stop`. Without a tape nothing is recorded, and there is only one incarnation."""
 
     def __init__(
         self,
@@ -105,13 +105,13 @@ class RecordedProcess:
             self._host.post(Input.SIGNAL, 0, 0, word.encode())
 
     async def run(self) -> None:
-        """Raises what made it impossible to go on."""
+        """Raises the error after which the process could not continue."""
         left: _Left | None = _Left()
         while left is not None and not self._stopping:
             left = await self._live(left)
 
     async def _live(self, left: _Left) -> _Left | None:
-        """One incarnation. What it leaves, if another is to follow."""
+        """Run one incarnation. Returns the state for the next, None if none is to follow."""
         self.incarnation += 1
         domain = Domain()
         tape = self._tape or NoTape()
@@ -119,7 +119,7 @@ class RecordedProcess:
         connection = self._connect(host)
         seam = Seam(domain, connection)
         description = msgspec.json.encode(self._birth(left))
-        # As a replay will read it: what the tape cannot say (a tuple, an integer key), nobody sees.
+        # Decoded as in a replay: what the tape cannot hold (a tuple, an integer key), the process never sees.
         birth = msgspec.json.decode(description, type=Birth)
         inside = Inside(birth, domain, seam, log=self._log, journal=self._journal, metrics=self._metrics)
         host.start(seam, lambda: self._entry(inside), description)
@@ -147,7 +147,7 @@ class RecordedProcess:
         )
 
     async def _until_over(self, host: Host, domain: Domain) -> bool:
-        """Whether it ended in order to begin anew."""
+        """Whether the incarnation ended for a restart."""
         told, deadline_ns = False, 0
         while not await _is_done(host):
             if domain.inputs and not domain.tasks:
@@ -174,12 +174,12 @@ class RecordedProcess:
 
 
 class EndedByItself(Exception):
-    """A bug: deciding code does not end unless it is told to."""
+    """A bug: deciding code must not end without a signal to stop."""
 
 
 async def fly(flight: RecordedProcess, stop: asyncio.Event, *, who: str) -> None:
-    """On the host's loop, until `stop` is set and what was under way is done. Raises what made it impossible
-    to go on."""
+    """Run on the host's loop until `stop` is set and the current work is done. Raises the error after which
+    the process could not continue."""
     running = asyncio.create_task(flight.run())
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -195,7 +195,7 @@ async def fly(flight: RecordedProcess, stop: asyncio.Event, *, who: str) -> None
 
 
 async def _is_done(host: Host) -> bool:
-    """After a while."""
+    """Whether the host is done, after waiting for at most LOOK_S."""
     await asyncio.wait([host.done], timeout=LOOK_S)
     if host.done.done():
         host.done.result()

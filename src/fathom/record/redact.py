@@ -1,8 +1,8 @@
-"""What is kept off the tape, and so from deciding code too: the contents of Secrets.
+"""Removes the contents of Secrets from the tape, and so from deciding code too.
 
-A tape is read by more people than a cluster's secrets are. What is taken away here is taken before the input
-is recorded *and* before it is delivered: no decision can depend on what its tape has not. A process that must
-have them (an agent that mounts them) passes them on by name, and leaves fetching to its runtime.
+More people read a tape than may read a cluster's Secrets. They are removed before the input is recorded *and*
+before it is delivered: no decision can depend on what its tape lacks. A process that needs Secrets (an agent
+that mounts them) passes them on by name, and leaves fetching to its runtime.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any
 
 import msgspec
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # Has a copy of the object in it.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # Contains a copy of the object.
 
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
 
 
 def secret_data(target: str) -> Callable[[bytes], bytes] | None:
-    """A `Redact` for hosts: what to do to the answers to an ask."""
+    """A `Redact` for hosts: from an ask's target to the function that redacts its answers."""
     path = target.partition("?")[0]
     return _without_data if path.startswith("/api/v1/") and "secrets" in path.split("/") else None
 
 
 def _without_data(payload: bytes) -> bytes:
-    """An object, a list of them, or lines of watch events. What is none of these is taken away whole."""
+    """An object, a list of them, or lines of watch events. Any other payload is removed completely."""
     lines = payload.splitlines(keepends=True)
     return b"".join(_line(line) for line in lines)
 

@@ -1,11 +1,11 @@
-"""Replaying a tape: the same inputs to the same code, and every ask compared, in order.
+"""Replays a tape: delivers the same inputs to the same code, and compares every ask, in order.
 
     tape ──input──> Process ──asks──┐
       └────────────recorded asks────┴──> equal, or the first that differs is named
 
-Nothing is sent: the backend is deaf. Nothing is waited for: time is on the tape. A tape that ends early (its
-process was killed, or the file was cut) is replayed as far as it goes, and the result says how far that is;
-what the process would have asked next is not on it, and is not held against it.
+Nothing is sent: the backend does nothing. Nothing is waited for: time is on the tape. A tape that ends early
+(its process was killed, or the file was cut) is replayed to its end, and the result says how far that is; the
+asks that the process would have made next are not on it, and do not count as a divergence.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from fathom.seams.domain import Domain
 from fathom.seams.process import Birth, Entry, Inside, Process, load_entry
 from fathom.seams.seam import Ask, Input, Seam
 
-# Texts of asks that are kept to say what an answer answered. Only those under way are needed.
+# Texts of asks, kept to describe an answer by its ask. Only those without an answer are needed.
 TEXTS_MAX = 10_000
 
 
 class Happened(msgspec.Struct, frozen=True):
-    """An input, told."""
+    """An input, described for output."""
 
     index: int  # From 1.
     kind: str
@@ -47,7 +47,7 @@ class UpTo(msgspec.Struct, frozen=True):
 
 
 class Divergence(msgspec.Struct, frozen=True):
-    """The first place where the replay is not what the tape has. None: nothing was asked there."""
+    """The first ask in which the replay differs from the tape. None: nothing was asked on that side."""
 
     ask: int
     why: str
@@ -59,12 +59,12 @@ class Divergence(msgspec.Struct, frozen=True):
 class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     matched: bool
     inputs: int
-    asks: int  # That were compared and found equal.
-    writes: int  # Of these, those that are no reads.
-    decisions: int  # That the code put in its journal.
-    unrecorded: int  # Asks of the last input, which its process did not live to record.
+    asks: int  # Compared and found equal.
+    writes: int  # Those of them that are no reads.
+    decisions: int  # Journaled by the code.
+    unrecorded: int  # Asks of the last input that the process did not record before it died.
     seconds: float  # Of the process's own time.
-    complete: bool  # The process ended on the tape; else it lived on or was killed, or the tape was cut.
+    complete: bool  # The process ended on the tape; else it ran on or was killed, or the tape was cut.
     up_to: UpTo
     first_divergence: Divergence | None
     notes: tuple[str, ...]
@@ -74,7 +74,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
 def replay(
     records: Iterable[Record], *, entry: Entry | None = None, journal: Journal | None = None
 ) -> ReplayResult:
-    """Raises BadTape for what is no tape, NoEntry where the code is not here."""
+    """Raises BadTape for what is no tape, NoEntry where the code cannot be found."""
     stream = iter(records)
     first = next(stream, None)
     if first is None or first.kind != Input.START:
@@ -82,7 +82,7 @@ def replay(
     birth = birth_of(first)
     run = _Run(birth, entry or load_entry(birth.entry), journal)
     collecting = gc.isenabled()
-    gc.disable()  # As it was live: what collections there were is on the tape.
+    gc.disable()  # As in the live process: its collections are on the tape.
     try:
         divergence = run.feed(first) or next(filter(None, map(run.feed, stream)), None)
         return run.result(divergence)
@@ -99,7 +99,7 @@ class _Deaf:
 
 
 class _Counting:
-    """Passes on to another journal, if there is one."""
+    """Counts decisions, and passes them on to another journal, if there is one."""
 
     def __init__(self, journal: Journal | None) -> None:
         self._journal = journal
@@ -132,7 +132,7 @@ class _Run:
         self._texts: dict[int, str] = {}
         self._last: Record | None = None
         self._inputs = self._asks = self._writes = 0
-        self._error = ""  # What the code raised: nothing may follow it.
+        self._error = ""  # Raised by the code: no further record may follow.
 
     def feed(self, record: Record) -> Divergence | None:
         return self._compare(record) if record.kind == ASK else self._deliver(record)
@@ -225,7 +225,7 @@ class _Run:
 
 
 def differences(birth: Birth) -> Iterable[str]:
-    """In what this interpreter is not the one that recorded. Said, not hidden: a replay may still match."""
+    """How this fathom and Python differ from those that recorded. Reported only: a replay may still match."""
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     if birth.fathom != __version__:
         yield f"recorded by fathom {birth.fathom or '?'}, replayed by {__version__}"

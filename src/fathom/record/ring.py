@@ -1,4 +1,4 @@
-"""A ring of segments within a byte budget, written through memory: the mechanism under tape and journal.
+"""A ring of segment files within a byte budget, written through mapped memory. Tape and journal use it.
 
     append ──> the newest segment, mapped into memory ──full──> the next; the full one is packed in a thread
                                                         ├─nearly at the budget──> the oldest is thinned, if
@@ -6,11 +6,11 @@
                                                         └─over budget──> the oldest *run* goes, whole
 
 When `append` returns, the record is in the page cache: it outlives the process, whatever kills that. The
-disk gets it when the kernel thinks fit. Segments are allocated whole before they are mapped, because a disk
-that is full must be an error here and not a signal in the middle of a store.
+kernel writes it to disk later. Segments are allocated whole before they are mapped, because a full disk must
+be an error here and not a signal (SIGBUS) in the middle of a memory write.
 
-A run is what can be read by itself. The current one is never cut: when it alone fills the budget, nothing
-more is recorded until `begin` starts the next, and `lost` counts what was not.
+A run is a part that can be read by itself. The current one is never cut: when it alone fills the budget,
+nothing more is recorded until `begin` starts the next, and `lost` counts the records that were not kept.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from fathom.record.segment import (
 from fathom.seams.log import Log, NoLog
 
 SEGMENT_BYTES = 16 << 20
-# So that what is dropped at a time stays a small part of what is kept.
+# So that one dropped segment is a small part of what is kept.
 SEGMENTS_MIN = 8
 
-# From this part of the budget on, what is old is thinned: so the rest of it holds far more than it would.
+# Beyond this part of the budget, old segments are thinned: so the budget holds far more of them.
 THIN_FROM = 0.75
 
-# Where every record is a beginning, a disk that was full is asked again now and then.
+# Without long runs, writing is tried again on a full disk after so many lost records.
 LOST_PER_TRY = 1000
 
 _FRAME_BYTES = FRAME.size
@@ -54,11 +54,11 @@ NAME = re.compile(r"(\d{8})-(\d{6})\.seg")
 
 
 class RingBusy(Exception):
-    """Another process writes there."""
+    """Another process records to the directory."""
 
 
 class Ring:
-    """Use it from one thread. `begin` before the first `append`."""
+    """Use it from one thread. Call `begin` before the first `append`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Ring:
         self._directory = directory
         self._what = what
         self._budget_bytes = budget_bytes
-        self._long_runs = long_runs  # Else each segment is a run of its own: every record stands for itself.
+        self._long_runs = long_runs  # Else each segment is a run of its own.
         self._segment_bytes = min(SEGMENT_BYTES, max(mmap.PAGESIZE, budget_bytes // SEGMENTS_MIN))
         self._log = log or NoLog()
         self._pack, self._thin = pack, thin
@@ -107,13 +107,13 @@ class Ring:
             self.run = max(self.run, run_of(path))
             if _is_thinned(path):
                 self._thinned.add(path)
-            self._pack_later(path)  # What a process that was killed has left.
+            self._pack_later(path)  # Left by a process that was killed.
         return lock
 
     # Writing.
 
     def begin(self, need: int = 0) -> None:
-        """A new run: what is appended from here on can be read by itself."""
+        """Start a new run: the records from here on can be read by themselves."""
         self._seal()
         self.run += 1
         self._part = 0
@@ -133,19 +133,19 @@ class Ring:
         target = self._map
         assert target is not None
         target[first:end] = body
-        # Last: until it is there, a reader sees the end of the tape and not half a record.
+        # Last: until it is written, a reader sees the end of the tape and not half a record.
         _pack_frame(target, start, size, chain)
         return True
 
     @property
     def run_bytes(self) -> int:
-        """How much of the budget the current run takes."""
+        """The size of the current run."""
         self._settle()
         return sum(size for path, size in self._sizes.items() if run_of(path) == self.run)
 
     @property
     def disk_bytes(self) -> int:
-        """What all segments take."""
+        """The size of all segments."""
         self._settle()
         return sum(self._sizes.values())
 
@@ -158,7 +158,7 @@ class Ring:
         return not self._off
 
     def close(self) -> None:
-        """Seal and pack what there is; waits for it. May be called again."""
+        """Seal and pack the current segment, and wait for the packing. May be called again."""
         self._seal()
         self._off = True
         self._settle(wait_for_all=True)
@@ -170,7 +170,7 @@ class Ring:
     # Segments.
 
     def _turn(self, need: int) -> bool:
-        """The next segment, with room for a frame of so many bytes."""
+        """Start the next segment, with room for a frame of `need` bytes."""
         if not self._long_runs and (not self._off or self.lost % LOST_PER_TRY == 0):
             self.begin(need)
             return not self._off
@@ -183,7 +183,7 @@ class Ring:
 
     def _next_segment(self, need: int) -> bool:
         size = max(self._segment_bytes, HEADER_BYTES + need)
-        if size > SEGMENT_BYTES_MAX:  # Nobody could read it back, nor what follows it.
+        if size > SEGMENT_BYTES_MAX:  # Readers would refuse it, and everything after it.
             self._log.error("recording stopped: a record is too large", bytes=need, path=str(self._directory))
             return False
         path = self._directory / f"{self.run:08}-{self._part:06}.seg"
@@ -205,7 +205,7 @@ class Ring:
         if self._map is None or self._path is None:
             return
         self._map.close()
-        with contextlib.suppress(OSError):  # Somebody has removed it.
+        with contextlib.suppress(OSError):  # The file was removed.
             os.truncate(self._path, self._at)
         self._sizes[self._path] = self._at
         self._pack_later(self._path)
@@ -216,12 +216,13 @@ class Ring:
         self._packing[path] = self._packer.submit(self._pack, path)
 
     def _thin_ahead(self) -> None:
-        """One for each that is sealed, so that nobody has to wait for it when the budget is used up."""
+        """Thin one segment for each that is sealed, so that `append` need not wait when the budget is
+        full."""
         if sum(self._sizes.values()) > self._budget_bytes * THIN_FROM:
             self._thin_oldest()
 
     def _thin_oldest(self) -> bool:
-        """Whether there is one to thin: what is whole may have half of the budget."""
+        """Whether there is a segment to thin: segments not thinned may take half of the budget."""
         whole = [path for path in self._sizes if path not in self._thinned]
         if self._thin is None or sum(self._sizes[path] for path in whole) <= self._budget_bytes // 2:
             return False
@@ -233,25 +234,25 @@ class Ring:
         return True
 
     def _settle(self, *, wait_for_all: bool = False) -> None:
-        """Take note of what has been packed meanwhile."""
+        """Update the sizes of segments that have been packed meanwhile."""
         if wait_for_all:
             wait(self._packing.values())
         for path in [path for path, future in self._packing.items() if future.done()]:
             error = self._packing[path].exception()
             if error is None:
                 self._sizes[path] = self._packing[path].result()
-            elif not isinstance(error, NotASegment):  # A full disk: the raw segment stays, and is as good.
+            elif not isinstance(error, NotASegment):  # A full disk: the raw segment stays readable.
                 self._log.warn("a segment could not be packed", path=str(path), error=str(error))
             del self._packing[path]
 
     def _make_room(self, need: int) -> bool:
-        """Forget the oldest runs until there is room; false if there is none but the current one's."""
+        """Delete the oldest runs until there is room; False if only the current run is left."""
         self._settle()
         while sum(self._sizes.values()) + need > self._budget_bytes:
             oldest = min(map(run_of, self._sizes), default=self.run)
             members = [path for path in self._sizes if run_of(path) == oldest]
             if self._packing.keys() & members:
-                self._settle(wait_for_all=True)  # What is being packed would come back if it were dropped.
+                self._settle(wait_for_all=True)  # Packing would recreate a dropped file.
             elif oldest == self.run:
                 return False
             elif self._thin_oldest():
@@ -280,7 +281,7 @@ def _is_thinned(path: Path) -> bool:
     try:
         return bool(read_header(path).thinned)
     except NotASegment:
-        return False  # Allocated and never begun.
+        return False  # Allocated, but never written.
 
 
 def run_of(path: Path) -> int:
@@ -293,13 +294,13 @@ def ring_files(directory: Path) -> list[Path]:
 
 
 def runs(directory: Path, what: int) -> dict[int, list[Path]]:
-    """The files of each run that is there from its beginning, oldest first."""
+    """The files of each run whose beginning is still there, oldest first."""
     found: dict[int, list[Path]] = {}
     for path in ring_files(directory):
         try:
             header = read_header(path)
         except (NotASegment, FileNotFoundError):
-            continue  # Allocated and never begun, or dropped while we looked.
+            continue  # Allocated but never written, or dropped meanwhile.
         if header.what == what and (header.part == 0 or header.run in found):
             found.setdefault(header.run, []).append(path)
     return found

@@ -1,10 +1,10 @@
-"""Segments: files of framed records that a crash can shorten, and cannot spoil.
+"""Segments: files of framed records that a crash can shorten, but not corrupt.
 
     header │ frame │ frame │ … │ zeros          a frame: length, check, body
 
 A frame's check covers its body and the check before it, so a frame counts only where everything before it is
 whole: what is read is a prefix of what was written. A segment that is full is packed: its frames compressed,
-its header saying so. Segments of one run may stand one after another in one file (an export).
+its header saying so. Several segments of one run may be in one file (an export).
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ HEADER_BYTES = _HEADER.size + _CRC.size
 # zlib's fastest: 14 × smaller on pods and their watch events, at 400 MB/s and in a thread of its own.
 LEVEL = 1
 
-# Sixteen times a segment's usual size: one answer of a server may need a segment of its own. A file that says
-# it is larger was not written by us, and would only fill the memory.
+# Sixteen times a segment's usual size: one answer of a server may need a segment of its own. A file whose
+# header says more was not written by fathom, and would only fill the memory.
 SEGMENT_BYTES_MAX = 256 << 20
 
 
 class NotASegment(Exception):
-    """The message says what the file is instead, for a person."""
+    """The file is no segment; the message says what it is instead."""
 
 
 class SegmentHeader(msgspec.Struct, frozen=True):
     what: int  # TAPE or JOURNAL.
     run: int  # Records of one run can be read without those of another.
     part: int  # Of the run, from 0.
-    chain: int  # The check that the first frame's builds on.
+    chain: int  # The check that the first frame's check continues.
     codec: int = RAW
     stored: int = 0  # Bytes that follow; 0: all of them.
-    thinned: int = 0  # 1: what mattered least in it has been let go.
+    thinned: int = 0  # 1: the least important records have been removed or shortened.
 
     def encode(self) -> bytes:
         fields = _HEADER.pack(
@@ -90,7 +90,7 @@ class Frames:
 
     @property
     def torn(self) -> bool:
-        """Whether something follows that is no frame. Ask when all frames have been read."""
+        """Whether something other than a frame follows. Valid once all frames have been read."""
         return any(self._block[self.end : self.end + 4096])
 
 
@@ -118,7 +118,7 @@ def _block(file: BinaryIO, header: SegmentHeader) -> bytes:
     if header.codec == ZLIB:
         unpacker = zlib.decompressobj()
         try:
-            # As much as there is: a copy may have been cut short.
+            # As much as there is: a copy may be incomplete.
             block = unpacker.decompress(block, SEGMENT_BYTES_MAX + 1)
         except zlib.error as error:
             raise NotASegment("a recording whose packed part is damaged") from error
@@ -128,7 +128,7 @@ def _block(file: BinaryIO, header: SegmentHeader) -> bytes:
 
 
 def packed(segment: Segment) -> bytes:
-    """The segment as it is kept for long: without what follows its last good frame."""
+    """The segment compressed, without the bytes after its last good frame."""
     for _ in segment.frames:
         pass
     return _packed(segment.header, segment.frames._block[: segment.frames.end])
@@ -140,8 +140,8 @@ def _packed(header: SegmentHeader, block: bytes) -> bytes:
 
 
 def pack(path: Path) -> int:
-    """Replace a file of one raw segment by its packed form; its new size. Runs in a thread: zlib and the disk
-    take their time without holding anybody up."""
+    """Replace a file of one raw segment by its packed form; returns its new size. Runs in a thread, so that
+    zlib and the disk do not block the process."""
     (segment,) = segments(path)
     if segment.header.codec != RAW:
         return path.stat().st_size
@@ -149,7 +149,7 @@ def pack(path: Path) -> int:
 
 
 def thin(path: Path, keep: Callable[[list[bytes]], Iterable[bytes]]) -> int:
-    """Replace a segment by what `keep` leaves of its records; its new size. In the same thread as `pack`."""
+    """Replace a segment by the records that `keep` returns; returns its new size. In `pack`'s thread."""
     (segment,) = segments(path)
     if segment.header.thinned:
         return path.stat().st_size

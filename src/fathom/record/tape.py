@@ -1,12 +1,12 @@
-"""The flight recorder's tape: every input of a deciding process, and every ask that came of it, in order.
+"""The flight recorder's tape: every input of a deciding process, and every ask it made, in order.
 
     DIR/00000007-000000.seg   run 7 begins: START (what the process began with), inputs, asks
     DIR/00000007-000001.seg   … goes on
     DIR/00000008-000000.seg   run 8: the next incarnation
 
 A coroutine's state cannot be saved, so a tape can only be replayed from where a process began. Each run
-begins there: the ring drops whole runs, and what is kept is always replayable from its first record. So a
-process that lives long begins anew, in place, when its run has had its share of the budget (`record.flight`).
+begins there: the ring drops whole runs, and the rest can always be replayed from its first record. So a
+long-lived process restarts in place when its run has used its share of the budget (`recorded_process`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from fathom.seams.seam import Ask, Input
 
 # Packed, some days of a small cluster, or hours of a large one.
 BUDGET_BYTES = 1 << 30
-# A run's share of the budget: the others are history that can be replayed whole.
+# A run may use one part in so many of the budget: the other runs are history that can be replayed whole.
 RUNS_KEPT = 4
 
-# Of records only, next to the numbers of Input. Never change one.
+# A record kind beside the numbers of Input. Never change it.
 ASK = 32
 
-# Kind, flags, status, number, time, checksum. A flag will say that a payload is kept elsewhere (a revision of
-# the store that stands for it); readers that know none refuse what they cannot read.
+# Kind, flags, status, number, time, checksum. A future flag will say that a payload is kept elsewhere (as a
+# revision of the store); readers that do not know a flag refuse the record.
 HEAD = struct.Struct("<BBHqqI")
 _pack_head = HEAD.pack
 
@@ -52,9 +52,9 @@ class DiskTape:
         whole_asks: bool = False,
         log: Log | None = None,
     ) -> None:
-        self.records = 0  # That were kept, in all.
+        self.records = 0  # Kept in total.
         self._ring = Ring(directory, TAPE, budget_bytes=budget_bytes, log=log)
-        self._whole_asks = whole_asks  # Bodies too: half as much again, and a divergence shows both.
+        self._whole_asks = whole_asks  # With bodies: half as much again, and a divergence shows both.
 
     def append(
         self, kind: Input, number: int, *, now_ns: int, status: int, checksum: int, payload: bytes
@@ -70,7 +70,7 @@ class DiskTape:
 
     @property
     def recording(self) -> bool:
-        """False where the disk or the budget allow no more; the next START tries again."""
+        """False where the disk or the budget is full; the next START tries again."""
         return self._ring.recording
 
     @property
@@ -107,7 +107,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class BadTape(Exception):
-    """What was given cannot be replayed; the message says why."""
+    """The file or directory cannot be replayed; the message says why."""
 
 
 class Reel(msgspec.Struct, frozen=True):
@@ -127,7 +127,7 @@ class Reel(msgspec.Struct, frozen=True):
         return birth_of(first)
 
     def last_ns(self) -> int:
-        """The time of its last whole record, by a look at its last segments only."""
+        """The time of its last complete record; reads its last segments only."""
         for path in reversed(self.files):
             bodies = chain.from_iterable(segment.frames for segment in segments(path))
             for last in deque(bodies, maxlen=1):
@@ -135,7 +135,7 @@ class Reel(msgspec.Struct, frozen=True):
         return 0
 
     def records(self) -> Iterator[Record]:
-        """All that is whole, from the first. Ends where a crash has torn the tape."""
+        """All complete records from the first. Ends where a crash truncated the tape."""
         check, part = self.run, 0
         for path in self.files:
             for segment in segments(path):
@@ -188,7 +188,7 @@ def ask_payload(ask: Ask, *, whole: bool) -> bytes:
 
 
 class TapedRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An ask, told: of the live one what its record has, of the replay's all."""
+    """An ask, described for output: the live one as far as recorded, the replay's in full."""
 
     number: int
     method: str

@@ -1,4 +1,4 @@
-"""The tapes of a data directory: looking at them, taking one along.
+"""Lists and exports the tapes of a data directory.
 
 DATA/tapes/PROCESS/    one ring each            DATA/tape/    that of a process which records by itself
 """
@@ -31,7 +31,7 @@ class RunTold(msgspec.Struct, frozen=True):
 
 class TapeTold(msgspec.Struct, frozen=True):
     process: str
-    recording: bool  # Right now.
+    recording: bool  # A process is recording to it now.
     stored_bytes: int
     runs: tuple[RunTold, ...]
 
@@ -46,7 +46,7 @@ def directory_of(data: Path, process: str) -> Path:
 
 
 def directories(data: Path) -> dict[str, Path]:
-    """Process -> where its tape is."""
+    """Process -> the directory of its tape."""
     alone = {ALONE: data / ALONE} if (data / ALONE).is_dir() else {}
     return alone | {path.name: path for path in sorted((data / FOLDER).glob("*")) if path.is_dir()}
 
@@ -61,7 +61,7 @@ def _tape(directory: Path) -> TapeTold:
         try:
             told.append(_run(reel))
         except (BadTape, NotASegment, FileNotFoundError):
-            continue  # Killed before its first record was there, or dropped while we looked.
+            continue  # Killed before its first record was written, or dropped meanwhile.
     stored = sum(run.stored_bytes for run in told)
     return TapeTold(directory.name, _is_held(directory / "lock"), stored, tuple(told))
 
@@ -95,7 +95,7 @@ def _is_held(lock: Path) -> bool:
 
 
 def export(data: Path, file: Path, *, process: str = "", run: int | None = None) -> Exported:
-    """One run in one file, every segment packed. Refuses to replace a file that is there."""
+    """Write one run to one file, every segment packed. Refuses to replace an existing file."""
     tapes = directories(data)
     if not process and len(tapes) != 1:
         raise BadTape(f"say whose tape: {', '.join(tapes)}" if tapes else f"no tapes in {data}")
