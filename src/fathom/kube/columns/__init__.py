@@ -1,7 +1,7 @@
-"""The cells of a table: functions for what no path into an object can say, by the names of `kinds.toml`.
+"""Table columns that a JSONPath cannot express, as functions by the names used in `kinds.toml`.
 
 Here: one pure function per column, from an object and the time to a value. Never here: which columns a kind
-has (that is data), or what goes around the rows (`api/tables`).
+has (that is data), or the table around the rows (`api/tables`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fathom.model.objects import Obj
 Cell = Callable[[Obj, int], Any]
 
 _MODULES: tuple[ModuleType, ...] = (events, network, nodes, pods, policy, storage, workloads)
-# Public functions of the modules that are no cells.
+# Public functions of the modules that are no columns.
 _OTHERS = frozenset({"pod_conditions"})
 
 

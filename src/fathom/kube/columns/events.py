@@ -1,4 +1,4 @@
-"""Events in a table, whichever of their two APIs they are read through."""
+"""Table columns of Events, for both of their APIs (v1 and events.k8s.io/v1)."""
 
 from __future__ import annotations
 

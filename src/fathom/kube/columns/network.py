@@ -1,4 +1,4 @@
-"""Services, endpoints and ingresses in a table."""
+"""Table columns of Services, endpoints and ingresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node in a table."""
+"""Table columns of nodes."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     .spec.ports[0].port   .items[-1]   .items[0:2]   .spec.hosts[*]   ..name
     .status.conditions[?(@.type=="Ready")].status
 
-A path that leads nowhere finds nothing: that is no error.
+A path without a match finds nothing: that is no error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Path:
 
     def __init__(self, steps: tuple[Step, ...], names: tuple[str, ...] | None = None) -> None:
         self._steps = steps
-        self._names = names  # Of a path that is fields alone, as most are: those are followed directly.
+        self._names = names  # Of a path that has only fields, as most do: it is followed directly.
 
     def first(self, obj: Any) -> Any:
         """The first value that the path finds; None where it finds none."""
@@ -65,12 +65,12 @@ def _each(step: Step, values: Iterator[Any]) -> Iterator[Any]:
         yield from step(value)
 
 
-# A memo of a pure function: the columns of a cluster's kinds are a few hundred.
+# A cache of a pure function: the columns of a cluster's kinds are a few hundred.
 @lru_cache(maxsize=1024)
 def parse_path(text: str) -> Path:
-    """Raises ValueError for what is no path we can follow."""
+    """Raises ValueError for an invalid or unsupported path."""
     inner = text.strip().removeprefix("{").removesuffix("}").removeprefix("$")
-    # Each recursion multiplies what is looked at by the size of the object: one is enough for anyone.
+    # Each recursion multiplies the number of visited values by the size of the object: one is allowed.
     if len(inner) > _LENGTH_MAX or inner.count("..") > 1 or "..." in inner:
         raise ValueError(f"unrecognized JSONPath of {len(inner)} characters: too long or too deep")
     if inner and inner[0] not in ".[":
@@ -151,7 +151,7 @@ def _all(value: Any) -> Iterator[Any]:
 
 
 def _recurse(value: Any) -> Iterator[Any]:
-    """The value and everything below it, as deep as any object of ours may be."""
+    """The value and everything below it, as deep as an object may be."""
     level = [value]
     for _ in range(_DEPTH_MAX):
         if not level:
@@ -170,7 +170,7 @@ def _where(path: str, operator: str | None, text: str | None) -> Step:
         found = inner.first(one)
         try:
             return found is not None and compare(found, literal)
-        except TypeError:  # A string is neither above nor below a number.
+        except TypeError:  # A string and a number cannot be compared.
             return False
 
     return lambda value: (one for one in _all(value) if holds(one))

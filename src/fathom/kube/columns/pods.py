@@ -1,4 +1,4 @@
-"""A pod in a table: what its containers add up to."""
+"""Table columns of pods: ready containers, status, restarts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fathom.model.times import moment_ns
 
 
 class _Sum(msgspec.Struct):
-    """What has been learned of a pod's containers so far."""
+    """The sum over a pod's containers so far."""
 
     reason: str
     ready: int = 0
@@ -32,12 +32,12 @@ class _Sum(msgspec.Struct):
 
 
 def _summary(pod: Obj) -> _Sum:
-    """Init containers first: while one of them is not done, it is the whole story."""
+    """Init containers first: while one of them is not done, it alone determines the status."""
     reason = text(pod, "status", "reason") or text(pod, "status", "phase")
     if condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
         reason = "SchedulingGated"
     total = _Sum(reason)
-    sidecars = _Sum("")  # Restarts of init containers that keep running count for good.
+    sidecars = _Sum("")  # Restarts of sidecars count also after initialization.
     _add_init(pod, total, sidecars)
     if not total.initializing or is_true(pod, "Initialized"):
         total.restarts, total.restarted_ns = sidecars.restarts, sidecars.restarted_ns
@@ -95,7 +95,7 @@ def _add_regular(pod: Obj, total: _Sum) -> None:
 
 
 def _completed_reason(pod: Obj, failure: str, *, running: bool) -> str:
-    """One container is done; the others may not be."""
+    """The reason when a container is completed, while others may still run."""
     if running and is_true(pod, "Ready"):
         return "Running"
     if failure:
@@ -142,7 +142,7 @@ def pod_readiness_gates(pod: Obj, now_ns: int) -> str:
 
 
 def pod_conditions(pod: Obj) -> list[Any]:
-    """Of the row: tells kubectl that it may hide a pod that is over."""
+    """The row's conditions: they let kubectl hide a pod that has finished."""
     phase = text(pod, "status", "phase")
     message = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}.get(phase)
     if message is None:

@@ -1,4 +1,4 @@
-"""Who may do what, and how much of it: bindings, certificates, quotas, policies, flow control in a table."""
+"""Table columns of role bindings, certificates, quotas, policies and flow control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes, claims, classes and CSI's kinds in a table."""
+"""Table columns of volumes, claims, classes and CSI's kinds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pvc_capacity(obj: Obj, now_ns: int) -> str:
 
 
 def access_modes(obj: Obj, now_ns: int) -> str:
-    """A claim shows what it got, which is nothing before it has a volume."""
+    """A claim shows the modes of its volume: none before it is bound."""
     of = "status" if obj.get("kind") == "PersistentVolumeClaim" else "spec"
     if of == "status" and not text(obj, "spec", "volumeName"):
         return ""

@@ -1,4 +1,4 @@
-"""Small pieces of text that many cells are made of."""
+"""Small text functions that many columns share."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def selector_text(selector: Any) -> str:
 
 
 def listed(found: Sequence[str], *, missing: str, limit: int = LISTED_MAX, separator: str = ",") -> str:
-    """The first few, and how many more there are."""
+    """The first few items, and how many more there are."""
     if not found:
         return missing
     shown = separator.join(found[:limit])

@@ -1,4 +1,4 @@
-"""Times as people read them in a table: `5m`, `3h12m`, `2d3h`. Two or three significant figures, no more."""
+"""Durations as tables show them: `5m`, `3h12m`, `2d3h`. Two or three significant figures, no more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 86400 * 365
 
 
 def human_duration(seconds: float) -> str:
-    """As Kubernetes' duration.HumanDuration. A little negative is a clock that is a little off."""
+    """As Kubernetes' duration.HumanDuration. A small negative value comes from clocks that differ a
+    little."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"

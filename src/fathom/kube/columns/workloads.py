@@ -1,4 +1,4 @@
-"""Workloads in a table: Deployments and their like, Jobs, budgets and autoscalers."""
+"""Table columns of workloads: Deployments and similar kinds, Jobs, budgets and autoscalers."""
 
 from __future__ import annotations
 

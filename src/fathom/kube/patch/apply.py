@@ -1,4 +1,4 @@
-"""One patch, of whatever type, on one object."""
+"""Applies a patch of any type to an object."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ACCEPTED_FOR_CUSTOM = (JSON_PATCH, MERGE_PATCH)
 
 
 def check_type(content_type: str, *, custom: bool) -> None:
-    """Refuse a type of patch that we do not know, before anything is read."""
+    """Refuse an unknown type of patch, before anything is read."""
     if content_type not in (ACCEPTED_FOR_CUSTOM if custom else ACCEPTED):
         raise _unsupported(content_type, custom=custom)
 
 
 def apply_patch(content_type: str, patch: bytes, current: Obj, schema: PatchSchema | None) -> Obj:
-    """The object as the patch wants it. `current` is not changed, but shared where the patch left it alone.
-    A kind without a schema is a custom resource: it has no strategic merge."""
+    """The patched object. `current` is not changed, but shared where the patch left it unchanged. A kind
+    without a schema is a custom resource: it has no strategic merge."""
     match content_type.partition(";")[0].strip().lower():
         case "application/json-patch+json":
             patched = apply_operations(current, read_operations(patch))

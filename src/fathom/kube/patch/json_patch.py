@@ -1,8 +1,8 @@
 """JSON patch, RFC 6902: a list of operations, all or nothing.
 
 A container is copied when it is first written to and then belongs to the patch, so that ten thousand
-operations on one list copy it once. Two bounds keep a small patch from making a huge document: what `copy`
-may add in all, and how deep a value may end up.
+operations on one list copy it once. Two limits keep a small patch from making a huge document: how much
+`copy` may add in total, and how deep a value may be nested.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fathom.model.errors import ApiError, bad_request
 # kube-apiserver's limits.
 OPERATIONS_MAX = 10_000
 COPIED_BYTES_MAX = 3 * 1024 * 1024
-# Of ours: objects and lists in what `move` takes, in all. As many as an object may have values.
+# fathom's own: objects and lists in moved values, in total. As many as an object may have values.
 MOVED_MAX = 100_000
 
 _is_index = re.compile(r"0|[1-9][0-9]{0,9}").fullmatch
@@ -34,14 +34,14 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class _Inapplicable(Exception):
-    """The patch is well formed, but this document has no place for it."""
+    """The patch is well formed, but does not apply to this document."""
 
 
 _read = msgspec.json.Decoder(list[Operation]).decode
 
 
 def read_operations(patch: bytes) -> list[Operation]:
-    # Whatever is nested too deeply or is no JSON is refused here, in the same words as everywhere.
+    # Bodies nested too deeply or not JSON are refused here, with the same message as everywhere.
     try:
         read = parse.plain(patch)
         if not isinstance(read, list):
@@ -68,7 +68,7 @@ def apply_operations(document: Any, operations: Sequence[Operation]) -> Any:
         try:
             patched.apply(operation)
         except _Inapplicable as error:
-            # The first half is all that kube-apiserver says.
+            # kube-apiserver's message is the first half only.
             raise ApiError(
                 422,
                 "Invalid",
@@ -80,11 +80,11 @@ def apply_operations(document: Any, operations: Sequence[Operation]) -> Any:
 class _Document:
     def __init__(self, root: Any) -> None:
         self.root = root
-        # Containers made by this patch, by identity: only these may be changed in place. Holding them keeps
-        # their identities from being used again.
+        # Containers made by this patch, by `id`: only these may be changed in place. The references keep the
+        # ids from being used again.
         self._own: dict[int, Any] = {}
         self._copied_bytes = 0
-        self._moved = 0  # Containers inside of what was moved, each time that it was.
+        self._moved = 0  # Containers inside moved values, counted at each move.
 
     def apply(self, operation: Operation) -> None:
         path = _steps(operation.path, "path")
@@ -116,7 +116,7 @@ class _Document:
         return found
 
     def _owned_at(self, path: Sequence[str]) -> Any:
-        """The container at a path, with every container on the way made our own."""
+        """The container at a path; it and every container above it are copied first, once."""
         self.root = here = self._make_own(self.root)
         for step in path:
             key = step if isinstance(here, dict) else int(step)
@@ -132,7 +132,7 @@ class _Document:
         return mine
 
     def _parent(self, path: Sequence[str], missing: str) -> Any:
-        """The container that holds the last step, ours to change."""
+        """The container of the path's last step, copied so that it may be changed."""
         try:
             found = self._find(path[:-1])
         except KeyError:
@@ -206,7 +206,7 @@ class _Document:
         self._add(path, value, operation.path, "move")
 
     def _count_work(self, value: Any) -> None:
-        """Moving looks into all of what is moved, and the same can be moved again and again."""
+        """Limit the work of moves: each walks the whole value, and a patch may move the same value often."""
         self._moved += sum(len(level) for level in _levels(value))
         if self._moved > MOVED_MAX:
             raise _Inapplicable(f"Unable to complete the move: more than {MOVED_MAX} objects and lists moved")
@@ -220,7 +220,7 @@ class _Document:
                 "Unable to complete the copy, the accumulated size increase of copy operation is "
                 f"{self._copied_bytes}, exceeding the limit {COPIED_BYTES_MAX}"
             )
-        # From here on the value stands in two places: nothing in it may be changed in place.
+        # From here on the value is in two places: nothing in it may be changed in place.
         for level in _levels(value):
             for container in level:
                 self._own.pop(id(container), None)
@@ -269,7 +269,7 @@ def _out_of_range(index: int, text: str, what: str) -> str:
 
 
 def _check_depth(path: Sequence[str], value: Any, text: str) -> None:
-    """Copies of copies grow deeper with each operation; nobody could read the result."""
+    """Copies of copies grow deeper with each operation, until no reader accepts the result."""
     depth = len(path)
     for _ in _levels(value):
         depth += 1
@@ -287,7 +287,7 @@ def _levels(value: Any) -> Iterator[list[Any]]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal as JSON: Python alone would take true for 1."""
+    """Equal as JSON: in Python, True equals 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

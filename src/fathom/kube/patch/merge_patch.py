@@ -6,7 +6,7 @@ from typing import Any
 
 
 def merge(current: Any, patch: Any) -> Any:
-    """Recursion is bounded by the patch's depth, which the reader of patches has checked."""
+    """Recursion is bounded by the patch's depth, which was checked when the patch was read."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(current) if isinstance(current, dict) else {}

@@ -1,7 +1,7 @@
-"""A patch whose result is no object of its kind: whose fault it is, in kube-apiserver's words.
+"""The error for a patch whose result is no object of its kind, with kube-apiserver's messages.
 
 A body that cannot be read is a 400; a patch that leads to such a body is a 422 about the patch. After a merge
-or a JSON patch the patched object is shown; after a strategic merge the patch, as Go prints a map.
+or a JSON patch the message shows the patched object; after a strategic merge the patch, as Go prints a map.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fathom.model.objects import Obj
 
 _HANDLED: Final = " cannot be handled as a "
 _UNMARSHAL: Final = re.compile(r"json: cannot unmarshal (\w+).* of type (\S+)$")
-# What a strategic merge, which works on values and not on JSON, calls them.
+# The names of types in a strategic merge, which works on Go values and not on JSON.
 _GO_KINDS: Final = {"object": "map", "array": "slice", "number": "int64"}
 _RESTORED: Final = (("[]", "cannot restore slice from {}"), ("map[", "cannot restore map from {}"))
 _SCALARS: Final = re.compile(r"string|bool|u?int\d*|float\d+")

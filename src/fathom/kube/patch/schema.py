@@ -1,4 +1,4 @@
-"""What strategic merge needs to know of a kind: which lists merge, and by which key."""
+"""The schema for strategic merge: which lists of a kind merge, and by which key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PatchSchema(Protocol):
 
     @property
     def merge_key(self) -> str:
-        """The field that names an item of the list; '' for lists of plain values and for all else."""
+        """The field that identifies an item of the list; '' for lists of plain values and other fields."""
         ...
 
     @property
@@ -36,7 +36,7 @@ class DefinitionSchema:
         self.strategy: str = next((word for word in words if word in {"merge", "replace"}), "")
         self._definitions = definitions
         self._inside = self._resolve(node)
-        self._fields: dict[str, DefinitionSchema | None] = {}  # A memo of what the definitions say.
+        self._fields: dict[str, DefinitionSchema | None] = {}  # A cache of lookups in the definitions.
 
     def field(self, name: str) -> DefinitionSchema | None:
         if name in self._fields:
@@ -45,7 +45,7 @@ class DefinitionSchema:
         if name in properties:
             self._fields[name] = found = DefinitionSchema(self._definitions, properties[name])
             return found
-        # Keys of a map are the user's, so they are not remembered.
+        # Users choose the keys of a map, so they are not cached.
         values = self._inside.get("additionalProperties")
         return DefinitionSchema(self._definitions, values) if isinstance(values, dict) else None
 
@@ -61,6 +61,6 @@ class DefinitionSchema:
 
 
 def patch_schema(definitions: Mapping[str, Mapping[str, Any]], name: str) -> DefinitionSchema | None:
-    """The schema of a named definition; None if there is none. Worth keeping: it remembers its fields."""
+    """The schema of a named definition; None if there is none. Keep it: it caches its fields."""
     node = definitions.get(name)
     return None if node is None else DefinitionSchema(definitions, node)

@@ -1,4 +1,4 @@
-"""Kubernetes' strategic merge patch: a merge patch that knows which lists merge by key.
+"""Kubernetes' strategic merge patch: a merge patch in which some lists merge by key.
 
     null                             deletes a field
     $patch: replace | delete         in an object: only the patch's fields stay, or none
@@ -7,7 +7,7 @@
     $deleteFromPrimitiveList/f: [x]  takes values out of the list f of plain values
     $setElementOrder/f: [...]        the order of the list f; items that it does not name keep their places
 
-Recursion is bounded by the patch's depth, which the reader of patches has checked.
+Recursion is bounded by the patch's depth, which was checked when the patch was read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DELETE_FROM = "$deleteFromPrimitiveList/"
 SET_ORDER = "$setElementOrder/"
 
 SHOWN_MAX = 300
-# Of fields and items, in all. An object has at most a hundred thousand.
+# Fields and items in total. An object has at most a hundred thousand.
 COPIED_MAX = 500_000
 
 BAD_RETAIN_KEYS = "invalid patch format of retainKeys"
@@ -35,7 +35,7 @@ BAD_ORDER = "invalid patch format of $setElementOrder list"
 
 
 class _Work:
-    """What a patch makes us copy. An item of a list may be named again and again, and is merged each time."""
+    """Counts what a patch copies. A patch may name the same list item often, and it is merged each time."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -86,7 +86,7 @@ def _merge_field(merged: Obj, name: str, value: Any, schema: PatchSchema | None,
 
 
 def _plain(value: Any) -> Any:
-    """A value taken as it is, without the nulls that stand for absent fields."""
+    """A value without the nulls that stand for absent fields."""
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items() if inner is not None}
     if isinstance(value, list):
@@ -133,7 +133,7 @@ def _set_orders(merged: Obj, patch: Obj, schema: PatchSchema | None, done: set[s
 
 
 def _check_order(patch: list[Any], order: list[Any], merge_key: str) -> None:
-    """What the patch lists must come in the stated order."""
+    """The patch's items must be in the stated order."""
     positions = {_key(item, merge_key): at for at, item in enumerate(order)}
     wanted = [positions.get(_key(item, merge_key)) for item in patch if not _is_special(item)]
     known = [at for at in wanted if at is not None]
@@ -161,7 +161,7 @@ def _union(current: list[Any], patch: list[Any]) -> list[Any]:
 
 
 def _merge_items(current: list[Any], patch: list[Any], schema: PatchSchema, work: _Work) -> list[Any]:
-    """Items of the same key merge where they stand; the others follow."""
+    """Items of the same key merge in place; the other items follow."""
     merged = list(current)
     places = _positions(current, schema.merge_key)
     for item in patch:
@@ -194,8 +194,8 @@ def _without_deleted(current: list[Any], patch: list[Any], merge_key: str) -> li
 def _in_order(
     merged: Sequence[Any], asked: Sequence[Any], before: Sequence[Any], merge_key: str
 ) -> list[Any]:
-    """What the patch names stands in the patch's order; what it does not, stands before the first of these
-    that it stood before so far. So a new item comes first, as in kube-apiserver."""
+    """Items that the patch names are in the patch's order; each other item comes before the first of them
+    that it preceded before the patch. So a new item comes first, as in kube-apiserver."""
     keys = [_key_or_none(item, merge_key) for item in merged]
     asked_at, before_at = _positions(asked, merge_key), _positions(before, merge_key)
     named = sorted((at for at, key in enumerate(keys) if key in asked_at), key=lambda at: asked_at[keys[at]])
@@ -212,12 +212,12 @@ def _in_order(
 
 
 def _positions(items: Sequence[Any], merge_key: str) -> dict[Hashable, int]:
-    """Where each key stands first."""
+    """The first position of each key."""
     return {_key_or_none(items[at], merge_key): at for at in reversed(range(len(items)))}
 
 
 def _key(item: Any, merge_key: str) -> Hashable:
-    """What tells an item apart: its merge key, or itself where the list holds plain values."""
+    """The identity of an item: its merge key, or itself where the list holds plain values."""
     key = _key_or_none(item, merge_key)
     if key is None and merge_key:
         raise bad_request(f"map: {_brief(item)} does not contain declared merge key: {merge_key}")
@@ -249,6 +249,6 @@ def _word(directive: Any) -> str:
 
 
 def _brief(value: Any) -> str:
-    """Enough of a value to find it by: a patch may be megabytes long, an answer should not."""
+    """The beginning of a value: a patch may be megabytes long, an error message should not."""
     text = shown(value)
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}..."

@@ -1,5 +1,5 @@
-"""What differs between kinds when they are written: one small strategy each, and a default for the rest.
+"""Rules for writes of each kind (defaults, validation): one small strategy each, and a default one.
 
-A strategy is given a dictionary that belongs to the request, and may fill it in (`prepare_*`); `validate_*`
-only look. Neither reads a clock or a store: what they need is in the `Moment`.
+A strategy gets a dictionary that belongs to the request, and `prepare_*` may fill it in; `validate_*` only
+read it. Neither reads a clock or a store: what they need is in the `WriteMoment`.
 """

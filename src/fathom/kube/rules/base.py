@@ -1,4 +1,4 @@
-"""The default strategy; the others override what differs."""
+"""The default strategy; strategies of kinds override what differs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fathom.model.view import View
 
 
 class WriteMoment(msgspec.Struct, frozen=True):
-    """The circumstances of one write."""
+    """The time and the user of one write."""
 
     now: str  # RFC 3339
     view: View
-    user: User = User("")  # Who writes.
+    user: User = User("")  # The user who writes.
 
 
 _NOT_DESIRED = frozenset({"metadata", "status", "kind", "apiVersion"})
@@ -27,9 +27,9 @@ class Strategy:
     `status` outside its subresource, and server-owned metadata (uid, creationTimestamp, generation...)."""
 
     keeps_status_at_create = False  # A node registers itself together with its status.
-    template: tuple[str, ...] = ()  # Where a workload has its pod template.
-    repeats = False  # Comes by the hundred from one template; its defaults look at the spec alone.
-    warns = False  # Whether `warnings` can have anything to say.
+    template: tuple[str, ...] = ()  # The path of a workload's pod template.
+    repeats = False  # Many objects come from one template, and the defaults depend on the spec alone.
+    warns = False  # Whether `warnings` can return any.
 
     def __init_subclass__(cls) -> None:
         cls.warns = bool(cls.template) or cls.warnings is not Strategy.warnings
@@ -41,8 +41,8 @@ class Strategy:
         """Before admission, at creation."""
 
     def settle_create(self, obj: Obj, draft: Obj) -> Obj:
-        """After admission has mutated what `prepare_create` left, `draft`: what follows from all of it. A new
-        object, if it differs: both may be used again."""
+        """Complete the object after admission has mutated `draft`, the result of `prepare_create`. Returns a
+        new object if it differs: both arguments may be used again."""
         return obj
 
     def prepare_update(self, obj: Obj, old: Obj, moment: WriteMoment) -> None:
@@ -71,11 +71,11 @@ class Strategy:
         return pod_warnings(template, f"{'.'.join(self.template)}.") if template else []
 
     def grace_seconds(self, obj: Obj, requested: int | None) -> int:
-        """How long deletion waits for an agent's word; 0 removes at once."""
+        """How long deletion waits for the agent's confirmation; 0 removes the object at once."""
         return 0
 
     def held(self, obj: Obj) -> bool:
-        """Whether something still has to happen before a deleted object may go."""
+        """Whether something still has to happen before a deleted object may be removed."""
         return bool(metadata(obj).get("finalizers"))
 
     def prepare_delete(self, obj: Obj, moment: WriteMoment) -> None:

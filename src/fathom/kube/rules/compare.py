@@ -1,7 +1,7 @@
-"""Whether two parts of an object mean the same, and if not, where they differ.
+"""Compares two parts of an object by meaning, and says where they differ.
 
-Leaving a field out and setting it to nothing are one thing. For numbers and flags that holds only where the
-API has no third state, so those are named.
+An absent field and an empty one are equal. For numbers and flags that holds only where the API has no third
+state, so those are named.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def same(new: Any, old: Any) -> bool:
 
 
 def check_fixed(found: list[Cause], spec: Obj, old: Obj, *names: str) -> None:
-    """Fields of the spec that stay as they were made."""
+    """Fields of the spec that must not change after creation."""
     before = old.get("spec") or {}
     for name in names:
         if not same(spec.get(name), before.get(name)):
@@ -43,7 +43,7 @@ def check_fixed(found: list[Cause], spec: Obj, old: Obj, *names: str) -> None:
 
 
 def difference(new: Any, old: Any, field: str) -> str:
-    """A few lines for a person: which paths changed, from what to what."""
+    """A few lines for a message: which paths changed, from what to what."""
     lines: list[str] = []
     for path, before, after in _differences(new, old, field):
         if len(lines) == _LINES_MAX:

@@ -1,4 +1,4 @@
-"""What an object's metadata may say, judged as kube-apiserver judges it: from metadata to causes.
+"""Validates an object's metadata as kube-apiserver does.
 
 Runs on every write, so the common case is a handful of regular expressions and no string is built unless
 something is refused. Values have their schema's types already; null means absent.
@@ -17,7 +17,7 @@ from fathom.model.objects import Obj, metadata
 NameRule = Callable[[str], list[str]]
 
 ANNOTATIONS_BYTES_MAX = 256 * 1024
-# The garbage collector looks up each owner, twice where it is not there. Objects have one, seldom three.
+# The garbage collector looks up each owner, twice where it is absent. Objects have one, seldom three.
 OWNERS_MAX = 1_000
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _STANDARD_FINALIZERS = frozenset({"kubernetes", _ORPHAN, _FOREGROUND})
@@ -55,7 +55,7 @@ def create_causes(obj: Obj, kind: Kind) -> list[Cause]:
 
 
 def update_causes(obj: Obj, old: Obj, kind: Kind) -> list[Cause]:
-    """At an update. The name is not judged again: it cannot have changed."""
+    """At an update. The name is not checked again: it cannot have changed."""
     meta, before = metadata(obj), metadata(old)
     found = _added_finalizers(meta, before) if before.get("deletionTimestamp") else []
     for field in _IMMUTABLE:
@@ -64,7 +64,7 @@ def update_causes(obj: Obj, old: Obj, kind: Kind) -> list[Cause]:
             found.append(causes.invalid(f"metadata.{field}", value, causes.IMMUTABLE))
     if meta.get("generation") != before.get("generation"):
         found += _generation_causes(meta.get("generation") or 0, before.get("generation") or 0)
-    # What has not changed was judged when it came.
+    # Unchanged fields were checked when they were written.
     if all(meta.get(field) == before.get(field) for field in _CONTENT):
         return found
     return found + _content_causes(meta, kind)
@@ -84,7 +84,7 @@ _IMMUTABLE = (
 
 
 def name_causes(meta: Obj, rule: NameRule) -> list[Cause]:
-    """Name and generateName under one rule. A prefix may end in a dash, as something will follow it."""
+    """Name and generateName under one rule. A prefix may end in a dash, because a suffix follows it."""
     found: list[Cause] = Causes()
     prefix = meta.get("generateName")
     if prefix:
@@ -132,7 +132,7 @@ def label_causes(labels: Mapping[str, str], field: str) -> list[Cause]:
     found: list[Cause] = Causes()
     for key, value in labels.items():
         if len(found) > CAUSES_MAX:
-            break  # Nobody is told of more.
+            break  # No more are reported.
         if reasons := formats.qualified_name(key):
             found += causes.each(field, key, reasons)
         if reasons := formats.label_value(value):
@@ -141,7 +141,7 @@ def label_causes(labels: Mapping[str, str], field: str) -> list[Cause]:
 
 
 def annotation_causes(annotations: Mapping[str, str], field: str) -> list[Cause]:
-    """Keys are as label keys, with upper case in the prefix too; values are free within a total."""
+    """Keys are as label keys, with upper case in the prefix too; values are free within a total size."""
     found: list[Cause] = Causes()
     size = 0
     for key, value in annotations.items():

@@ -1,4 +1,4 @@
-"""The strategy of a kind of ours: it asks the rules in the kind's file (`fathom.kinds`)."""
+"""The strategy of fathom's own kinds: it calls the rules in the kind's file (`fathom.kinds`)."""
 
 from __future__ import annotations
 

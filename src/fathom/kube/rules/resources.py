@@ -1,4 +1,4 @@
-"""Resource names and amounts: what containers ask for, what nodes have, what quotas count.
+"""Rules of resource names and amounts: in containers, nodes and quotas.
 
 Amounts come in canonical form from the decoder, so that equal amounts are mostly equal strings; here they are
 rounded up to thousandths, as kube-apiserver keeps them.
@@ -39,7 +39,7 @@ _QUALIFIED_COMPUTE = frozenset(
 _STANDARD = _COMPUTE | _COUNTED | _QUALIFIED_COMPUTE | {"storage", "requests.storage"}
 _QUOTA = _STANDARD - {"storage"}
 
-CLAIMS_LISTED_MAX = 10  # Of a pod's claims, in the refusal of one that it has not.
+CLAIMS_LISTED_MAX = 10  # Of a pod's claims, in the error about an unknown one.
 
 NameCheck = Callable[[list[Cause], str, str], None]
 
@@ -63,7 +63,7 @@ def may_overcommit(name: str) -> bool:
 
 
 def is_counted(name: str) -> bool:
-    """Whether only whole numbers make sense."""
+    """Whether amounts of the resource must be whole numbers."""
     return name in _COUNTED or is_extended(name)
 
 
@@ -169,7 +169,7 @@ def _check_hugepages_company(found: list[Cause], limits: Obj, requests: Obj, fie
 
 def check_claims(found: list[Cause], claims: list[Obj], field: str, declared: frozenset[str]) -> None:
     """`resources.claims`: each names one of the pod's resource claims, once."""
-    whole: set[str] = set()  # Claims used without a request: all of their requests are taken.
+    whole: set[str] = set()  # Claims used without a request: this uses all of their requests.
     parts: set[tuple[str, str]] = set()
     named: set[str] = set()
     for index, claim in enumerate(claims):
@@ -191,7 +191,7 @@ def check_claims(found: list[Cause], claims: list[Obj], field: str, declared: fr
 
 
 def _declared_claims(declared: frozenset[str]) -> str:
-    """The names that would do; of very many only the first."""
+    """The valid names; only the first of them if there are very many."""
     first = heapq.nsmallest(CLAIMS_LISTED_MAX, declared)
     more = f" and {len(declared) - len(first)} more" if len(declared) > len(first) else ""
     listed = f": {', '.join(first)}{more}" if declared else " which is empty"
@@ -199,7 +199,7 @@ def _declared_claims(declared: frozenset[str]) -> str:
 
 
 def settle_requirements(requirements: Obj) -> None:
-    """Round the amounts of `resources` up to thousandths, in place. Hardly any are finer than that."""
+    """Round the amounts of `resources` up to thousandths, in place. Hardly any amount is finer than that."""
     for side in ("limits", "requests"):
         amounts = requirements.get(side)
         if amounts:
@@ -213,7 +213,7 @@ def settle_amounts(amounts: Obj) -> None:
 
 
 def qos_class(spec: Obj) -> str:
-    """BestEffort asks for nothing, Guaranteed gets exactly what it asks for, Burstable is the rest."""
+    """BestEffort requests nothing, Guaranteed has limits equal to its requests, Burstable is the rest."""
     whole = spec.get("resources")
     if whole and (whole.get("requests") or whole.get("limits")):
         return _requirements_class(whole)

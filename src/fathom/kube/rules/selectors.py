@@ -1,4 +1,4 @@
-"""Label selectors inside specs: well formed, and matching what their owner makes."""
+"""Rules of label selectors inside specs: well formed, and matching the owner's template."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fathom.model.errors import Cause
 from fathom.model.objects import Obj
 from fathom.model.selectors import LabelSelector
 
-# Each is asked of every object that the selector is held against.
+# Each term is evaluated for every object that the selector is compared with.
 TERMS_MAX = 1_000
 _WITH_VALUES = frozenset({"In", "NotIn"})
 _WITHOUT_VALUES = frozenset({"Exists", "DoesNotExist"})

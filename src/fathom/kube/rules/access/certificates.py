@@ -1,4 +1,4 @@
-"""Certificate signing requests: who asked is what the server saw, and what was asked never changes."""
+"""Rules of CertificateSigningRequests: the server sets the requesting user, and the spec never changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles and their bindings."""
+"""Rules of roles and their bindings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 
 GROUP = "rbac.authorization.k8s.io"
-# Each may be asked of every request. The longest roles in the wild have some hundreds.
+# Authorization may check each rule for every request. The longest real roles have some hundreds.
 RULES_MAX = 5_000
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
 
@@ -67,7 +67,7 @@ class RoleBindingStrategy(Strategy):
         self._role_kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
 
     def default(self, obj: Obj) -> None:
-        """Users and groups are RBAC's own; service accounts are not."""
+        """Subjects that are users or groups get RBAC's API group; service accounts do not."""
         for subject in obj.get("subjects") or ():
             if not subject.get("apiGroup") and subject.get("kind") in {"User", "Group"}:
                 subject["apiGroup"] = GROUP

@@ -1,4 +1,4 @@
-"""ClusterTrustBundles: certificates that pods may trust, of a signer or of nobody in particular."""
+"""Rules of ClusterTrustBundles: certificates that pods may trust, with or without a signer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TrustBundleStrategy(Strategy):
 
 
 def name_causes(name: str, signer: str) -> list[Cause]:
-    """Of the signer a.io/x, names begin with a.io:x: and go on as usual. Others have no colon."""
+    """With the signer a.io/x, names begin with a.io:x: and continue as usual. Other names have no colon."""
     prefix = f"{signer.replace('/', ':')}:" if signer else ""
     if not signer and ":" in name:
         why = "ClusterTrustBundle without signer name must not have ':' in its name"
@@ -56,13 +56,13 @@ def signer_reasons(signer: str) -> list[str]:
 
 
 def bundle_causes(trust: str) -> list[Cause]:
-    """The first one is enough: each names an entry."""
+    """The first problem only: each names an entry."""
     why = next(_wrong(trust), "")
     return [causes.invalid("spec.trustBundle", "<value omitted>", why)] if why else []
 
 
 def _wrong(trust: str) -> Iterator[str]:
-    """What a bundle must not be. Text between its certificates is nobody's concern."""
+    """The problems of a bundle. Text between its certificates is ignored."""
     if len(trust) > BUNDLE_BYTES_MAX:
         yield f"must be no more than {BUNDLE_BYTES_MAX} bytes"
         return

@@ -1,5 +1,7 @@
-"""CustomResourceDefinitions. A valid one is established in the commit that stores it: whoever reads it sees a
-kind that is served. Its objects are removed before it is (see `controllers/definitions`)."""
+"""Rules of CustomResourceDefinitions.
+
+A valid one is established in the commit that stores it: a client that reads it sees a kind that is served.
+Its objects are removed before it is (see `controllers/housekeeping/custom_definitions.py`)."""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ class DefinitionStrategy(Strategy):
         self._establish(obj, moment)
 
     def _establish(self, obj: Obj, moment: WriteMoment) -> None:
-        if not crd_causes(obj):  # Else validation is about to refuse it.
+        if not crd_causes(obj):  # Else validation will refuse it.
             others = (seen.obj for seen in moment.view.list(RESOURCE))
             obj["status"] = established(obj, moment.now, others)
 

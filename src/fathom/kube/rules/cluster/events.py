@@ -1,4 +1,4 @@
-"""Events, in their stored core/v1 form. Lenient: an event that cannot be written helps nobody."""
+"""Rules of Events, in their stored core/v1 form. Lenient: a refused event is lost information."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _check_old(found: list[Cause], obj: Obj) -> None:
 
 
 def _check_new(found: list[Cause], obj: Obj) -> None:
-    """Events that carry an eventTime say who reports what."""
+    """Events with an eventTime must name the reporter and the action."""
     own, involved = _namespaces(obj)
     if not involved and own not in {"default", "kube-system"}:
         found.append(causes.invalid("involvedObject.namespace", involved, _ELSEWHERE))

@@ -1,4 +1,4 @@
-"""Leases."""
+"""Rules of Leases."""
 
 from __future__ import annotations
 

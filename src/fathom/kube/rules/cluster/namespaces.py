@@ -1,4 +1,4 @@
-"""Namespaces. One goes when its own finalizers, kept in its spec, are gone as well."""
+"""Rules of Namespaces. A namespace is removed when its own finalizers, in its spec, are gone as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes. A node registers itself with its status: that is why creation keeps it."""
+"""Rules of Nodes. A node registers itself with its status: that is why creation keeps the status."""
 
 from __future__ import annotations
 

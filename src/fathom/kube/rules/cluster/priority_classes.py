@@ -1,4 +1,4 @@
-"""PriorityClasses."""
+"""Rules of PriorityClasses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ResourceQuotas and LimitRanges."""
+"""Rules of ResourceQuotas and LimitRanges."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ResourceQuotaStrategy(Strategy):
 
 
 def _check_counts(found: list[Cause], spec: Obj) -> None:
-    """Every object that is counted is asked of every one of these."""
+    """Limit their number: every counted object is compared with every one of them."""
     hard, scopes = spec.get("hard") or {}, spec.get("scopes") or []
     expressions = (spec.get("scopeSelector") or {}).get("matchExpressions") or []
     if len(hard) > _NAMES_MAX:
@@ -196,7 +196,7 @@ def _amount(limit: Obj, side: str, name: str) -> Quantity | None:
     return None if text is None else parse(text)
 
 
-# Which amount may not be above which, whose field and value are shown, and what they are called.
+# Which amount may not be above which, whose field and value the message shows, and their names in it.
 _ORDER = (
     ("min", "max", "min", "min", "min value", "max value"),
     ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value", "default request value"),

@@ -1,4 +1,4 @@
-"""Ingresses."""
+"""Rules of Ingresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ports of a service."""
+"""Rules of a Service's ports."""
 
 from __future__ import annotations
 

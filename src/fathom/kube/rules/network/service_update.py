@@ -1,4 +1,4 @@
-"""Services after creation: addresses once given stay, and what a change of type makes meaningless goes.
+"""Updates of Services: allocated addresses stay; fields that a new type makes meaningless are dropped.
 
 A client that does not know a field sends it empty. That must neither release an address nor be refused.
 """
@@ -27,7 +27,7 @@ def _needs_health_port(spec: Obj) -> bool:
 
 
 def keep_allocated(spec: Obj, old: Obj) -> None:
-    """Put back what was allocated and is not mentioned now."""
+    """Restore allocated fields that the update leaves empty."""
     if _needs_ip(spec) and _needs_ip(old):
         _keep_ips(spec, old)
     if _needs_node_ports(spec) and _needs_node_ports(old):
@@ -58,7 +58,7 @@ def _keep_node_ports(spec: Obj, old: Obj) -> None:
 
 
 def drop_what_no_longer_applies(spec: Obj, old: Obj) -> None:
-    """Only what the caller did not change as well: a new value for such a field is refused, not dropped."""
+    """Drops only fields that the caller did not change: a new value for such a field is refused instead."""
     if _needs_ip(old) and not _needs_ip(spec):
         _drop_unchanged(spec, old, "clusterIPs", "clusterIP", "ipFamilies", "ipFamilyPolicy")
     if _needs_node_ports(old) and not _needs_node_ports(spec):
@@ -106,7 +106,7 @@ def check_address_update(found: list[Cause], spec: Obj, old: Obj) -> None:
 def _check_list(
     found: list[Cause], new: list[Any], old: list[Any], names: tuple[str, str], spec: Obj
 ) -> None:
-    """A second value may come and go; the first one stays."""
+    """The second value may be added or removed; the first one must stay."""
     field, one = names
     if len(new) == len(old):
         for index, (after, before) in enumerate(zip(new, old, strict=True)):

@@ -1,4 +1,4 @@
-"""Services. Addresses are not allocated here; what a caller asks for is kept consistent and judged."""
+"""Rules of Services. Addresses are not allocated here; requested ones are made consistent and validated."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _default_affinity(spec: Obj) -> None:
 
 
 def _default_families(spec: Obj) -> None:
-    """The families follow the addresses; without an address, a cluster of ours is IPv4. A headless service
+    """The families follow the addresses; without an address, a fathom cluster is IPv4. A headless service
     without a selector may point anywhere."""
     if spec["type"] == "ExternalName":
         return
@@ -204,7 +204,7 @@ def _check_families(found: list[Cause], spec: Obj) -> None:
 
 
 def _check_external(found: list[Cause], obj: Obj) -> None:
-    """What a service shows to the outside of the cluster."""
+    """The fields that expose a service outside the cluster."""
     spec = obj["spec"]
     is_lb = spec["type"] == "LoadBalancer"
     for index, ip in enumerate(spec.get("externalIPs") or ()):

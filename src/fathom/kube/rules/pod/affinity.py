@@ -1,4 +1,4 @@
-"""Where a pod may run, as its spec says it: node and pod affinity, tolerations, topology spread."""
+"""Rules of a pod's placement fields: node and pod affinity, tolerations, topology spread."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _check_node_expression(found: list[Cause], expression: Obj, field: str, *, s
         check_operator(found, operator, values, field)
     key = expression.get("key", "")
     found += causes.each(f"{field}.key", key, formats.qualified_name(key))
-    if strict:  # A preference for what cannot be is harmless.
+    if strict:  # An impossible preference is harmless.
         for index, value in enumerate(values):
             found += causes.each(f"{field}.values[{index}]", value, formats.label_value(value))
 
@@ -108,8 +108,8 @@ def _check_pod_term(found: list[Cause], term: Obj, field: str) -> None:
 
 
 def check_label_keys(found: list[Cause], term: Obj, field: str) -> None:
-    """matchLabelKeys and mismatchLabelKeys: label keys, beside a selector, not saying the same twice. The
-    keys have already been merged into the selector's expressions."""
+    """matchLabelKeys and mismatchLabelKeys: label keys, with a selector, without duplicates. The keys have
+    already been merged into the selector's expressions."""
     match, mismatch = term.get("matchLabelKeys") or [], term.get("mismatchLabelKeys") or []
     if not match and not mismatch:
         return

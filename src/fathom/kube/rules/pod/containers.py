@@ -1,4 +1,4 @@
-"""Containers: regular, init and ephemeral ones. Fields that are always defaulted may be missing here."""
+"""Rules of containers: regular, init and ephemeral. Fields that always get a default may be missing here."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ONLY_RUNNING = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
 
 class PodScope(msgspec.Struct, frozen=True):
-    """What the pod around a container decides for it."""
+    """The fields of the pod that affect a container's rules."""
 
     volumes: Volumes
     claims: frozenset[str]

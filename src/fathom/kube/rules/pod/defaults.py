@@ -1,4 +1,4 @@
-"""Defaults of a pod's spec that depend on other fields. Those that do not are data, in `kinds.toml`.
+"""Defaults of a pod's spec that depend on other fields. All other defaults are data, in `kinds.toml`.
 
 All of it is idempotent and changes the given dictionaries, which belong to the request.
 """
@@ -51,7 +51,7 @@ def default_pod(spec: Obj) -> None:
 
 
 def pull_policy(image: str) -> str:
-    """Always for the newest, whatever it is today; else only when the node has none."""
+    """Always for the tag `latest`, which is also the default tag; else IfNotPresent."""
     name, digest, _ = image.rpartition("/")[2].partition("@")
     _, colon, tag = name.partition(":")
     if not name or (digest and not colon):

@@ -1,5 +1,6 @@
-"""What a pod tells its containers about itself: references to its own fields and resources, and the paths of
-the files they end up in. Used by environment variables and by volumes.
+"""Rules of the downward API: references to a pod's own fields and resources, and the paths of their files.
+
+Used by environment variables and by volumes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def check_field_ref(found: list[Cause], ref: Obj, field: str, allowed: tuple[str
             found.append(causes.invalid(f"{field}.fieldPath", path, detail))
 
 
-# Known to the downward API somewhere, though not everywhere.
+# Fields that the downward API supports in some places, but not everywhere.
 _CONVERTIBLE_FIELDS = frozenset(
     {
         *FILE_FIELDS,
@@ -106,7 +107,7 @@ def check_descending_path(found: list[Cause], path: str, field: str) -> None:
 
 
 def check_local_path(found: list[Cause], path: str, field: str) -> None:
-    """Relative, no step back, and not a name that the node keeps for itself."""
+    """Relative, without '..', and not a name that is reserved for the node."""
     check_descending_path(found, path, field)
     if path.startswith("..") and not path.startswith("../"):
         found.append(causes.invalid(field, path, "must not start with '..'"))

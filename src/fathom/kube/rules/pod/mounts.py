@@ -1,4 +1,4 @@
-"""How containers mount a pod's volumes, as files or as block devices."""
+"""Rules of containers' volume mounts and block devices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Taken(NamedTuple):
 
 
 def check_mounts(found: list[Cause], container: Obj, volumes: Volumes, field: str) -> None:
-    """`volumeMounts` and `volumeDevices` of one container: of known volumes, and apart from each other."""
+    """`volumeMounts` and `volumeDevices` of one container: of known volumes, without overlap."""
     mounts, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
     mounted, attached = _taken(mounts, "mountPath"), _taken(devices, "devicePath")
     seen: set[str] = set()

@@ -1,17 +1,18 @@
-"""What a pod asks for as a whole (`spec.resources`), completed from what its containers do. As kube-apiserver
-has it: once a pod says anything of that kind, its requests are those of its containers together, else its
-limits; and where every container has a limit, so has the pod."""
+"""Completes a pod's own resources (`spec.resources`) from its containers'.
+
+As in kube-apiserver: once a pod sets any, its missing requests are the sum of its containers' requests, else
+its limits; and where every container has a limit, so has the pod."""
 
 from __future__ import annotations
 
 from fathom.model.objects import Obj
 from fathom.model.podresources import LIMITS, REQUESTS, Amounts, amounts, container_amounts, pod_amounts
 
-SHARED = ("cpu", "memory")  # Of what may be said of a pod, what containers can lend each other.
+SHARED = ("cpu", "memory")  # The pod-level resources that containers can share.
 
 
 def with_pod_level(spec: Obj) -> Obj:
-    """The spec itself, where there is nothing to complete."""
+    """The completed spec; the argument itself where there is nothing to complete."""
     whole = spec.get("resources") or {}
     asked, most = amounts(whole.get(REQUESTS)), amounts(whole.get(LIMITS))
     if not asked and not most:

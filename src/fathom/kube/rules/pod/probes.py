@@ -1,4 +1,4 @@
-"""What is asked of a running container: probes, and the hooks at its start and end."""
+"""Rules of a container's probes, and of the hooks at its start and end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCHEMES = ("HTTP", "HTTPS")
 
 
 def check_probes(found: list[Cause], container: Obj, field: str, grace_s: int | None) -> None:
-    """Liveness and startup probes succeed once or not at all; a readiness probe ends nothing."""
+    """Liveness and startup probes have a success threshold of 1; a readiness probe has no grace period."""
     for name in ("livenessProbe", "startupProbe"):
         if probe := container.get(name):
             _check_probe(found, probe, f"{field}.{name}", grace_s)

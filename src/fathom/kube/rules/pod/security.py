@@ -1,4 +1,4 @@
-"""Security contexts of pods and containers."""
+"""Rules of the security contexts of pods and containers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _IPC_SYSCTLS = (
     "fs.mqueue.",
     "fs/mqueue/",
 )
-# Where a pod-level context may say one of a few words.
+# Fields of a pod-level context that have a few allowed values.
 _CHOICES = {
     "fsGroupChangePolicy": ("Always", "OnRootMismatch"),
     "supplementalGroupsPolicy": ("Merge", "Strict"),

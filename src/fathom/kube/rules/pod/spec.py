@@ -1,4 +1,4 @@
-"""A pod's spec, in a pod or in the template of a workload."""
+"""Rules of a pod's spec, in a pod or in the template of a workload."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _NAMESERVERS_MAX, _SEARCHES_MAX, _SEARCH_CHARS_MAX = 3, 32, 2048
 _INT32_MAX = 2147483647
 
-# Names of other objects, and other DNS labels, which a spec may hold.
+# Fields of a spec that are names of other objects, or other DNS labels.
 _SUBDOMAINS = ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName")
 _LABELS = ("hostname", "subdomain")
 
@@ -143,7 +143,7 @@ def _check_placement(found: list[Cause], spec: Obj, field: str) -> None:
 
 
 def _check_host(found: list[Cause], spec: Obj, field: str, *, is_pod: bool) -> None:
-    """What sharing the node's network, users or processes rules out."""
+    """What a pod that shares the node's network, users or processes must not set."""
     if context := spec.get("securityContext"):
         check_pod_context(found, context, spec, f"{field}.securityContext")
     if spec.get("hostNetwork"):
@@ -244,7 +244,7 @@ def _check_pod_resources(found: list[Cause], resources: Obj, spec: Obj, field: s
 
 
 def check_annotations(found: list[Cause], annotations: Obj, spec: Obj, field: str) -> None:
-    """The few annotations that mean something to a pod."""
+    """The few annotations that have a meaning for a pod."""
     if MIRROR in annotations and not spec.get("nodeName"):
         detail = "must set spec.nodeName if mirror pod annotation is set"
         found.append(causes.invalid(f"{field}[{MIRROR}]", annotations[MIRROR], detail))

@@ -1,4 +1,4 @@
-"""A pod's status: what an agent may report, and that finished containers stay finished."""
+"""Rules of a pod's status: what an agent may report, and that finished containers stay finished."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STATUSES = {
 
 
 def settle_addresses(status: Obj) -> None:
-    """Keep `podIP` and `podIPs` saying the same; the single one wins."""
+    """Make `podIP` and `podIPs` equal; `podIP` wins."""
     ip, ips = status.get("podIP"), status.get("podIPs")
     if ip and (not ips or ips[0].get("ip") != ip):
         status["podIPs"] = [{"ip": ip}]
@@ -24,7 +24,7 @@ def settle_addresses(status: Obj) -> None:
 
 
 def keep_observed(status: Obj, old: Obj) -> None:
-    """What a reporter that does not know of generations leaves out is not forgotten."""
+    """Keep the observed generations if the reporter does not know the field and leaves it out."""
     if not status.get("observedGeneration") and old.get("observedGeneration"):
         status["observedGeneration"] = old["observedGeneration"]
     before: dict[str, list[int]] = {}
@@ -38,7 +38,7 @@ def keep_observed(status: Obj, old: Obj) -> None:
 
 
 def check_pod_status(found: list[Cause], new: Obj, old: Obj) -> None:
-    """Of whole pods."""
+    """`new` and `old` are whole pods."""
     status, before = new.get("status") or {}, old.get("status") or {}
     _check_conditions(found, status.get("conditions") or [])
     _check_nomination(found, status, before, bound=bool((old.get("spec") or {}).get("nodeName")))
@@ -102,7 +102,7 @@ def _may_restart(spec: Obj, containers: str, name: str, ended: Obj) -> bool:
 
 
 def _may_start_anew(spec: Obj) -> bool:
-    """Whether one container's end can restart all of them, also those that have ended for good."""
+    """Whether the end of one container can restart all of them, including those that have finished."""
     every = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     rules = (rule for one in every for rule in one.get("restartPolicyRules") or ())
     return any(rule.get("action") == "RestartAllContainers" for rule in rules)

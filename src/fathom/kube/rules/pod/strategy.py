@@ -1,4 +1,4 @@
-"""Pods."""
+"""The strategy of Pods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fathom.model.pod_phase import TERMINAL_PHASES
 
 WITH_RESOURCES = ("containers", "initContainers")
 
-SPEC_BYTES_MAX = 16 << 10  # Larger ones are not remembered: all that is takes some megabytes at most.
+SPEC_BYTES_MAX = 16 << 10  # Larger specs are not cached: the cache takes some megabytes at most.
 
 
 class PodStrategy(Strategy):
@@ -37,7 +37,7 @@ class PodStrategy(Strategy):
 
     def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:
         spec = obj["spec"]
-        # What admission refuses is never stored: the pod's existence is its admission.
+        # A pod that admission refuses is never stored: a stored pod was admitted.
         conditions = [_admitted(moment.now)]
         if spec.get("schedulingGates"):
             conditions.append(_gated(moment.now))
@@ -55,7 +55,7 @@ class PodStrategy(Strategy):
     def prepare_update(self, obj: Obj, old: Obj, moment: WriteMoment) -> None:
         before = old.get("spec") or {}
         if "resources" in before and "resources" not in obj["spec"]:
-            obj["spec"]["resources"] = before["resources"]  # Dropped by a client that does not know it.
+            obj["spec"]["resources"] = before["resources"]  # Left out by a client that does not know it.
 
     def prepare_status(self, obj: Obj, old: Obj, moment: WriteMoment) -> None:
         status, before = obj.setdefault("status", {}), old.get("status") or {}
@@ -78,7 +78,7 @@ class PodStrategy(Strategy):
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         meta, before = metadata(obj), metadata(old)
         new_spec, old_spec = obj["spec"], old.get("spec") or {}
-        # A spec that did not change was judged when it came, perhaps by older rules.
+        # An unchanged spec was checked when it was written, perhaps by older rules.
         found = _spec_causes(obj) if new_spec != old_spec else []
         check_pod_update(found, new_spec, old_spec)
         annotations, old_annotations = meta.get("annotations") or {}, before.get("annotations") or {}
@@ -120,7 +120,7 @@ class PodStrategy(Strategy):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """What is to be said of a spec."""
+    """The errors and warnings of a spec."""
 
     causes: tuple[Cause, ...]
     warnings: tuple[str, ...]
@@ -131,9 +131,9 @@ def _spec_causes(obj: Obj) -> list[Cause]:
 
 
 def _judged(obj: Obj) -> Judged:
-    """Pods come by the hundred from one template: what was said of a spec is said again."""
+    """Cached: hundreds of pods come from one template, with equal specs."""
     spec = obj["spec"]
-    # The name of the pod is part of the names of claims that are made for it; nothing else looks at it.
+    # The pod's name is part of the names of its ephemeral claims; nothing else depends on it.
     name = metadata(obj).get("name", "") if _has_ephemeral(spec) else ""
     encoded = encode_json(spec)
     return _remembered(encoded, name) if len(encoded) <= SPEC_BYTES_MAX else judge_spec(spec, name)

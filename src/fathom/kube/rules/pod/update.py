@@ -1,5 +1,7 @@
-"""What of a pod may change after its creation: images, a shorter deadline, more tolerations, fewer scheduling
-gates, and while gated also where it may run. Its node is set by a binding alone.
+"""Updates of a pod's spec: which fields may change after its creation.
+
+Images, a shorter deadline, more tolerations, fewer scheduling gates, and while gated also where it may run.
+Only a binding sets its node.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _UPDATABLE = ",".join(
 
 
 def check_pod_update(found: list[Cause], new: Obj, old: Obj) -> None:
-    """Of the specs of one pod."""
+    """`new` and `old` are specs of one pod."""
     for field in ("containers", "initContainers"):
         if len(new.get(field) or ()) != len(old.get(field) or ()):
             detail = "pod updates may not add or remove containers"
@@ -46,7 +48,7 @@ def check_pod_update(found: list[Cause], new: Obj, old: Obj) -> None:
 
 
 def _check_deadline(found: list[Cause], new: int | None, old: int | None) -> bool:
-    """Whether looking on makes sense."""
+    """Whether further checks make sense."""
     field = "spec.activeDeadlineSeconds"
     if new is None:
         if old is not None:
@@ -72,7 +74,7 @@ def _check_tolerations(found: list[Cause], new: list[Obj], old: list[Obj]) -> No
 
 
 def _without_seconds(toleration: Obj) -> bytes:
-    """The rest of a toleration, in a form that can be looked up."""
+    """The toleration without its seconds, in a hashable form."""
     return encode_sorted({name: value for name, value in toleration.items() if name != "tolerationSeconds"})
 
 
@@ -86,7 +88,7 @@ def _check_gates(found: list[Cause], new: list[Obj], old: list[Obj]) -> None:
 
 
 def _without_updatable(found: list[Cause], new: Obj, old: Obj) -> Obj:
-    """The new spec with what may change put back, so that whatever still differs may not."""
+    """The new spec with the old values of updatable fields: any field that still differs must not change."""
     rest = dict(new)
     for field in ("containers", "initContainers"):
         if field in new:
@@ -111,7 +113,7 @@ def _with(obj: Obj, field: str, value: Any) -> Obj:
 
 
 def _without_gated(found: list[Cause], rest: Obj, old: Obj) -> Obj:
-    """A gated pod is not placed yet: where it may run can still be narrowed."""
+    """A gated pod is not placed yet: its node selection can still be narrowed."""
     selector, before = rest.get("nodeSelector") or {}, old.get("nodeSelector") or {}
     if any(selector.get(key) != value for key, value in before.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"

@@ -1,4 +1,4 @@
-"""A pod's volumes: each with one source, and with what that source needs."""
+"""Rules of a pod's volumes: each has one source, with the fields which that source needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 from fathom.model.quantity import parse
 
-# In the order in which kube-apiserver looks at them; where it names one differently, with that name.
+# In kube-apiserver's order; where its messages use another name for one, with that name.
 SOURCES = {
     "emptyDir": "emptyDir",
     "hostPath": "hostPath",
@@ -67,7 +67,7 @@ Volumes = dict[str, Obj]
 
 
 def check_volumes(found: list[Cause], volumes: list[Obj], field: str, pod_name: str = "") -> Volumes:
-    """The well-formed volumes by name: what mounts may refer to."""
+    """The well-formed volumes by name: those that mounts may refer to."""
     known: Volumes = {}
     made = {f"{pod_name}-{one.get('name', '')}" for one in volumes if pod_name and "ephemeral" in one}
     for index, volume in enumerate(volumes):

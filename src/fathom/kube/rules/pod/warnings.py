@@ -1,4 +1,4 @@
-"""What is allowed in a pod but seldom meant: said to the writer, in kube-apiserver's words."""
+"""Warnings about pod fields that are allowed but seldom intended, with kube-apiserver's messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OLD_ANNOTATIONS = {
 
 
 def pod_warnings(pod: Obj, at: str = "") -> list[str]:
-    """Of a pod, or of a template that stands at `at` ('spec.template.')."""
+    """Of a pod, or of a template at the path `at` ('spec.template.')."""
     annotations = (pod.get("metadata") or {}).get("annotations")
     return [*annotation_warnings(annotations or {}, at), *spec_warnings(pod.get("spec") or {}, at)]
 

@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets: maps of small files, which may be sealed."""
+"""Rules of ConfigMaps and Secrets: maps of small files, which may be immutable."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class ConfigMapStrategy(Strategy):
         found += self.validate_create(obj)
         if not found:
             return found
-        # What was stored before it was looked at may be labelled, and deleted, as it is.
+        # Wrong limits stored before this check existed do not prevent a new label, or a deletion.
         same = all((obj.get(name) or {}) == (old.get(name) or {}) for name in ("data", "binaryData"))
         return [one for one in found if one not in _wrong_limits(old)] if same else found
 
 
 def _may_be_too_long(text: Obj, binary: Obj) -> bool:
-    """No character is longer than four bytes."""
+    """A cheap upper bound: no character is longer than four bytes."""
     return 4 * sum(map(len, text.values())) + sum(map(len, binary.values())) > SIZE_BYTES_MAX
 
 
@@ -59,8 +59,7 @@ def _size(text: Obj, binary: Obj) -> int:
 
 
 def _wrong_limits(obj: Obj) -> list[Cause]:
-    """Of the one ConfigMap that the brake on nodes is set by: a limit that is misspelt would not be in force,
-    and nobody would know."""
+    """Of the ConfigMap that configures the node brake: a misspelt limit would silently have no effect."""
     if key_of(obj) != brake.BRAKE:
         return []
     known = f"the limits are {', '.join(brake.NAMES)}"
@@ -122,7 +121,7 @@ def _decoded_size(encoded: str) -> int:
 
 
 def _check_type(found: list[Cause], obj: Obj, data: Obj) -> None:
-    """What the well-known types of secrets must hold."""
+    """The keys that the well-known types of Secrets must have."""
     kind = obj.get("type", "Opaque")
     if kind == "kubernetes.io/service-account-token":
         if not (metadata(obj).get("annotations") or {}).get(_ACCOUNT_NAME):

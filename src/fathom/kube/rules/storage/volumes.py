@@ -1,4 +1,4 @@
-"""PersistentVolumes and PersistentVolumeClaims, as far as a control plane without storage needs them."""
+"""Rules of PersistentVolumes and claims, as far as a control plane without storage needs them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def _check_size(found: list[Cause], spec: Obj) -> None:
 
 
 def _fixed(spec: Obj, before: Obj, *, bound: bool) -> Obj:
-    """The new spec with what may change put back: once the volume's name; once bound, the size."""
+    """The new spec with the old values of fields that may change: the volume's name, once; if bound, the
+    size."""
     rest = dict(spec)
     if not before.get("volumeName"):
         rest.pop("volumeName", None)

@@ -1,4 +1,4 @@
-"""CronJobs."""
+"""Rules of CronJobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _POLICIES = ("Allow", "Forbid", "Replace")
 _MACROS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
-# Of each field in turn: its lowest and highest number, and the names of its numbers.
+# For each field of a schedule: its lowest and highest number, and the names of its numbers.
 _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
     (0, 59, {}),
     (0, 23, {}),
@@ -34,7 +34,7 @@ class CronJobStrategy(Strategy):
 
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})
-        # The job's own numbers get their defaults when a job is made from the template.
+        # The job's own numbers get their defaults when a Job is created from the template.
         default_template(((spec.get("jobTemplate") or {}).get("spec") or {}).get("template") or {})
 
     def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:

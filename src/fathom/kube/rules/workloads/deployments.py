@@ -1,4 +1,4 @@
-"""Deployments."""
+"""Rules of Deployments."""
 
 from __future__ import annotations
 

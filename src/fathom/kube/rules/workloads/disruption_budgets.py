@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets."""
+"""Rules of PodDisruptionBudgets."""
 
 from __future__ import annotations
 

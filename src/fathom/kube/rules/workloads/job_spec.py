@@ -1,4 +1,4 @@
-"""What a job asks for, in a Job or in the template of a CronJob."""
+"""Rules of a Job's spec, in a Job or in the template of a CronJob."""
 
 from __future__ import annotations
 

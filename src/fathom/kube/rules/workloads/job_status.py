@@ -1,4 +1,4 @@
-"""A job's status: once over, a job stays over, and says so in one consistent way."""
+"""Rules of a Job's status: a finished Job stays finished, and its status is consistent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def is_true(conditions: list[Obj] | None, kind: str) -> bool:
 
 
 def check_job_status(found: list[Cause], obj: Obj, old: Obj) -> None:
-    """Of whole jobs. Rules about a field hold only where it changed, so that an odd status can be mended."""
+    """`obj` and `old` are whole Jobs. A field is checked only where it changed, so that an inconsistent
+    status can be repaired."""
     status, before = obj.get("status") or {}, old.get("status") or {}
     check_counts(found, status, _COUNTS, "status")
     _check_conditions(found, status.get("conditions") or [], before.get("conditions") or [])

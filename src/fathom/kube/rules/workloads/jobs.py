@@ -1,4 +1,4 @@
-"""Jobs. Unless told otherwise a job selects its pods by its own uid, which is written into its template."""
+"""Rules of Jobs. By default a Job selects its pods by its own uid, which is written into its template."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class JobStrategy(Strategy):
 
 
 def _generate_selector(obj: Obj) -> None:
-    """Labels that are already there stay: if they are wrong, validation says so."""
+    """Existing labels stay: if they are wrong, validation refuses them."""
     spec = obj["spec"]
     template = spec.setdefault("template", {})
     labels = template.setdefault("metadata", {}).setdefault("labels", {})
@@ -118,7 +118,7 @@ def _check_spec(found: list[Cause], spec: Obj) -> None:
 
 
 def _check_name(found: list[Cause], obj: Obj) -> None:
-    """The pods of an indexed job have the job's name and their index as host name."""
+    """The pods of an indexed Job have the Job's name and their index as host name."""
     spec, name = obj["spec"], metadata(obj).get("name", "")
     if spec.get("completionMode") != "Indexed" or not spec.get("completions"):
         return
@@ -129,7 +129,7 @@ def _check_name(found: list[Cause], obj: Obj) -> None:
 
 
 def _check_completions(found: list[Cause], spec: Obj, before: Obj) -> None:
-    """Fixed, but that an indexed job may be resized together with its parallelism."""
+    """Immutable, except that an indexed Job may be resized together with its parallelism."""
     new, old = spec.get("completions"), before.get("completions")
     if new == old:
         return
@@ -158,7 +158,7 @@ def _not_started(old: Obj) -> bool:
 
 
 def _with_scheduling(before: Obj, template: Obj) -> Obj:
-    """The old template with the new one's word on labels, placement and resources."""
+    """The old template with the new one's labels, placement and resources."""
     spec, new_spec = dict(before.get("spec") or {}), template.get("spec") or {}
     for name in _SCHEDULING:
         spec[name] = new_spec.get(name)

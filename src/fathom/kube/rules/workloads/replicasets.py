@@ -1,4 +1,4 @@
-"""ReplicaSets, and the ReplicationControllers they came from."""
+"""Rules of ReplicaSets and ReplicationControllers."""
 
 from __future__ import annotations
 

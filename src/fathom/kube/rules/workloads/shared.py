@@ -1,4 +1,4 @@
-"""What workloads share: a selector that matches their template, replica counts, ints or percentages."""
+"""Rules that workloads share: selector matches template, replica counts, numbers or percentages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_counts(found: list[Cause], obj: Obj, names: tuple[str, ...], field: st
 
 
 def check_at_most(found: list[Cause], status: Obj, names: tuple[str, ...], limit: str) -> None:
-    """Counts of a status that cannot be above another one."""
+    """Counts of a status that must not be greater than another one."""
     most = status.get(limit, 0)
     for name in names:
         count = status.get(name, 0)
@@ -53,7 +53,7 @@ def check_selected_template(found: list[Cause], spec: Obj, kind: str, *, empty_f
 
 
 def check_template_labels(found: list[Cause], selector: Obj | None, template: Obj) -> bool:
-    """Whether the selector could be read at all."""
+    """Whether the selector is well formed."""
     labels = (template.get("metadata") or {}).get("labels")
     matched = selects(selector, labels or {})
     if matched is None:

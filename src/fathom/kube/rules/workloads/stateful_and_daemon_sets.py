@@ -1,4 +1,4 @@
-"""StatefulSets, DaemonSets, ControllerRevisions and PodTemplates."""
+"""Rules of StatefulSets, DaemonSets, ControllerRevisions and PodTemplates."""
 
 from __future__ import annotations
 
@@ -135,7 +135,8 @@ def _check_set_template(found: list[Cause], spec: Obj) -> None:
 
 
 def _with_claims(template: Obj, claims: list[Obj]) -> Obj:
-    """The template as its pods will have it: with a volume for each claim, and names of their own."""
+    """The template as its pods will have it: with a volume for each claim, without hostname and subdomain,
+    because each pod gets its own."""
     spec = {name: value for name, value in (template.get("spec") or {}).items() if name != "hostname"}
     spec.pop("subdomain", None)
     names = [(claim.get("metadata") or {}).get("name", "") for claim in claims]
@@ -210,7 +211,7 @@ def _check_daemon_update(found: list[Cause], update: Obj) -> None:
 
 
 class ControllerRevisionStrategy(Strategy):
-    """A snapshot: only its number may change."""
+    """A snapshot: only its `revision` may change."""
 
     def validate_create(self, obj: Obj) -> list[Cause]:
         found = causes.not_negative("revision", obj.get("revision", 0))
