@@ -1,4 +1,4 @@
-"""`kinds.toml` as Kinds, defaults and subresources."""
+"""Reads `kinds.toml`: Kinds, defaults and subresources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Paths = dict[str, Any]  # From a path to its default, or to '@Group'.
 
 
 class Subresource(msgspec.Struct, frozen=True):
-    """What lives at .../NAME/subresource. An empty kind stands for the kind around it."""
+    """The object at .../NAME/SUBRESOURCE. An empty kind means the kind of the main resource."""
 
     verbs: tuple[str, ...]
     group: str = ""
@@ -26,7 +26,7 @@ class Subresource(msgspec.Struct, frozen=True):
 
 class Catalogue(msgspec.Struct, frozen=True):
     kinds: tuple[Kind, ...]
-    bodies: tuple[Kind, ...]  # Known to the decoder, served nowhere.
+    bodies: tuple[Kind, ...]  # Known to the decoder, but not served.
     subresources: dict[str, Subresource]
     defaults: dict[str, Paths]  # By resource.
     default_groups: dict[str, Paths]

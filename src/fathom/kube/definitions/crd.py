@@ -1,4 +1,4 @@
-"""Is a CustomResourceDefinition acceptable? Answered with causes, in kube-apiserver's words."""
+"""Validates CustomResourceDefinitions, with kube-apiserver's messages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fathom.model.errors import Cause
 from fathom.model.formats import dns_1035_label, dns_subdomain
 from fathom.model.objects import Obj, lookup, metadata
 
-# Every object in a table is looked into for every one.
+# Every row of a table evaluates every column.
 COLUMNS_MAX: Final = 100
 
-# Groups that the server has kinds of its own in: no definition may add to them. kinds.toml has the same.
+# Groups of the built-in kinds: no definition may add to them. kinds.toml has the same.
 BUILTIN_GROUPS: Final = frozenset(
     {
         "admissionregistration.k8s.io",
@@ -44,7 +44,7 @@ _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def crd_causes(crd: Obj) -> list[Cause]:
-    """What is wrong with a new definition, its defaults filled in."""
+    """The errors in a new definition, with its defaults filled in."""
     spec = crd.get("spec") or {}
     return [
         *_name(crd, spec),
@@ -59,7 +59,8 @@ def crd_causes(crd: Obj) -> list[Cause]:
 
 
 def crd_update_causes(crd: Obj, old: Obj) -> list[Cause]:
-    """What is wrong with a changed definition. Its names stay once it serves objects."""
+    """The errors in a changed definition. Group and plural never change; scope and kind not once it is
+    established."""
     spec, before = crd.get("spec") or {}, old.get("spec") or {}
     found = crd_causes(crd)
     if _is_established(old):
@@ -280,7 +281,7 @@ def _preserve(spec: Obj) -> Iterator[Cause]:
 
 
 def _approval(crd: Obj, spec: Obj) -> Iterator[Cause]:
-    """Kubernetes keeps its own domains for what its community approved."""
+    """Kubernetes reserves its own domains for definitions that its community approved."""
     group = spec.get("group") or ""
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return

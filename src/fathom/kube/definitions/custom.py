@@ -1,7 +1,7 @@
-"""A user's CustomResourceDefinition: what it defaults to, what status it gets, and the Kind it makes.
+"""A user's CustomResourceDefinition: its defaults, its status, and the Kind that it defines.
 
-Whether it is acceptable at all is judged in `crd`. Pure functions over the definition's object; a strategy
-calls them, and the registry gets the Kind.
+Validation is in `crd`. Pure functions over the definition's object; a strategy calls them, and the registry
+gets the Kind.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from fathom.model.column import Column
 from fathom.model.objects import Obj, key_of, lookup
 
 GROUP: Final = "apiextensions.k8s.io"
-# Formats that Kubernetes knows and that say nothing we could check.
+# Formats that Kubernetes accepts and that have nothing to check.
 _UNCHECKED: Final = frozenset({"float", "double", "password"})
 
 
 def default_crd(crd: Obj) -> None:
-    """Fill in what follows from the names, in place."""
+    """Fill in the fields that follow from the names, in place."""
     spec = crd.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind") or ""
@@ -86,8 +86,8 @@ def _column(column: Obj) -> Column:
 
 
 def established(crd: Obj, now: str, others: Iterable[Obj] = ()) -> Obj:
-    """The status of a valid definition, given the other definitions there are. Names that another one of its
-    group already has are not accepted, and the kind is not served then."""
+    """The status of a valid definition, given the other definitions. Names that another definition of its
+    group already has are not accepted, and the kind is then not served."""
     spec, old = crd["spec"], crd.get("status") or {}
     conflict = _conflict(crd, others)
     if conflict is None:
@@ -96,7 +96,7 @@ def established(crd: Obj, now: str, others: Iterable[Obj] = ()) -> Obj:
     else:
         names_accepted = ("False", *conflict)
         is_established = ("False", "NotAccepted", "not all names are accepted")
-        if _is_true(old, "Established"):  # Served under its old names: it stays so.
+        if _is_true(old, "Established"):  # It stays served under its old names.
             is_established = ("True", "InitialNamesAccepted", "the initial names have been accepted")
     return {
         **old,
@@ -117,7 +117,7 @@ def _no_names() -> Obj:
 
 
 def _conflict(crd: Obj, others: Iterable[Obj]) -> tuple[str, str] | None:
-    """(reason, message) of the last name that is taken, as kube-apiserver reports it."""
+    """(reason, message) for the last name that is already in use, as kube-apiserver reports it."""
     resources, kinds = _taken(crd, others)
     names = crd["spec"]["names"]
     accepted = lookup(crd, "status", "acceptedNames") or {}
@@ -179,7 +179,7 @@ def _is_true(status: Obj, kind: str) -> bool:
 
 
 def crd_warnings(crd: Obj) -> list[str]:
-    """What a definition asks for and does not get."""
+    """Features that a definition requests and fathom does not provide."""
     found: dict[str, None] = {}
     for at, version in enumerate(lookup(crd, "spec", "versions") or ()):
         schema = lookup(version, "schema", "openAPIV3Schema")

@@ -1,13 +1,13 @@
-"""A body to an object of its kind: right types, no nulls, canonical quantities and times.
+"""Decodes a body into an object of its kind: right types, no nulls, canonical quantities and times.
 
     bytes ──▶ Struct ──▶ dict                         the fast path, all in C
       │ refused: unknown field, wrong type, odd form
       └─────▶ JSON value ──▶ walk ──▶ dict, unknown   the slow path, which can explain itself
 
-YAML and protobuf are made a JSON value first.
+YAML and protobuf are converted to a JSON value first.
 
-Custom resources take their own way: pruned and defaulted by their structural schema. Whether their values are
-*valid* is asked later, of the object as it will be stored (`causes`).
+Custom resources are pruned and defaulted by their structural schema. Whether their values are *valid* is
+checked later, on the object as it will be stored (`causes`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fathom.model.objects import Obj
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
-_SUMMARY_MAX: Final = 30  # As many bytes of a refused body as kube-apiserver repeats.
+_SUMMARY_MAX: Final = 30  # As many bytes of a refused body as kube-apiserver's message shows.
 
 
 class Decoded(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Decoded(msgspec.Struct, frozen=True):
 
 
 class Readers:
-    """What is made of definitions, each when it is first needed; by definition. Decoders share it."""
+    """Readers compiled from definitions, each on first use; by definition. Decoders share them."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.structs = Structs(definitions)
@@ -105,13 +105,13 @@ class Decoder:
 
     def apply_defaults(self, kind: Kind, obj: Obj) -> None:
         """Fill in the unconditional defaults of a built-in kind, in place. Custom resources got theirs when
-        they were decoded; what depends on other fields is for the strategy."""
+        they were decoded; defaults that depend on other fields are in the strategy."""
         if kind.schema is None:
             self._defaults.apply(kind.resource, obj)
 
     def fill_status(self, kind: Kind, obj: Obj) -> None:
-        """As Go has it: a built-in kind's status is shown also when nothing is in it, and what every status
-        has is shown also when nobody has set it. Typed clients rely on it."""
+        """As in Go: a built-in kind's status is shown even when it is empty, and its required fields are
+        shown even when they are not set. Typed clients rely on it."""
         status = obj.setdefault("status", {})
         for field, zero in self._status_zeros(kind.definition):
             status.setdefault(field, zero)
@@ -122,7 +122,7 @@ class Decoder:
         return self._zeros[definition]
 
     def patch_schema(self, kind: Kind) -> PatchSchema | None:
-        """What strategic merge needs to know of a kind; None for those that have no strategic merge."""
+        """The schema for strategic merge; None for kinds that have no strategic merge."""
         if kind.schema is not None:
             return None
         if kind.definition not in self._patch:
@@ -130,8 +130,8 @@ class Decoder:
         return self._patch[kind.definition]
 
     def causes(self, kind: Kind, obj: Obj) -> list[Cause]:
-        """What a custom resource's schema has against an object as it would be stored. Built-in kinds are
-        validated by their strategies."""
+        """The schema errors of a custom resource as it would be stored. Strategies validate built-in
+        kinds."""
         return [] if kind.schema is None else self._structural_of(kind).causes(obj)
 
     def _fast_of(self, definition: str) -> Callable[[bytes], Any] | None:
@@ -143,7 +143,7 @@ class Decoder:
         return self._fast[definition]
 
     def _decode_fast(self, kind: Kind, raw: bytes) -> Decoded | None:
-        """None where a second, closer look is needed."""
+        """None where the slow path is needed."""
         fast = self._fast_of(kind.definition)
         if fast is None:
             return None
@@ -156,7 +156,7 @@ class Decoder:
             if "kind" in obj or "apiVersion" in obj:
                 return None
             obj = _identified(kind, obj)
-        # As many colons went in as came out: no field was given twice (and no null was dropped).
+        # The same number of colons before and after: no field was given twice (and no null was dropped).
         if raw.count(b":") == encode_json(struct).count(b":"):
             return Decoded(obj)
         return Decoded(obj, _duplicates(parse.noted(raw)))
@@ -201,7 +201,7 @@ class Decoder:
         return known
 
     def _check_identity(self, kind: Kind, tree: Obj, raw: bytes) -> None:
-        """The body says the same kind and version as the address, or nothing."""
+        """The body must have the kind and version of the address, or none."""
         version, name = tree.get("apiVersion"), tree.get("kind")
         for field, value in (("apiVersion", version), ("kind", name)):
             if value is not None and not isinstance(value, str):
@@ -217,7 +217,7 @@ class Decoder:
             raise _unhandled(kind, name, kind.version, self._no_conversion(kind, name))
 
     def _accepted(self, kind: Kind) -> tuple[str, ...]:
-        """DeleteOptions may come in the words of any group; everything else has one API version."""
+        """DeleteOptions may have the API version of any group; every other kind has one."""
         if kind.definition not in self._definitions:
             return (kind.api_version,)
         listed = gvks_of(self._definitions[kind.definition])
@@ -234,7 +234,7 @@ _ZEROS: Final[dict[str, Any]] = {"integer": 0, "boolean": False, "string": ""}
 
 
 def _required_zeros(definitions: Definitions, definition: str) -> Iterator[tuple[str, Any]]:
-    """The fields that every status of a kind has, with what stands there when nobody has set them."""
+    """The required fields of a kind's status, with their zero values."""
     status = definitions.resolve(definitions[definition].get("properties", {}).get("status") or {})
     for field in status.get("required", ()):
         kind = type_of(definitions.resolve(status["properties"][field]))

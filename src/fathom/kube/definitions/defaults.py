@@ -1,7 +1,7 @@
 """Unconditional defaults, compiled from paths into closures.
 
-A default that depends on other fields belongs to the kind's strategy. Applying is idempotent, makes no parent
-on the way, and costs one dictionary look-up per field that may have a default.
+A default that depends on other fields belongs to the kind's strategy. Applying is idempotent, creates no
+missing parents, and costs one dictionary look-up per field that may have a default.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Tree:
             return None
 
         def descend(obj: Any) -> None:
-            # Objects have fewer fields than may have defaults: look from their side.
+            # Objects have fewer fields than may have defaults: iterate over the object's.
             for field, value in obj.items():
                 if field in inner:
                     inner[field](value)
@@ -117,8 +117,8 @@ class Tree:
         return descend_one
 
     def _sorted_values(self) -> tuple[list[tuple[str, Any]], ...]:
-        """Scalars that stand in for an absent field; those that also do for an empty or zero one; and
-        containers, of which each object needs its own."""
+        """Scalar defaults for an absent field; scalar defaults also for an empty or zero one; and containers,
+        of which each object needs its own copy."""
         plain, unset, made = [], [], []
         for field, (value, zero_is_unset) in self.values.items():
             if isinstance(value, dict | list):

@@ -1,4 +1,4 @@
-"""The built-in kinds' definitions, as the installed `kubernetes-validate` carries them.
+"""The built-in kinds' definitions, from the installed package `kubernetes-validate`.
 
 One JSON file of 1.8 MB holds every type of Kubernetes' API with its patch merge keys, list map keys and
 descriptions. Only the file is used: importing the package would load a YAML and a schema library.
@@ -27,7 +27,7 @@ _RELEASE: Final = re.compile(r"v(\d+)\.(\d+)\.(\d+)-local$")
 
 
 class DefinitionsMissing(Exception):
-    """The definitions could not be found: a broken installation, said in one line at start."""
+    """The definitions were not found: a broken installation, reported in one line at start."""
 
 
 class Definitions:
@@ -35,7 +35,7 @@ class Definitions:
 
     def __init__(self, schemas: dict[str, Schema], release: str) -> None:
         self.schemas = schemas
-        self.release = release  # 'v1.37.0': what /version and document hashes say.
+        self.release = release  # 'v1.37.0': for /version and document hashes.
         self._names: dict[tuple[str, str, str], str] | None = None
 
     def __getitem__(self, name: str) -> Schema:
@@ -99,14 +99,14 @@ def ref_of(schema: Schema) -> str:
 
 
 def type_of(schema: Schema) -> str:
-    """The one type besides null; '' where the definition does not say."""
+    """The one type besides null; '' where the definition has none."""
     kind = schema.get("type", "")
     return kind if isinstance(kind, str) else next(name for name in kind if name != "null")
 
 
 def dropped_when_empty(schema: Schema, field: str) -> type | None:
-    """`list` or `dict` for a field that is not stored when empty, as Go's `omitempty` has it: every list
-    and map that the definition does not require. None for all other fields."""
+    """`list` or `dict` for a field that is not stored when empty, as with Go's `omitempty`: every list and
+    map that the definition does not require. None for all other fields."""
     inner = schema["properties"][field]
     if field in schema.get("required", ()) or ref_of(inner):
         return None

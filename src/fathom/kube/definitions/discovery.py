@@ -1,6 +1,6 @@
-"""Discovery: what a client may ask for, as the documents at /api and /apis say it.
+"""Discovery: the documents at /api and /apis that list the served resources.
 
-Pure functions of the registry. The caller keeps what they made until `registry.revision` moves.
+Pure functions of the registry. The caller keeps the results until `registry.revision` changes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fathom.kube.definitions.registry import Registry
 from fathom.model.objects import Obj
 
 HASH_BYTES = 8  # Kubernetes'.
-NOT_STORED = frozenset({"metrics.k8s.io"})  # Told from what agents measure.
+NOT_STORED = frozenset({"metrics.k8s.io"})  # Served from the agents' measurements.
 
 
 def document(registry: Registry, path: str, *, aggregated: bool = False) -> Obj | None:
@@ -37,7 +37,7 @@ def document(registry: Registry, path: str, *, aggregated: bool = False) -> Obj 
 
 
 def _api_versions() -> Obj:
-    # Clients that asked once found the server's address here; today they know it already.
+    # Old clients found the server's address here; today's clients do not use it.
     anywhere = {"clientCIDR": "0.0.0.0/0", "serverAddress": ""}
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [anywhere]}
 
@@ -105,14 +105,14 @@ def _resource(registry: Registry, kind: Kind) -> Obj:
 
 
 def _stored(registry: Registry, kind: Kind) -> Kind:
-    """The kind in whose form it is kept: its own, but for those that share another's storage."""
+    """The kind in whose form objects are stored: itself, except for kinds that share another's storage."""
     if not kind.stored_as:
         return kind
     return next(one for one in registry.kinds() if one.resource == kind.stored_as and not one.stored_as)
 
 
 def storage_version_hash(kind: Kind) -> str:
-    """As Kubernetes makes it: clients compare it to see whether what is stored has another form now."""
+    """As in Kubernetes: clients compare it to see whether the stored form has changed."""
     name = f"{kind.group}/{kind.version}/{kind.kind}"
     return b64encode(sha256(name.encode()).digest()[:HASH_BYTES]).decode()
 

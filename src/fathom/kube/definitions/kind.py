@@ -1,4 +1,4 @@
-"""One kind of object, as data. Behaviour that differs is a strategy, never a subclass."""
+"""One kind of object, as data. Its behaviour is in a strategy, never in a subclass."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 
 class ScalePaths(msgspec.Struct, frozen=True):
-    """Where the scale subresource finds its numbers, as dotted paths: 'spec.replicas'."""
+    """The fields that the scale subresource uses, as dotted paths: 'spec.replicas'."""
 
     spec_replicas: str
     status_replicas: str
     selector: str = ""  # Of a string (custom resources) or a LabelSelector (ReplicaSet) in the object.
 
 
-# The instance dictionary holds the cached properties: every request asks for them.
+# The instance dictionary holds the cached properties: every request uses them.
 class Kind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     group: str  # '' is the core group.
     version: str
@@ -41,7 +41,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     schema: dict[str, Any] | None = None  # The structural schema of a custom resource, or of our own kinds.
     stored_as: str = ""  # The resource whose storage it shares (events.k8s.io); '' means its own.
     virtual: bool = False  # Answered, never stored: SelfSubjectAccessReview.
-    deprecated: str = ""  # Said to everyone who asks for the kind.
+    deprecated: str = ""  # A warning sent with every answer about the kind.
 
     @cached_property
     def resource(self) -> str:

@@ -1,8 +1,8 @@
 """OpenAPI v3: an index, and one document per group and version.
 
 `kubectl explain`, client-side validation and strategic merge in kubectl read these. Pure functions of the
-registry; the caller keeps what they made until `registry.revision` moves. A document's address carries a hash
-of what it is made from, so that clients keep it for as long as it is true.
+registry; the caller keeps the results until `registry.revision` changes. A document's address contains a hash
+of its sources, so that clients can cache it until it changes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from fathom.kube.definitions.openapi_paths import DELETE_OPTIONS, PATCH, STATUS,
 from fathom.kube.definitions.registry import Registry
 from fathom.model.objects import Obj
 
-# Grows when documents change shape for the same kinds, so that no client keeps the old ones.
+# Increased when documents change form for the same kinds, so that no client keeps the old ones.
 FORMAT: Final = 1
 _REF: Final = "#/components/schemas/"
 
-# We have no OpenAPI v2. kubectl asks for it about a kind it has not heard of, in protobuf, before it says so;
-# without an answer it blames the server instead. This is a document with a title and nothing in it.
+# fathom has no OpenAPI v2. For a kind it does not know, kubectl requests it, in protobuf, before it reports
+# the unknown kind; without an answer it reports a server error instead. This document has only a title.
 EMPTY_V2: Final = b"\x0a\x032.0" + b"\x12\x0e\x0a\x06fathom\x12\x04none" + b"\x42\x00"
 EMPTY_V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
@@ -86,7 +86,7 @@ def _schemas(registry: Registry, kinds: list[Kind]) -> Obj:
 
 
 def _answers(registry: Registry, kind: Kind) -> list[tuple[str, str, str]]:
-    """(group, version, kind) of what its subresources answer with."""
+    """(group, version, kind) of the objects that its subresources return."""
     known = [registry.subresources[name] for name in kind.subresources]
     return [(one.group, one.version, one.kind) for one in known if one.kind]
 
@@ -115,7 +115,7 @@ def published(schema: Schema) -> Schema:
 
 
 def _custom(kind: Kind, definitions: Definitions) -> Obj:
-    """A custom resource's schema, with what every object has, and its list's."""
+    """A custom resource's schema, with the fields that every object has, and that of its list."""
     name = _component(kind)
     common = published(definitions[definitions.name_of("", "v1", "Pod")])["properties"]
     schema = kind.schema or {}

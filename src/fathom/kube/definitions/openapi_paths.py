@@ -1,4 +1,4 @@
-"""The `paths` of an OpenAPI document: which verb is where, what it takes and what it gives.
+"""The `paths` of an OpenAPI document: each address with its verbs, their parameters and results.
 
 kubectl reads three things here: the kind at an address (`explain`), whether PATCH has a `fieldValidation`
 parameter (else it falls back to OpenAPI v2, which we do not have), and which kinds of patch there are.
@@ -87,7 +87,7 @@ def paths_of(kind: Kind, subresources: Mapping[str, Subresource], component: str
 
 
 class _Answer:
-    """The kind that an operation takes and gives."""
+    """The kind that an operation accepts and returns."""
 
     def __init__(self, group: str, version: str, kind: str, component: str) -> None:
         self.gvk = {"group": group, "version": version, "kind": kind}
@@ -109,7 +109,7 @@ def _item(
     namespaced: bool = True,
     subresource: str = "",
 ) -> Obj:
-    """One address with its operations, and the parameters that all of them have."""
+    """One address with its operations, and their common parameters."""
     shared = [_parameter("pretty", "string", "Print for people.")]
     if kind.namespaced and namespaced:
         shared.insert(0, _parameter("namespace", "string", "The namespace.", where="path"))

@@ -1,5 +1,6 @@
-"""fathom's own kinds as the API serves them, made from the table in `fathom.kinds.all`: built in here,
-installed as CRDs elsewhere."""
+"""fathom's own kinds as the API serves them, made from the table in `fathom.kinds.all`.
+
+They are built in here, and installed as CRDs in other API servers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Our own kinds as CustomResourceDefinitions: what is installed in a Kubernetes that we are attached to.
+"""fathom's own kinds as CustomResourceDefinitions, installed in a Kubernetes that fathom is attached to.
 
-`BindingBatch` and `NodeConnection` are not among them: they are answered, never stored, and another
-server has no answer.
+`BindingBatch` and `NodeConnection` are not among them: they are computed, never stored, and another server
+cannot compute them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bytes of a request to a JSON value, refusing what no reader of ours could hold.
+"""Parses a request's bytes into a JSON value, and refuses values that are too deep or too large.
 
 Three readers. `plain` is C-speed. `noted` is slower and remembers fields that were given twice. `from_yaml`
 builds from YAML's events, so that nothing in a document can make it recurse or grow without bound.
@@ -17,19 +17,19 @@ from fathom.kube.definitions import scalars
 
 _decode = msgspec.json.Decoder().decode
 
-# Reading with care takes about five microseconds a value, and nobody else is served meanwhile. The largest
-# objects in the wild have some ten thousands.
+# The slow path takes about five microseconds a value, and blocks all other requests. The largest real objects
+# have some tens of thousands.
 VALUES_MAX: Final = 100_000
 TOO_MANY: Final = f"more than {VALUES_MAX} values"
-# kube-apiserver stops counting there too.
+# kube-apiserver's limit too.
 DUPLICATES_MAX: Final = 100
 PATH_CHARS_MAX: Final = 1024
-# A string may end with the document, so that no byte is looked at twice.
+# A string may end with the document, so that no byte is matched twice.
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 class MalformedBody(ValueError):
-    """The bytes are no document. The message says where."""
+    """The bytes are no valid document. The message says where."""
 
 
 class Noted(dict[str, Any]):
@@ -61,12 +61,12 @@ def plain(raw: bytes) -> Any:
 
 
 def too_many(raw: bytes) -> bool:
-    """Whether a closer look at a document would take too long."""
+    """Whether the slow path would take too long for a document."""
     return raw.count(b",") > VALUES_MAX and _outside_strings(raw).count(b",") > VALUES_MAX
 
 
 def _outside_strings(raw: bytes) -> bytes:
-    """A file of commas in a ConfigMap is one value."""
+    """The document without its strings: a file of commas in a ConfigMap is one value."""
     return _STRING.sub(b"", raw)
 
 
@@ -80,7 +80,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def duplicates(value: Any) -> Iterator[str]:
-    """Where fields were given twice: 'spec.containers[0].image'. Of very many, the first."""
+    """The paths of fields that were given twice: 'spec.containers[0].image'. Of very many, the first."""
     waiting: list[tuple[str, Any]] = [("", value)]
     left = DUPLICATES_MAX
     while waiting and left > 0:
@@ -95,6 +95,6 @@ def duplicates(value: Any) -> Iterator[str]:
 
 
 def join(path: str, name: str) -> str:
-    """A path is made for every value, whether or not it is told: it stays short however long names are."""
+    """Every value gets a path, reported or not: its length is limited however long names are."""
     joined = f"{path}.{name}" if path else name
     return joined if len(joined) <= PATH_CHARS_MAX else f"{joined[:PATH_CHARS_MAX]}..."

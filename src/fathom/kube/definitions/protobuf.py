@@ -2,13 +2,13 @@
 
     k8s\\0 ──▶ Unknown {apiVersion, kind, raw} ──▶ raw, by the kind's message ──▶ dict ──▶ as any other body
 
-Only reading: Go's typed clients send it whether or not a server knows it, but take JSON for an answer. The
-wire has numbers where JSON has names; `protobuf.toml` has the names. A field's type is looked up where JSON
-bodies have theirs: in the definitions.
+Only reading: Go's typed clients send it whether or not a server supports it, but accept JSON as an answer.
+The wire format has numbers where JSON has names; `protobuf.toml` has the names. A field's type comes from the
+definitions, as for JSON bodies.
 
-Go writes every field that is no pointer, whatever it holds, where its JSON leaves out what is empty. So a
-zero is dropped here, unless the field is required or the table says that a zero was meant. Numbers that the
-table does not know are a newer client's, and are skipped.
+Go writes every field that is no pointer, even if empty, where its JSON omits empty fields. So a zero is
+dropped here, unless the field is required or the table says that a zero is significant. Numbers that are not
+in the table come from a newer client, and are skipped.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from fathom.kube.definitions.protobuf_forms import ENVELOPE, FORMS
 from fathom.model.objects import Obj
 
 MAGIC: Final = b"k8s\x00"
-# Messages in messages. Only a CRD's schema nests without end; a level costs five of Python's 1,000 frames.
+# Nested messages. Only a CRD's schema nests without limit; a level takes five of Python's 1,000 frames.
 DEPTH_MAX: Final = 100
-# About half a second, in which nobody else is served. A CRD of a megabyte has two thirds of it: Go writes
+# About half a second, which blocks all other requests. A CRD of a megabyte has two thirds of it: Go writes
 # some twenty fields for each property of its schema.
 FIELDS_MAX: Final = 300_000
 
@@ -49,19 +49,19 @@ class _Field(NamedTuple):
     type: _Type
     shape: str = _ONE
     zero: bool = True  # A zero is part of the object.
-    embedded: dict[int, _Field] | None = None  # Fields that JSON has at the level of the message around.
+    embedded: dict[int, _Field] | None = None  # Fields that JSON has at the level of the outer message.
 
 
 class Messages:
-    """What the numbers of each message mean; worked out when it is first needed."""
+    """The fields of each message by number; built on first use."""
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
         self._fields: dict[str, dict[int, _Field]] = {}
 
     def read(self, kind: Kind, raw: bytes) -> Obj:
-        """The object in a body. One of another kind comes back as its name only, for the caller to refuse.
-        Raises `MalformedBody`."""
+        """The object in a body. Of an object of another kind only `kind` and `apiVersion` are returned, for
+        the caller to refuse. Raises `MalformedBody`."""
         if not raw.startswith(MAGIC):
             raise MalformedBody(
                 "provided data does not appear to be a protobuf message, expected prefix k8s\\x00"
@@ -75,7 +75,7 @@ class Messages:
 
     @cached_property
     def _table(self) -> dict[str, str]:
-        """By message: the words of its line. Most servers never hear protobuf, so it is loaded late."""
+        """Message -> its line in the table. Most servers never get protobuf, so it is loaded on first use."""
         text = Path(__file__).with_name("protobuf.toml").read_text(encoding="utf-8")
         packages = tomllib.loads(text).items()
         return {
@@ -94,7 +94,7 @@ class Messages:
         return {number: field for number, field in made if field is not None}
 
     def _field(self, word: str, message: str, schema: Schema) -> _Field | None:
-        """None for a number without a field, also where the installed definitions do not have it."""
+        """None for a number without a field, or with one that the installed definitions lack."""
         if word.startswith("*"):
             inner = f"{message.rpartition('.')[0]}.{word[1:]}"
             return _Field(word, _RAW, embedded=self._fields_of(inner, schema))
@@ -124,7 +124,7 @@ class Messages:
 
 
 class _Reading:
-    """One body on its way, and how much more of it will be looked at."""
+    """One body being read, and how many more fields and levels are allowed."""
 
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
@@ -146,7 +146,7 @@ class _Reading:
         return obj
 
     def _split(self, raw: bytes) -> Iterator[tuple[int, int, Any]]:
-        """(number, wire type, what it carries) of each field in a message."""
+        """(number, wire type, value) of each field in a message."""
         at = 0
         while at < len(raw):
             self._fields_left -= 1
@@ -185,7 +185,7 @@ class _Reading:
             obj[field.name] = found
 
     def _items(self, field: _Field, wire: int, value: Any) -> list[Any]:
-        """One, or as many numbers as were packed together."""
+        """One value, or several packed numbers."""
         if field.type.wire != _VARINT or wire != _BYTES:
             _expect(field.type.wire, wire, field)
             return [field.type.read(self, value)]
@@ -225,7 +225,7 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def _text(_: _Reading, raw: bytes) -> str:
-    return raw.decode(errors="replace")  # As Go's JSON writer has it.
+    return raw.decode(errors="replace")  # As Go's JSON writer does.
 
 
 def _signed(bits: int) -> Callable[[_Reading, int], int]:
@@ -235,7 +235,7 @@ def _signed(bits: int) -> Callable[[_Reading, int], int]:
 
 def _double(_: _Reading, raw: bytes) -> float:
     value: float = struct.unpack("<d", raw)[0]
-    # JSON has one kind of number. What is none (NaN) is refused with all else that JSON cannot say.
+    # JSON has one type of number. NaN is refused later, with all other values that JSON does not have.
     return int(value) if value.is_integer() and abs(value) < 2**63 else value
 
 

@@ -1,7 +1,7 @@
-"""Messages that are one value in JSON: times, quantities, raw JSON, this-or-that.
+"""Protobuf messages that are one value in JSON: times, quantities, raw JSON, unions like int-or-string.
 
-Their definitions say what JSON has there, not what the wire has. Here are their fields on the wire, as a
-definition would say it, and what they mean together.
+Their definitions describe the JSON, not the protobuf message. Here are the fields of the messages, written as
+definitions, and the JSON value that they mean together.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _micro_time(found: Obj) -> str | None:
 
 
 def _moment(found: Obj, precision: str) -> str | None:
-    if not found:  # No time at all; the first second of 1970 has its zeros written.
+    if not found:  # No time at all; for the first second of 1970, zeros are written.
         return None
     after = {"seconds": found.get("seconds", 0), "microseconds": found.get("nanos", 0) // 1000}
     try:

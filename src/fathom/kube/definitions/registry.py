@@ -1,4 +1,4 @@
-"""Which kinds there are now. The one mutable thing about kinds: CRDs come and go while the server runs."""
+"""The registry of served kinds. Mutable, because CRDs are added and removed while the server runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Registry:
         self.definitions = definitions
         self._readers = readers
         self.subresources = subresources or {}
-        self.revision = 0  # Grows with every change: documents made from the registry are stale then.
+        self.revision = 0  # Grows with every change: documents made from the registry are then outdated.
         self._defaults = defaults or Defaults({}, {})
         self._by_path: dict[tuple[str, str, str], Kind] = {}  # In order of registration.
         self._by_resource: dict[str, Kind] = {}
@@ -35,7 +35,7 @@ class Registry:
 
     @classmethod
     def builtin(cls) -> Registry:
-        """Everything that Kubernetes has built in."""
+        """All built-in kinds of Kubernetes."""
         known, listed, defaults, readers = _built_in()
         registry = cls(known, subresources=dict(listed.subresources), defaults=defaults, readers=readers)
         for kind in listed.kinds:
@@ -49,18 +49,18 @@ class Registry:
         return Decoder(self.definitions, self._defaults, readers=self._readers)
 
     def add(self, kind: Kind) -> None:
-        """A kind that stays: a built-in one, or fathom's own."""
+        """Add a permanent kind: a built-in one, or fathom's own."""
         self._by_path[kind.group, kind.version, kind.plural] = kind
         self._by_resource.setdefault(kind.resource, kind)  # The preferred version comes first.
         self._by_gvk[kind.group, kind.version, kind.kind] = kind
         self.revision += 1
 
     def add_body(self, kind: Kind) -> None:
-        """What only subresources and options are made of: it has no address."""
+        """Add a kind that only subresources and options use: it has no address."""
         self._by_gvk[kind.group, kind.version, kind.kind] = kind
 
     def add_custom(self, kind: Kind) -> None:
-        """A CRD's kind, new or changed. One that is the same already changes nothing."""
+        """Add or change a CRD's kind. An unchanged one changes nothing."""
         known = self._by_resource.get(kind.resource)
         if known == kind:
             return
@@ -72,7 +72,7 @@ class Registry:
         self._custom.add(kind.resource)
 
     def remove_custom(self, resource: str) -> None:
-        """Forget a CRD's kind; an unknown or a built-in resource is left alone."""
+        """Remove a CRD's kind; an unknown or a built-in resource is ignored."""
         if resource in self._custom:
             self._custom.discard(resource)
             self._forget(self._by_resource[resource])
@@ -95,13 +95,13 @@ class Registry:
         return self._by_gvk.get((group, version, kind))
 
     def kinds(self) -> list[Kind]:
-        """All that have an address, in the order of discovery."""
+        """All kinds that have an address, in the order of discovery."""
         return list(self._by_path.values())
 
 
 @lru_cache(maxsize=1)
 def _built_in() -> tuple[Definitions, Catalogue, Defaults, Readers]:
-    """Read once a process: none of it ever changes, and a simulated world starts servers all the time."""
+    """Read once a process: none of it ever changes, and a simulated world often starts servers."""
     known = definitions.load()
     listed = catalogue.load(known)
     return known, listed, Defaults(listed.defaults, listed.default_groups), Readers(known)

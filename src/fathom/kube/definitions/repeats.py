@@ -1,8 +1,8 @@
-"""Objects that come by the hundred from one template: what was made of a spec is made of it again.
+"""A cache of decoded specs, for the many objects that are created from one template.
 
-Checking types, putting quantities in their canonical form and filling in defaults are most of what it costs
-to read a pod. A spec whose very bytes were seen before needs none of it. The memo changes nothing but the
-time: it holds bytes, so that everyone gets an object of his own.
+Checking types, putting quantities in their canonical form and filling in defaults are most of the cost of
+reading a pod. A spec whose exact bytes were seen before needs none of it. The cache changes nothing but the
+time: it holds bytes, so that every request gets an object of its own.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from fathom.model.body import decode_json, encode_json
 from fathom.model.objects import Obj
 
 SPECS_MAX = 512
-SPEC_BYTES_MAX = 16 << 10  # Larger ones are not remembered: all that is takes some megabytes at most.
+SPEC_BYTES_MAX = 16 << 10  # Larger specs are not cached: the cache takes some megabytes at most.
 
 
 class Repeats:
-    """Only for kinds whose defaults look at the spec alone (`Strategy.repeats`)."""
+    """Only for kinds whose defaults depend on the spec alone (`Strategy.repeats`)."""
 
     def __init__(self, structs: Structs) -> None:
         self._structs = structs
         self._split: Any = None
-        self._known: dict[tuple[str, bytes], bytes] = {}  # Kind and a spec's bytes -> it, complete.
+        self._known: dict[tuple[str, bytes], bytes] = {}  # Kind and a spec's bytes -> the complete spec.
 
     def read(self, kind: Kind, raw: bytes) -> Obj | None:
-        """The object, complete with defaults; None where all of it must be looked at."""
+        """The object, complete with defaults; None where it must be decoded in full."""
         parts = self._parts(kind, raw)
         known = self._known.get((kind.resource, bytes(parts.spec))) if parts is not None else None
         if parts is None or known is None:
@@ -45,7 +45,7 @@ class Repeats:
         }
 
     def remember(self, kind: Kind, raw: bytes, obj: Obj) -> None:
-        """What the closer look made of it, where it found nothing wrong. Nobody has changed it yet."""
+        """Store the result of a full decoding without errors, before anything changes the object."""
         parts = self._parts(kind, raw)
         if parts is None or len(bytes(parts.spec)) > SPEC_BYTES_MAX:
             return
@@ -54,7 +54,7 @@ class Repeats:
         self._known[kind.resource, bytes(parts.spec)] = encode_json(obj["spec"])
 
     def _parts(self, kind: Kind, raw: bytes) -> Any:
-        """The metadata read, the spec as it came. None if there is anything else."""
+        """The metadata decoded, the spec as bytes. None if the object has other fields."""
         if parse.too_many(raw):
             return None
         if self._split is None:
@@ -65,7 +65,7 @@ class Repeats:
             return None
         if parts.kind != kind.kind or parts.apiVersion != kind.api_version:
             return None
-        # As many colons went in as came out, and one for each part: no field was given twice.
+        # The same number of colons before and after, and one for each part: no field was given twice.
         colons = encode_json(parts.metadata).count(b":") + bytes(parts.spec).count(b":") + 4
         return parts if raw.count(b":") == colons else None
 

@@ -1,7 +1,7 @@
-"""Quantities, times and free-form values: check one and put it in the form kube-apiserver answers with.
+"""Checks quantities, times and free-form values, and converts them to kube-apiserver's canonical form.
 
-Each function takes a decoded JSON value and returns the canonical one, or raises ValueError in the words that
-kube-apiserver uses.
+Each function takes a decoded JSON value and returns the canonical one, or raises ValueError with
+kube-apiserver's message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEPTH_MAX: Final = 200
 INT64_MAX: Final = 2**63 - 1
 TOO_DEEP: Final = f"exceeded max depth of {DEPTH_MAX} levels"
 
-# The 29th of February is left to the slow reader, which knows leap years.
+# The 29th of February is left to the slow path, which handles leap years.
 _DAY = (
     r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8])"
 )
@@ -45,10 +45,10 @@ def quantity(value: Any) -> str:
         return _canonical_quantity(value)
     if type(value) is int or type(value) is float:
         return quantities.canonical(value)
-    return quantities.canonical(str(value))  # Nothing else reads as a quantity: this words the refusal.
+    return quantities.canonical(str(value))  # Nothing else is a quantity: this raises the error.
 
 
-# A memo of a pure function: a cluster's pods ask for the same few amounts.
+# A cache of a pure function: a cluster's pods use the same few amounts.
 _canonical_quantity = lru_cache(maxsize=4096)(quantities.canonical)
 
 
@@ -60,8 +60,8 @@ def time(value: Any) -> str:
 
 
 def micro_time(value: Any) -> str:
-    """metav1.MicroTime. Unlike kube-apiserver, we also read times without exactly six digits: many clients
-    leave out a fraction of zero."""
+    """metav1.MicroTime. Unlike kube-apiserver, fathom also accepts times without exactly six digits: many
+    clients omit a fraction of zero."""
     if type(value) is str and is_micro_time(value):
         return value
     return _moment(value, MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -86,7 +86,7 @@ def _unreadable(value: Any, layout: str) -> str:
 
 
 def blob(value: Any) -> str:
-    """Base64 as Go reads it, which skips line ends, and as it writes it."""
+    """Base64, read as Go does, which skips line ends, and written as Go does."""
     if not isinstance(value, str):
         raise ValueError(f"json: cannot unmarshal {json_kind(value)} into Go value of type []uint8")
     text = value.replace("\n", "").replace("\r", "")
@@ -98,7 +98,7 @@ def blob(value: Any) -> str:
 
 
 def json_kind(value: Any) -> str:
-    """What Go's JSON reader calls the kind of a value."""
+    """The name of a value's type in Go's JSON reader."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int | float):
@@ -111,7 +111,7 @@ def _plain_type(value: Any) -> type:
 
 
 def free(value: Any) -> Any:
-    """Any JSON value that every reader of ours can hold: no number beyond 64 bits, nothing endlessly deep."""
+    """Any JSON value within fathom's limits: no number beyond 64 bits, not nested too deeply."""
     level = [value]
     for _ in range(DEPTH_MAX):
         deeper: list[Any] = []

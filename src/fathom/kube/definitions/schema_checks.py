@@ -1,7 +1,7 @@
-"""What a structural schema demands of values, worded as kube-apiserver words it.
+"""Checks values against a structural schema, with kube-apiserver's messages.
 
-Each check is a small function made from one keyword of a schema. `causes` walks an object and collects what
-the checks say.
+Each check is a small function made from one keyword of a schema. `causes` walks an object and collects their
+results.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _is_number(value: Any) -> bool:
 _MATCHES: Final[dict[str, Callable[[Any], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
-    # Beyond that, not every whole number has a float of its own: Kubernetes does not take them for integers.
+    # Beyond that, floats cannot represent every whole number: Kubernetes does not accept them as integers.
     "integer": lambda value: (
         _is_number(value) and value == int(value) and (isinstance(value, int) or abs(value) <= 2**53)
     ),
@@ -44,12 +44,12 @@ TYPE_INVALID: Final = "FieldValueTypeInvalid"
 
 
 def causes(node: Node, value: Any, path: str) -> list[Cause]:
-    """Everything a schema has against a value and what is inside it."""
+    """All errors of a value and of what is inside it."""
     found: list[Cause] = Causes()
     for check in node.checks:
         found += check(value, path)
     if any(cause.field == path and cause.reason == TYPE_INVALID for cause in found):
-        return found  # Of the wrong type: nothing else that is said about it would make sense.
+        return found  # Wrong type: no other message about the value would make sense.
     if isinstance(value, dict):
         for name, inner in value.items():
             below = node.properties.get(name, node.additional)
@@ -62,7 +62,7 @@ def causes(node: Node, value: Any, path: str) -> list[Cause]:
 
 
 def _some_causes(node: Node, value: Any, path: str) -> list[Cause]:
-    """Of one alternative: if there are too many, some will do."""
+    """The errors for one alternative: only some of them if there are too many."""
     try:
         return causes(node, value, path)
     except TooManyCauses as many:
@@ -70,7 +70,7 @@ def _some_causes(node: Node, value: Any, path: str) -> list[Cause]:
 
 
 def compile_checks(schema: Schema) -> list[Check]:
-    """The type first: the others may rely on it, each for its own kind of value."""
+    """The type's check first: each other check may rely on it."""
     checks = [_type(schema)] if "type" in schema or schema.get("x-kubernetes-int-or-string") else []
     for keyword, make in _KEYWORDS.items():
         if schema.get(keyword) is not None:
@@ -79,7 +79,7 @@ def compile_checks(schema: Schema) -> list[Check]:
 
 
 def kind_of(value: Any) -> str:
-    """The JSON type of a value, in a schema's words."""
+    """The JSON type of a value, as schemas name it."""
     if value is None:
         return "null"
     return next(name for name, matches in _MATCHES.items() if matches(value))
@@ -164,7 +164,7 @@ def _multiple_of(schema: Schema) -> Check:
 
 
 def _divides(factor: float, value: float) -> bool:
-    """Nought divides nothing, and a quotient beyond all numbers tells nothing: neither refuses a value."""
+    """A factor of zero or an infinite quotient refuses no value."""
     if not factor:
         return True
     if isinstance(factor, int) and isinstance(value, int):
@@ -198,7 +198,7 @@ def _format(schema: Schema) -> Check:
 
 
 def _sized(keyword: str, of: type, refuse: Callable[[Any, str, int], Cause]) -> Callable[[Schema], Check]:
-    """A check of how long or large a string, list or object is."""
+    """A check of the length of a string, list or object."""
     at_least = keyword.startswith("min")
 
     def make(schema: Schema) -> Check:
@@ -291,7 +291,7 @@ def _not(schema: Schema) -> Check:
 
 
 def _counter(schemas: list[Schema]) -> Callable[[Any, str], tuple[list[Cause], int]]:
-    """What alternatives have against a value, and how many have nothing."""
+    """The errors of a value for all alternatives, and how many alternatives accept it."""
     from fathom.kube.definitions.structural import Node  # noqa: PLC0415 - a schema contains schemas
 
     nodes = [Node(schema) for schema in schemas]

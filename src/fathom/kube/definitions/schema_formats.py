@@ -1,5 +1,4 @@
-"""String formats and patterns of structural schemas. A format that is not here is not checked, as in
-Kubernetes."""
+"""String formats and patterns of structural schemas. As in Kubernetes, other formats are not checked."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ _is_date = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """A search with a pattern that somebody else wrote. The engine is linear in the text's length, like the
-    RE2 that Kubernetes uses: no pattern can hang us. Raises ValueError."""
+    """A search with a user's pattern. The engine is linear in the text's length, like the RE2 that Kubernetes
+    uses: no pattern can hang the server. Raises ValueError."""
     import jsonschema_rs  # noqa: PLC0415 - a tenth of our start, for schemas with patterns only
 
     options = jsonschema_rs.RegexOptions()
@@ -52,7 +51,7 @@ def _no_reasons(reasons: Callable[[str], list[str]]) -> Callable[[str], bool]:
     return lambda text: not reasons(text)
 
 
-# Each answers for any value; what is not of the format's type is none of its business.
+# Each accepts any value that is not of the format's type.
 FORMATS: Final[dict[str, Callable[[Any], bool]]] = {
     "int32": _of_bits(32),
     "int64": _of_bits(64),

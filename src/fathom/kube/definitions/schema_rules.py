@@ -1,6 +1,6 @@
-"""Which schemas a CustomResourceDefinition may have: the structural ones, in kube-apiserver's words.
+"""Checks that a CustomResourceDefinition's schema is structural, with kube-apiserver's messages.
 
-A structural schema says the type of every field it mentions, so that unknown fields can be pruned and absent
+A structural schema gives the type of every field it mentions, so that unknown fields can be pruned and absent
 ones defaulted without guessing. Inside `allOf`, `anyOf`, `oneOf` and `not` it only restricts values.
 """
 
@@ -42,7 +42,7 @@ _NOT_NESTED: Final = {
 
 
 def schema_causes(schema: Schema, path: str) -> list[Cause]:
-    """What is wrong with the root schema of a version."""
+    """The errors in the root schema of a version."""
     found = []
     patterns = sum("pattern" in level for _, level in levels(schema, path))
     if patterns > PATTERNS_MAX:
@@ -55,7 +55,7 @@ def schema_causes(schema: Schema, path: str) -> list[Cause]:
 
 
 def _property(path: str, name: str) -> str:
-    """A path is made for every schema in a schema: it stays short however long names are."""
+    """Every nested schema gets a path: its length is limited however long names are."""
     joined = f"{path}.properties[{name}]"
     return joined if len(joined) <= PATH_CHARS_MAX else f"{joined[:PATH_CHARS_MAX]}..."
 
@@ -74,7 +74,7 @@ def levels(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
 
 
 def _anywhere(schema: Schema, path: str) -> Iterator[Cause]:
-    """Rules for every level alike."""
+    """Rules for every level."""
     kind = schema.get("type")
     if kind == "null":
         yield said.forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
@@ -170,7 +170,7 @@ def _typed(schema: Schema, path: str, wanted: str, where: str) -> Iterator[Cause
 
 
 def _structural(schema: Schema, path: str, where: str) -> list[Cause]:
-    """Rules of structure, down through everything that describes fields."""
+    """Rules of structure, for every level that describes fields."""
     found = [*_own_structure(schema, path, where), *_embedded(schema, path, where)]
     if isinstance(schema.get("items"), dict):
         found += _structural(schema["items"], f"{path}.items", ITEM)
@@ -202,7 +202,7 @@ def _own_structure(schema: Schema, path: str, where: str) -> Iterator[Cause]:
 
 
 def _embedded(schema: Schema, path: str, where: str) -> Iterator[Cause]:
-    """Rules about apiVersion, kind and metadata where an object is described."""
+    """Rules about apiVersion, kind and metadata in the schema of an object."""
     embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     properties = schema.get("properties") or {}
     if embedded and not properties and not schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -233,7 +233,7 @@ def _embedded(schema: Schema, path: str, where: str) -> Iterator[Cause]:
 
 
 def _value_rules(schema: Schema) -> Iterator[tuple[str, str, Schema]]:
-    """(index, keyword, schema) of what only restricts values; the idiom for int-or-string is allowed."""
+    """(index, keyword, schema) of parts that only restrict values; the idiom for int-or-string is allowed."""
     for word in _JUNCTORS:
         inner = schema.get(word) or []
         if word == "anyOf" and inner == _INT_OR_STRING:
@@ -266,7 +266,7 @@ def _nested(schema: Schema, path: str) -> list[Cause]:
 
 
 def _defaults(schema: Schema, path: str) -> list[Cause]:
-    """Defaults must be valid themselves, and are not for apiVersion, kind and metadata."""
+    """Defaults must be valid themselves, and are not allowed for apiVersion, kind and metadata."""
     found: list[Cause] = []
     for name in sorted(META_FIELDS & set(schema.get("properties") or ())):
         for at, level in levels(schema["properties"][name], _property(path, name)):

@@ -1,4 +1,4 @@
-"""Kinds that share one storage: each reads and writes the stored object in its own words.
+"""Kinds that share one storage: conversion between the stored form and the form of each kind.
 
 stored                                        also served as
 v1 Event                                      events.k8s.io/v1 Event
@@ -19,12 +19,12 @@ from fathom.model.objects import Obj
 
 
 class Words(NamedTuple):
-    shown: Callable[[Obj], Obj]  # From the stored form; nothing shared is changed.
+    shown: Callable[[Obj], Obj]  # From the stored form, which is not changed.
     stored: Callable[[Obj], Obj]
 
 
 def shown(kind: Kind, obj: Obj) -> Obj:
-    """A stored object as the kind that was asked for."""
+    """A stored object in the form of the requested kind."""
     return _WORDS[kind.stored_as].shown(obj) if kind.stored_as else obj
 
 
@@ -33,7 +33,7 @@ def stored(kind: Kind, obj: Obj) -> Obj:
     return _WORDS[kind.stored_as].stored(obj) if kind.stored_as else obj
 
 
-# Field names of a core/v1 Event, and what events.k8s.io/v1 calls them.
+# Field names of a core/v1 Event -> their names in events.k8s.io/v1.
 _EVENT_FIELDS: Final = {
     "involvedObject": "regarding",
     "message": "note",
@@ -56,7 +56,7 @@ def _core_event(obj: Obj) -> Obj:
     return {**renamed, "apiVersion": "v1"}
 
 
-# autoscaling/v1 knows one target, the CPU's. The rest of v2 travels in annotations, as it does in Kubernetes.
+# autoscaling/v1 has one target, the CPU's. The rest of v2 is in annotations, as in Kubernetes.
 _PERCENT, _NOW_PERCENT = "targetCPUUtilizationPercentage", "currentCPUUtilizationPercentage"
 _METRICS, _BEHAVIOR, _CURRENT, _CONDITIONS = (
     f"autoscaling.alpha.kubernetes.io/{name}"
@@ -98,7 +98,7 @@ def _autoscaler_v2(obj: Obj) -> Obj:
     spec, status = {**(obj.get("spec") or {})}, {**(obj.get("status") or {})}
     meta = {**(obj.get("metadata") or {})}
     if not status.get("currentReplicas"):
-        status.pop("currentReplicas", None)  # v2 leaves a nought out.
+        status.pop("currentReplicas", None)  # v2 omits a zero.
     notes = {**(meta.pop("annotations", None) or {})}
     metrics = _with_cpu(spec.pop(_PERCENT, None), _read(notes.pop(_METRICS, "")), target=True)
     current = _with_cpu(status.pop(_NOW_PERCENT, None), _read(notes.pop(_CURRENT, "")), target=False)
@@ -122,7 +122,7 @@ def _with_cpu(percent: int | None, others: Any, *, target: bool) -> list[Obj]:
 
 
 def _read(text: str) -> Any:
-    """What an annotation holds; nothing where somebody wrote what is not ours."""
+    """The value in an annotation; None where it is no JSON, so not written by fathom."""
     try:
         return decode_json(text.encode())
     except (msgspec.DecodeError, RecursionError):

@@ -1,8 +1,8 @@
-"""msgspec Structs made from definitions: the C-speed check that a body has the shape of its kind.
+"""msgspec Structs made from definitions: the fast path, in C, which checks that a body fits its kind.
 
-A Struct here is only a filter between bytes and a plain dictionary; nobody keeps one. It refuses unknown
-fields and wrong types, drops nulls and what is empty, and puts quantities and times in their canonical form.
-What it refuses is looked at again by the slow and wordy `walk`.
+A Struct here is only a filter between bytes and a plain dictionary; none is kept. It refuses unknown fields
+and wrong types, drops nulls and empty fields, and puts quantities and times in their canonical form. Bodies
+that it refuses are read again by `walk`, which is slow and explains the error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INT64_MAX: Final = 2**63 - 1
 
 
 class _Marking(type):
-    """Plain JSON values pass for instances: msgspec looks at what `normalise` answers."""
+    """Plain JSON values count as instances: msgspec checks the result of `normalise`."""
 
     plain: tuple[type, ...]
 
@@ -41,7 +41,7 @@ class _Marking(type):
 
 
 def _mark(name: str, *plain: type) -> type:
-    """A type that msgspec does not know, so that it asks `normalise`; its values stay plain JSON."""
+    """A type that msgspec does not know, so that it calls `normalise`; its values stay plain JSON."""
     made = _Marking(name, (), {})
     made.plain = plain
     return made
@@ -76,7 +76,7 @@ _BY_TYPE: Final[dict[tuple[str, str], Any]] = {
     ("integer", ""): _INT64,
     ("number", "double"): float,
 }
-# These stand first in every object, as `canonical` stores them.
+# The first fields of every object, in the order in which `canonical` stores them.
 _FIRST: Final[tuple[str, ...]] = ("kind", "apiVersion", "metadata")
 
 
@@ -93,9 +93,9 @@ class Structs:
         self._made: dict[str, Any] = {}
 
     def of(self, name: str) -> Any:
-        """The type of a definition. Definitions that contain themselves are left free here."""
+        """The type of a definition. A definition inside itself is not checked here."""
         if name not in self._made:
-            self._made[name] = Free  # What a definition finds when it comes upon itself.
+            self._made[name] = Free  # Used where a definition contains itself.
             self._made[name] = self._make(name)
         return self._made[name]
 
@@ -126,10 +126,10 @@ class Structs:
         )
 
     def _field(self, schema: Schema, field: str) -> tuple[Any, Any]:
-        """A field's type, and its default: what is not handed on."""
+        """A field's type, and its default: the value that is dropped from the result."""
         kind = self._type(schema["properties"][field])
         empty = dropped_when_empty(schema, field)
-        # A null in place of a collection is left to `walk`: msgspec would hand it on.
+        # A null in place of a collection is left to `walk`: msgspec would keep it.
         return (kind, msgspec.field(default_factory=empty)) if empty else (kind | None, None)
 
     def _type(self, schema: Schema) -> Any:

@@ -1,5 +1,4 @@
-"""A custom resource's structural schema at work: prune what it does not know, fill in its defaults, say what
-is wrong.
+"""Applies a structural schema to custom resources: prunes unknown fields, fills in defaults, validates.
 
 `Structural` is compiled once per schema. Pruning and defaulting change the object in place, so it must belong
 to the caller.
@@ -18,14 +17,14 @@ from fathom.model.errors import Cause, too_large
 from fathom.model.objects import Obj
 
 DEFAULTS_BYTES_MAX: Final = 3 * 1024 * 1024  # As much as a body may have.
-UNKNOWN_MAX: Final = 100  # So many unknown fields are told, as in kube-apiserver.
+UNKNOWN_MAX: Final = 100  # So many unknown fields are reported, as in kube-apiserver.
 
 # Every object has these; schemas need not mention them.
 META_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 class Node:
-    """One level of a schema. `None` for a level below means that nothing is known of it."""
+    """One level of a schema. `None` for a level below means that the schema does not describe it."""
 
     __slots__ = (
         "additional",
@@ -66,18 +65,18 @@ class Structural:
         self._root = Node(schema)
 
     def prune(self, obj: Obj) -> list[str]:
-        """Remove what the schema does not know; answer with the paths of what was removed."""
+        """Remove fields that are not in the schema; returns their paths."""
         removed: list[str] = []
         _prune(obj, self._root, "", removed, root=True)
         return removed
 
     def default(self, obj: Obj) -> None:
-        """Raises ApiError 413 where defaults would make the object larger than any request may be: one stands
-        in every item of a list, and both are somebody's choice."""
+        """Raises ApiError 413 where defaults would make the object larger than any request may be: users
+        choose both the default and the number of list items that get it."""
         _Defaults().fill(obj, self._root)
 
     def causes(self, obj: Obj) -> list[Cause]:
-        """What the schema has against an object."""
+        """The schema errors of an object."""
         return schema_checks.causes(self._root, obj, "")
 
 
@@ -110,7 +109,7 @@ def _prune_field(
 
 
 class _Defaults:
-    """One object being completed, and how much may still be added to it."""
+    """One object being defaulted, and how many bytes may still be added to it."""
 
     def __init__(self) -> None:
         self._left = DEFAULTS_BYTES_MAX

@@ -1,11 +1,11 @@
-"""What fathom stores and does not act on: the one table, and how an object is held against it.
+"""Kinds and fields that fathom stores but does not act on: the table, and how objects are checked against it.
 
-    REFUSED     others rely on it for their safety: taken only with an annotation that accepts it
-    KEPT        kinds and fields that are kept, and warned of when they are written
-    POD_FIELDS  the same for pods and templates, said in a few sentences for all of them together
+    REFUSED     users rely on it for their safety: stored only with an annotation that accepts it
+    KEPT        kinds and fields that are stored, with a warning when they are written
+    POD_FIELDS  the same for pods and templates, with a few warnings for all of them together
 
-`docs/unenforced.md` has the same table; a test compares them. Whoever makes fathom act on something removes
-its line. A path leads through fields; `[]` is every item of a list.
+`docs/unenforced.md` has the same table; a test compares them. A change that makes fathom act on a field
+removes its line. A path leads through fields; `[]` is every item of a list.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import msgspec
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.objects import Key, Obj, lookup
 
-ACCEPT = "fathom.dev/accept-unenforced"  # Annotation: "true" where the writer knows that nobody enforces it.
+ACCEPT = "fathom.dev/accept-unenforced"  # Annotation: "true" where the writer knows that it is not enforced.
 
-KUBE_CONTROLLERS = Key("kube-system", "kube-controller-manager")  # Leases: held by who acts instead of us.
+KUBE_CONTROLLERS = Key("kube-system", "kube-controller-manager")  # Leases of programs that may act instead.
 CLOUD_CONTROLLERS = Key("kube-system", "cloud-controller-manager")
 
 
 class UnenforcedRule(msgspec.Struct, frozen=True, kw_only=True):
     resource: str
-    path: tuple[str, ...] = ()  # Of the field; none: the whole kind.
-    says: str  # What is not done. Follows 'kept, but '.
+    path: tuple[str, ...] = ()  # Of the field; empty: the whole kind.
+    says: str  # What fathom does not do. Follows 'kept, but '.
     refused: bool = False  # Unless the writer accepts it.
-    only: tuple[Any, ...] = ()  # The values that are meant; none: all but `harmless`.
+    only: tuple[Any, ...] = ()  # The values that the rule is about; empty: all but `harmless`.
     harmless: tuple[Any, ...] = ()
-    acts: Key | None = None  # The lease of a program that acts on it: while that is held nothing is said.
+    acts: Key | None = None  # The lease of a program that acts on it: no warning while it is held.
 
     @property
     def field(self) -> str:
@@ -175,7 +175,7 @@ _BOTH = ("containers[]", "initContainers[]")  # Where a container's fields are.
 
 
 class PodField(msgspec.Struct, frozen=True, kw_only=True):
-    path: str  # In a pod's spec. One of a container stands for those of init containers too.
+    path: str  # In a pod's spec. A path in containers applies to init containers too.
     group: str = REST
     only: tuple[Any, ...] = ()
     harmless: tuple[Any, ...] = ()
@@ -244,13 +244,13 @@ POD_FIELDS = (
     ),
 )  # fmt: skip
 
-NAMES_MAX = 8  # In one sentence; how many more there are is said.
+NAMES_MAX = 8  # In one warning, which gives the number of the rest.
 
 
-# Tables are walked as trees: only fields that an object has are looked at.
+# Tables are walked as trees: only fields that an object has are visited.
 
 Leaf = UnenforcedRule | PodField
-Tree = dict[str, Any]  # Field -> Tree; '' -> the Leaf that is about this very field.
+Tree = dict[str, Any]  # Field -> Tree; '' -> the Leaf for the field itself.
 
 
 def _tree(leaves: Sequence[tuple[tuple[str, ...], Leaf]]) -> Tree:
@@ -298,14 +298,14 @@ RESOURCES = _by_resource()
 
 class Unenforced(msgspec.Struct, frozen=True):
     rule: UnenforcedRule
-    values: tuple[Any, ...]  # What the object says there; of a whole kind, all that is wanted.
+    values: tuple[Any, ...]  # The object's values there; for a whole kind, one with all of its wanted state.
 
 
 _NOT_WANTED = frozenset({"kind", "apiVersion", "metadata", "status"})
 
 
 def unenforced(resource: str, obj: Obj) -> list[Unenforced]:
-    """What an object says that nobody acts on, in the order of its fields."""
+    """The fields of an object that fathom does not act on, in their order."""
     whole, tree = RESOURCES[resource]
     wanted = {name: value for name, value in obj.items() if name not in _NOT_WANTED}
     found: dict[str, tuple[UnenforcedRule, list[Any]]] = {one.field: (one, [wanted]) for one in whole}
@@ -328,12 +328,12 @@ _POD_TREE = _pod_tree()
 
 
 def pod_sentences(spec: Obj, at: str) -> list[str]:
-    """At most one for each group. `at` is where the spec stands: 'spec', 'spec.template.spec'."""
+    """At most one warning for each group. `at` is the path of the spec: 'spec', 'spec.template.spec'."""
     named: dict[str, dict[str, None]] = {}
     for leaf, _ in _found(_POD_TREE, spec):
         assert isinstance(leaf, PodField)
         if leaf.path.endswith("hostPort") and spec.get("hostNetwork"):
-            continue  # Then it is the container's own port.
+            continue  # With hostNetwork it is the container's own port.
         named.setdefault(leaf.group, {})[leaf.path] = None
     return [
         f"{at}: kept, but {says} {_listed(list(named[group]))}"

@@ -1,7 +1,7 @@
-"""The slow, wordy reading of a body: the obvious twin of `structs`, for what that refuses.
+"""The slow path of decoding: reads bodies that `structs` refuses, and explains what is wrong with them.
 
-It cleans a value by its definition, lists every field that the definition does not know, and says what is
-wrong with a value in kube-apiserver's words. For all that the fast path accepts, both give the same result.
+It cleans a value by its definition, lists every field that is not in the definition, and reports wrong values
+with kube-apiserver's messages. For every body that the fast path accepts, both give the same result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fathom.model.objects import Obj
 _APIEXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _PROPS: Final = {"$ref": f"#/$defs/{_APIEXTENSIONS}JSONSchemaProps"}
 _STRING: Final[Schema] = {"type": "string"}
-# Definitions that say nothing about themselves, as what they may be besides a JSONSchemaProps.
+# Definitions without a type -> what they may be besides a JSONSchemaProps.
 _OR: Final[dict[str, Schema]] = {
     f"{_APIEXTENSIONS}JSONSchemaPropsOrArray": {"type": "array", "items": _PROPS},
     f"{_APIEXTENSIONS}JSONSchemaPropsOrBool": {"type": "boolean"},
@@ -37,16 +37,16 @@ _OR: Final[dict[str, Schema]] = {
 }
 _GO_NAMES: Final = {QUANTITY: "resource.Quantity", INT_OR_STRING: "intstr.IntOrString"}
 _GO_TYPES: Final = {"string": "string", "boolean": "bool", "number": "float64"}
-# kube-apiserver stops counting there too.
+# kube-apiserver's limit too.
 UNKNOWN_MAX: Final = 100
 
 
 class WrongField(ValueError):
-    """A value is not of the type that its field has."""
+    """A value does not have the type of its field."""
 
 
 class FieldPlace(NamedTuple):
-    """Where a value stands: the Go struct around it, its path as Go says it, and its path with indexes."""
+    """The place of a value: the Go struct around it, its path as Go prints it, and its path with indexes."""
 
     struct: str
     dotted: str
@@ -134,7 +134,7 @@ class _Walker:
         }
 
     def zero(self, schema: Schema) -> Any:
-        """What a null stands for in a list or a map: Go's zero value."""
+        """The meaning of a null in a list or a map: Go's zero value."""
         ref = ref_of(schema)
         if ref == QUANTITY:
             return "0"
@@ -206,7 +206,7 @@ def _int_or_string(value: Any) -> Any:
 
 
 def _free(value: Any) -> Any:
-    """A copy: what comes in may be shared, what goes out belongs to the request."""
+    """A copy: the argument may be shared, the result belongs to the request."""
     return msgspec.to_builtins(_worded(scalars.free, value))
 
 

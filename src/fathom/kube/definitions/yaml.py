@@ -1,4 +1,4 @@
-"""YAML bodies, read from the parser's events.
+"""Reads YAML bodies from the parser's events.
 
 No composer and no constructor of PyYAML is used: they recurse, build Python objects, turn dates into dates
 and let a few aliases stand for billions of nodes. The types of plain scalars are those of Kubernetes' reader:
@@ -17,7 +17,7 @@ import yaml
 from fathom.kube.definitions import scalars
 from fathom.kube.definitions.parse import MalformedBody, Noted
 
-# Reading an event takes some ten microseconds, and nobody else is served meanwhile. JSON may have more.
+# Reading an event takes some ten microseconds, and blocks all other requests. JSON may have more.
 EVENTS_MAX: Final = 50_000
 # How much larger than its text a document may get by its aliases, in characters and nodes.
 ALIASED_MAX: Final = 100_000
@@ -61,7 +61,7 @@ def _one_line(error: yaml.YAMLError) -> str:
 
 
 class _Open:
-    """A sequence or mapping whose end has not come yet."""
+    """A sequence or mapping whose end has not been read yet."""
 
     __slots__ = ("anchor", "items", "key", "mapping", "size")
 
@@ -141,7 +141,7 @@ class _Reader:
 
 
 def _key(value: Any) -> str:
-    """Keys of JSON are strings; scalars become what Kubernetes' reader makes of them."""
+    """Keys of JSON are strings; other scalars are converted as by Kubernetes' reader."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -152,7 +152,7 @@ def _key(value: Any) -> str:
 
 
 def _merged(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Spell out `<<: *defaults`; the mapping's own fields win."""
+    """Expand `<<: *defaults`; the mapping's own fields win."""
     if not any(name == "<<" for name, _ in pairs):
         return pairs
     own = [(name, value) for name, value in pairs if name != "<<"]
@@ -207,7 +207,7 @@ def _finite(text: str) -> float:
 
 
 def _tagged(tag: str, text: str) -> Any:
-    """The explicit tags that mean something in JSON."""
+    """The explicit tags that have a meaning in JSON."""
     kind = tag.rpartition(":")[2] if tag.startswith("tag:yaml.org,2002:") else ""
     if kind == "binary":
         return scalars.blob(text)
