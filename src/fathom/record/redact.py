@@ -1,8 +1,8 @@
 """Removes the contents of Secrets from the tape, and so from deciding code too.
 
-More people read a tape than may read a cluster's Secrets. They are removed before the input is recorded *and*
-before it is delivered: no decision can depend on what its tape lacks. A process that needs Secrets (an agent
-that mounts them) passes them on by name, and leaves fetching to its runtime.
+More people read a tape than may read a cluster's Secrets. The contents are removed before the input is
+recorded *and* before it is delivered: no decision can depend on what its tape lacks. A process that needs
+Secrets (an agent that mounts them) passes them on by name, and leaves fetching to its runtime.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ nothing is left to run, and returns. The same code, the same seed and the same i
 so a recording of the inputs is enough to replay the process.
 
     live        a pump on the host's loop calls `input`          (seams/host.py)
-    simulated   the world calls it, in the order its oracle says
+    simulated   the world calls it, in the order of its oracle
     replayed    the log calls it
 
 Other ways to the outside (threads, sockets, executors, signals) raise `NotHere`. Sources of nondeterminism
@@ -327,7 +327,7 @@ class Domain(asyncio.AbstractEventLoop):
     def is_closed(self) -> bool:
         return False
 
-    # `bool()` is False, and costs no frame: asyncio asks for every future and task that is made.
+    # `bool()` is False, and costs no frame: asyncio calls this for every new future and task.
     get_debug: Any = staticmethod(bool)
 
     def set_debug(self, enabled: bool) -> None:

@@ -44,7 +44,7 @@ class SystemClock:
         return time.monotonic_ns()
 
 
-# Where a UUID says that it is a random one: version 4, variant of RFC 9562. `uuid.UUID` is slower.
+# The bits that mark a UUID as random: version 4, variant of RFC 9562. `uuid.UUID` is slower.
 _UUID4_MASK = 0xF000 << 64 | 0xC000 << 48
 _UUID4_BITS = 0x4000 << 64 | 0x8000 << 48
 

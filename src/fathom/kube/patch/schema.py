@@ -26,7 +26,7 @@ class PatchSchema(Protocol):
 
 class DefinitionSchema:
     """A PatchSchema over definitions as Kubernetes publishes them (`x-kubernetes-patch-merge-key`,
-    `x-kubernetes-patch-strategy`, `$ref`). Fields are looked up when asked for: definitions are cyclic."""
+    `x-kubernetes-patch-strategy`, `$ref`). Fields are looked up on demand: definitions are cyclic."""
 
     __slots__ = ("_definitions", "_fields", "_inside", "merge_key", "strategy")
 

@@ -47,7 +47,7 @@ _ANY_FINALIZER = frozenset(
 
 
 def create_causes(obj: Obj, kind: Kind) -> list[Cause]:
-    """At creation; a name has been generated already if one was asked for."""
+    """At creation; with generateName, the name has been generated already."""
     meta = metadata(obj)
     found = name_causes(meta, NAME_RULES.get(kind.resource, formats.dns_subdomain))
     found += _namespace_causes(meta.get("namespace"), namespaced=kind.namespaced)
