@@ -78,6 +78,11 @@ def refusal(cluster: Cluster, name: str, **spec: object) -> str:
     return f"{waiting.get('reason')}: {waiting.get('message')}"
 
 
+def root_of(pid: int) -> str:
+    """The files of a process, as it sees them, in /proc."""
+    return f"/proc/{pid}/root"
+
+
 def ids_on_the_host(pid: int) -> dict[str, list[int]]:
     """Uid, Gid and Groups of a process, as whoever calls this sees them."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.agent.living import Cluster, enclosed, is_root, lives, pid_of, status_of
-from tests.security.pod_hosts import ORDINARY, SECRET, pods_run_by
+from tests.security.pod_hosts import ORDINARY, SECRET, pods_run_by, root_of
 
 from fathom.model.objects import Obj, lookup
 
@@ -102,7 +102,7 @@ def test_a_probe_reaches_no_process_outside_its_container(cluster: Cluster) -> N
     agent = cluster.agent.process
     assert agent is not None
     tries = " ".join(
-        f"kill -0 {one} && echo reached; cat /proc/{one}/environ; ls /proc/{one}/root/ && echo saw;"
+        f"kill -0 {one} && echo reached; cat /proc/{one}/environ; ls {root_of(one)}/ && echo saw;"
         for one in (pid, agent.pid)
     )
     script = f"({tries}) > /room/said.new 2>&1; mv /room/said.new /room/said"
@@ -135,7 +135,7 @@ def test_no_command_reads_the_servers_files_or_another_pods(cluster: Cluster, ki
               room(cluster, victim).parent.parent / "pod.json"]  # fmt: skip
     wanted += [*data.glob("pki/*.key"), *data.glob("*.csv"), *data.glob("credentials/*")]
     assert all(one.exists() for one in wanted)
-    paths = " ".join(f"{root}{one}" for one in wanted for root in ("", f"/proc/{agent.pid}/root"))
+    paths = " ".join(f"{root}{one}" for one in wanted for root in ("", root_of(agent.pid)))
     script = f"cat {paths} > /room/said 2>/room/errors; touch /room/done"
     action = command(script) if kind == "postStart" else {**command(script), "periodSeconds": 1}
     fields = {"lifecycle": {kind: action}} if kind == "postStart" else {kind: action}

@@ -20,6 +20,7 @@ from tests.security.pod_hosts import (
     open_directory,
     pods_run_by,
     refusal,
+    root_of,
     secret_file,
 )
 
@@ -156,7 +157,7 @@ def test_pods_that_name_the_same_user_are_different_ones(cluster: Cluster) -> No
     room = cluster.server.data / f"agents/n1/pods/{victim['metadata']['uid']}/volumes/room/file"
     script = (
         f"kill -TERM {pid}; kill -0 {pid} && echo signalled; cat /proc/{pid}/environ; cat {room};"
-        f"cat /proc/{pid}/root{room}; cat /proc/{pid}/root/room/file; ls /proc/{pid}/fd && echo looked"
+        f"cat {root_of(pid)}{room}; cat {root_of(pid)}/room/file; ls /proc/{pid}/fd && echo looked"
     )
     said = attempt(cluster, "attacker", script, **who)
     assert SECRET not in said

@@ -37,7 +37,9 @@ RUNS, RUNS_EVERYWHERE = 100, 600  # Per strategy, for one bug of the zoo.
 
 
 def make_app() -> App:
-    app = App(name="sim", help="Tell stories in a deterministic world, where everything can go wrong.")
+    app = App(
+        name="sim", help="Simulate the control plane under faults, with seeds that repeat a run exactly."
+    )
     app.command(list_, name="list")
     app.command(run)
     app.command(explore)

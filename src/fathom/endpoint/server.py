@@ -13,14 +13,13 @@ import asyncio
 import socket
 import ssl
 import sys
-from collections.abc import Callable
 
 import msgspec
 from aiohttp import web
 
+from fathom.api_server_only import only_the_api_server
 from fathom.client.credentials import private_file
 from fathom.metrics.registry import CONTENT_TYPE, Registry
-from fathom.model.accounts import API_SERVER
 from fathom.serving_certificate import Pair
 
 STOP_S = 1.0
@@ -35,7 +34,7 @@ class NotMeasurable(Exception):
 class ProcessEndpoint:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        app = web.Application(middlewares=[_only_the_api_server])
+        app = web.Application(middlewares=[only_the_api_server])
         app.router.add_get("/metrics", self._metrics)
         for path in ("/healthz", "/livez", "/readyz"):
             app.router.add_get(path, _ok)
@@ -88,16 +87,3 @@ async def make_pair(name: str, address: str) -> Pair:
     finally:
         if making.returncode is None:
             making.kill()
-
-
-@web.middleware
-async def _only_the_api_server(
-    request: web.Request, handler: Callable[[web.Request], object]
-) -> web.StreamResponse:
-    shown = request.get_extra_info("peercert") or {}
-    names = [value for part in shown.get("subject", ()) for field, value in part if field == "commonName"]
-    if names != [API_SERVER]:
-        return web.Response(status=403, text="only the API server may ask here")
-    answer = await handler(request)  # type: ignore[misc]  # aiohttp's handlers are coroutines
-    assert isinstance(answer, web.StreamResponse)
-    return answer

@@ -24,8 +24,8 @@ from fathom import private_files
 from fathom.agent.host.logs import LogOptions, read_log
 from fathom.agent.host.records import Records, is_alive
 from fathom.agent.usage import NodeUsage
+from fathom.api_server_only import only_the_api_server
 from fathom.metrics.registry import CONTENT_TYPE, Registry
-from fathom.model.accounts import API_SERVER
 from fathom.seams.outside import SystemClock
 from fathom.serving_certificate import self_signed
 
@@ -66,7 +66,7 @@ class AgentEndpoint:
         self._records = records
         self._usage = usage
         self._metrics = metrics or Registry()
-        app = web.Application(middlewares=[_only_the_api_server])
+        app = web.Application(middlewares=[only_the_api_server])
         app.router.add_get("/containerLogs/{namespace}/{pod}/{uid}/{container}", self._logs)
         app.router.add_get("/usage", self._used)
         app.router.add_get("/metrics", self._measured)
@@ -125,16 +125,3 @@ class AgentEndpoint:
             return ended or found is None or not is_alive(found.shim, found.shim_started)
 
         return is_over
-
-
-@web.middleware
-async def _only_the_api_server(
-    request: web.Request, handler: Callable[[web.Request], object]
-) -> web.StreamResponse:
-    shown = request.get_extra_info("peercert") or {}
-    names = [value for part in shown.get("subject", ()) for field, value in part if field == "commonName"]
-    if names != [API_SERVER]:
-        return web.Response(status=403, text="only the API server may ask here")
-    answer = await handler(request)  # type: ignore[misc]  # aiohttp's handlers are coroutines
-    assert isinstance(answer, web.StreamResponse)
-    return answer

@@ -68,9 +68,6 @@ class AutoscalerStatus(msgspec.Struct, frozen=True):
     message: str
 
 
-# The first part of condition messages; their Events have the reason alone.
-UNREAD = "the HPA was unable to compute the replica count: "
-UNSCALED = "the HPA controller was unable to get the target's current scale: "
 FOUND = AutoscalerStatus(
     ABLE, "True", "SucceededGetScale", "the HPA controller was able to get the target's current scale"
 )
