@@ -257,7 +257,7 @@ def test_passes_are_kept_within_bounds() -> None:
     decider = Decider(table_of(node("a")))
     for number in range(600):
         decider.place(pod("p", app=f"app-{number}"), PlacementContext())
-    assert len(decider._passes) <= 256
+    assert len(decider._scans) <= 256
 
 
 def test_a_policy_can_help_whom_a_rule_rejects_that_it_may_switch_off() -> None:

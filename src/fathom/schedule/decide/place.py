@@ -24,8 +24,8 @@ GATES = "SchedulingGates"  # The name of the gates as a rule.
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 NO_NODES = "no nodes available to schedule pods"
 
-# Passes that are kept between batches, and rows of all of them together (some 40 bytes each).
-PASSES_MAX, PASS_ROWS_MAX = 256, 8 << 20
+# Scans that are kept between batches, and rows of all of them together (some 40 bytes each).
+SCANS_MAX, SCAN_ROWS_MAX = 256, 8 << 20
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ def place_batch(
 ) -> list[Placement]:
     """Nodes for pods of one shape, in order, as `place` and `table.assume` in turn would choose them: each
     placed pod *is assumed* in the table, and a caller that fails to commit one calls `table.forget(uid)`. The
-    pass is made once; after that only the rows that a placement changed are looked at again."""
+    table is scanned once; after that only the rows that a placement changed are looked at again."""
     return Decider(table, rules).place_batch(pods, world)
 
 
@@ -68,18 +68,18 @@ def verdict_on(
 
 
 class Decider:
-    """Places pods on one table, keeping passes from batch to batch. Its answers do not depend on what it
-    keeps: a kept pass is brought up to date first."""
+    """Places pods on one table, keeping scans from batch to batch. Its answers do not depend on what it
+    keeps: a kept scan is brought up to date first."""
 
     def __init__(self, table: NodeTable, rules: Rules = RULES) -> None:
         self.table, self.rules = table, rules
-        self._passes: dict[PodShape, ShapeScan] = {}  # Least recently used first.
+        self._scans: dict[PodShape, ShapeScan] = {}  # Least recently used first.
 
     def place(self, pod: PodView, world: PlacementContext) -> Placement:
         if pod.shape.gates:
             return _gated(self.table, world)
-        made = self.pass_for(pod, world)
-        return _placement(made, made.choose(_seed(pod, world)))
+        scan = self.scan_for(pod, world)
+        return _placement(scan, scan.choose(_seed(pod, world)))
 
     def place_batch(self, pods: Sequence[PodView], world: PlacementContext) -> list[Placement]:
         placements = []
@@ -92,42 +92,42 @@ class Decider:
         return placements
 
     def verdict_on(self, pod: PodView, node: str, world: PlacementContext) -> Reason | None:
-        made = self.pass_for(pod, world)
-        code = int(made.codes()[self.table.row_of[node]])
-        return None if code == FITS else made.reasons.listed[code]
+        scan = self.scan_for(pod, world)
+        code = int(scan.codes()[self.table.row_of[node]])
+        return None if code == FITS else scan.reasons.listed[code]
 
-    def pass_for(self, pod: PodView, world: PlacementContext) -> ShapeScan:
-        """A pass over the table as it is now."""
-        if pod.uid in self.table.claims:  # Its own claim must not block it: a pass for it alone.
+    def scan_for(self, pod: PodView, world: PlacementContext) -> ShapeScan:
+        """A scan of the table as it is now."""
+        if pod.uid in self.table.claims:  # Its own claim must not block it: a scan for it alone.
             return ShapeScan(
                 pod.shape, self.table, msgspec.structs.replace(world, holder=pod.uid), self.rules
             )
-        kept = self._passes.pop(pod.shape, None)
+        kept = self._scans.pop(pod.shape, None)
         if kept is None:
             kept = ShapeScan(pod.shape, self.table, world, self.rules)
             self._make_room()
         elif kept.version != self.table.version or kept.world is not world:
             kept.refresh(world)
-        self._passes[pod.shape] = kept
+        self._scans[pod.shape] = kept
         return kept
 
     def _place_next(self, pod: PodView, world: PlacementContext) -> Placement:
         if pod.shape.gates:
             return _gated(self.table, world)
-        made = self.pass_for(pod, world)
-        choice = made.choose(_seed(pod, world))
-        placement = _placement(made, choice)
+        scan = self.scan_for(pod, world)
+        choice = scan.choose(_seed(pod, world))
+        placement = _placement(scan, choice)
         if choice is not None and placement.node is not None:
             self.table.assume(pod, placement.node, capacity_class=placement.capacity_class)
-            if not made.world.holder:
-                made.placed(choice.row)
+            if not scan.world.holder:
+                scan.placed(choice.row)
         return placement
 
     def _make_room(self) -> None:
         rows = max(self.table.height, 1)
-        most = max(1, min(PASSES_MAX, PASS_ROWS_MAX // rows))
-        while len(self._passes) >= most:
-            del self._passes[next(iter(self._passes))]
+        most = max(1, min(SCANS_MAX, SCAN_ROWS_MAX // rows))
+        while len(self._scans) >= most:
+            del self._scans[next(iter(self._scans))]
 
 
 def _seed(pod: PodView, world: PlacementContext) -> int:
@@ -145,10 +145,10 @@ def _gated(table: NodeTable, world: PlacementContext) -> Placement:
     )
 
 
-def _placement(made: ShapeScan, choice: NodeChoice | None) -> Placement:
-    table, world = made.table, made.world
+def _placement(scan: ShapeScan, choice: NodeChoice | None) -> Placement:
+    table, world = scan.table, scan.world
     if choice is None:
-        return _unschedulable(made)
+        return _unschedulable(scan)
     row = choice.row
     names, total = table.names, choice.total
     scores = {names[row]: total}
@@ -156,36 +156,36 @@ def _placement(made: ShapeScan, choice: NodeChoice | None) -> Placement:
         for other in choice.best[:3]:
             if other != row and len(scores) < 3:
                 scores[names[other]] = total
-    drawn = class_on(made.shape, table, row, world) if table.reserved or made.shape.capacity_class else ""
+    drawn = class_on(scan.shape, table, row, world) if table.reserved or scan.shape.capacity_class else ""
     return Placement(
         node=names[row],
-        rejected=made.rejected(),
-        rejecting=made.rejecting(),
-        verdicts=made.verdicts(),
+        rejected=scan.rejections.by_text(),
+        rejecting=scan.rejections.by_reason(),
+        verdicts=scan.verdicts(),
         scores=scores,
         tied=len(choice.best),
         nodes=len(table),
         capacity_class=drawn,
-        overrides=overrides_used(made.shape, table, row, world) if drawn else (),
+        overrides=overrides_used(scan.shape, table, row, world) if drawn else (),
         policy=world.policy.name,
         node_revision=table.revisions[row],
         seen=world.seen,
     )
 
 
-def _unschedulable(made: ShapeScan) -> Placement:
-    rejected, rejecting = made.rejected(), made.rejecting()
+def _unschedulable(scan: ShapeScan) -> Placement:
+    rejected, rejecting = scan.rejections.by_text(), scan.rejections.by_reason()
     return Placement(
         node=None,
         rejected=rejected,
         rejecting=rejecting,
-        rejections=made.rules.rejections(rejecting) or NO_NODE_REJECTED,
-        message=explained(len(made.table), rejected),
-        helped_by=made.rules.helped_by(made.rejecting_rules() or [one.name for one in made.rules.filters]),
-        verdicts=made.verdicts(),
-        nodes=len(made.table),
-        policy=made.world.policy.name,
-        seen=made.world.seen,
+        rejections=scan.rules.rejections(rejecting) or NO_NODE_REJECTED,
+        message=explained(len(scan.table), rejected),
+        helped_by=scan.rules.helped_by(scan.rejecting_rules() or [rule.name for rule in scan.rules.filters]),
+        verdicts=scan.verdicts(),
+        nodes=len(scan.table),
+        policy=scan.world.policy.name,
+        seen=scan.world.seen,
     )
 
 
@@ -202,9 +202,9 @@ def _used_up(world: PlacementContext, placement: Placement) -> PlacementContext:
     if not placement.overrides:
         return world
     left = tuple(
-        msgspec.structs.replace(one, left=one.left - 1)
-        if one.override in placement.overrides and one.left is not None
-        else one
-        for one in world.allowed
+        msgspec.structs.replace(allowed, left=allowed.left - 1)
+        if allowed.override in placement.overrides and allowed.left is not None
+        else allowed
+        for allowed in world.allowed
     )
     return msgspec.structs.replace(world, allowed=left) if left != world.allowed else world

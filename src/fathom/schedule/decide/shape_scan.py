@@ -1,6 +1,6 @@
-"""One pass of a shape over all nodes: filtered, scored, and then kept up to date while pods are placed.
+"""One scan of all nodes for a shape: filtered, scored, and then kept up to date while pods are placed.
 
-A pass is made once for many pods. Placing one changes the chosen row (its room, its score) and the codes of a
+A scan is made once for many pods. Placing one changes the chosen row (its room, its score) and the codes of a
 few domains; only those rows are computed again. Where no score depends on which nodes are feasible, the best
 rows are a list that shrinks, and a choice does not look at the other nodes at all.
 """
@@ -19,23 +19,21 @@ from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.filters.layer import Layer
 from fathom.schedule.decide.node_columns import Bools, Ints
 from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.rejection_counts import RejectionCounts
 from fathom.schedule.decide.rows import Reasons, Rows
 from fathom.schedule.decide.rules import RULES, FilterRule, Rules, Score, SoftScore, TopologyFilter
 from fathom.schedule.decide.scores.soft import Soft
 from fathom.schedule.decide.shape import PodShape
 from fathom.schedule.decide.verdicts import (
-    CODES_MAX,
     FITS,
     Codes,
     Domains,
     NodeVerdicts,
-    Reason,
     VerdictChange,
     VerdictLog,
     joined,
 )
 
-CODES = CODES_MAX + 1
 # Up to so many rows are quicker to judge one by one than all at once.
 FEW = 8
 OUT = -1  # The total of a row that is not feasible; real totals are never negative.
@@ -56,7 +54,7 @@ class ShapeScan:
     reasons: Reasons
     own: Codes  # Each row's own verdict.
     log: VerdictLog
-    version: int  # The table version that this pass is valid for.
+    version: int  # The table version that this scan is valid for.
     _fixed: Codes  # Codes of the rules that read only the Node.
     _fixed_points: Ints
     _base: Ints  # Points that need no scaling: valid for every row, feasible or not.
@@ -66,9 +64,7 @@ class ShapeScan:
     _layers: list[Layer]
     _softs: list[tuple[int, Soft]]
     _joined: Codes  # Own codes and layers combined; without layers the same array as `own`.
-    _counts: list[int]  # By code: rows of `_joined` that have it.
-    _rejecting: tuple[tuple[Reason, int], ...] | None  # The same by reason; None: not computed yet.
-    _rejected: dict[str, int]  # The same as text.
+    rejections: RejectionCounts  # Of `_joined`.
     _stamp: int  # Changes whenever other rows are feasible.
     _rescaled: tuple[int, Ints] | None  # The sum of `_scaled`, with its stamp.
     _steady: bool  # No score depends on which nodes are feasible. Then the next three are used.
@@ -99,20 +95,8 @@ class ShapeScan:
     def verdicts(self) -> NodeVerdicts:
         return NodeVerdicts(self.log, self.log.decisions - 1)
 
-    def rejected(self) -> dict[str, int]:
-        """Reason as text -> nodes, as of now."""
-        self.rejecting()
-        return self._rejected
-
-    def rejecting(self) -> tuple[tuple[Reason, int], ...]:
-        """Reason -> nodes, as of now. Shared between decisions until something changes."""
-        if self._rejecting is None:
-            self._rejecting = _with_nodes(self.reasons, self._counts)
-            self._rejected = _by_text(self._rejecting)
-        return self._rejecting
-
     def rejecting_rules(self) -> list[str]:
-        return list(dict.fromkeys(reason.rule for reason, _ in self.rejecting()))
+        return list(dict.fromkeys(reason.rule for reason, _ in self.rejections.by_reason()))
 
     def codes(self) -> Codes:
         """Every row's verdict, as of now. Not to be written to."""
@@ -125,8 +109,8 @@ class ShapeScan:
         rows = Rows(self.table)
         return all(
             layer.codes[layer.domains[row]] == FITS
-            for one in (self._topology if self._layers else ())
-            for layer in one.layers(self.shape, rows, self.world, self.reasons)
+            for rule in (self._topology if self._layers else ())
+            for layer in rule.layers(self.shape, rows, self.world, self.reasons)
         )
 
     @property
@@ -148,8 +132,8 @@ class ShapeScan:
             if moved:
                 self.log.changes += [VerdictChange(decision, number, domain, code) for domain, code in moved]
                 self._settle_all(_rows_in(layer, [domain for domain, _ in moved]))
-        for _, one in self._softs:
-            one.placed(row)
+        for _, soft in self._softs:
+            soft.placed(row)
         self._settle(row)
 
     def _look_again(self, row: int, decision: int) -> None:
@@ -184,10 +168,7 @@ class ShapeScan:
         old = self._joined[rows]
         new = joined(self.own[rows], [(domains[rows], codes) for domains, codes in self._coded()])
         self._joined[rows] = new
-        changed = np.bincount(new, minlength=CODES) - np.bincount(old, minlength=CODES)
-        for code in np.flatnonzero(changed).tolist():
-            self._counts[code] += int(changed[code])
-        self._rejecting = None
+        self.rejections.move_many(old, new)
         self._stamp += 1
         if self._steady:
             self._totals[rows] = np.where(new == FITS, self._base[rows] + self._constant, OUT)
@@ -196,9 +177,7 @@ class ShapeScan:
     def _recount(self, old: int, new: int) -> None:
         if FITS in {old, new}:
             self._stamp += 1
-        self._counts[old] -= 1
-        self._counts[new] += 1
-        self._rejecting = None
+        self.rejections.move(old, new)
 
     def _retotal(self, row: int, total: int) -> None:
         self._totals[row] = total
@@ -215,22 +194,22 @@ class ShapeScan:
 
     def _judged_one(self, row: int) -> int:
         code = int(self._fixed[row])
-        for one in self._moving_filters:
+        for rule in self._moving_filters:
             if code != FITS:
                 break
-            if one.judge_one is not None:
-                code = one.judge_one(self.shape, self.table, row, self.world, self.reasons)
-            elif one.name != "NodePorts" or self.shape.ports:
-                code = int(one.judge(self.shape, self._row(row), self.world, self.reasons)[0])
+            if rule.judge_one is not None:
+                code = rule.judge_one(self.shape, self.table, row, self.world, self.reasons)
+            elif rule.name != "NodePorts" or self.shape.ports:
+                code = int(rule.judge(self.shape, self._row(row), self.world, self.reasons)[0])
         return code
 
     def _scored_one(self, row: int) -> int:
         points = int(self._fixed_points[row])
-        for weight, one in self._moving_scores:
-            if one.score_one is not None:
-                points += weight * one.score_one(self.shape, self.table, row, self.world)
+        for weight, score in self._moving_scores:
+            if score.score_one is not None:
+                points += weight * score.score_one(self.shape, self.table, row, self.world)
             else:
-                points += weight * int(one.score(self.shape, self._row(row), self.world)[0])
+                points += weight * int(score.score(self.shape, self._row(row), self.world)[0])
         return points
 
     def _row(self, row: int) -> Rows:
@@ -239,7 +218,7 @@ class ShapeScan:
     # Updates after other changes of the table.
 
     def refresh(self, world: PlacementContext) -> None:
-        """Bring the pass up to date with the table and the context as they are now."""
+        """Bring the scan up to date with the table and the context as they are now."""
         rows = self.table.changed_rows(self.version)
         same = _alike(self.world, world)
         self.world = world
@@ -254,17 +233,17 @@ class ShapeScan:
         if changed.size or self._layers or self._softs or rows:
             self._finish()
 
-    # Making the pass.
+    # Making the scan.
 
     def _make(self) -> None:
         rows = Rows(self.table)
         self.reasons = Reasons()
-        on = self.rules.on(self.world.policy)
-        filters = [one for one in on if isinstance(one, FilterRule)]
-        self._topology = [one for one in on if isinstance(one, TopologyFilter)]
-        self._moving_filters = [one for one in filters if one.reads == "pods"]
+        enabled = self.rules.on(self.world.policy)
+        filters = [rule for rule in enabled if isinstance(rule, FilterRule)]
+        self._topology = [rule for rule in enabled if isinstance(rule, TopologyFilter)]
+        self._moving_filters = [rule for rule in filters if rule.reads == "pods"]
         start = np.where(self.table.alive[rows.index], FITS, Reasons.GONE).astype(np.uint8)
-        fixed = [one for one in filters if one.reads == "node"]
+        fixed = [rule for rule in filters if rule.reads == "node"]
         self._fixed = self._judged(rows, start, fixed)
         self.own = self._judged(rows, self._fixed, self._moving_filters)
         self._make_scores(rows)
@@ -272,32 +251,34 @@ class ShapeScan:
 
     def _make_scores(self, rows: Rows) -> None:
         weigh = self.world.policy.weight
-        listed = [(weigh(one.name, one.weight), one) for one in self.rules.scores]
-        scores = [(weight, one) for weight, one in listed if weight and isinstance(one, Score)]
-        fixed = [(weight, one) for weight, one in scores if one.reads == "node" and not one.scaled]
+        listed = [(weigh(score.name, score.weight), score) for score in self.rules.scores]
+        scores = [(weight, score) for weight, score in listed if weight and isinstance(score, Score)]
+        fixed = [(weight, score) for weight, score in scores if score.reads == "node" and not score.scaled]
         self._moving_scores = [
-            (weight, one) for weight, one in scores if one.reads == "pods" and not one.scaled
+            (weight, score) for weight, score in scores if score.reads == "pods" and not score.scaled
         ]
-        self._soft_rules = [(weight, one) for weight, one in listed if weight and isinstance(one, SoftScore)]
+        self._soft_rules = [
+            (weight, score) for weight, score in listed if weight and isinstance(score, SoftScore)
+        ]
         self._raw = [
-            (weight, one.score(self.shape, rows, self.world), one.scaled == "down")
-            for weight, one in scores
-            if one.scaled
+            (weight, score.score(self.shape, rows, self.world), score.scaled == "down")
+            for weight, score in scores
+            if score.scaled
         ]
         self._fixed_points = self._scored(rows, fixed)
         self._base = self._fixed_points + self._scored(rows, self._moving_scores)
 
     def _judged(self, rows: Rows, start: Codes, filters: list[FilterRule]) -> Codes:
         codes = start.copy()
-        for one in filters:
-            found = one.judge(self.shape, rows, self.world, self.reasons)
-            np.copyto(codes, found, where=codes == FITS)
+        for rule in filters:
+            verdicts = rule.judge(self.shape, rows, self.world, self.reasons)
+            np.copyto(codes, verdicts, where=codes == FITS)
         return codes
 
     def _scored(self, rows: Rows, scores: list[tuple[int, Score]]) -> Ints:
         points = np.zeros(rows.size, dtype=np.int64)
-        for weight, one in scores:
-            points += weight * one.score(self.shape, rows, self.world)
+        for weight, score in scores:
+            points += weight * score.score(self.shape, rows, self.world)
         return points
 
     def _finish(self) -> None:
@@ -305,20 +286,20 @@ class ShapeScan:
         rows = Rows(self.table)
         self._layers = [
             layer
-            for one in self._topology
-            for layer in one.layers(self.shape, rows, self.world, self.reasons)
+            for rule in self._topology
+            for layer in rule.layers(self.shape, rows, self.world, self.reasons)
         ]
         self._softs = [
-            (weight, made)
-            for weight, one in self._soft_rules
-            for made in one.softs(self.shape, rows, self.world)
+            (weight, soft)
+            for weight, rule in self._soft_rules
+            for soft in rule.softs(self.shape, rows, self.world)
         ]
         self._scaled, self._constant = [], 0
         for weight, raw, down in self._raw:
             self._keep_scaled(weight, raw, down, self.own == FITS)
         self._joined = joined(self.own, self._coded()) if self._layers else self.own
-        self._counts = np.bincount(self._joined, minlength=CODES).tolist()
-        self._rejecting, self._rescaled, self._stamp = None, None, 0
+        self.rejections = RejectionCounts(self.reasons, self._joined)
+        self._rescaled, self._stamp = None, 0
         self._new_log()
         # Making layers may make the table drop counters, which counts as a change: read the version after.
         self.version = self.table.version
@@ -343,8 +324,8 @@ class ShapeScan:
         totals = self._base + self._constant
         if self._scaled:
             totals += self._scaled_points(feasible)
-        for weight, one in self._softs:
-            totals += weight * one.points(feasible, self._stamp)
+        for weight, soft in self._softs:
+            totals += weight * soft.points(feasible, self._stamp)
         totals[~feasible] = OUT
         return totals
 
@@ -357,7 +338,7 @@ class ShapeScan:
         return self._rescaled[1]
 
     def _coded(self) -> list[tuple[Domains, Codes]]:
-        return [(one.domains, one.codes) for one in self._layers]
+        return [(layer.domains, layer.codes) for layer in self._layers]
 
 
 def _rows_in(layer: Layer, domains: list[int]) -> NDArray[np.intp]:
@@ -385,37 +366,21 @@ def _tops(totals: Ints) -> tuple[int, array[int]]:
     return best, rows
 
 
-def _with_nodes(reasons: Reasons, counts: list[int]) -> tuple[tuple[Reason, int], ...]:
-    """Most nodes first, in an order that does not depend on which reason was met first: a batch must give the
-    same answers as its pods in turn."""
-    found = [(reason, counts[code]) for code, reason in enumerate(reasons.listed) if code and counts[code]]
-    found.sort(key=lambda each: (-each[1], each[0].rule, each[0].texts))
-    return tuple(found)
-
-
-def _by_text(rejecting: Sequence[tuple[Reason, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for reason, count in rejecting:
-        for text in reason.texts:
-            found[text] = found.get(text, 0) + count
-    return dict(sorted(found.items()))
-
-
-def _alike(one: PlacementContext, other: PlacementContext) -> bool:
+def _alike(first: PlacementContext, second: PlacementContext) -> bool:
     """Whether the two are equal in what rules read. They read no revisions, ages or seeds, only whether the
     view is too old."""
-    if one is other:
+    if first is second:
         return True
     return (
-        one.policy == other.policy
-        and one.quota == other.quota
-        and one.avoided == other.avoided
-        and one.allowed == other.allowed
-        and one.holder == other.holder
-        and one.trust_lost == other.trust_lost
-        and one.doubted == other.doubted
-        and one.volumes == other.volumes
-        and _too_old(one) == _too_old(other)
+        first.policy == second.policy
+        and first.quota == second.quota
+        and first.avoided == second.avoided
+        and first.allowed == second.allowed
+        and first.holder == second.holder
+        and first.trust_lost == second.trust_lost
+        and first.doubted == second.doubted
+        and first.volumes == second.volumes
+        and _too_old(first) == _too_old(second)
     )
 
 
