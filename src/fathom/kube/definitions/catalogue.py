@@ -115,8 +115,8 @@ def _column(text: str) -> Column:
     """'Nominated Node: string .status.nominatedNodeName|<none> wide'"""
     if text == "Age":
         return Column(name="Age", type="string", path="=age")
-    name, _, rest = text.partition(": ")
-    kind, path, *wide = rest.split()
+    name, _, column = text.partition(": ")
+    kind, path, *wide = column.split()
     path, _, missing = path.partition("|")
     return Column(
         name=name,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from fathom.kube.definitions.schema_rules import schema_causes
-from fathom.model import causes as said
+from fathom.model import causes
 from fathom.model.errors import Cause
 from fathom.model.formats import dns_1035_label, dns_subdomain
 from fathom.model.objects import Obj, lookup, metadata
@@ -62,63 +62,68 @@ def crd_update_causes(crd: Obj, old: Obj) -> list[Cause]:
     """The errors in a changed definition. Group and plural never change; scope and kind not once it is
     established."""
     spec, before = crd.get("spec") or {}, old.get("spec") or {}
-    found = crd_causes(crd)
+    errors = crd_causes(crd)
     if _is_established(old):
-        found += said.unchanged("spec.scope", spec.get("scope"), before.get("scope"))
-        found += said.unchanged(
+        errors += causes.unchanged("spec.scope", spec.get("scope"), before.get("scope"))
+        errors += causes.unchanged(
             "spec.names.kind", lookup(spec, "names", "kind"), lookup(before, "names", "kind")
         )
-    found += said.unchanged("spec.group", spec.get("group"), before.get("group"))
-    found += said.unchanged(
+    errors += causes.unchanged("spec.group", spec.get("group"), before.get("group"))
+    errors += causes.unchanged(
         "spec.names.plural", lookup(spec, "names", "plural"), lookup(before, "names", "plural")
     )
-    return found
+    return errors
 
 
 def _is_established(crd: Obj) -> bool:
     conditions = lookup(crd, "status", "conditions") or ()
-    return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
+    return any(
+        condition.get("type") == "Established" and condition.get("status") == "True"
+        for condition in conditions
+    )
 
 
 def _name(crd: Obj, spec: Obj) -> Iterator[Cause]:
     name = metadata(crd).get("name") or ""
     if name and name != f"{lookup(spec, 'names', 'plural') or ''}.{spec.get('group') or ''}":
-        yield said.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+        yield causes.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
 
 
 def _group(spec: Obj) -> Iterator[Cause]:
     group = spec.get("group") or ""
     if not group:
-        yield said.required("spec.group")
+        yield causes.required("spec.group")
     elif reasons := dns_subdomain(group):
-        yield said.invalid("spec.group", group, ",".join(reasons))
+        yield causes.invalid("spec.group", group, ",".join(reasons))
     elif "." not in group:
-        yield said.invalid("spec.group", group, "should be a domain with at least one dot")
+        yield causes.invalid("spec.group", group, "should be a domain with at least one dot")
     elif group in BUILTIN_GROUPS:
-        yield said.invalid("spec.group", group, "belongs to the API server itself")
+        yield causes.invalid("spec.group", group, "belongs to the API server itself")
 
 
 def _scope(spec: Obj) -> Iterator[Cause]:
     scope = spec.get("scope") or ""
     if not scope:
-        yield said.required("spec.scope")
+        yield causes.required("spec.scope")
     elif scope not in {"Cluster", "Namespaced"}:
-        yield said.not_supported("spec.scope", scope, ("Cluster", "Namespaced"))
+        yield causes.not_supported("spec.scope", scope, ("Cluster", "Namespaced"))
 
 
 def _versions(spec: Obj) -> Iterator[Cause]:
     versions = spec.get("versions") or []
     names = [version.get("name") or "" for version in versions]
     if len(set(names)) != len(names):
-        yield said.invalid("spec.versions", names, "must contain unique version names")
+        yield causes.invalid("spec.versions", names, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield said.invalid("spec.versions", names, "must have exactly one version marked as storage version")
+        yield causes.invalid(
+            "spec.versions", names, "must have exactly one version marked as storage version"
+        )
     if len(versions) > 1:
-        yield said.invalid(
+        yield causes.invalid(
             "spec.versions", names, "fathom does not support several versions of one definition"
         )
     elif versions and not versions[0].get("served"):
-        yield said.invalid("spec.versions[0].served", False, "the only version must be served")
+        yield causes.invalid("spec.versions[0].served", False, "the only version must be served")
     for at, version in enumerate(versions):
         yield from _version(version, f"spec.versions[{at}]")
 
@@ -126,17 +131,17 @@ def _versions(spec: Obj) -> Iterator[Cause]:
 def _version(version: Obj, path: str) -> Iterator[Cause]:
     name = version.get("name") or ""
     if reasons := dns_1035_label(name):
-        yield said.invalid(f"{path}.name", name, ",".join(reasons))
+        yield causes.invalid(f"{path}.name", name, ",".join(reasons))
     yield from _deprecation(version, path)
     schema = lookup(version, "schema", "openAPIV3Schema")
     if schema is None:
-        yield said.required(f"{path}.schema.openAPIV3Schema")
+        yield causes.required(f"{path}.schema.openAPIV3Schema")
     else:
         yield from schema_causes(schema, f"{path}.schema.openAPIV3Schema")
     yield from _scale_causes(lookup(version, "subresources", "scale"), f"{path}.subresources.scale")
     columns = version.get("additionalPrinterColumns") or ()
     if len(columns) > COLUMNS_MAX:
-        yield said.too_many(f"{path}.additionalPrinterColumns", len(columns), COLUMNS_MAX)
+        yield causes.too_many(f"{path}.additionalPrinterColumns", len(columns), COLUMNS_MAX)
     for at, column in enumerate(columns[:COLUMNS_MAX]):
         yield from _column(column, f"{path}.additionalPrinterColumns[{at}]")
     yield from _selectable(version.get("selectableFields") or [], schema or {}, f"{path}.selectableFields")
@@ -148,20 +153,20 @@ def _deprecation(version: Obj, path: str) -> Iterator[Cause]:
         return
     field = f"{path}.deprecationWarning"
     if not version.get("deprecated"):
-        yield said.invalid(field, warning, "can only be set for deprecated versions")
+        yield causes.invalid(field, warning, "can only be set for deprecated versions")
     elif not warning:
-        yield said.invalid(field, warning, "must not be an empty string")
+        yield causes.invalid(field, warning, "must not be an empty string")
     elif len(warning) > 256:
-        yield said.invalid(field, warning, "must be <= 256 characters long")
+        yield causes.invalid(field, warning, "must be <= 256 characters long")
     elif not warning.isprintable():
-        yield said.invalid(field, warning, "must only contain printable UTF-8 characters")
+        yield causes.invalid(field, warning, "must only contain printable UTF-8 characters")
 
 
 def _json_path(path: str | None, field: str) -> Iterator[Cause]:
     if not path:
-        yield said.required(field)
+        yield causes.required(field)
     elif not path.startswith("."):
-        yield said.invalid(field, path, "must be a simple json path starting with .")
+        yield causes.invalid(field, path, "must be a simple json path starting with .")
 
 
 def _scale_causes(scale: Obj | None, path: str) -> Iterator[Cause]:
@@ -179,59 +184,59 @@ def _scale_causes(scale: Obj | None, path: str) -> Iterator[Cause]:
         yield from wrong
         if not wrong and not str(value).startswith(roots):
             under = "either .spec or .status" if len(roots) > 1 else roots[0].rstrip(".")
-            yield said.invalid(field, value, f"should be a json path under {under}")
+            yield causes.invalid(field, value, f"should be a json path under {under}")
 
 
 def _column(column: Obj, path: str) -> Iterator[Cause]:
     if not column.get("name"):
-        yield said.required(f"{path}.name")
+        yield causes.required(f"{path}.name")
     kind, words = column.get("type"), f"must be one of {','.join(COLUMN_TYPES)}"
     if not kind:
-        yield said.required(f"{path}.type", words)
+        yield causes.required(f"{path}.type", words)
     elif kind not in COLUMN_TYPES:
-        yield said.invalid(f"{path}.type", kind, words)
+        yield causes.invalid(f"{path}.type", kind, words)
     if column.get("format") and column["format"] not in COLUMN_FORMATS:
-        yield said.invalid(f"{path}.format", column["format"], f"must be one of {','.join(COLUMN_FORMATS)}")
+        yield causes.invalid(f"{path}.format", column["format"], f"must be one of {','.join(COLUMN_FORMATS)}")
     yield from _json_path(column.get("jsonPath"), f"{path}.JSONPath")
 
 
 def _selectable(fields: list[Obj], schema: Obj, path: str) -> Iterator[Cause]:
     seen: set[str] = set()
-    for at, one in enumerate(fields):
-        text, field = one.get("jsonPath") or "", f"{path}[{at}].jsonPath"
+    for at, selectable_field in enumerate(fields):
+        text, field = selectable_field.get("jsonPath") or "", f"{path}[{at}].jsonPath"
         wrong = list(_json_path(text, field))
         yield from wrong
         if wrong:
             continue
-        found = _at(schema, text)
+        field_schema = _at(schema, text)
         if text.startswith(".metadata"):
-            yield said.invalid(field, text, "must not point to fields in metadata")
-        elif found is None:
-            yield said.invalid(field, text, "is an invalid path: does not refer to a valid field")
-        elif found.get("type") not in {"boolean", "integer", "string"}:
+            yield causes.invalid(field, text, "must not point to fields in metadata")
+        elif field_schema is None:
+            yield causes.invalid(field, text, "is an invalid path: does not refer to a valid field")
+        elif field_schema.get("type") not in {"boolean", "integer", "string"}:
             why = (
                 "must point to a field of type string, boolean or integer. "
                 "Enum string fields and strings with formats are allowed."
             )
-            yield said.invalid(field, text, why)
+            yield causes.invalid(field, text, why)
         if text in seen:
-            yield said.duplicate(field, text)
+            yield causes.duplicate(field, text)
         seen.add(text)
     if len(seen) > SELECTABLE_MAX:
-        yield said.too_many(path, len(seen), SELECTABLE_MAX)
+        yield causes.too_many(path, len(seen), SELECTABLE_MAX)
 
 
 def _at(schema: Obj, json_path: str) -> Obj | None:
-    here: Any = schema
+    level: Any = schema
     for step in json_path.lstrip(".").split("."):
-        here = lookup(here, "properties", step)
-    return here if isinstance(here, dict) else None
+        level = lookup(level, "properties", step)
+    return level if isinstance(level, dict) else None
 
 
 def _names(names: Obj, path: str) -> Iterator[Cause]:
     for field in ("plural", "singular", "kind", "listKind"):
         if not names.get(field):
-            yield said.required(f"{path}.{field}")
+            yield causes.required(f"{path}.{field}")
     for field in ("plural", "singular"):
         yield from _label(names.get(field), f"{path}.{field}")
     mixed = "may have mixed case, but should otherwise match: "
@@ -241,7 +246,7 @@ def _names(names: Obj, path: str) -> Iterator[Cause]:
         for at, name in enumerate(names.get(field) or ()):
             yield from _label(name, f"{path}.{field}[{at}]", empty=True)
     if names.get("kind") and names["kind"] == names.get("listKind"):
-        yield said.invalid(f"{path}.listKind", names["listKind"], "kind and listKind may not be the same")
+        yield causes.invalid(f"{path}.listKind", names["listKind"], "kind and listKind may not be the same")
 
 
 def _label(
@@ -254,21 +259,21 @@ def _label(
 ) -> Iterator[Cause]:
     reasons = dns_1035_label(folded(name or ""))
     if reasons and (name or empty):
-        yield said.invalid(path, name or "", f"{words}{','.join(reasons)}")
+        yield causes.invalid(path, name or "", f"{words}{','.join(reasons)}")
 
 
 def _conversion(conversion: Obj) -> Iterator[Cause]:
     strategy = conversion.get("strategy") or ""
     if not strategy:
-        yield said.required("spec.conversion.strategy")
+        yield causes.required("spec.conversion.strategy")
     elif strategy == "Webhook":
         why = "fathom does not support conversion by webhook"
-        yield said.invalid("spec.conversion.strategy", strategy, why)
+        yield causes.invalid("spec.conversion.strategy", strategy, why)
     elif strategy != "None":
-        yield said.not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
+        yield causes.not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
     elif conversion.get("webhook") is not None:
         why = "should not be set when strategy is not set to Webhook"
-        yield said.forbidden("spec.conversion.webhookClientConfig", why)
+        yield causes.forbidden("spec.conversion.webhookClientConfig", why)
 
 
 def _preserve(spec: Obj) -> Iterator[Cause]:
@@ -277,7 +282,7 @@ def _preserve(spec: Obj) -> Iterator[Cause]:
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
             "spec.versions[*].schema instead"
         )
-        yield said.invalid("spec.preserveUnknownFields", True, why)
+        yield causes.invalid("spec.preserveUnknownFields", True, why)
 
 
 def _approval(crd: Obj, spec: Obj) -> Iterator[Cause]:
@@ -285,14 +290,14 @@ def _approval(crd: Obj, spec: Obj) -> Iterator[Cause]:
     group = spec.get("group") or ""
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return
-    given = (metadata(crd).get("annotations") or {}).get(APPROVED)
+    approval = (metadata(crd).get("annotations") or {}).get(APPROVED)
     field, words = (
         f"metadata.annotations[{APPROVED}]",
         f'protected groups must have approval annotation "{APPROVED}"',
     )
-    if not given:
-        yield said.required(field, f"{words}, {_SEE}")
-    elif "://" not in given and not given.startswith("unapproved"):
-        yield said.invalid(
-            field, given, f'{words} with either a URL or a reason starting with "unapproved", {_SEE}'
+    if not approval:
+        yield causes.required(field, f"{words}, {_SEE}")
+    elif "://" not in approval and not approval.startswith("unapproved"):
+        yield causes.invalid(
+            field, approval, f'{words} with either a URL or a reason starting with "unapproved", {_SEE}'
         )

@@ -54,13 +54,13 @@ def kind_of_crd(crd: Obj) -> Kind:
         scale=_scale(subresources.get("scale")),
         generation=True,
         columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ()),
-        selectable=tuple(one["jsonPath"].lstrip(".") for one in version.get("selectableFields") or ()),
+        selectable=tuple(field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()),
         schema=schema,
     )
 
 
 def _stored(spec: Obj) -> Obj:
-    version: Obj = next(one for one in spec["versions"] if one.get("storage"))
+    version: Obj = next(entry for entry in spec["versions"] if entry.get("storage"))
     return version
 
 
@@ -85,11 +85,11 @@ def _column(column: Obj) -> Column:
     )
 
 
-def established(crd: Obj, now: str, others: Iterable[Obj] = ()) -> Obj:
+def established(crd: Obj, now: str, other_crds: Iterable[Obj] = ()) -> Obj:
     """The status of a valid definition, given the other definitions. Names that another definition of its
     group already has are not accepted, and the kind is then not served."""
     spec, old = crd["spec"], crd.get("status") or {}
-    conflict = _conflict(crd, others)
+    conflict = _conflict(crd, other_crds)
     if conflict is None:
         names_accepted = ("True", "NoConflicts", "no conflicts found")
         is_established = ("True", "InitialNamesAccepted", "the initial names have been accepted")
@@ -116,12 +116,12 @@ def _no_names() -> Obj:
     return {"plural": "", "kind": ""}
 
 
-def _conflict(crd: Obj, others: Iterable[Obj]) -> tuple[str, str] | None:
+def _conflict(crd: Obj, other_crds: Iterable[Obj]) -> tuple[str, str] | None:
     """(reason, message) for the last name that is already in use, as kube-apiserver reports it."""
-    resources, kinds = _taken(crd, others)
+    resources, kinds = _taken(crd, other_crds)
     names = crd["spec"]["names"]
     accepted = lookup(crd, "status", "acceptedNames") or {}
-    found = None
+    conflict = None
     for field, taken, reason in (
         ("plural", resources, "PluralConflict"),
         ("singular", resources, "SingularConflict"),
@@ -133,9 +133,9 @@ def _conflict(crd: Obj, others: Iterable[Obj]) -> tuple[str, str] | None:
             name for name in _listed(names, field) if name in taken and name not in _listed(accepted, field)
         ]
         if clashes:
-            said = [f'"{name}" is already in use' for name in clashes]
-            found = (reason, said[0] if len(said) == 1 else f"[{', '.join(said)}]")
-    return found
+            messages = [f'"{name}" is already in use' for name in clashes]
+            conflict = (reason, messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]")
+    return conflict
 
 
 def _listed(names: Obj, field: str) -> list[str]:
@@ -143,14 +143,14 @@ def _listed(names: Obj, field: str) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
-def _taken(crd: Obj, others: Iterable[Obj]) -> tuple[set[str], set[str]]:
+def _taken(crd: Obj, other_crds: Iterable[Obj]) -> tuple[set[str], set[str]]:
     """Names of resources and of kinds that other definitions of the group have."""
     resources: set[str] = set()
     kinds: set[str] = set()
-    for other in others:
-        if key_of(other) == key_of(crd) or lookup(other, "spec", "group") != crd["spec"]["group"]:
+    for other_crd in other_crds:
+        if key_of(other_crd) == key_of(crd) or lookup(other_crd, "spec", "group") != crd["spec"]["group"]:
             continue
-        names = lookup(other, "status", "acceptedNames") or {}
+        names = lookup(other_crd, "status", "acceptedNames") or {}
         resources.update(
             name for field in ("plural", "singular", "shortNames") for name in _listed(names, field)
         )
@@ -158,36 +158,38 @@ def _taken(crd: Obj, others: Iterable[Obj]) -> tuple[set[str], set[str]]:
     return resources, kinds
 
 
-def _condition(old: Obj, kind: str, said: tuple[str, ...], now: str) -> Obj:
-    status, reason, message = said
+def _condition(old: Obj, kind: str, outcome: tuple[str, ...], now: str) -> Obj:
+    status, reason, message = outcome
     before = _find(old, kind)
     since = before["lastTransitionTime"] if before and before.get("status") == status else now
     return {"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}
 
 
 def _find(status: Obj, kind: str) -> Obj | None:
-    return next((one for one in status.get("conditions") or () if one.get("type") == kind), None)
+    return next(
+        (condition for condition in status.get("conditions") or () if condition.get("type") == kind), None
+    )
 
 
 def _others(status: Obj, *kinds: str) -> list[Any]:
-    return [one for one in status.get("conditions") or () if one.get("type") not in kinds]
+    return [condition for condition in status.get("conditions") or () if condition.get("type") not in kinds]
 
 
 def _is_true(status: Obj, kind: str) -> bool:
-    found = _find(status, kind)
-    return found is not None and found.get("status") == "True"
+    condition = _find(status, kind)
+    return condition is not None and condition.get("status") == "True"
 
 
 def crd_warnings(crd: Obj) -> list[str]:
     """Features that a definition requests and fathom does not provide."""
-    found: dict[str, None] = {}
+    warnings: dict[str, None] = {}
     for at, version in enumerate(lookup(crd, "spec", "versions") or ()):
         schema = lookup(version, "schema", "openAPIV3Schema")
         for path, level in levels(schema or {}, f"spec.versions[{at}].schema.openAPIV3Schema"):
             if level.get("x-kubernetes-validations"):
-                said = "fathom does not support CEL validation rules, they are kept but not enforced"
-                found[f"{path}.x-kubernetes-validations: {said}"] = None
+                no_cel = "fathom does not support CEL validation rules, they are kept but not enforced"
+                warnings[f"{path}.x-kubernetes-validations: {no_cel}"] = None
             name = level.get("format")
             if name and name not in FORMATS and name not in _UNCHECKED:
-                found[f'unrecognized format "{name}"'] = None
-    return list(found)
+                warnings[f'unrecognized format "{name}"'] = None
+    return list(warnings)

@@ -78,9 +78,9 @@ class Decoder:
         if parse.too_many(raw):
             raise _unrecognized(kind, parse.TOO_MANY, raw)
         if kind.schema is None and media_type != YAML:
-            found = self._decode_fast(kind, raw)
-            if found is not None:
-                return found
+            decoded = self._decode_fast(kind, raw)
+            if decoded is not None:
+                return decoded
         try:
             tree = _from_yaml(raw) if media_type == YAML else _noted(raw)
         except MalformedBody as error:
@@ -138,8 +138,8 @@ class Decoder:
         if definition not in self._fast:
             self._fast[definition] = None
             if definition in self._definitions and not self._structs.recursive(definition):
-                made = msgspec.json.Decoder(self._structs.of(definition), dec_hook=normalise)
-                self._fast[definition] = made.decode
+                decoder = msgspec.json.Decoder(self._structs.of(definition), dec_hook=normalise)
+                self._fast[definition] = decoder.decode
         return self._fast[definition]
 
     def _decode_fast(self, kind: Kind, raw: bytes) -> Decoded | None:
@@ -186,8 +186,10 @@ class Decoder:
         if kind.schema is None:
             return walk(self._definitions, kind.definition, tree)
         cleaned: Obj = msgspec.to_builtins(tree)
-        given = tree.get("metadata")
-        meta, unknown = walk(self._definitions, OBJECT_META, {} if given is None else given, at="metadata")
+        sent_meta = tree.get("metadata")
+        meta, unknown = walk(
+            self._definitions, OBJECT_META, {} if sent_meta is None else sent_meta, at="metadata"
+        )
         cleaned["metadata"] = meta
         structural = self._structural_of(kind)
         unknown += structural.prune(cleaned)
@@ -195,18 +197,18 @@ class Decoder:
         return cleaned, unknown
 
     def _structural_of(self, kind: Kind) -> Structural:
-        known = self._structural.get(kind.resource)
-        if known is None or known.schema is not kind.schema:
-            known = self._structural[kind.resource] = Structural(kind.schema or {})
-        return known
+        structural = self._structural.get(kind.resource)
+        if structural is None or structural.schema is not kind.schema:
+            structural = self._structural[kind.resource] = Structural(kind.schema or {})
+        return structural
 
     def _check_identity(self, kind: Kind, tree: Obj, raw: bytes) -> None:
         """The body must have the kind and version of the address, or none."""
         version, name = tree.get("apiVersion"), tree.get("kind")
         for field, value in (("apiVersion", version), ("kind", name)):
             if value is not None and not isinstance(value, str):
-                got = scalars.json_kind(value)
-                words = f"json: cannot unmarshal {got} into Go struct field .{field} of type string"
+                json_type = scalars.json_kind(value)
+                words = f"json: cannot unmarshal {json_type} into Go struct field .{field} of type string"
                 raise _unrecognized(kind, _not_json(words), raw)
         if kind.schema is not None:
             _require_identity(kind, name, version, raw)
@@ -224,10 +226,10 @@ class Decoder:
         return tuple(f"{group}/{version}" if group else version for group, version, _ in listed)
 
     def _no_conversion(self, kind: Kind, name: str) -> str:
-        other = self._definitions.name_of(kind.group, kind.version, name)
-        if not other:
+        definition = self._definitions.name_of(kind.group, kind.version, name)
+        if not definition:
             return f'no kind "{name}" is registered for version "{kind.api_version}"'
-        return f"converting ({go_name(other)}) to ({kind.version}.{kind.kind}): unknown conversion"
+        return f"converting ({go_name(definition)}) to ({kind.version}.{kind.kind}): unknown conversion"
 
 
 _ZEROS: Final[dict[str, Any]] = {"integer": 0, "boolean": False, "string": ""}

@@ -69,7 +69,7 @@ class Tree:
 
     def _fill(self) -> Apply | None:
         """Set this level's fields."""
-        plain, unset, made = self._sorted_values()
+        plain, unset, containers = self._sorted_values()
         if not self.values:
             return None
 
@@ -80,11 +80,11 @@ class Tree:
             for field, value in unset:
                 if not obj.get(field):
                     obj[field] = value
-            for field, value in made:
+            for field, value in containers:
                 if field not in obj:
                     obj[field] = deepcopy(value) if value else type(value)()
 
-        if plain or made or len(unset) > 1:
+        if plain or containers or len(unset) > 1:
             return fill
         only, default = unset[0]
 
@@ -119,15 +119,15 @@ class Tree:
     def _sorted_values(self) -> tuple[list[tuple[str, Any]], ...]:
         """Scalar defaults for an absent field; scalar defaults also for an empty or zero one; and containers,
         of which each object needs its own copy."""
-        plain, unset, made = [], [], []
+        plain, unset, containers = [], [], []
         for field, (value, zero_is_unset) in self.values.items():
             if isinstance(value, dict | list):
-                made.append((field, value))
+                containers.append((field, value))
             elif zero_is_unset or isinstance(value, str):
                 unset.append((field, value))
             else:
                 plain.append((field, value))
-        return plain, unset, made
+        return plain, unset, containers
 
 
 def _nothing(obj: Any) -> None:

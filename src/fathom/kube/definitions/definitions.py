@@ -57,14 +57,14 @@ class Definitions:
 
     def reachable(self, *names: str) -> list[str]:
         """The named definitions and all that they refer to, sorted."""
-        found: dict[str, None] = {}
+        reached: dict[str, None] = {}
         waiting = [name for name in names if name in self.schemas]
         while waiting:
             name = waiting.pop()
-            if name not in found:
-                found[name] = None
+            if name not in reached:
+                reached[name] = None
                 waiting.extend(refs_in(self.schemas[name]))
-        return sorted(found)
+        return sorted(reached)
 
 
 def load() -> Definitions:
@@ -117,10 +117,10 @@ def dropped_when_empty(schema: Schema, field: str) -> type | None:
 
 def refs_in(schema: Schema) -> list[str]:
     """The names of the definitions that one definition refers to directly."""
-    found = [ref] if (ref := ref_of(schema)) else []
+    names = [ref] if (ref := ref_of(schema)) else []
     for inner in schema.get("properties", {}).values():
-        found.extend(refs_in(inner))
+        names.extend(refs_in(inner))
     for word in ("items", "additionalProperties"):
         if isinstance(schema.get(word), dict):
-            found.extend(refs_in(schema[word]))
-    return found
+            names.extend(refs_in(schema[word]))
+    return names

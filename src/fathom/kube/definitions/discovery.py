@@ -108,7 +108,11 @@ def _stored(registry: Registry, kind: Kind) -> Kind:
     """The kind in whose form objects are stored: itself, except for kinds that share another's storage."""
     if not kind.stored_as:
         return kind
-    return next(one for one in registry.kinds() if one.resource == kind.stored_as and not one.stored_as)
+    return next(
+        candidate
+        for candidate in registry.kinds()
+        if candidate.resource == kind.stored_as and not candidate.stored_as
+    )
 
 
 def storage_version_hash(kind: Kind) -> str:
@@ -118,14 +122,14 @@ def storage_version_hash(kind: Kind) -> str:
 
 
 def _subresources(registry: Registry, kind: Kind) -> list[Obj]:
-    found = []
+    entries = []
     for name in kind.subresources:
-        known = registry.subresources[name]
+        subresource = registry.subresources[name]
         entry: Obj = {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": kind.namespaced}
-        if known.kind:
-            entry |= {"group": known.group, "version": known.version} if known.group else {}
-        found.append({**entry, "kind": known.kind or kind.kind, "verbs": list(known.verbs)})
-    return found
+        if subresource.kind:
+            entry |= {"group": subresource.group, "version": subresource.version} if subresource.group else {}
+        entries.append({**entry, "kind": subresource.kind or kind.kind, "verbs": list(subresource.verbs)})
+    return entries
 
 
 def aggregate(registry: Registry, *, core: bool) -> Obj:
@@ -175,8 +179,8 @@ def _discovered(registry: Registry, kind: Kind) -> Obj:
 
 
 def _discovered_subresource(registry: Registry, kind: Kind, name: str) -> Obj:
-    known = registry.subresources[name]
+    subresource = registry.subresources[name]
     answers = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-    if known.kind:
-        answers = {"group": known.group, "version": known.version, "kind": known.kind}
-    return {"subresource": name, "responseKind": answers, "verbs": list(known.verbs)}
+    if subresource.kind:
+        answers = {"group": subresource.group, "version": subresource.version, "kind": subresource.kind}
+    return {"subresource": name, "responseKind": answers, "verbs": list(subresource.verbs)}

@@ -56,11 +56,11 @@ def document(registry: Registry, path: str) -> Obj | None:
 
 
 def _by_path(registry: Registry) -> dict[str, list[Kind]]:
-    found: dict[str, list[Kind]] = {}
+    kinds_at: dict[str, list[Kind]] = {}
     for kind in registry.kinds():
         root = f"apis/{kind.group}" if kind.group else "api"
-        found.setdefault(f"{root}/{kind.version}", []).append(kind)
-    return found
+        kinds_at.setdefault(f"{root}/{kind.version}", []).append(kind)
+    return kinds_at
 
 
 def _hash(registry: Registry, kinds: list[Kind]) -> str:
@@ -78,40 +78,44 @@ def _schemas(registry: Registry, kinds: list[Kind]) -> Obj:
     defined = [name for kind in kinds for name in (_component(kind), f"{_component(kind)}List")]
     defined += [definitions.name_of(*answer) for kind in kinds for answer in _answers(registry, kind)]
     shared = (DELETE_OPTIONS, STATUS, PATCH, OBJECT_META, LIST_META)
-    found = {name: published(definitions[name]) for name in definitions.reachable(*defined, *shared)}
+    schemas = {name: published(definitions[name]) for name in definitions.reachable(*defined, *shared)}
     for kind in kinds:
         if kind.schema is not None:
-            found |= _custom(kind, definitions)
-    return found
+            schemas |= _custom(kind, definitions)
+    return schemas
 
 
 def _answers(registry: Registry, kind: Kind) -> list[tuple[str, str, str]]:
     """(group, version, kind) of the objects that its subresources return."""
-    known = [registry.subresources[name] for name in kind.subresources]
-    return [(one.group, one.version, one.kind) for one in known if one.kind]
+    subresources = [registry.subresources[name] for name in kind.subresources]
+    return [
+        (subresource.group, subresource.version, subresource.kind)
+        for subresource in subresources
+        if subresource.kind
+    ]
 
 
 def published(schema: Schema) -> Schema:
     """A definition as Kubernetes publishes it: one type instead of a choice with null, references into the
     components, and `allOf` around a reference that has a description beside it."""
-    made: dict[str, Any] = {}
+    document_schema: dict[str, Any] = {}
     for word, value in schema.items():
         if word == "$ref":
             ref = {"$ref": value.replace("#/$defs/", _REF)}
-            made |= ref if len(schema) == 1 else {"allOf": [ref]}
+            document_schema |= ref if len(schema) == 1 else {"allOf": [ref]}
         elif word == "type":
-            made["type"] = type_of(schema)
+            document_schema["type"] = type_of(schema)
         elif word == "properties":
-            made["properties"] = {name: published(inner) for name, inner in value.items()}
+            document_schema["properties"] = {name: published(inner) for name, inner in value.items()}
         elif word in {"items", "additionalProperties"} and isinstance(value, dict):
-            made[word] = published(value)
+            document_schema[word] = published(value)
         elif word == "oneOf":
-            made["oneOf"] = [published(inner) for inner in value]
+            document_schema["oneOf"] = [published(inner) for inner in value]
         elif word != "enum":  # Only ever the kind's own name, which Kubernetes does not publish.
-            made[word] = value
-    if made.get("oneOf") == [{"type": "string"}, {"type": "integer"}]:
-        made["format"] = "int-or-string"
-    return made
+            document_schema[word] = value
+    if document_schema.get("oneOf") == [{"type": "string"}, {"type": "integer"}]:
+        document_schema["format"] = "int-or-string"
+    return document_schema
 
 
 def _custom(kind: Kind, definitions: Definitions) -> Obj:
@@ -120,20 +124,20 @@ def _custom(kind: Kind, definitions: Definitions) -> Obj:
     common = published(definitions[definitions.name_of("", "v1", "Pod")])["properties"]
     schema = kind.schema or {}
     head = {"apiVersion": common["apiVersion"], "kind": common["kind"], "metadata": _reference(OBJECT_META)}
-    one = {
+    object_schema = {
         **schema,
         "properties": {**(schema.get("properties") or {}), **head},
         "x-kubernetes-group-version-kind": [_gvk(kind, kind.kind)],
     }
     items = {"type": "array", "items": {"$ref": f"{_REF}{name}"}, "description": f"List of {kind.plural}."}
-    many = {
+    list_schema = {
         "description": f"{kind.list_kind} is a list of {kind.kind}",
         "type": "object",
         "required": ["items"],
         "properties": {**head, "items": items, "metadata": _reference(LIST_META)},
         "x-kubernetes-group-version-kind": [_gvk(kind, kind.list_kind)],
     }
-    return {name: one, f"{name}List": many}
+    return {name: object_schema, f"{name}List": list_schema}
 
 
 def _reference(name: str) -> Schema:

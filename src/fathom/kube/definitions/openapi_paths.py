@@ -73,17 +73,17 @@ def paths_of(kind: Kind, subresources: Mapping[str, Subresource], component: str
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     inside = f"{root}/namespaces/{{namespace}}" if kind.namespaced else root
     own = _Answer(kind.group, kind.version, kind.kind, component)
-    found = {f"{inside}/{kind.plural}": _item(kind, own, _COLLECTION, kind.verbs)}
+    items = {f"{inside}/{kind.plural}": _item(kind, own, _COLLECTION, kind.verbs)}
     if kind.namespaced and "list" in kind.verbs:
         everywhere = _item(kind, own, {"list": _COLLECTION["list"]}, kind.verbs, namespaced=False)
-        found[f"{root}/{kind.plural}"] = everywhere
-    found[f"{inside}/{kind.plural}/{{name}}"] = _item(kind, own, _OBJECT, kind.verbs, named=True)
+        items[f"{root}/{kind.plural}"] = everywhere
+    items[f"{inside}/{kind.plural}/{{name}}"] = _item(kind, own, _OBJECT, kind.verbs, named=True)
     for name in kind.subresources:
-        known = subresources[name]
-        answer = own if not known.kind else _Answer.of(known)
+        subresource = subresources[name]
+        answer = own if not subresource.kind else _Answer.of(subresource)
         address = f"{inside}/{kind.plural}/{{name}}/{name}"
-        found[address] = _item(kind, answer, _SUBRESOURCE, known.verbs, named=True, subresource=name)
-    return {address: item for address, item in found.items() if len(item) > 1}
+        items[address] = _item(kind, answer, _SUBRESOURCE, subresource.verbs, named=True, subresource=name)
+    return {address: item for address, item in items.items() if len(item) > 1}
 
 
 class _Answer:
@@ -94,9 +94,14 @@ class _Answer:
         self.component = component
 
     @classmethod
-    def of(cls, known: Subresource) -> _Answer:
-        group = known.group.split(".")[0] or "core"
-        return cls(known.group, known.version, known.kind, f"io.k8s.api.{group}.{known.version}.{known.kind}")
+    def of(cls, subresource: Subresource) -> _Answer:
+        group = subresource.group.split(".")[0] or "core"
+        return cls(
+            subresource.group,
+            subresource.version,
+            subresource.kind,
+            f"io.k8s.api.{group}.{subresource.version}.{subresource.kind}",
+        )
 
 
 def _item(
@@ -166,8 +171,8 @@ def _responses(answer: _Answer, action: str) -> Obj:
 
 
 def _parameter(name: str, kind: str, text: str, *, where: str = "query") -> Obj:
-    made: Obj = {"name": name, "in": where, "description": text, "schema": {"type": kind}}
-    return {**made, "required": True} if where == "path" else made
+    parameter: Obj = {"name": name, "in": where, "description": text, "schema": {"type": kind}}
+    return {**parameter, "required": True} if where == "path" else parameter
 
 
 def _ref(component: str) -> Obj:

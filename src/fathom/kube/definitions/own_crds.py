@@ -49,6 +49,6 @@ def definition_of(kind: Kind) -> Obj:
 
 
 def _column(column: Column) -> Obj:
-    said = {"description": column.description, "priority": column.priority}
+    optional = {"description": column.description, "priority": column.priority}
     head = {"name": column.name, "type": column.type, "jsonPath": column.path}
-    return {**head, **{name: value for name, value in said.items() if value}}
+    return {**head, **{name: value for name, value in optional.items() if value}}

@@ -82,16 +82,16 @@ def _no_constant(name: str) -> NoReturn:
 def duplicates(value: Any) -> Iterator[str]:
     """The paths of fields that were given twice: 'spec.containers[0].image'. Of very many, the first."""
     waiting: list[tuple[str, Any]] = [("", value)]
-    left = DUPLICATES_MAX
-    while waiting and left > 0:
-        path, here = waiting.pop()
-        if isinstance(here, Noted):
-            yield from (join(path, name) for name in here.duplicates[:left])
-            left -= len(here.duplicates)
-        if isinstance(here, dict):
-            waiting.extend((join(path, name), inner) for name, inner in reversed(here.items()))
-        elif isinstance(here, list):
-            waiting.extend((f"{path}[{at}]", here[at]) for at in reversed(range(len(here))))
+    duplicates_left = DUPLICATES_MAX
+    while waiting and duplicates_left > 0:
+        path, node = waiting.pop()
+        if isinstance(node, Noted):
+            yield from (join(path, name) for name in node.duplicates[:duplicates_left])
+            duplicates_left -= len(node.duplicates)
+        if isinstance(node, dict):
+            waiting.extend((join(path, name), inner) for name, inner in reversed(node.items()))
+        elif isinstance(node, list):
+            waiting.extend((f"{path}[{at}]", node[at]) for at in reversed(range(len(node))))
 
 
 def join(path: str, name: str) -> str:

@@ -90,8 +90,8 @@ class Messages:
 
     def _fields_of(self, name: str, schema: Schema) -> dict[int, _Field]:
         words = enumerate(self._table.get(name, "").split(), 1)
-        made = ((number, self._field(word, name, schema)) for number, word in words)
-        return {number: field for number, field in made if field is not None}
+        numbered = ((number, self._field(word, name, schema)) for number, word in words)
+        return {number: field for number, field in numbered if field is not None}
 
     def _field(self, word: str, message: str, schema: Schema) -> _Field | None:
         """None for a number without a field, or with one that the installed definitions lack."""
@@ -178,30 +178,30 @@ class _Reading:
         if field.embedded is not None:
             self.put_all(obj, field.embedded, value)
             return
-        found = field.type.read(self, value)
-        if found is None or not (found or field.zero):
+        decoded = field.type.read(self, value)
+        if decoded is None or not (decoded or field.zero):
             obj.pop(field.name, None)  # Of a field that comes twice, the last counts.
         else:
-            obj[field.name] = found
+            obj[field.name] = decoded
 
     def _items(self, field: _Field, wire: int, value: Any) -> list[Any]:
         """One value, or several packed numbers."""
         if field.type.wire != _VARINT or wire != _BYTES:
             _expect(field.type.wire, wire, field)
             return [field.type.read(self, value)]
-        found, at = [], 0
+        items, at = [], 0
         while at < len(value):
             number, at = _varint(value, at)
-            found.append(field.type.read(self, number))
-        return found
+            items.append(field.type.read(self, number))
+        return items
 
     def _entry(self, field: _Field, wire: int, raw: bytes) -> tuple[str, Any]:
         _expect(_BYTES, wire, field)
         parts: dict[int, Any] = {1: b"", 2: 0 if field.type.wire == _VARINT else b""}
-        for number, inner, found in self._split(raw):
+        for number, inner, part in self._split(raw):
             if number in parts:
                 _expect(field.type.wire if number == 2 else _BYTES, inner, field)
-                parts[number] = found
+                parts[number] = part
         return _text(self, parts[1]), field.type.read(self, parts[2])
 
 

@@ -31,18 +31,18 @@ def _form(means: Callable[[Obj], Any] = dict, **properties: Schema) -> MessageFo
     return MessageForm({"properties": properties}, means)
 
 
-def _time(found: Obj) -> str | None:
-    return _moment(found, "seconds")
+def _time(message: Obj) -> str | None:
+    return _moment(message, "seconds")
 
 
-def _micro_time(found: Obj) -> str | None:
-    return _moment(found, "microseconds")
+def _micro_time(message: Obj) -> str | None:
+    return _moment(message, "microseconds")
 
 
-def _moment(found: Obj, precision: str) -> str | None:
-    if not found:  # No time at all; for the first second of 1970, zeros are written.
+def _moment(message: Obj, precision: str) -> str | None:
+    if not message:  # No time at all; for the first second of 1970, zeros are written.
         return None
-    after = {"seconds": found.get("seconds", 0), "microseconds": found.get("nanos", 0) // 1000}
+    after = {"seconds": message.get("seconds", 0), "microseconds": message.get("nanos", 0) // 1000}
     try:
         moment = EPOCH + timedelta(**after)
     except OverflowError:
@@ -50,13 +50,13 @@ def _moment(found: Obj, precision: str) -> str | None:
     return f"{moment.replace(tzinfo=None).isoformat(timespec=precision)}Z"
 
 
-def _int_or_string(found: Obj) -> int | str:
-    value: int | str = found.get("strVal", "") if found.get("type") else found.get("intVal", 0)
+def _int_or_string(message: Obj) -> int | str:
+    value: int | str = message.get("strVal", "") if message.get("type") else message.get("intVal", 0)
     return value
 
 
-def _json(found: Obj) -> Any:
-    return parse.plain(found["raw"]) if "raw" in found else None
+def _json(message: Obj) -> Any:
+    return parse.plain(message["raw"]) if "raw" in message else None
 
 
 _TEXT: Final[Schema] = {"type": "string"}
@@ -75,17 +75,19 @@ FORMS: Final[dict[str, MessageForm]] = {
     f"{_RUNTIME}RawExtension": _form(_json, raw=_RAW),
     f"{_META}FieldsV1": _form(_json, raw=_RAW),
     f"{_EXTENSIONS}JSON": _form(_json, raw=_RAW),
-    QUANTITY: _form(lambda found: found.get("string", "0"), string=_TEXT),
+    QUANTITY: _form(lambda message: message.get("string", "0"), string=_TEXT),
     TIME: _form(_time, seconds=_INT64, nanos=_INT32),
     MICRO_TIME: _form(_micro_time, seconds=_INT64, nanos=_INT32),
     INT_OR_STRING: _form(_int_or_string, type=_INT64, intVal=_INT32, strVal=_TEXT),
     f"{_EXTENSIONS}JSONSchemaPropsOrArray": _form(
-        lambda found: found.get("jSONSchemas", found.get("schema")), schema=_PROPS, jSONSchemas=_MANY_PROPS
+        lambda message: message.get("jSONSchemas", message.get("schema")),
+        schema=_PROPS,
+        jSONSchemas=_MANY_PROPS,
     ),
     f"{_EXTENSIONS}JSONSchemaPropsOrBool": _form(
-        lambda found: found.get("schema", found.get("allows", False)), schema=_PROPS, allows=_FLAG
+        lambda message: message.get("schema", message.get("allows", False)), schema=_PROPS, allows=_FLAG
     ),
     f"{_EXTENSIONS}JSONSchemaPropsOrStringArray": _form(
-        lambda found: found.get("property", found.get("schema")), schema=_PROPS, property=_TEXTS
+        lambda message: message.get("property", message.get("schema")), schema=_PROPS, property=_TEXTS
     ),
 }

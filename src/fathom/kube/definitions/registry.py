@@ -36,11 +36,16 @@ class Registry:
     @classmethod
     def builtin(cls) -> Registry:
         """All built-in kinds of Kubernetes."""
-        known, listed, defaults, readers = _built_in()
-        registry = cls(known, subresources=dict(listed.subresources), defaults=defaults, readers=readers)
-        for kind in listed.kinds:
+        builtin_definitions, builtin_catalogue, defaults, readers = _built_in()
+        registry = cls(
+            builtin_definitions,
+            subresources=dict(builtin_catalogue.subresources),
+            defaults=defaults,
+            readers=readers,
+        )
+        for kind in builtin_catalogue.kinds:
             registry.add(kind)
-        for body in listed.bodies:
+        for body in builtin_catalogue.bodies:
             registry.add_body(body)
         return registry
 
@@ -61,13 +66,13 @@ class Registry:
 
     def add_custom(self, kind: Kind) -> None:
         """Add or change a CRD's kind. An unchanged one changes nothing."""
-        known = self._by_resource.get(kind.resource)
-        if known == kind:
+        current = self._by_resource.get(kind.resource)
+        if current == kind:
             return
-        if known is not None:
+        if current is not None:
             if kind.resource not in self._custom:
                 raise ValueError(f"{kind.resource} is built in")
-            self._forget(known)
+            self._forget(current)
         self.add(kind)
         self._custom.add(kind.resource)
 
@@ -102,6 +107,11 @@ class Registry:
 @lru_cache(maxsize=1)
 def _built_in() -> tuple[Definitions, Catalogue, Defaults, Readers]:
     """Read once a process: none of it ever changes, and a simulated world often starts servers."""
-    known = definitions.load()
-    listed = catalogue.load(known)
-    return known, listed, Defaults(listed.defaults, listed.default_groups), Readers(known)
+    builtin_definitions = definitions.load()
+    builtin_catalogue = catalogue.load(builtin_definitions)
+    return (
+        builtin_definitions,
+        builtin_catalogue,
+        Defaults(builtin_catalogue.defaults, builtin_catalogue.default_groups),
+        Readers(builtin_definitions),
+    )

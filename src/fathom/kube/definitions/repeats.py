@@ -33,15 +33,15 @@ class Repeats:
     def read(self, kind: Kind, raw: bytes) -> Obj | None:
         """The object, complete with defaults; None where it must be decoded in full."""
         parts = self._parts(kind, raw)
-        known = self._known.get((kind.resource, bytes(parts.spec))) if parts is not None else None
-        if parts is None or known is None:
+        spec = self._known.get((kind.resource, bytes(parts.spec))) if parts is not None else None
+        if parts is None or spec is None:
             return None
         meta = msgspec.to_builtins(parts.metadata)
         return {
             "kind": parts.kind,
             "apiVersion": parts.apiVersion,
             "metadata": meta,
-            "spec": decode_json(known),
+            "spec": decode_json(spec),
         }
 
     def remember(self, kind: Kind, raw: bytes, obj: Obj) -> None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from fathom.model import quantity as quantities
+from fathom.model import quantity as model_quantity
 from fathom.model.causes import quoted
 
 # kube-apiserver's JSON reader stops at 10,000 levels. Python stops at 1,000 frames, and plain recursive code
@@ -41,15 +41,15 @@ MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 
 
 def quantity(value: Any) -> str:
-    if type(value) is str and len(value) <= quantities.CHARS_MAX:
+    if type(value) is str and len(value) <= model_quantity.CHARS_MAX:
         return _canonical_quantity(value)
     if type(value) is int or type(value) is float:
-        return quantities.canonical(value)
-    return quantities.canonical(str(value))  # Nothing else is a quantity: this raises the error.
+        return model_quantity.canonical(value)
+    return model_quantity.canonical(str(value))  # Nothing else is a quantity: this raises the error.
 
 
 # A cache of a pure function: a cluster's pods use the same few amounts.
-_canonical_quantity = lru_cache(maxsize=4096)(quantities.canonical)
+_canonical_quantity = lru_cache(maxsize=4096)(model_quantity.canonical)
 
 
 def time(value: Any) -> str:
@@ -68,10 +68,10 @@ def micro_time(value: Any) -> str:
 
 
 def _moment(value: Any, layout: str) -> datetime:
-    found = _split_time(value) if isinstance(value, str) else None
-    if found is None:
+    match = _split_time(value) if isinstance(value, str) else None
+    if match is None:
         raise ValueError(_unreadable(value, layout))
-    whole, fraction, zone = found.groups()
+    whole, fraction, zone = match.groups()
     try:
         read = datetime.fromisoformat(f"{whole}.{(fraction or '0')[:6]:0<6}{zone}")
         utc = read.astimezone(UTC)
@@ -115,8 +115,8 @@ def free(value: Any) -> Any:
     level = [value]
     for _ in range(DEPTH_MAX):
         deeper: list[Any] = []
-        for one in level:
-            _free_one(one, deeper)
+        for item in level:
+            _free_one(item, deeper)
         if not deeper:
             return value
         level = deeper

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fathom.kube.definitions import schema_formats
 from fathom.kube.definitions.definitions import Schema
 from fathom.kube.definitions.parse import join
-from fathom.model import causes as said
+from fathom.model import causes as model_causes
 from fathom.model.body import encode_json
 from fathom.model.errors import CAUSES_MAX, Cause, Causes, TooManyCauses
 
@@ -45,20 +45,20 @@ TYPE_INVALID: Final = "FieldValueTypeInvalid"
 
 def causes(node: Node, value: Any, path: str) -> list[Cause]:
     """All errors of a value and of what is inside it."""
-    found: list[Cause] = Causes()
+    errors: list[Cause] = Causes()
     for check in node.checks:
-        found += check(value, path)
-    if any(cause.field == path and cause.reason == TYPE_INVALID for cause in found):
-        return found  # Wrong type: no other message about the value would make sense.
+        errors += check(value, path)
+    if any(cause.field == path and cause.reason == TYPE_INVALID for cause in errors):
+        return errors  # Wrong type: no other message about the value would make sense.
     if isinstance(value, dict):
         for name, inner in value.items():
             below = node.properties.get(name, node.additional)
             if below is not None:
-                found += causes(below, inner, join(path, name))
+                errors += causes(below, inner, join(path, name))
     elif isinstance(value, list) and node.items is not None:
         for at, inner in enumerate(value):
-            found += causes(node.items, inner, f"{path}[{at}]")
-    return found
+            errors += causes(node.items, inner, f"{path}[{at}]")
+    return errors
 
 
 def _some_causes(node: Node, value: Any, path: str) -> list[Cause]:
@@ -85,15 +85,15 @@ def kind_of(value: Any) -> str:
     return next(name for name, matches in _MATCHES.items() if matches(value))
 
 
-def wrong_type(path: str, wanted: str, got: Any) -> Cause:
-    shown = said.quoted(got if isinstance(got, str) else str(got))
+def wrong_type(path: str, wanted: str, value: Any) -> Cause:
+    shown = model_causes.quoted(value if isinstance(value, str) else str(value))
     return Cause(
         path, TYPE_INVALID, f"Invalid value: {shown}: {path} in body must be of type {wanted}: {shown}"
     )
 
 
 def _wrong(path: str, value: Any, demand: str) -> Cause:
-    return said.invalid(path, value, f"{path} in body {demand}")
+    return model_causes.invalid(path, value, f"{path} in body {demand}")
 
 
 def _type(schema: Schema) -> Check:
@@ -114,7 +114,9 @@ def _type(schema: Schema) -> Check:
 def _required(schema: Schema) -> Check:
     def check(value: Any, path: str) -> Iterator[Cause]:
         if isinstance(value, dict):
-            yield from (said.required(join(path, name)) for name in schema["required"] if name not in value)
+            yield from (
+                model_causes.required(join(path, name)) for name in schema["required"] if name not in value
+            )
 
     return check
 
@@ -126,7 +128,7 @@ def _enum(schema: Schema) -> Check:
 
     def check(value: Any, path: str) -> Iterator[Cause]:
         if encode_json(value) not in allowed and not (value is None and nullable):
-            yield said.not_supported(path, value, listed)
+            yield model_causes.not_supported(path, value, listed)
 
     return check
 
@@ -226,7 +228,7 @@ def _unique(schema: Schema) -> Check:
             )
             encoded = encode_json(shown)
             if encoded in seen:
-                yield said.duplicate(f"{path}[{at}]", shown)
+                yield model_causes.duplicate(f"{path}[{at}]", shown)
             seen.add(encoded)
 
     return check
@@ -237,7 +239,7 @@ def _embedded(_: Schema) -> Check:
         if isinstance(value, dict):
             for name in ("apiVersion", "kind"):
                 if not value.get(name):
-                    yield said.required(join(path, name), "must not be empty")
+                    yield model_causes.required(join(path, name), "must not be empty")
 
     return check
 
@@ -259,7 +261,7 @@ def _any_of(schema: Schema) -> Check:
     def check(value: Any, path: str) -> Iterator[Cause]:
         failures, good = count(value, path)
         if not good:
-            yield said.invalid(path, value, f'"{path}" must validate at least one schema (anyOf)')
+            yield model_causes.invalid(path, value, f'"{path}" must validate at least one schema (anyOf)')
             yield from failures
 
     return check
@@ -271,9 +273,9 @@ def _one_of(schema: Schema) -> Check:
     def check(value: Any, path: str) -> Iterator[Cause]:
         failures, good = count(value, path)
         if good != 1:
-            found = f"Found {good} valid alternatives" if good else "Found none valid"
-            words = f'"{path}" must validate one and only one schema (oneOf). {found}'
-            yield said.invalid(path, value, words)
+            count_text = f"Found {good} valid alternatives" if good else "Found none valid"
+            words = f'"{path}" must validate one and only one schema (oneOf). {count_text}'
+            yield model_causes.invalid(path, value, words)
             if not good:
                 yield from failures
 
@@ -285,7 +287,7 @@ def _not(schema: Schema) -> Check:
 
     def check(value: Any, path: str) -> Iterator[Cause]:
         if count(value, path)[1]:
-            yield said.invalid(path, value, f'"{path}" must not validate the schema (not)')
+            yield model_causes.invalid(path, value, f'"{path}" must not validate the schema (not)')
 
     return check
 
@@ -311,20 +313,22 @@ _KEYWORDS: Final[dict[str, Callable[[Schema], Check]]] = {
     "maximum": _maximum,
     "multipleOf": _multiple_of,
     "pattern": _pattern,
-    "maxLength": _sized("maxLength", str, lambda value, path, limit: said.too_long(path, limit)),
+    "maxLength": _sized("maxLength", str, lambda value, path, limit: model_causes.too_long(path, limit)),
     "minLength": _sized(
         "minLength",
         str,
         lambda value, path, limit: _wrong(path, value, f"should be at least {limit} chars long"),
     ),
-    "maxItems": _sized("maxItems", list, lambda value, path, limit: said.too_many(path, len(value), limit)),
+    "maxItems": _sized(
+        "maxItems", list, lambda value, path, limit: model_causes.too_many(path, len(value), limit)
+    ),
     "minItems": _sized(
         "minItems",
         list,
         lambda value, path, limit: _wrong(path, value, f"should have at least {limit} items"),
     ),
     "maxProperties": _sized(
-        "maxProperties", dict, lambda value, path, limit: said.too_many(path, len(value), limit)
+        "maxProperties", dict, lambda value, path, limit: model_causes.too_many(path, len(value), limit)
     ),
     "minProperties": _sized(
         "minProperties",

@@ -13,7 +13,7 @@ from fathom.kube.definitions import schema_checks, schema_formats
 from fathom.kube.definitions.definitions import Schema
 from fathom.kube.definitions.parse import PATH_CHARS_MAX
 from fathom.kube.definitions.structural import META_FIELDS, Node
-from fathom.model import causes as said
+from fathom.model import causes
 from fathom.model.errors import Cause
 
 ROOT, ITEM, FIELD = "at the root", "for specified array items", "for specified object fields"
@@ -43,15 +43,15 @@ _NOT_NESTED: Final = {
 
 def schema_causes(schema: Schema, path: str) -> list[Cause]:
     """The errors in the root schema of a version."""
-    found = []
+    errors = []
     patterns = sum("pattern" in level for _, level in levels(schema, path))
     if patterns > PATTERNS_MAX:
-        return [said.too_many(f"{path}.pattern", patterns, PATTERNS_MAX)]
+        return [causes.too_many(f"{path}.pattern", patterns, PATTERNS_MAX)]
     if schema.get("nullable"):
-        found.append(said.forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
-    found += [cause for at, level in levels(schema, path) for cause in _anywhere(level, at)]
-    found += _structural(schema, path, ROOT)
-    return found or _defaults(schema, path)
+        errors.append(causes.forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
+    errors += [cause for at, level in levels(schema, path) for cause in _anywhere(level, at)]
+    errors += _structural(schema, path, ROOT)
+    return errors or _defaults(schema, path)
 
 
 def _property(path: str, name: str) -> str:
@@ -77,24 +77,24 @@ def _anywhere(schema: Schema, path: str) -> Iterator[Cause]:
     """Rules for every level."""
     kind = schema.get("type")
     if kind == "null":
-        yield said.forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
+        yield causes.forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
     elif kind and kind not in TYPES:
-        yield said.not_supported(f"{path}.type", kind, TYPES)
+        yield causes.not_supported(f"{path}.type", kind, TYPES)
     for word in _UNSUPPORTED:
         if schema.get(word):
-            yield said.forbidden(f"{path}.{word}", f"{word} is not supported")
+            yield causes.forbidden(f"{path}.{word}", f"{word} is not supported")
     if isinstance(schema.get("items"), list):
-        yield said.forbidden(f"{path}.items", "items must be a schema object and not an array")
+        yield causes.forbidden(f"{path}.items", "items must be a schema object and not an array")
     if schema.get("uniqueItems"):
         why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield said.forbidden(f"{path}.uniqueItems", why)
+        yield causes.forbidden(f"{path}.uniqueItems", why)
     additional = schema.get("additionalProperties")
     if schema.get("properties") and additional is not None and additional is not True:
         why = "additionalProperties and properties are mutual exclusive"
-        yield said.forbidden(f"{path}.additionalProperties", why)
+        yield causes.forbidden(f"{path}.additionalProperties", why)
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         field = f"{path}.x-kubernetes-preserve-unknown-fields"
-        yield said.invalid(field, False, "must be true or undefined")
+        yield causes.invalid(field, False, "must be true or undefined")
     yield from _pattern(schema, path)
     yield from _list_type(schema, path)
     yield from _map_type(schema, path)
@@ -108,7 +108,7 @@ def _pattern(schema: Schema, path: str) -> Iterator[Cause]:
         schema_formats.compile_pattern(pattern)
     except ValueError as error:
         why = f"must be a valid regular expression, but isn't: {' '.join(str(error).split())}"
-        yield said.invalid(f"{path}.pattern", pattern, why)
+        yield causes.invalid(f"{path}.pattern", pattern, why)
 
 
 def _list_type(schema: Schema, path: str) -> Iterator[Cause]:
@@ -118,11 +118,11 @@ def _list_type(schema: Schema, path: str) -> Iterator[Cause]:
             f"{path}.x-kubernetes-list-type",
             "must be map if x-kubernetes-list-map-keys is non-empty",
         )
-        yield said.invalid(field, kind, why) if kind else said.required(field, why)
+        yield causes.invalid(field, kind, why) if kind else causes.required(field, why)
     if not kind:
         return
     if kind not in {"atomic", "map", "set"}:
-        yield said.not_supported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "set", "map"))
+        yield causes.not_supported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "set", "map"))
     yield from _typed(schema, path, "array", "x-kubernetes-list-type is specified")
     if kind == "map":
         yield from _list_map(schema, path, keys or [])
@@ -131,13 +131,13 @@ def _list_type(schema: Schema, path: str) -> Iterator[Cause]:
 def _list_map(schema: Schema, path: str, keys: list[str]) -> Iterator[Cause]:
     if not keys:
         field = f"{path}.x-kubernetes-list-map-keys"
-        yield said.required(field, "must not be empty if x-kubernetes-list-type is map")
+        yield causes.required(field, "must not be empty if x-kubernetes-list-type is map")
     items = schema.get("items")
     if not isinstance(items, dict):
-        yield said.required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
+        yield causes.required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
         return
     if items.get("type") != "object":
-        yield said.invalid(
+        yield causes.invalid(
             f"{path}.items.type",
             items.get("type"),
             "must be object if parent array's x-kubernetes-list-type is map",
@@ -146,11 +146,11 @@ def _list_map(schema: Schema, path: str, keys: list[str]) -> Iterator[Cause]:
         prop = (items.get("properties") or {}).get(key)
         if prop is None:
             field = f"{path}.x-kubernetes-list-map-keys[{at}]"
-            yield said.invalid(field, key, "entries must all be names of item properties")
+            yield causes.invalid(field, key, "entries must all be names of item properties")
         elif key not in (items.get("required") or ()) and prop.get("default") is None:
             field = f"{path}.items.properties[{key}].default"
             why = "so it must have a default or be a required property"
-            yield said.required(field, f"this property is in x-kubernetes-list-map-keys, {why}")
+            yield causes.required(field, f"this property is in x-kubernetes-list-map-keys, {why}")
 
 
 def _map_type(schema: Schema, path: str) -> Iterator[Cause]:
@@ -158,7 +158,7 @@ def _map_type(schema: Schema, path: str) -> Iterator[Cause]:
     if not kind:
         return
     if kind not in {"atomic", "granular"}:
-        yield said.not_supported(f"{path}.x-kubernetes-map-type", kind, ("atomic", "granular"))
+        yield causes.not_supported(f"{path}.x-kubernetes-map-type", kind, ("atomic", "granular"))
     yield from _typed(schema, path, "object", "x-kubernetes-map-type is specified")
 
 
@@ -166,39 +166,39 @@ def _typed(schema: Schema, path: str, wanted: str, where: str) -> Iterator[Cause
     kind = schema.get("type")
     if kind != wanted:
         field, why = f"{path}.type", f"must be {wanted} if {where}"
-        yield said.invalid(field, kind, why) if kind else said.required(field, why)
+        yield causes.invalid(field, kind, why) if kind else causes.required(field, why)
 
 
 def _structural(schema: Schema, path: str, where: str) -> list[Cause]:
     """Rules of structure, for every level that describes fields."""
-    found = [*_own_structure(schema, path, where), *_embedded(schema, path, where)]
+    errors = [*_own_structure(schema, path, where), *_embedded(schema, path, where)]
     if isinstance(schema.get("items"), dict):
-        found += _structural(schema["items"], f"{path}.items", ITEM)
+        errors += _structural(schema["items"], f"{path}.items", ITEM)
     for name, inner in (schema.get("properties") or {}).items():
-        found += _structural(inner, _property(path, name), FIELD)
+        errors += _structural(inner, _property(path, name), FIELD)
     if isinstance(schema.get("additionalProperties"), dict):
-        found += _structural(schema["additionalProperties"], f"{path}.additionalProperties", FIELD)
+        errors += _structural(schema["additionalProperties"], f"{path}.additionalProperties", FIELD)
     for at, word, inner in _value_rules(schema):
-        found += _nested(inner, f"{path}.{word}{at}")
-    return found
+        errors += _nested(inner, f"{path}.{word}{at}")
+    return errors
 
 
 def _own_structure(schema: Schema, path: str, where: str) -> Iterator[Cause]:
     kind, either = schema.get("type"), schema.get("x-kubernetes-int-or-string")
     preserve = schema.get("x-kubernetes-preserve-unknown-fields")
     if kind == "array" and schema.get("items") is None:
-        yield said.required(f"{path}.items", "must be specified")
+        yield causes.required(f"{path}.items", "must be specified")
     if where == ROOT and schema.get("additionalProperties") is not None:
-        yield said.forbidden(f"{path}.additionalProperties", "must not be used at the root")
+        yield causes.forbidden(f"{path}.additionalProperties", "must not be used at the root")
     if schema.get("x-kubernetes-embedded-resource"):
         yield from _typed(schema, path, "object", "x-kubernetes-embedded-resource is true")
     elif not kind and not either and not preserve:
-        yield said.required(f"{path}.type", f"must not be empty {where}")
+        yield causes.required(f"{path}.type", f"must not be empty {where}")
     if where == ROOT and kind and kind != "object":
-        yield said.invalid(f"{path}.type", kind, "must be object at the root")
+        yield causes.invalid(f"{path}.type", kind, "must be object at the root")
     if either and preserve:
         field = f"{path}.x-kubernetes-preserve-unknown-fields"
-        yield said.invalid(field, True, "must be false if x-kubernetes-int-or-string is true")
+        yield causes.invalid(field, True, "must be false if x-kubernetes-int-or-string is true")
 
 
 def _embedded(schema: Schema, path: str, where: str) -> Iterator[Cause]:
@@ -210,26 +210,26 @@ def _embedded(schema: Schema, path: str, where: str) -> Iterator[Cause]:
             "must not be empty if x-kubernetes-embedded-resource is true without "
             "x-kubernetes-preserve-unknown-fields"
         )
-        yield said.required(f"{path}.properties", why)
+        yield causes.required(f"{path}.properties", why)
     if where != ROOT and not embedded:
         return
     for name in ("kind", "apiVersion"):
         if name in properties and properties[name].get("type") != "string":
-            yield said.invalid(
+            yield causes.invalid(
                 f"{path}.properties[{name}].type", properties[name].get("type"), "must be string"
             )
     if "metadata" not in properties:
         return
     meta, at = properties["metadata"], f"{path}.properties[metadata]"
     if meta.get("type") != "object":
-        yield said.invalid(f"{at}.type", meta.get("type"), "must be object")
+        yield causes.invalid(f"{at}.type", meta.get("type"), "must be object")
     extra = [word for word in meta if word not in {"type", "properties", "description", "default"}]
     inside = [name for name in meta.get("properties") or () if name not in {"name", "generateName"}]
     if where == ROOT and (extra or inside):
         why = (
             "must not specify anything other than name and generateName, but metadata is implicitly specified"
         )
-        yield said.forbidden(at, why)
+        yield causes.forbidden(at, why)
 
 
 def _value_rules(schema: Schema) -> Iterator[tuple[str, str, Schema]]:
@@ -238,44 +238,44 @@ def _value_rules(schema: Schema) -> Iterator[tuple[str, str, Schema]]:
         inner = schema.get(word) or []
         if word == "anyOf" and inner == _INT_OR_STRING:
             continue
-        for at, one in enumerate(inner):
-            if word == "allOf" and at == 0 and one.get("anyOf") == _INT_OR_STRING:
-                one = {key: value for key, value in one.items() if key != "anyOf"}  # noqa: PLW2901 - without the idiom
-            yield f"[{at}]", word, one
+        for at, alternative in enumerate(inner):
+            if word == "allOf" and at == 0 and alternative.get("anyOf") == _INT_OR_STRING:
+                alternative = {key: value for key, value in alternative.items() if key != "anyOf"}  # noqa: PLW2901 - without the idiom
+            yield f"[{at}]", word, alternative
     if isinstance(schema.get("not"), dict):
         yield "", "not", schema["not"]
 
 
 def _nested(schema: Schema, path: str) -> list[Cause]:
-    found = [
-        said.forbidden(f"{path}.{word}", f"must be {what} to be structural")
-        for word, what in _NOT_NESTED.items()
+    errors = [
+        causes.forbidden(f"{path}.{word}", f"must be {demanded} to be structural")
+        for word, demanded in _NOT_NESTED.items()
         if schema.get(word)
     ]
     if "metadata" in (schema.get("properties") or {}):
-        found.append(
-            said.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
+        errors.append(
+            causes.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
         )
     if isinstance(schema.get("items"), dict):
-        found += _nested(schema["items"], f"{path}.items")
+        errors += _nested(schema["items"], f"{path}.items")
     for name, inner in (schema.get("properties") or {}).items():
-        found += _nested(inner, _property(path, name))
+        errors += _nested(inner, _property(path, name))
     for at, word, inner in _value_rules(schema):
-        found += _nested(inner, f"{path}.{word}{at}")
-    return found
+        errors += _nested(inner, f"{path}.{word}{at}")
+    return errors
 
 
 def _defaults(schema: Schema, path: str) -> list[Cause]:
     """Defaults must be valid themselves, and are not allowed for apiVersion, kind and metadata."""
-    found: list[Cause] = []
+    errors: list[Cause] = []
     for name in sorted(META_FIELDS & set(schema.get("properties") or ())):
         for at, level in levels(schema["properties"][name], _property(path, name)):
             if "default" in level:
-                found.append(said.forbidden(f"{at}.default", f"must not be set in top-level {name}"))
+                errors.append(causes.forbidden(f"{at}.default", f"must not be set in top-level {name}"))
     for at, level in levels(schema, path):
         if "default" in level:
-            found += _default_causes(level, f"{at}.default")
-    return found
+            errors += _default_causes(level, f"{at}.default")
+    return errors
 
 
 def _default_causes(schema: Schema, path: str) -> list[Cause]:

@@ -68,7 +68,7 @@ def _autoscaler_v1(obj: Obj) -> Obj:
     spec, status = {**(obj.get("spec") or {})}, {**(obj.get("status") or {})}
     percent, metrics = _without_cpu(spec.pop("metrics", []), "target")
     now_percent, current = _without_cpu(status.pop("currentMetrics", []), "current")
-    kept = {
+    annotated = {
         _METRICS: metrics,
         _BEHAVIOR: spec.pop("behavior", None),
         _CURRENT: current,
@@ -77,10 +77,10 @@ def _autoscaler_v1(obj: Obj) -> Obj:
     spec |= {} if percent is None else {_PERCENT: percent}
     status = {"currentReplicas": 0, "desiredReplicas": 0, **status}  # v1 always has them.
     status |= {} if now_percent is None else {_NOW_PERCENT: now_percent}
-    notes = {name: encode_json(value).decode() for name, value in kept.items() if value}
+    annotations = {name: encode_json(value).decode() for name, value in annotated.items() if value}
     meta = {**obj["metadata"]}
-    if notes:
-        meta["annotations"] = {**(meta.get("annotations") or {}), **notes}
+    if annotations:
+        meta["annotations"] = {**(meta.get("annotations") or {}), **annotations}
     return {**obj, "apiVersion": "autoscaling/v1", "metadata": meta, "spec": spec, "status": status}
 
 
@@ -99,26 +99,26 @@ def _autoscaler_v2(obj: Obj) -> Obj:
     meta = {**(obj.get("metadata") or {})}
     if not status.get("currentReplicas"):
         status.pop("currentReplicas", None)  # v2 omits a zero.
-    notes = {**(meta.pop("annotations", None) or {})}
-    metrics = _with_cpu(spec.pop(_PERCENT, None), _read(notes.pop(_METRICS, "")), target=True)
-    current = _with_cpu(status.pop(_NOW_PERCENT, None), _read(notes.pop(_CURRENT, "")), target=False)
-    behavior, conditions = _read(notes.pop(_BEHAVIOR, "")), _read(notes.pop(_CONDITIONS, ""))
+    annotations = {**(meta.pop("annotations", None) or {})}
+    metrics = _with_cpu(spec.pop(_PERCENT, None), _read(annotations.pop(_METRICS, "")), target=True)
+    current = _with_cpu(status.pop(_NOW_PERCENT, None), _read(annotations.pop(_CURRENT, "")), target=False)
+    behavior, conditions = _read(annotations.pop(_BEHAVIOR, "")), _read(annotations.pop(_CONDITIONS, ""))
     spec |= {name: value for name, value in (("metrics", metrics), ("behavior", behavior)) if value}
     status |= {
         name: value for name, value in (("currentMetrics", current), ("conditions", conditions)) if value
     }
-    meta |= {"annotations": notes} if notes else {}
-    made = {**obj, "apiVersion": "autoscaling/v2", "metadata": meta, "spec": spec}
-    return {**made, "status": status} if status else made
+    meta |= {"annotations": annotations} if annotations else {}
+    autoscaler = {**obj, "apiVersion": "autoscaling/v2", "metadata": meta, "spec": spec}
+    return {**autoscaler, "status": status} if status else autoscaler
 
 
-def _with_cpu(percent: int | None, others: Any, *, target: bool) -> list[Obj]:
-    found = others if isinstance(others, list) else []
+def _with_cpu(percent: int | None, annotation: Any, *, target: bool) -> list[Obj]:
+    metrics = annotation if isinstance(annotation, list) else []
     if percent is None:
-        return found
+        return metrics
     value = {"averageUtilization": percent}
     side = {"target": {"type": "Utilization", **value}} if target else {"current": value}
-    return [{"type": "Resource", "resource": {"name": "cpu", **side}}, *found]
+    return [{"type": "Resource", "resource": {"name": "cpu", **side}}, *metrics]
 
 
 def _read(text: str) -> Any:

@@ -42,9 +42,9 @@ class _Marking(type):
 
 def _mark(name: str, *plain: type) -> type:
     """A type that msgspec does not know, so that it calls `normalise`; its values stay plain JSON."""
-    made = _Marking(name, (), {})
-    made.plain = plain
-    return made
+    marked = _Marking(name, (), {})
+    marked.plain = plain
+    return marked
 
 
 Quantity: Final = _mark("Quantity", str)

@@ -95,16 +95,16 @@ def _prune(value: Any, node: Node | None, path: str, removed: list[str], *, root
 def _prune_field(
     value: Obj, name: str, node: Node | None, path: str, removed: list[str], *, root: bool
 ) -> None:
-    here = join(path, name)
+    field_path = join(path, name)
     if (root or (node is not None and node.embedded)) and name in META_FIELDS:
         return
     if node is not None and name in node.properties:
-        _prune(value[name], node.properties[name], here, removed)
+        _prune(value[name], node.properties[name], field_path, removed)
     elif node is not None and node.any_field:
-        _prune(value[name], node.additional, here, removed)
+        _prune(value[name], node.additional, field_path, removed)
     elif node is None or not node.preserve:
         if len(removed) < UNKNOWN_MAX:
-            removed.append(here)
+            removed.append(field_path)
         del value[name]
 
 
@@ -124,8 +124,8 @@ class _Defaults:
             for name, inner in node.properties.items():
                 if inner.has_default and (name not in value or (value[name] is None and not inner.nullable)):
                     value[name] = self._copy(inner)
-            for name, one in value.items():
-                self.fill(one, node.properties.get(name, node.additional))
+            for name, field_value in value.items():
+                self.fill(field_value, node.properties.get(name, node.additional))
 
     def _copy(self, node: Node) -> Any:
         self._left -= node.default_bytes

@@ -272,8 +272,8 @@ def _found(tree: Tree, value: Any) -> Iterator[tuple[Leaf, Any]]:
             if name in value and name:
                 yield from _found(inner, value[name])
     elif isinstance(value, list) and "[]" in tree:
-        for one in value:
-            yield from _found(tree["[]"], one)
+        for item in value:
+            yield from _found(tree["[]"], item)
 
 
 def _is_meant(leaf: Leaf, value: Any) -> bool:
@@ -286,10 +286,10 @@ def _by_resource() -> dict[str, tuple[tuple[UnenforcedRule, ...], Tree]]:
     rules = (*REFUSED, *KEPT)
     return {
         name: (
-            tuple(one for one in rules if one.resource == name and not one.path),
-            _tree([(one.path, one) for one in rules if one.resource == name and one.path]),
+            tuple(rule for rule in rules if rule.resource == name and not rule.path),
+            _tree([(rule.path, rule) for rule in rules if rule.resource == name and rule.path]),
         )
-        for name in {one.resource for one in rules}
+        for name in {rule.resource for rule in rules}
     }
 
 
@@ -308,19 +308,19 @@ def unenforced(resource: str, obj: Obj) -> list[Unenforced]:
     """The fields of an object that fathom does not act on, in their order."""
     whole, tree = RESOURCES[resource]
     wanted = {name: value for name, value in obj.items() if name not in _NOT_WANTED}
-    found: dict[str, tuple[UnenforcedRule, list[Any]]] = {one.field: (one, [wanted]) for one in whole}
+    by_field: dict[str, tuple[UnenforcedRule, list[Any]]] = {rule.field: (rule, [wanted]) for rule in whole}
     for leaf, value in _found(tree, obj) if tree else ():
         assert isinstance(leaf, UnenforcedRule)
-        found.setdefault(leaf.field, (leaf, []))[1].append(value)
-    return [Unenforced(rule, tuple(values)) for rule, values in found.values()]
+        by_field.setdefault(leaf.field, (leaf, []))[1].append(value)
+    return [Unenforced(rule, tuple(values)) for rule, values in by_field.values()]
 
 
 def _pod_tree() -> Tree:
     leaves: list[tuple[tuple[str, ...], Leaf]] = []
-    for one in POD_FIELDS:
-        first, dot, rest = one.path.partition(".")
-        paths = [f"{place}.{rest}" for place in _BOTH] if first == _BOTH[0] and dot else [one.path]
-        leaves += [(_steps(path), one) for path in paths]
+    for field in POD_FIELDS:
+        first, dot, rest = field.path.partition(".")
+        paths = [f"{place}.{rest}" for place in _BOTH] if first == _BOTH[0] and dot else [field.path]
+        leaves += [(_steps(path), field) for path in paths]
     return _tree(leaves)
 
 
@@ -336,8 +336,8 @@ def pod_sentences(spec: Obj, at: str) -> list[str]:
             continue  # With hostNetwork it is the container's own port.
         named.setdefault(leaf.group, {})[leaf.path] = None
     return [
-        f"{at}: kept, but {says} {_listed(list(named[group]))}"
-        for group, says in POD_SAYS.items()
+        f"{at}: kept, but {sentence} {_listed(list(named[group]))}"
+        for group, sentence in POD_SAYS.items()
         if group in named
     ]
 

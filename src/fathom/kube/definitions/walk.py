@@ -104,9 +104,9 @@ class _Walker:
             if field not in properties:
                 self._note(inside.key(field))
             elif inner is not None:
-                found = self.value(properties[field], inner, inside.field(field))
-                if found or not dropped_when_empty(schema, field):
-                    cleaned[field] = found
+                read = self.value(properties[field], inner, inside.field(field))
+                if read or not dropped_when_empty(schema, field):
+                    cleaned[field] = read
         return cleaned
 
     def _note(self, place: FieldPlace) -> None:
@@ -118,8 +118,8 @@ class _Walker:
             raise _mismatch(value, self.go_type(schema), place)
         items = schema["items"]
         return [
-            self.zero(items) if one is None else self.value(items, one, place.item(at))
-            for at, one in enumerate(value)
+            self.zero(items) if item is None else self.value(items, item, place.item(at))
+            for at, item in enumerate(value)
         ]
 
     def _map(self, schema: Schema, value: Any, place: FieldPlace) -> Obj:
@@ -127,10 +127,10 @@ class _Walker:
             raise _mismatch(value, self.go_type(schema), place)
         values = schema.get("additionalProperties")
         if not values:
-            return {name: _free(one) for name, one in value.items()}
+            return {name: _free(item) for name, item in value.items()}
         return {
-            name: self.zero(values) if one is None else self.value(values, one, place.key(name))
-            for name, one in value.items()
+            name: self.zero(values) if item is None else self.value(values, item, place.key(name))
+            for name, item in value.items()
         }
 
     def zero(self, schema: Schema) -> Any:
@@ -190,18 +190,18 @@ def _fits(value: int, schema: Schema) -> bool:
 
 
 def _mismatch(value: Any, expected: str, place: FieldPlace) -> WrongField:
-    got = scalars.json_kind(value)
-    if got == "number" and expected.startswith("int"):
-        got = f"number {value}"
+    json_type = scalars.json_kind(value)
+    if json_type == "number" and expected.startswith("int"):
+        json_type = f"number {value}"
     into = f"Go struct field {place.struct}.{place.dotted}" if place.struct else "Go value"
-    return WrongField(f"json: cannot unmarshal {got} into {into} of type {expected}")
+    return WrongField(f"json: cannot unmarshal {json_type} into {into} of type {expected}")
 
 
 def _int_or_string(value: Any) -> Any:
     if isinstance(value, str) or (type(value) is int and -(2**31) <= value < 2**31):
         return value
-    got = scalars.json_kind(value)
-    shown = f"number {value}" if got == "number" else got
+    json_type = scalars.json_kind(value)
+    shown = f"number {value}" if json_type == "number" else json_type
     raise ValueError(f"json: cannot unmarshal {shown} into Go value of type int32")
 
 

@@ -156,13 +156,13 @@ def _merged(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     if not any(name == "<<" for name, _ in pairs):
         return pairs
     own = [(name, value) for name, value in pairs if name != "<<"]
-    taken = {name for name, _ in own}
+    names = {name for name, _ in own}
     for _, source in (pair for pair in pairs if pair[0] == "<<"):
         for mapping in source if isinstance(source, list) else [source]:
             if not isinstance(mapping, dict):
                 raise MalformedBody("yaml: map merge requires map or sequence of maps as the value")
-            own.extend((name, value) for name, value in mapping.items() if name not in taken)
-            taken.update(mapping)
+            own.extend((name, value) for name, value in mapping.items() if name not in names)
+            names.update(mapping)
     return own
 
 
