@@ -64,15 +64,15 @@ class CapacityClass(Shape, frozen=True):
 
 
 def validate(obj: Obj) -> list[Cause]:
-    found: list[Cause] = Causes()
+    errors: list[Cause] = Causes()
     spec = mapping(obj.get("spec"))
     if "nodeSelector" in spec and not spec["nodeSelector"]:
-        found.append(causes.required("spec.nodeSelector", "a pool needs at least one label"))
+        errors.append(causes.required("spec.nodeSelector", "a pool needs at least one label"))
     for name, value in mapping(spec.get("nodeSelector")).items():
-        found += causes.each("spec.nodeSelector", name, formats.qualified_name(name))
-        found += causes.each(f"spec.nodeSelector[{name}]", value, formats.label_value(text(value)))
-    found += amount_causes(spec.get("resources"), "spec.resources")
-    return found
+        errors += causes.each("spec.nodeSelector", name, formats.qualified_name(name))
+        errors += causes.each(f"spec.nodeSelector[{name}]", value, formats.label_value(text(value)))
+    errors += amount_causes(spec.get("resources"), "spec.resources")
+    return errors
 
 
 DEFINITION = KindDefinition(

@@ -96,30 +96,30 @@ def policy_in(rollout: PolicyRollout, identity: str) -> str:
 
 
 def validate(obj: Obj) -> list[Cause]:
-    found: list[Cause] = Causes()
+    errors: list[Cause] = Causes()
     spec = mapping(obj.get("spec"))
     if spec.get("from") and spec.get("from") == spec.get("to"):
-        found.append(causes.invalid("spec.to", spec["to"], "must differ from spec.from"))
+        errors.append(causes.invalid("spec.to", spec["to"], "must differ from spec.from"))
     before = 0
     for index, step in enumerate(items(spec.get("steps"))):
         field = f"spec.steps[{index}]"
-        found += duration_causes(mapping(step).get("hold"), f"{field}.hold")
+        errors += duration_causes(mapping(step).get("hold"), f"{field}.hold")
         percent = mapping(step).get("percent")
         if isinstance(percent, int):
             if percent < before:
-                found.append(causes.invalid(f"{field}.percent", percent, "must not go back"))
+                errors.append(causes.invalid(f"{field}.percent", percent, "must not go back"))
             before = percent
-    found += duration_causes(lookup(spec, "gates", "signalsMaxAge"), "spec.gates.signalsMaxAge")
-    return found
+    errors += duration_causes(lookup(spec, "gates", "signalsMaxAge"), "spec.gates.signalsMaxAge")
+    return errors
 
 
 def validate_update(obj: Obj, old: Obj) -> list[Cause]:
     """The scope, `from` and `to` of a rollout are immutable: its status is about those."""
-    found = validate(obj)
+    errors = validate(obj)
     for field in ("from", "to", "scope"):
         before = lookup(old, "spec", field)
-        found += causes.unchanged(f"spec.{field}", lookup(obj, "spec", field), before)
-    return found
+        errors += causes.unchanged(f"spec.{field}", lookup(obj, "spec", field), before)
+    return errors
 
 
 def warnings(obj: Obj) -> list[str]:

@@ -109,8 +109,8 @@ def status_at_approval(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
     approved, before = lookup(obj, "status", "approved"), mapping(old.get("status"))
     if approved == before.get("approved") and stamp.user == before.get("approver"):
         return {**before}
-    kept = {name: value for name, value in before.items() if name not in DECISION}
-    return {**kept, **(_decision(approved, old, stamp) if approved is not None else {})}
+    reported = {name: value for name, value in before.items() if name not in DECISION}
+    return {**reported, **(_decision(approved, old, stamp) if approved is not None else {})}
 
 
 def _decision(approved: object, old: Obj, stamp: Stamp) -> Obj:

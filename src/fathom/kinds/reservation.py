@@ -123,11 +123,11 @@ class Intent(msgspec.Struct, frozen=True):
 def intent_of(pod: Obj) -> Intent:
     meta = metadata(pod)
     owner = next((ref for ref in meta.get("ownerReferences") or () if ref.get("controller")), None)
-    notes = meta.get("annotations") or {}
-    slot = str(notes.get(SLOT) or "")
+    annotations = meta.get("annotations") or {}
+    slot = str(annotations.get(SLOT) or "")
     if owner is None or not slot.isdecimal():
         return Intent(key_of(pod).name, uid_of(pod))
-    generation = str(notes.get(GENERATION) or "")
+    generation = str(annotations.get(GENERATION) or "")
     number = int(generation) if generation.isdecimal() else 0
     return Intent(str(owner.get("name")), str(owner.get("uid")), int(slot), number)
 
@@ -141,14 +141,14 @@ def validate(obj: Obj) -> list[Cause]:
 
 
 def validate_update(obj: Obj, old: Obj) -> list[Cause]:
-    found = validate(obj)
+    errors = validate(obj)
     for field in _FIXED:
         before = lookup(old, "spec", field)
-        found += causes.unchanged(f"spec.{field}", lookup(obj, "spec", field), before)
+        errors += causes.unchanged(f"spec.{field}", lookup(obj, "spec", field), before)
     before = lookup(old, "spec", "nodeName")
     if before:  # The node may be set later; then it is immutable.
-        found += causes.unchanged("spec.nodeName", lookup(obj, "spec", "nodeName"), before)
-    return found
+        errors += causes.unchanged("spec.nodeName", lookup(obj, "spec", "nodeName"), before)
+    return errors
 
 
 DEFINITION = KindDefinition(

@@ -164,7 +164,9 @@ def workloads_of(pod: Obj) -> tuple[str, ...]:
     """Names of a pod's workload: that of its controller, and of the Deployment behind a ReplicaSet (which is
     named after it and the pods' template). A pod without a controller is its own workload."""
     meta = metadata(pod)
-    owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
+    owner = next(
+        (reference for reference in meta.get("ownerReferences") or () if reference.get("controller")), None
+    )
     if owner is None:
         return (str(meta.get("name") or ""),)
     name = str(owner.get("name") or "")
@@ -209,10 +211,10 @@ def avoids(override: SchedulerOverride, node: str, labels: Mapping[str, str]) ->
         POOL_LABEL: changes.avoid_pools,
         **changes.avoid_topology,
     }
-    there = node in changes.avoid_nodes or any(
+    on_avoided_node = node in changes.avoid_nodes or any(
         labels.get(label) in values for label, values in listed.items()
     )
-    return there and scope_includes(override.spec.scope, labels)
+    return on_avoided_node and scope_includes(override.spec.scope, labels)
 
 
 def status_at_create(obj: Obj, stamp: Stamp) -> Obj:
@@ -240,28 +242,28 @@ def _expiry(obj: Obj, stamp: Stamp) -> Obj:
 
 def validate(obj: Obj) -> list[Cause]:
     spec = mapping(obj.get("spec"))
-    found = [*_target_causes(text(spec.get("target")), text(metadata(obj).get("namespace")))]
+    errors = [*_target_causes(text(spec.get("target")), text(metadata(obj).get("namespace")))]
     if text(spec.get("scope")):
-        found += _place_causes(spec["scope"], "spec.scope", SCOPES)
+        errors += _place_causes(spec["scope"], "spec.scope", SCOPES)
     changes = mapping(spec.get("changes"))
-    found += _change_causes(changes)
-    found += _expiry_causes(text(spec.get("expiresAfter")), changes)
-    return found
+    errors += _change_causes(changes)
+    errors += _expiry_causes(text(spec.get("expiresAfter")), changes)
+    return errors
 
 
 def validate_update(obj: Obj, old: Obj) -> list[Cause]:
-    found = validate(obj)
+    errors = validate(obj)
     before = lookup(old, "spec", "target")
-    return found + causes.unchanged("spec.target", lookup(obj, "spec", "target"), before)
+    return errors + causes.unchanged("spec.target", lookup(obj, "spec", "target"), before)
 
 
 def _target_causes(target: str, namespace: str) -> list[Cause]:
-    found = _place_causes(target, "spec.target", TARGETS) if target else []
+    errors = _place_causes(target, "spec.target", TARGETS) if target else []
     place = named(target)
     if place is not None and place.kind in INFRASTRUCTURE_TARGETS and namespace != SYSTEM_NAMESPACE:
         why = f"overrides of infrastructure ({place.kind}) are made in the namespace {SYSTEM_NAMESPACE}"
-        found.append(causes.forbidden("spec.target", why))
-    return found
+        errors.append(causes.forbidden("spec.target", why))
+    return errors
 
 
 def _place_causes(value: str, field: str, kinds: tuple[str, ...]) -> list[Cause]:
@@ -272,16 +274,16 @@ def _place_causes(value: str, field: str, kinds: tuple[str, ...]) -> list[Cause]
 
 
 def _change_causes(changes: Obj) -> list[Cause]:
-    found: list[Cause] = Causes()
+    errors: list[Cause] = Causes()
     if not changes:
-        found.append(causes.required("spec.changes", "an override that changes nothing is none"))
+        errors.append(causes.required("spec.changes", "an override that changes nothing is none"))
     for name in changes:
         if name not in CONTROL_CLASSES:
-            found.append(causes.not_supported("spec.changes", name, tuple(CONTROL_CLASSES)))
+            errors.append(causes.not_supported("spec.changes", name, tuple(CONTROL_CLASSES)))
     if "reservedReplicas" in changes and not changes.get("allowReservedCapacityClass"):
         why = "must be set together with reservedReplicas"
-        found.append(causes.required("spec.changes.allowReservedCapacityClass", why))
-    return found
+        errors.append(causes.required("spec.changes.allowReservedCapacityClass", why))
+    return errors
 
 
 def _expiry_causes(expires_after: str, changes: Obj) -> list[Cause]:

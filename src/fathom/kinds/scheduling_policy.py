@@ -109,10 +109,10 @@ def warnings(obj: Obj) -> list[str]:
         *(("spec.disabledFilters", name, FILTERS) for name in items(spec.get("disabledFilters"))),
     )
     return [
-        f"{field}: {name} is none of the built-in rules ({', '.join(known)});"
+        f"{field}: {name} is none of the built-in rules ({', '.join(built_in_rules)});"
         " it means something only where a rule of that name is installed"
-        for field, name, known in named
-        if name not in known
+        for field, name, built_in_rules in named
+        if name not in built_in_rules
     ]
 
 

@@ -67,7 +67,9 @@ def _schema(info: inspect.Type) -> Schema:
         base = {} if _is_choice(info.type) else _schema(info.type)
         return _with(base, info.extra_json_schema or {})
     if isinstance(info, inspect.UnionType) and not _is_choice(info):
-        return _schema(next(one for one in info.types if not isinstance(one, inspect.NoneType)))
+        return _schema(
+            next(alternative for alternative in info.types if not isinstance(alternative, inspect.NoneType))
+        )
     if isinstance(info, inspect.StructType):
         return _object(info)
     if isinstance(info, inspect.VarTupleType):
@@ -84,7 +86,7 @@ def _is_choice(info: inspect.Type) -> bool:
     annotation does."""
     if not isinstance(info, inspect.UnionType):
         return False
-    return sum(not isinstance(one, inspect.NoneType) for one in info.types) > 1
+    return sum(not isinstance(alternative, inspect.NoneType) for alternative in info.types) > 1
 
 
 def _object(info: inspect.StructType) -> Schema:

@@ -60,19 +60,19 @@ class TenantQuota(Shape, frozen=True):
 
 
 def validate(obj: Obj) -> list[Cause]:
-    found: list[Cause] = Causes()
+    errors: list[Cause] = Causes()
     seen: list[Obj] = []
     for index, limit in enumerate(items(lookup(obj, "spec", "limits"))):
         field = f"spec.limits[{index}]"
         place = {name: value for name, value in mapping(limit).items() if name in _PLACE}
         if place in seen:
-            found.append(causes.duplicate(field, place))
+            errors.append(causes.duplicate(field, place))
         seen.append(place)
-        found += amount_causes(mapping(limit).get("resources"), f"{field}.resources")
+        errors += amount_causes(mapping(limit).get("resources"), f"{field}.resources")
     if reasons := formats.label_value(metadata(obj).get("name", "")):
         # The tenant is a label value, so no namespace could refer to a quota whose name is not one.
-        found += causes.each("metadata.name", metadata(obj).get("name"), reasons)
-    return found
+        errors += causes.each("metadata.name", metadata(obj).get("name"), reasons)
+    return errors
 
 
 DEFINITION = KindDefinition(

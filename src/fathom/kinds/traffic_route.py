@@ -47,32 +47,32 @@ class TrafficRoute(Shape, frozen=True):
 
 def validate(obj: Obj) -> list[Cause]:
     spec = mapping(obj.get("spec"))
-    found: list[Cause] = Causes()
+    errors: list[Cause] = Causes()
     if bool(spec.get("service")) == bool(spec.get("workload")):
-        found.append(causes.required("spec.service", "exactly one of service and workload must be set"))
+        errors.append(causes.required("spec.service", "exactly one of service and workload must be set"))
     for index, route in enumerate(items(spec.get("routes"))):
         places = [name for name in _PLACES if mapping(route).get(name)]
         if len(places) != 1:
             why = "must name exactly one of region, zone and pool"
-            found.append(causes.invalid(f"spec.routes[{index}]", places, why))
-    found += _repeated(spec)
+            errors.append(causes.invalid(f"spec.routes[{index}]", places, why))
+    errors += _repeated(spec)
     weights = [mapping(route).get("weight") for route in items(spec.get("routes"))]
     if weights and not any(isinstance(weight, int) and weight > 0 for weight in weights):
-        found.append(causes.invalid("spec.routes", weights, "at least one weight must be above 0"))
-    return found
+        errors.append(causes.invalid("spec.routes", weights, "at least one weight must be above 0"))
+    return errors
 
 
 def _repeated(spec: Obj) -> list[Cause]:
     """Two shares for one destination are refused: it is unclear which is meant."""
     seen: set[tuple[str, object]] = set()
-    found = []
+    errors = []
     for index, route in enumerate(items(spec.get("routes"))):
         for by in _PLACES:
             place = mapping(route).get(by)
             if place and (by, place) in seen:
-                found.append(causes.duplicate(f"spec.routes[{index}].{by}", place))
+                errors.append(causes.duplicate(f"spec.routes[{index}].{by}", place))
             seen.add((by, place))
-    return found
+    return errors
 
 
 DEFINITION = KindDefinition(

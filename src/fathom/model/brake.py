@@ -31,9 +31,11 @@ NAMES = tuple(_FIELDS)
 def limits_of(data: Mapping[str, str]) -> tuple[BrakeLimits, str]:
     """The limits in a ConfigMap, and a message. A value that cannot be parsed leaves its default in force,
     and is named in the message."""
-    found = {name: value for name in NAMES if name in data and (value := _read(name, data[name])) is not None}
+    parsed = {
+        name: value for name in NAMES if name in data and (value := _read(name, data[name])) is not None
+    }
     wrong = "; ".join(message for _, message in wrong_limits(data))
-    return BrakeLimits(**found), wrong  # type: ignore[arg-type]  # Typed by the fields themselves.
+    return BrakeLimits(**parsed), wrong  # type: ignore[arg-type]  # Typed by the fields themselves.
 
 
 def wrong_limits(data: Mapping[str, str]) -> Iterable[tuple[str, str]]:

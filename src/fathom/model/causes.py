@@ -70,8 +70,8 @@ def shown(value: Any) -> str:
     )
 
 
-def _message(what: str, value: Any, detail: str) -> str:
-    with_value = what if value is OMITTED else f"{what}: {shown(value)}"
+def _message(problem: str, value: Any, detail: str) -> str:
+    with_value = problem if value is OMITTED else f"{problem}: {shown(value)}"
     return f"{with_value}: {detail}" if detail else with_value
 
 
@@ -88,7 +88,9 @@ def not_found(field: str, value: Any, detail: str = "") -> Cause:
 
 
 def not_supported(field: str, value: Any, supported: Sequence[str]) -> Cause:
-    detail = f"supported values: {', '.join(quoted(one) for one in supported)}" if supported else ""
+    detail = (
+        f"supported values: {', '.join(quoted(value_text) for value_text in supported)}" if supported else ""
+    )
     return Cause(field, "FieldValueNotSupported", _message("Unsupported value", value, detail))
 
 

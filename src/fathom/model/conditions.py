@@ -39,7 +39,7 @@ def set_condition(
     if before is not None and (observed_generation or 0) < (before.get("observedGeneration") or 0):
         return list(conditions)
     moved = before is None or before.get("status") != status or not before.get("lastTransitionTime")
-    said: Obj = {
+    updated: Obj = {
         "type": type,
         "status": status,
         **({} if observed_generation is None else {"observedGeneration": observed_generation}),
@@ -48,8 +48,8 @@ def set_condition(
         "message": message,
     }
     if before is None:
-        return [*conditions, said]
-    return [said if condition.get("type") == type else condition for condition in conditions]
+        return [*conditions, updated]
+    return [updated if condition.get("type") == type else condition for condition in conditions]
 
 
 def find_condition(conditions: Sequence[Obj], type: str) -> Obj | None:  # noqa: A002
@@ -58,8 +58,10 @@ def find_condition(conditions: Sequence[Obj], type: str) -> Obj | None:  # noqa:
 
 def conditions_of(obj: Obj) -> list[Obj]:
     """The object's conditions. Never None; entries that are not objects are dropped."""
-    found = lookup(obj, "status", "conditions")
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    listed = lookup(obj, "status", "conditions")
+    return (
+        [condition for condition in listed if isinstance(condition, dict)] if isinstance(listed, list) else []
+    )
 
 
 def without_condition(conditions: Sequence[Obj], type: str) -> list[Obj]:  # noqa: A002
@@ -81,14 +83,14 @@ def differ_in_numbers(before: Sequence[Obj], after: Sequence[Obj]) -> bool:
 
 
 def _without_numbers(conditions: Sequence[Obj]) -> list[Obj]:
-    return [{**one, "message": without_digits(one.get("message"))} for one in conditions]
+    return [{**condition, "message": without_digits(condition.get("message"))} for condition in conditions]
 
 
 def is_true(obj: Obj, type: str) -> bool:  # noqa: A002
     """Whether the condition is true *for the object as it is now*: a condition about an older generation does
     not count."""
-    found = find_condition(conditions_of(obj), type)
-    if found is None or found.get("status") != "True":
+    condition = find_condition(conditions_of(obj), type)
+    if condition is None or condition.get("status") != "True":
         return False
-    about = found.get("observedGeneration")
+    about = condition.get("observedGeneration")
     return about is None or about >= (metadata(obj).get("generation") or 0)

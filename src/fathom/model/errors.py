@@ -29,9 +29,9 @@ FOUND_CHARS_MAX = 1_000_000
 class TooManyCauses(Exception):
     """Raised when a check has found more causes than an answer will list. `found` has those so far."""
 
-    def __init__(self, found: Causes) -> None:
-        super().__init__(f"more than {len(found)} causes")
-        self.found = found
+    def __init__(self, causes: Causes) -> None:
+        super().__init__(f"more than {len(causes)} causes")
+        self.found = causes
 
 
 class Causes(list[Cause]):
@@ -184,14 +184,14 @@ CAUSE_CHARS_MAX = 16 * 1024
 def invalid(*, group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
     """422 with one cause per broken field, worded as kube-apiserver words it."""
     qualified = f"{kind}.{group}" if group else kind
-    told = [_within_bounds(cause) for cause in causes[:CAUSES_MAX]]
-    lines = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in told]
+    listed_causes = [_within_bounds(cause) for cause in causes[:CAUSES_MAX]]
+    lines = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed_causes]
     if len(causes) > CAUSES_MAX:
         lines.append(f"and {len(causes) - CAUSES_MAX} more")
     listed = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
     name = name[:CAUSE_CHARS_MAX]
     details: Obj = {"name": name, **({"group": group} if group else {}), "kind": kind}
-    details["causes"] = [as_wire(cause) for cause in told]
+    details["causes"] = [as_wire(cause) for cause in listed_causes]
     return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {listed}', details=details)
 
 
@@ -219,9 +219,9 @@ def internal(message: str) -> ApiError:
     return ApiError(500, "InternalError", f"Internal error occurred: {message}")
 
 
-def not_supported(what: str) -> ApiError:
+def not_supported(feature: str) -> ApiError:
     """A part of Kubernetes' API that fathom does not have: refused with a clear message, never half done."""
-    return ApiError(501, "NotImplemented", f"fathom does not support {what}")
+    return ApiError(501, "NotImplemented", f"fathom does not support {feature}")
 
 
 def unavailable(message: str, *, retry_after_s: int = 1) -> ApiError:

@@ -158,16 +158,16 @@ class _Walk:
                 self._item(was, item, f"{path}[{index}]", depth)
 
     def _keyed_lists(self, old: dict[Any, Any], new: dict[Any, Any], key: str, path: str, depth: int) -> None:
-        told = len(self.found)
+        paths_before = len(self.found)
         label = f"{path}[{key}=" if key else f"{path}["
-        for one, item in new.items():
-            before = old.get(one, _ABSENT)
+        for item_key, item in new.items():
+            before = old.get(item_key, _ABSENT)
             if before is not item and before != item:
-                self._item(before, item, f"{label}{_short(one)}]", depth)
-        for one in old:
-            if one not in new and len(self.found) <= self.limit:
-                self.found.append(f"{label}{_short(one)}]")
-        if len(self.found) == told:
+                self._item(before, item, f"{label}{_short(item_key)}]", depth)
+        for item_key in old:
+            if item_key not in new and len(self.found) <= self.limit:
+                self.found.append(f"{label}{_short(item_key)}]")
+        if len(self.found) == paths_before:
             self.found.append(path)  # The same items in another order.
 
     def _item(self, old: Any, new: Any, path: str, depth: int) -> None:
@@ -194,10 +194,10 @@ def _short(key: Any) -> Any:
 def _keyed(items: list[Any], key: str) -> dict[Any, Any] | None:
     """The items by their key, or None where a key is missing, not plain or not unique."""
     try:
-        found = {item[key]: item for item in items} if key else {item: item for item in items}
+        by_key = {item[key]: item for item in items} if key else {item: item for item in items}
     except (KeyError, TypeError):
         return None
-    return found if len(found) == len(items) and None not in found else None
+    return by_key if len(by_key) == len(items) and None not in by_key else None
 
 
 _step = re.compile(r"\[(.*?)\](?=\.|\[|\Z)|\.?([^.\[]+)", re.DOTALL).finditer
@@ -205,7 +205,7 @@ _step = re.compile(r"\[(.*?)\](?=\.|\[|\Z)|\.?([^.\[]+)", re.DOTALL).finditer
 
 def steps_of(path: str) -> tuple[str, ...]:
     """'a.b[c.d].e' as ('a', 'b', 'c.d', 'e'): `.x` and `[x]` name the same thing."""
-    return tuple(found[1] if found[1] is not None else found[2] for found in _step(path))
+    return tuple(match[1] if match[1] is not None else match[2] for match in _step(path))
 
 
 def touches(changed: str, field: str) -> bool:
@@ -220,6 +220,6 @@ def touching(changed: Sequence[str], field: str) -> Iterator[str]:
     return (path for path in changed if touches(path, field))
 
 
-def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    shared = min(len(one), len(other))
-    return one[:shared] == other[:shared]
+def _overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
+    shared = min(len(first), len(second))
+    return first[:shared] == second[:shared]

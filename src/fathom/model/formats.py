@@ -74,39 +74,39 @@ def _too_long(value: str, limit: int, unit: str) -> list[str]:
 def dns_label(value: str) -> list[str]:
     if len(value) <= LABEL_MAX and _is_label(value):
         return []
-    found = _too_long(value, LABEL_MAX, "characters")
+    reasons = _too_long(value, LABEL_MAX, "characters")
     if _is_label(value):
-        return found
+        return reasons
     if _is_subdomain(value):
-        return [*found, "must not contain dots"]
-    return [*found, _regex_words(_LABEL_WORDS, _LABEL, "my-name", "123-abc")]
+        return [*reasons, "must not contain dots"]
+    return [*reasons, _regex_words(_LABEL_WORDS, _LABEL, "my-name", "123-abc")]
 
 
 def dns_subdomain(value: str) -> list[str]:
     if len(value) <= SUBDOMAIN_MAX and _is_subdomain(value):
         return []
-    found = _too_long(value, SUBDOMAIN_MAX, "characters")
+    reasons = _too_long(value, SUBDOMAIN_MAX, "characters")
     if _is_subdomain(value):
-        return found
-    return [*found, _regex_words(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com")]
+        return reasons
+    return [*reasons, _regex_words(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com")]
 
 
 def dns_subdomain_underscored(value: str) -> list[str]:
     """For DNS search paths, where a label may have underscores."""
-    found = _too_long(value, SUBDOMAIN_MAX, "characters")
+    reasons = _too_long(value, SUBDOMAIN_MAX, "characters")
     if not _is_underscored(value):
         pattern = rf"{_UNDERSCORED}(\.{_UNDERSCORED})*"
-        found.append(_regex_words(_UNDERSCORED_WORDS, pattern, "example.com"))
-    return found
+        reasons.append(_regex_words(_UNDERSCORED_WORDS, pattern, "example.com"))
+    return reasons
 
 
 def dns_1035_label(value: str) -> list[str]:
     if len(value) <= LABEL_MAX and _is_label_1035(value):
         return []
-    found = _too_long(value, LABEL_MAX, "characters")
+    reasons = _too_long(value, LABEL_MAX, "characters")
     if not _is_label_1035(value):
-        found.append(_regex_words(_LABEL_1035_WORDS, _LABEL_1035, "my-name", "abc-123"))
-    return found
+        reasons.append(_regex_words(_LABEL_1035_WORDS, _LABEL_1035, "my-name", "abc-123"))
+    return reasons
 
 
 def qualified_name(value: str) -> list[str]:
@@ -118,26 +118,26 @@ def qualified_name(value: str) -> list[str]:
     if "/" in prefix:
         tail = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         return [f"a valid label key {words}{tail}"]
-    found = []
+    reasons = []
     if slash and not prefix:
-        found.append("prefix part must be non-empty")
+        reasons.append("prefix part must be non-empty")
     elif slash:
-        found += [f"prefix part {reason}" for reason in dns_subdomain(prefix)]
+        reasons += [f"prefix part {reason}" for reason in dns_subdomain(prefix)]
     if not name:
-        found.append("name part must be non-empty")
-    found += [f"name part {reason}" for reason in _too_long(name, LABEL_MAX, "bytes")]
+        reasons.append("name part must be non-empty")
+    reasons += [f"name part {reason}" for reason in _too_long(name, LABEL_MAX, "bytes")]
     if not _is_key_name(name):
-        found.append(f"name part {words}")
-    return found
+        reasons.append(f"name part {words}")
+    return reasons
 
 
 def label_value(value: str) -> list[str]:
     if len(value) <= LABEL_MAX and _is_label_value(value):
         return []
-    found = _too_long(value, LABEL_MAX, "bytes")
+    reasons = _too_long(value, LABEL_MAX, "bytes")
     if not _is_label_value(value):
-        found.append(_regex_words(_LABEL_VALUE_WORDS, _LABEL_VALUE, "MyValue", "my_value", "12345"))
-    return found
+        reasons.append(_regex_words(_LABEL_VALUE_WORDS, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+    return reasons
 
 
 def path_segment(value: str) -> list[str]:
@@ -151,14 +151,14 @@ def config_key(value: str) -> list[str]:
     """A key of a ConfigMap or a Secret, which becomes a file name."""
     if len(value) <= SUBDOMAIN_MAX and _is_config_key(value) and not value.startswith("."):
         return []
-    found = _too_long(value, SUBDOMAIN_MAX, "characters")
+    reasons = _too_long(value, SUBDOMAIN_MAX, "characters")
     if not _is_config_key(value):
-        found.append(_regex_words(_CONFIG_KEY_WORDS, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
+        reasons.append(_regex_words(_CONFIG_KEY_WORDS, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
     if value in {".", ".."}:
-        found.append(f"must not be '{value}'")
+        reasons.append(f"must not be '{value}'")
     elif value.startswith(".."):
-        found.append("must not start with '..'")
-    return found
+        reasons.append("must not start with '..'")
+    return reasons
 
 
 def env_name(value: str) -> list[str]:
@@ -174,16 +174,16 @@ def port_number(value: int) -> list[str]:
 
 
 def port_name(value: str) -> list[str]:
-    found = _too_long(value, 15, "characters")
+    reasons = _too_long(value, 15, "characters")
     if not _is_port_charset(value):
-        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        reasons.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not _has_letter(value):
-        found.append("must contain at least one letter (a-z)")
+        reasons.append("must contain at least one letter (a-z)")
     if "--" in value:
-        found.append("must not contain consecutive hyphens")
+        reasons.append("must not contain consecutive hyphens")
     if value.startswith("-") or value.endswith("-"):
-        found.append("must not begin or end with a hyphen")
-    return found
+        reasons.append("must not begin or end with a hyphen")
+    return reasons
 
 
 def percent(value: str) -> list[str]:
@@ -220,16 +220,16 @@ def ip_address(value: str) -> list[str]:
 def endpoint_ip(value: str) -> list[str]:
     """Why other machines could not reach a well-formed address."""
     ip = ipaddress.ip_address(value)
-    found = []
+    reasons = []
     if ip.is_unspecified:
-        found.append(f"may not be unspecified ({value})")
+        reasons.append(f"may not be unspecified ({value})")
     if ip.is_loopback:
-        found.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
+        reasons.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
     if ip.is_link_local:
-        found.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+        reasons.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
     if ip.is_multicast and value.lower().startswith(("224.0.0.", "ff02:")):
-        found.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
-    return found
+        reasons.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+    return reasons
 
 
 def cidr(value: str) -> list[str]:

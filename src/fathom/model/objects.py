@@ -22,8 +22,8 @@ class Key(NamedTuple):
 
 
 def metadata(obj: Obj) -> Obj:
-    found = obj.get("metadata")
-    return found if isinstance(found, dict) else {}
+    meta = obj.get("metadata")
+    return meta if isinstance(meta, dict) else {}
 
 
 def key_of(obj: Obj) -> Key:

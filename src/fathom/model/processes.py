@@ -23,7 +23,11 @@ def short_name(slice_: Obj) -> str:
 
 def named(slices: Iterable[Obj], name: str) -> list[Obj]:
     """The slices that a name matches: a slice's short name, a process, or one of its parts."""
-    return [one for one in slices if name in {short_name(one), labels_of(one).get(PROCESS), *_parts(one)}]
+    return [
+        slice_
+        for slice_ in slices
+        if name in {short_name(slice_), labels_of(slice_).get(PROCESS), *_parts(slice_)}
+    ]
 
 
 def _parts(slice_: Obj) -> list[str]:

@@ -139,10 +139,10 @@ def parse(text: str | int | float) -> Quantity:
 # A memo of a pure function: the same few strings are parsed over and over, and no answer depends on it.
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> Quantity:
-    found = _split(text)
-    if found is None or not (found[2] or found[3]):
+    match = _split(text)
+    if match is None or not (match[2] or match[3]):
         raise ValueError(_WRONG_FORM)
-    sign, whole, _, fraction, suffix = found.groups()
+    sign, whole, _, fraction, suffix = match.groups()
     base_nano, divisor, notation = _scale(suffix)
     try:
         digits = int(whole + fraction or "0")

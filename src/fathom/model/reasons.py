@@ -255,14 +255,14 @@ REASONS: tuple[KnownReason, ...] = (
     ),
 )
 
-_BY_NAME = {known.name: known for known in REASONS}
-_BY_BOUNDARY = {known.boundary: known for known in reversed(REASONS)}  # The first of each boundary.
+_BY_NAME = {entry.name: entry for entry in REASONS}
+_BY_BOUNDARY = {entry.boundary: entry for entry in reversed(REASONS)}  # The first of each boundary.
 
 
 def remedy_for(reason: str) -> str:
     """The remedy in one word; '' if the table does not have the boundary, as with a user's own filter."""
-    known = _BY_NAME.get(reason) or _BY_BOUNDARY.get(boundary_of(reason))
-    return known.remedy if known is not None else ""
+    entry = _BY_NAME.get(reason) or _BY_BOUNDARY.get(boundary_of(reason))
+    return entry.remedy if entry is not None else ""
 
 
 # Reasons of waiting containers, set by the agent: kubelet's ids and fathom's.

@@ -88,9 +88,13 @@ class LabelSelector(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, requirements: list[Requirement]) -> LabelSelector:
-        ordered = tuple(sorted(requirements, key=lambda one: one.key))
-        exact = tuple((one.key, one.values[0]) for one in ordered if _is_exact(one))
-        return cls(exact, tuple(one for one in ordered if not _is_exact(one)), ordered)
+        ordered = tuple(sorted(requirements, key=lambda requirement: requirement.key))
+        exact = tuple(
+            (requirement.key, requirement.values[0]) for requirement in ordered if _is_exact(requirement)
+        )
+        return cls(
+            exact, tuple(requirement for requirement in ordered if not _is_exact(requirement)), ordered
+        )
 
     @classmethod
     def from_object(cls, selector: Mapping[str, Any] | None) -> LabelSelector:
@@ -189,28 +193,28 @@ class _Reader:
         self._next = self._scan()
 
     def _scan(self) -> str:
-        found = _token(self._text, self._at)
+        match = _token(self._text, self._at)
         # The pattern takes any character, so it always matches.
-        self._at = found.end() if found else len(self._text)
-        return found[1] if found else ""
+        self._at = match.end() if match else len(self._text)
+        return match[1] if match else ""
 
     def _take(self) -> str:
-        taken, self._next = self._next, self._scan()
-        return taken
+        token, self._next = self._next, self._scan()
+        return token
 
     def requirements(self) -> list[Requirement]:
-        found: list[Requirement] = []
+        requirements: list[Requirement] = []
         while self._next:
             if not (_is_word(self._next) or self._next == "!"):
                 raise ValueError(f"found '{self._next}', expected: !, identifier, or 'end of string'")
-            if len(found) >= REQUIREMENTS_MAX:
+            if len(requirements) >= REQUIREMENTS_MAX:
                 raise ValueError(f"a selector has at most {REQUIREMENTS_MAX} requirements")
             try:
-                found.append(self._requirement())
+                requirements.append(self._requirement())
             except ValueError as error:
                 raise ValueError(f"unable to parse requirement: {error}") from None
             self._separator()
-        return found
+        return requirements
 
     def _separator(self) -> None:
         separator = self._take()
@@ -302,7 +306,14 @@ class FieldSelector(msgspec.Struct, frozen=True):
 
     def exact(self, path: str) -> str | None:
         """The one value that the field must have; None if any may do."""
-        return next((one.value for one in self.requirements if one.equal and one.path == path), None)
+        return next(
+            (
+                requirement.value
+                for requirement in self.requirements
+                if requirement.equal and requirement.path == path
+            ),
+            None,
+        )
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))
@@ -322,14 +333,16 @@ def parse_field_selector(text: str) -> FieldSelector:
     if text.count(",") >= REQUIREMENTS_MAX and sum(1 for _ in _terms(text)) > REQUIREMENTS_MAX:
         raise ValueError(f"a selector has at most {REQUIREMENTS_MAX} requirements")
     read = [_field_requirement(term, text) for term in _terms(text) if term]
-    return FieldSelector(tuple(sorted(read, key=lambda one: (one.path, one.value, one.equal))))
+    return FieldSelector(
+        tuple(sorted(read, key=lambda requirement: (requirement.path, requirement.value, requirement.equal)))
+    )
 
 
 def _terms(text: str) -> Iterator[str]:
     start = 0
     while start <= len(text):
-        found = _field_term(text, start)
-        term = found[0] if found else ""
+        match = _field_term(text, start)
+        term = match[0] if match else ""
         yield term
         start += len(term) + 1
 
@@ -345,7 +358,7 @@ def _field_requirement(term: str, whole: str) -> FieldRequirement:
 def _unescaped(value: str) -> str:
     if "\\" not in value and "=" not in value:
         return value
-    kept: list[str] = []
+    characters: list[str] = []
     chars = iter(value)
     for char in chars:
         following = next(chars, "") if char == "\\" else ""
@@ -353,5 +366,5 @@ def _unescaped(value: str) -> str:
             raise ValueError(f"invalid field selector: invalid escape sequence: \\{following}")
         if char == "=":
             raise ValueError(f"invalid field selector: unescaped character in value: {char}")
-        kept.append(following or char)
-    return "".join(kept)
+        characters.append(following or char)
+    return "".join(characters)

@@ -19,4 +19,6 @@ def tolerates(toleration: Obj, taint: Obj) -> bool:
 
 
 def pod_tolerates(pod: Obj, taint: Obj) -> bool:
-    return any(tolerates(one, taint) for one in (pod.get("spec") or {}).get("tolerations") or ())
+    return any(
+        tolerates(toleration, taint) for toleration in (pod.get("spec") or {}).get("tolerations") or ()
+    )
