@@ -119,7 +119,7 @@ class Caches:
     def snapshot_at(self, taken_s: float) -> Snapshot:
         """For callers outside the loop that the caches run on; `taken_s` is a time of that loop's clock."""
         if self._held is None:
-            self._held = {kind: one.cache.held() for kind, one in self._reflectors.items()}
+            self._held = {kind: reflector.cache.held() for kind, reflector in self._reflectors.items()}
         return Snapshot(self._held, taken_s=taken_s)
 
     def size(self, kind: str) -> int:
@@ -212,9 +212,9 @@ class Caches:
         self._telling = True
         try:
             while self._untold:
-                told, change = self._untold.popleft()
-                for handler in self._handlers[told]:
-                    self._call(told, handler, change)
+                changed_kind, change = self._untold.popleft()
+                for handler in self._handlers[changed_kind]:
+                    self._call(changed_kind, handler, change)
         finally:
             self._telling = False
 

@@ -67,10 +67,10 @@ class Contents:
         return sorted(self._index(index))
 
     def _index(self, index: str) -> Map[str, Keys]:
-        found = self._indexes.get(index)
-        if found is None:
+        by_value = self._indexes.get(index)
+        if by_value is None:
             raise KeyError(f"no index {index!r} here: there are {', '.join(sorted(self._indexes))}")
-        return found
+        return by_value
 
 
 class Draft:

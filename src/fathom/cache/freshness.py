@@ -44,11 +44,13 @@ class FreshnessSource(Protocol):
 
 def unmet(needs: Sequence[Need], snapshot: Snapshot, written: WriteLog, *, now_s: float) -> list[Unmet]:
     """The needs that this snapshot does not meet; empty when a decision may be made."""
-    found = [Unmet(kind, "NotSynced", f"{kind} has not been listed yet") for kind in _unsynced(snapshot)]
-    missing = {one.kind for one in found}
+    unmet_needs = [
+        Unmet(kind, "NotSynced", f"{kind} has not been listed yet") for kind in _unsynced(snapshot)
+    ]
+    missing = {lack.kind for lack in unmet_needs}
     for need in needs:
-        found += [one for one in _lacking(need, snapshot, written, now_s) if one.kind not in missing]
-    return found
+        unmet_needs += [lack for lack in _lacking(need, snapshot, written, now_s) if lack.kind not in missing]
+    return unmet_needs
 
 
 async def until_fresh(
@@ -73,7 +75,7 @@ async def until_fresh(
                 if not lacking:
                     _forget_seen(needs, snapshot, written)
                     return snapshot, []
-                kinds = tuple(dict.fromkeys(one.kind for one in lacking))
+                kinds = tuple(dict.fromkeys(lack.kind for lack in lacking))
                 if probes is None:
                     await caches.moved(kinds)
                 else:
@@ -147,9 +149,9 @@ def _lacking(need: Need, snapshot: Snapshot, written: WriteLog, now_s: float) ->
 
 
 def _unseen(write: OwnWrite, snapshot: Snapshot) -> Unmet:
-    what = "" if write.key is None else " of " + "/".join(part for part in write.key if part)
+    of_object = "" if write.key is None else " of " + "/".join(part for part in write.key if part)
     done = "deletion" if write.gone else f"write at revision {write.revision}"
-    why = f"our own {done}{what} is not visible yet"
+    why = f"our own {done}{of_object} is not visible yet"
     return Unmet(write.kind, "OwnWritesUnseen", why, f"at revision {snapshot.revision(write.kind)}")
 
 

@@ -278,6 +278,6 @@ def _revision_or_none(obj: Obj) -> int | None:
         return None
 
 
-def _differ_in_revision_only(one: Obj, other: Obj) -> bool:
-    revision = metadata(one).get("resourceVersion")
-    return one == {**other, "metadata": {**metadata(other), "resourceVersion": revision}}
+def _differ_in_revision_only(first: Obj, second: Obj) -> bool:
+    revision = metadata(first).get("resourceVersion")
+    return first == {**second, "metadata": {**metadata(second), "resourceVersion": revision}}

@@ -25,8 +25,8 @@ def by_owner(obj: Obj) -> tuple[str, ...]:
     owners = metadata(obj).get("ownerReferences")
     if not isinstance(owners, list):
         return ()
-    found = [owner.get("uid") for owner in owners if isinstance(owner, dict)]
-    return tuple([uid for uid in found if isinstance(uid, str)])
+    uids = [owner.get("uid") for owner in owners if isinstance(owner, dict)]
+    return tuple([uid for uid in uids if isinstance(uid, str)])
 
 
 def by_node(obj: Obj) -> tuple[str, ...]:

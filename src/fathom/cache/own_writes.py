@@ -50,9 +50,9 @@ class WriteLog:
     def forget_seen(self, owner: str, snapshot: Snapshot) -> None:
         """Drop the writes that were seen: they stay visible, because caches never go back."""
         for whose in (owner, EVERYONE):
-            rest = [write for write in self._writes.get(whose, ()) if not is_seen(write, snapshot)]
-            if rest:
-                self._writes[whose] = rest
+            unseen = [write for write in self._writes.get(whose, ()) if not is_seen(write, snapshot)]
+            if unseen:
+                self._writes[whose] = unseen
             else:
                 self._writes.pop(whose, None)
 
@@ -66,8 +66,8 @@ class WriteLog:
             self._writes[owner] = _condensed(writes)
         if len(self._writes) > OWNERS_MAX:
             oldest = next(whose for whose in self._writes if whose != EVERYONE)
-            for kept in self._writes.pop(oldest):
-                self._add(EVERYONE, kept)
+            for moved_write in self._writes.pop(oldest):
+                self._add(EVERYONE, moved_write)
 
 
 def is_seen(write: OwnWrite, snapshot: Snapshot) -> bool:
@@ -75,12 +75,12 @@ def is_seen(write: OwnWrite, snapshot: Snapshot) -> bool:
         return False
     if write.key is None:
         return snapshot.revision(write.kind) >= write.revision
-    found = snapshot.get(write.kind, write.key)
+    cached = snapshot.get(write.kind, write.key)
     if write.gone:
-        return found is None or uid_of(found) != write.gone or "deletionTimestamp" in metadata(found)
+        return cached is None or uid_of(cached) != write.gone or "deletionTimestamp" in metadata(cached)
     if snapshot.revision(write.kind) >= write.revision:
         return True
-    return found is not None and int(metadata(found).get("resourceVersion") or 0) >= write.revision
+    return cached is not None and int(metadata(cached).get("resourceVersion") or 0) >= write.revision
 
 
 def _condensed(writes: list[OwnWrite]) -> list[OwnWrite]:

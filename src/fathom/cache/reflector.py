@@ -105,18 +105,20 @@ class Reflector:
         """Ask the server for its revision, and wait until the cache has reached it. Then the cache is known
         to be as new as the moment of the request, without a bookmark."""
         asked_s, had = loop_now_s(), self.cache.revision
-        met, got = False, had
+        met, server_revision = False, had
         try:
             async with asyncio.timeout(timeout_s):
-                got = await self._ask_revision(asked_s)
-                while self.cache.revision < got:
+                server_revision = await self._ask_revision(asked_s)
+                while self.cache.revision < server_revision:
                     await asyncio.wait([self.cache.next_move()])
-                met = self.cache.synced and got >= had
+                met = self.cache.synced and server_revision >= had
         except (TimeoutError, ApiError, MalformedEvent, WentBack):
             pass  # `met` stays False.
         if met:
             self.cache.heard(asked_s)
-        self._observer.note(CacheProbed(self.kind, max(0, got - had), met, loop_now_s() - asked_s))
+        self._observer.note(
+            CacheProbed(self.kind, max(0, server_revision - had), met, loop_now_s() - asked_s)
+        )
         return met
 
     async def _ask_revision(self, asked_s: float) -> int:
@@ -135,14 +137,14 @@ class Reflector:
 
     async def _round(self) -> str:
         stream: Stream | None = None
-        rest: list[Event] = []
+        first_events: list[Event] = []
         try:
             if self._cause:
-                stream, rest = await self._list(self._cause)
+                stream, first_events = await self._list(self._cause)
                 self._cause = self._ended = ""
             if stream is None:
                 stream = await self._open()
-            return await self._follow(stream, rest)
+            return await self._follow(stream, first_events)
         finally:
             if stream is not None:
                 stream.close()
@@ -188,11 +190,11 @@ class Reflector:
             raise ApiError(0, "", "a list was not sent to its end")
         return self._decoded(chunks)
 
-    async def _follow(self, stream: Stream, rest: list[Event]) -> str:
+    async def _follow(self, stream: Stream, first_events: list[Event]) -> str:
         """Apply events until the stream ends; returns how it ended."""
         self._watching_s, self._watching_from = loop_now_s(), self.cache.safe
         with self._silence.watching(stream):
-            events: list[Event] | None = rest
+            events: list[Event] | None = first_events
             while events is not None:
                 if events:
                     self._apply(events)
@@ -248,15 +250,15 @@ class Reflector:
 
     def _keep(self, obj: Obj) -> Obj:
         """The cached object, if it is the same: it is not kept in memory twice while a list is read."""
-        known = self.cache.get(key_of(obj))
-        return known if known is not None and _is_same(known, obj) else obj
+        cached = self.cache.get(key_of(obj))
+        return cached if cached is not None and _is_same(cached, obj) else obj
 
     def _keep_page(self, obj: Obj) -> Obj:
         """As `_keep`, for objects from pages: they are decoded, but share no parts yet."""
-        kept = self._keep(obj)
-        if kept is obj and self._sharing is not None:
+        chosen = self._keep(obj)
+        if chosen is obj and self._sharing is not None:
             self._sharing.share(obj)
-        return kept
+        return chosen
 
     # What to do next.
 
@@ -285,16 +287,18 @@ class Reflector:
         """The server's Retry-After, within our own bounds."""
         if not isinstance(error, ApiError):
             return 0.0
-        asked = error.details.get("retryAfterSeconds")
-        return min(self._pace.pause_max, float(asked)) if isinstance(asked, int | float) else 0.0
+        retry_after_s = error.details.get("retryAfterSeconds")
+        return (
+            min(self._pace.pause_max, float(retry_after_s)) if isinstance(retry_after_s, int | float) else 0.0
+        )
 
     def _lived_s(self) -> float:
         return 0.0 if self._watching_s is None else loop_now_s() - self._watching_s
 
 
-def _is_same(one: Obj, other: Obj) -> bool:
-    revision = metadata(one).get("resourceVersion")
-    return uid_of(one) == uid_of(other) and revision == metadata(other).get("resourceVersion")
+def _is_same(first: Obj, second: Obj) -> bool:
+    revision = metadata(first).get("resourceVersion")
+    return uid_of(first) == uid_of(second) and revision == metadata(second).get("resourceVersion")
 
 
 def _said(error: Exception) -> str:

@@ -105,8 +105,8 @@ class Families:
 
 
 def is_typed(resource: Resource) -> bool:
-    known = resource.group in TYPED_GROUPS or resource.group.endswith(".k8s.io")
-    return known and resource.plural not in FREE_FORM
+    has_schema = resource.group in TYPED_GROUPS or resource.group.endswith(".k8s.io")
+    return has_schema and resource.plural not in FREE_FORM
 
 
 def _family(obj: Obj) -> str | None:
@@ -122,6 +122,6 @@ def _family(obj: Obj) -> str | None:
 
 def _use_parts(mine: Obj, theirs: Obj) -> None:
     for field, value in mine.items():
-        other = theirs.get(field)
-        if other is not None and other == value:
-            mine[field] = other
+        their_value = theirs.get(field)
+        if their_value is not None and their_value == value:
+            mine[field] = their_value

@@ -29,11 +29,11 @@ def backup(data_dir: Path, file: Path) -> Verified:
     draft = file.with_name(f"{file.name}.partial")
     try:
         _copy(data_dir / sqlite_file.DATABASE, draft)
-        found = _sound(draft)
+        verified = _sound(draft)
         sqlite_file.put_in_place(draft, file)
     finally:
         draft.unlink(missing_ok=True)
-    return msgspec.structs.replace(found, path=str(file))
+    return msgspec.structs.replace(verified, path=str(file))
 
 
 def restore(file: Path, data_dir: Path) -> Verified:
@@ -67,10 +67,10 @@ def _copy(source: Path, draft: Path) -> None:
 
 
 def _sound(draft: Path) -> Verified:
-    found = verify(draft)
-    if not found.sound:
-        raise StoreDamaged(f"the copy is not sound ({found.problems[0]}): look with `fathom store verify`")
-    return found
+    verified = verify(draft)
+    if not verified.sound:
+        raise StoreDamaged(f"the copy is not sound ({verified.problems[0]}): look with `fathom store verify`")
+    return verified
 
 
 def _leap(draft: Path) -> None:

@@ -73,15 +73,15 @@ class StoreFeed:
         """Every published change after a revision, or None if the tail does not reach back so far."""
         if after < self._tail_after:
             return None
-        found: list[tuple[Change, ...]] = []
+        newest_first: list[tuple[Change, ...]] = []
         for stretch in reversed(self._tail):
             if stretch.revision <= after:
                 break
             if stretch.after >= after:
-                found.append(stretch.changes)
+                newest_first.append(stretch.changes)
             else:
-                found.append(tuple(change for change in stretch.changes if change.revision > after))
-        return [change for changes in reversed(found) for change in changes]
+                newest_first.append(tuple(change for change in stretch.changes if change.revision > after))
+        return [change for changes in reversed(newest_first) for change in changes]
 
     def close(self, why: str) -> None:
         self._closed = why

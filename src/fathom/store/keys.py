@@ -30,11 +30,11 @@ def range_start(prefix: str, after: str) -> str:
 
 
 def check_commit(preconditions: Sequence[Expect], writes: Sequence[Write]) -> None:
-    for one in (*preconditions, *writes):
-        if not one.key:
+    for item in (*preconditions, *writes):
+        if not item.key:
             raise BadCommit("a key must not be empty")
-        if not one.key.isascii():
-            _check_encodable(one.key)
+        if not item.key.isascii():
+            _check_encodable(item.key)
     if len(writes) > 1 and len({write.key for write in writes}) < len(writes):
         raise BadCommit(f"a commit writes a key twice: {sorted(write.key for write in writes)}")
 

@@ -56,9 +56,9 @@ class MemoryStore:
             raise FutureRevision(self._revision)
         if at < self._feed.floor:
             raise Compacted(self._feed.floor)
-        found = [entry for key in self._keys_in(prefix, after) if (entry := _at(self._pasts[key], at))]
-        shown = found[:limit] if limit else found
-        remaining = len(found) - len(shown)
+        entries = [entry for key in self._keys_in(prefix, after) if (entry := _at(self._pasts[key], at))]
+        shown = entries[:limit] if limit else entries
+        remaining = len(entries) - len(shown)
         return Page(tuple(shown), at, more=remaining > 0, remaining=remaining)
 
     async def get(self, key: str) -> Entry | None:
@@ -110,10 +110,10 @@ class MemoryStore:
         old = [key for key, past in self._pasts.items() if len(past) > 1 or past[0][1] is None]
         for key in old:
             self._pasts[key] = _compacted(self._pasts[key], revision)
-        gone = [key for key in old if not self._pasts[key]]
-        for key in gone:
+        emptied = [key for key in old if not self._pasts[key]]
+        for key in emptied:
             del self._pasts[key]
-        if gone:
+        if emptied:
             self._keys = sorted(self._pasts)
 
     async def close(self) -> None:

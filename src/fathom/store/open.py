@@ -29,12 +29,12 @@ _ETCD_OPTIONS = frozenset({"ca", "cert", "key", "tls", "timeout"})
 
 async def open_store(url: str) -> Store:
     """Raises subclasses of `StoreUnusable`, whose message is one line that says what to do."""
-    scheme, _, rest = url.partition(":")
+    scheme, _, location = url.partition(":")
     match scheme:
-        case "memory" if not rest:
+        case "memory" if not location:
             return MemoryStore()
-        case "sqlite" if rest:
-            return SqliteStore.open(Path(rest.removeprefix("//")))
+        case "sqlite" if location:
+            return SqliteStore.open(Path(location.removeprefix("//")))
         case "etcd":
             return await _open_etcd(url)
         case _:

@@ -164,10 +164,10 @@ class SqliteStore:
         head = self._heads.get(entry.key)
         if head is None or revision_of(head.id) != entry.revision:
             return entry
-        known = head.entry(entry.key)
-        if known is None:
+        in_memory = head.entry(entry.key)
+        if in_memory is None:
             head.body = weakref.ref(entry.body)
-        return known or entry
+        return in_memory or entry
 
     async def _read(self, work: Callable[..., T], *args: Any) -> T:
         loop = asyncio.get_running_loop()
@@ -307,11 +307,13 @@ class SqliteStore:
         while self._queued.committers:
             self._writing, self._queued = self._queued, _Group()
             try:
-                found = await loop.run_in_executor(self._writer_thread, self._append, self._writing)
+                previous_entries = await loop.run_in_executor(
+                    self._writer_thread, self._append, self._writing
+                )
             except Exception as error:  # Whatever it was, every committer must get an answer.
                 self._refuse(error)
             else:
-                self._publish(self._writing, found)
+                self._publish(self._writing, previous_entries)
         self._flush_task = None
 
     def _append(self, group: _Group) -> dict[int, Entry]:
@@ -325,10 +327,10 @@ class SqliteStore:
         except (sqlite3.Error, sqlite_log.Damage, msgspec.DecodeError):
             return {}
 
-    def _publish(self, group: _Group, found: dict[int, Entry]) -> None:
+    def _publish(self, group: _Group, previous_entries: dict[int, Entry]) -> None:
         for index, row_id in group.missing:
             change = group.changes[index]
-            group.changes[index] = msgspec.structs.replace(change, previous=found.get(row_id))
+            group.changes[index] = msgspec.structs.replace(change, previous=previous_entries.get(row_id))
         for key, head in group.heads:
             if head.created:
                 self._heads[key] = head
@@ -341,9 +343,9 @@ class SqliteStore:
         for committer, revision in group.committers:
             if not committer.done():
                 committer.set_result(Committed(revision))
-        for other in group.others:
-            if not other.done():
-                other.set_result(None)
+        for waiter in group.others:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _refuse(self, error: Exception) -> None:
         """Nothing of the group was written. Drop all commits that were decided on top of it, too."""

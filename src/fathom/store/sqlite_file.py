@@ -198,20 +198,20 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreForeign(
             f"{path} has schema {schema}, this fathom reads {SCHEMA}: use the fathom that wrote it"
         )
-    if other := _not_in_our_schema(connection):
+    if difference := _not_in_our_schema(connection):
         raise StoreDamaged(
-            f"{path} holds what no store of fathom has ({other}): restore a sound backup, or remove that"
+            f"{path} holds what no store of fathom has ({difference}): restore a sound backup, or remove that"
         )
 
 
 def _not_in_our_schema(connection: sqlite3.Connection) -> str:
     """What differs from the schema that fathom creates, '' if nothing does. A trigger, a view or a generated
     column would run foreign SQL inside our commits; an index could hide rows from us."""
-    ours, found = _our_schema(), _schema_of(connection)
-    if extra := sorted(found - ours):
+    ours, actual = _our_schema(), _schema_of(connection)
+    if extra := sorted(actual - ours):
         kind, name, table, sql = extra[0]
         return f"{kind} {name} on {table}: {sql[:200]}" if kind != "table" else f"table {name}: {sql[:200]}"
-    if missing := sorted(ours - found):
+    if missing := sorted(ours - actual):
         return f"no {missing[0][0]} {missing[0][1]}"
     return ""
 
@@ -273,8 +273,8 @@ def explained(error: sqlite3.Error, path: Path) -> StoreUnusable:
     return StoreUnwritable(f"cannot use {path} ({name}: {error}): check the disk")
 
 
-def damaged(path: Path, what: str) -> StoreDamaged:
-    return StoreDamaged(f"{path} is damaged ({what}): look with `fathom store verify`, restore a backup")
+def damaged(path: Path, problem: str) -> StoreDamaged:
+    return StoreDamaged(f"{path} is damaged ({problem}): look with `fathom store verify`, restore a backup")
 
 
 def error_name(error: sqlite3.Error) -> str:

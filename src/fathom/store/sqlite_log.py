@@ -163,11 +163,11 @@ def heads(connection: sqlite3.Connection) -> Iterator[tuple[str, int, int]]:
     """(key, row id, created) of all keys that exist now."""
     after = ""
     while True:
-        found = _decode_heads(connection.execute(_HEADS, (after, HEADS_MAX)).fetchone()[0])
-        yield from found
-        if len(found) < HEADS_MAX:
+        chunk = _decode_heads(connection.execute(_HEADS, (after, HEADS_MAX)).fetchone()[0])
+        yield from chunk
+        if len(chunk) < HEADS_MAX:
             return
-        after = found[-1][0]
+        after = chunk[-1][0]
 
 
 _HEADS = """
@@ -182,8 +182,8 @@ def page(connection: sqlite3.Connection, prefix: str, revision: int, limit: int,
     where, bound = _key_range(low, high)
     with snapshot(connection):
         sql = _AT.format(where=where)
-        found = _stubs(connection, sql, (*bound, last_id(revision), limit + 1 if limit else -1))
-        stubs = sorted(found, key=lambda stub: stub.key)  # SQLite does not guarantee an aggregate's order.
+        unsorted = _stubs(connection, sql, (*bound, last_id(revision), limit + 1 if limit else -1))
+        stubs = sorted(unsorted, key=lambda stub: stub.key)  # SQLite does not guarantee an aggregate's order.
         more = bool(limit) and len(stubs) > limit
         stubs = stubs[:limit] if more else stubs
         entries = fetch(connection, stubs)
@@ -216,13 +216,13 @@ def history(connection: sqlite3.Connection, prefix: str, after: int, upto: int) 
             _WINDOW.format(where=where), (*window, HISTORY_CHANGES_MAX)
         ).fetchone()
         revision = revision_of(reached) if count == HISTORY_CHANGES_MAX else upto
-        found = _past(connection, where, (last_id(after), last_id(revision), *bound))
-        fitting = _fitting(found)
-        if len(fitting) < len(found):
-            found, revision = fitting, revision_of(fitting[-1].row.id)
-        rows = [stub for past in found for stub in (past.row, past.previous) if stub and stub.created]
+        stubs = _past(connection, where, (last_id(after), last_id(revision), *bound))
+        fitting = _fitting(stubs)
+        if len(fitting) < len(stubs):
+            stubs, revision = fitting, revision_of(fitting[-1].row.id)
+        rows = [stub for past in stubs for stub in (past.row, past.previous) if stub and stub.created]
         entries = fetch(connection, rows)
-    return Batch(tuple(_changes(found, entries)), revision)
+    return Batch(tuple(_changes(stubs, entries)), revision)
 
 
 _WINDOW = """
@@ -240,25 +240,25 @@ LEFT JOIN log old ON old.id = (
 
 
 def _past(connection: sqlite3.Connection, where: str, window: tuple[Any, ...]) -> list[_PastStub]:
-    found = _decode_past(connection.execute(_PAST.format(where=where), window).fetchone()[0])
-    return sorted(found, key=lambda past: past.row.id)
+    stubs = _decode_past(connection.execute(_PAST.format(where=where), window).fetchone()[0])
+    return sorted(stubs, key=lambda past: past.row.id)
 
 
-def _fitting(found: list[_PastStub]) -> list[_PastStub]:
+def _fitting(stubs: list[_PastStub]) -> list[_PastStub]:
     """As many whole commits as fit into a batch, and at least one."""
     total = 0
     commit_start = 0  # Where the current commit begins.
-    for at, past in enumerate(found):
-        if revision_of(past.row.id) != revision_of(found[commit_start].row.id):
+    for at, past in enumerate(stubs):
+        if revision_of(past.row.id) != revision_of(stubs[commit_start].row.id):
             commit_start = at
         total += past.row.size + (past.previous.size if past.previous else 0)
         if total > HISTORY_BYTES_MAX and commit_start > 0:
-            return found[:commit_start]
-    return found
+            return stubs[:commit_start]
+    return stubs
 
 
-def _changes(found: list[_PastStub], entries: dict[int, Entry]) -> Iterator[Change]:
-    for past in found:
+def _changes(stubs: list[_PastStub], entries: dict[int, Entry]) -> Iterator[Change]:
+    for past in stubs:
         previous = entries[past.previous.id] if past.previous else None
         yield Change(past.row.key, revision_of(past.row.id), entries.get(past.row.id), previous)
 
