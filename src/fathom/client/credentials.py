@@ -59,8 +59,8 @@ class TokenFile:
 
     def __call__(self) -> Headers:
         try:
-            found = os.stat(self._path)
-            stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
+            file_status = os.stat(self._path)
+            stamp = (file_status.st_mtime_ns, file_status.st_ino, file_status.st_size)
             if stamp != self._stamp:
                 self._headers = bearer(self._path.read_text().strip()) or self._headers
                 self._stamp = stamp
@@ -145,12 +145,12 @@ async def run_plugin(plugin: CredentialPlugin, environ: Mapping[str, str]) -> Ma
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
     ask = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
-    told = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(ask).decode()}
+    exec_info = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(ask).decode()}
     try:
         process = await asyncio.create_subprocess_exec(
             plugin.command,
             *plugin.args,
-            env={**environ, **dict(plugin.env), **told},
+            env={**environ, **dict(plugin.env), **exec_info},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             limit=OUTPUT_BYTES_MAX,
@@ -179,8 +179,8 @@ def _status(plugin: CredentialPlugin, output: bytes) -> Mapping[str, Any]:
     if not isinstance(answer, dict) or answer.get("kind") != "ExecCredential":
         raise NoCredentials(f"{plugin.command} did not answer an ExecCredential")
     if answer.get("apiVersion") != plugin.api_version:
-        said, wanted = answer.get("apiVersion"), plugin.api_version
-        raise NoCredentials(f"{plugin.command} speaks {said}, the kubeconfig wants {wanted}")
+        answered, wanted = answer.get("apiVersion"), plugin.api_version
+        raise NoCredentials(f"{plugin.command} speaks {answered}, the kubeconfig wants {wanted}")
     status = answer.get("status")
     if not isinstance(status, dict):
         raise NoCredentials(f"{plugin.command} gave no credential")

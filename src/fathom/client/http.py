@@ -120,14 +120,14 @@ class HttpBackend:
 
     async def _relay(self, number: int, response: aiohttp.ClientResponse) -> None:
         """Whole lines only: an input's content must not depend on how the network split it."""
-        rest = b""
+        incomplete = b""
         async for piece in response.content.iter_any():
-            rest += piece
-            end = rest.rfind(b"\n") + 1
+            incomplete += piece
+            end = incomplete.rfind(b"\n") + 1
             if end:
-                self._host.post(Input.CHUNK, number, 0, rest[:end])
-                rest = rest[end:]
-            elif len(rest) > LINE_BYTES_MAX:
+                self._host.post(Input.CHUNK, number, 0, incomplete[:end])
+                incomplete = incomplete[end:]
+            elif len(incomplete) > LINE_BYTES_MAX:
                 return
 
 

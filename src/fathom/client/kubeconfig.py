@@ -80,18 +80,18 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _resolved(entries: Any, kind: str, path: Path) -> list[Any]:
     """Paths are relative to the kubeconfig's own directory, as in kubectl."""
-    found = []
+    resolved = []
     for entry in entries if isinstance(entries, list) else []:
         part = entry.get(kind[:-1]) if isinstance(entry, dict) else None
         if not isinstance(part, dict):
-            found.append(entry)
+            resolved.append(entry)
             continue
         moved: Obj = {field: str(path.parent / str(part[field])) for field in _FILES[kind] if part.get(field)}
         plugin = part.get("exec")
         if isinstance(plugin, dict) and "/" in str(plugin.get("command") or ""):
             moved["exec"] = {**plugin, "command": str(path.parent / plugin["command"])}
-        found.append({**entry, kind[:-1]: {**part, **moved}})
-    return found
+        resolved.append({**entry, kind[:-1]: {**part, **moved}})
+    return resolved
 
 
 def _merged(configs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -116,8 +116,8 @@ def _named(config: Part, kind: str, name: str, source: str) -> Part:
     entries = config.get(kind)
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, dict) and entry.get("name") == name:
-            found = entry.get(kind[:-1])
-            return found if isinstance(found, dict) else {}
+            content = entry.get(kind[:-1])
+            return content if isinstance(content, dict) else {}
     raise BadKubeconfig(f"{source}: {kind} has no entry named {name!r}")
 
 

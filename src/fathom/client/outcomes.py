@@ -64,4 +64,4 @@ def causes_in(status: Obj) -> tuple[str, ...]:
     """The reasons of a Status' causes; empty where it has none, or is no Status."""
     causes = lookup(status, "details", "causes")
     listed = causes if isinstance(causes, list) else ()
-    return tuple(str(one.get("reason") or "") for one in listed if isinstance(one, dict))
+    return tuple(str(cause.get("reason") or "") for cause in listed if isinstance(cause, dict))

@@ -118,8 +118,8 @@ def _plugin(context: KubeconfigContext) -> CredentialPlugin:
     return CredentialPlugin(
         command=str(spec["command"]),
         api_version=version,
-        args=tuple(str(each) for each in spec.get("args") or ()),
-        env=tuple((str(each["name"]), str(each.get("value") or "")) for each in env),
+        args=tuple(str(arg) for arg in spec.get("args") or ()),
+        env=tuple((str(variable["name"]), str(variable.get("value") or "")) for variable in env),
         hint=" ".join(str(spec.get("installHint") or "").split()),
         cluster=_told(context.cluster) if spec.get("provideClusterInfo") else None,
     )
@@ -127,18 +127,18 @@ def _plugin(context: KubeconfigContext) -> CredentialPlugin:
 
 def _told(cluster: Part) -> dict[str, Any]:
     """The cluster information for a plugin that asks for it."""
-    found = {
+    cluster_info = {
         field: cluster[field]
         for field in ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data")
         if cluster.get(field)
     }
-    if cluster.get("certificate-authority") and "certificate-authority-data" not in found:
+    if cluster.get("certificate-authority") and "certificate-authority-data" not in cluster_info:
         authority = Path(str(cluster["certificate-authority"])).read_bytes()
-        found["certificate-authority-data"] = base64.b64encode(authority).decode()
+        cluster_info["certificate-authority-data"] = base64.b64encode(authority).decode()
     for extension in cluster.get("extensions") or ():
         if extension.get("name") == "client.authentication.k8s.io/exec":
-            found["config"] = extension.get("extension")
-    return found
+            cluster_info["config"] = extension.get("extension")
+    return cluster_info
 
 
 def _bad(source: str, message: str) -> NoReturn:

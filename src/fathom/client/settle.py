@@ -34,12 +34,12 @@ async def settled(outcome: Outcome, read: Read, is_done: IsDone, *, rng: random.
     cause = outcome.cause if isinstance(outcome, Unknown) else outcome.why
     for attempt in range(1, READS_MAX + 1):
         try:
-            found = await read()
+            current = await read()
         except ApiError as error:
             cause = f"{cause}; then: {error.message}"
             await asyncio.sleep(READ_AGAIN.jittered_s(attempt, rng))
             continue
-        if is_done(found):
-            return Committed(found or {})
-        return Conflict(found, cause)
+        if is_done(current):
+            return Committed(current or {})
+        return Conflict(current, cause)
     return Unknown(cause)

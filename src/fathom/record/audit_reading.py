@@ -25,8 +25,8 @@ class FieldWrite(msgspec.Struct, frozen=True):
 
 def files(directory: Path) -> list[Path]:
     """The log's files, oldest first."""
-    found = [path for path in directory.glob(f"{FILE}.*") if path.suffix[1:].isdecimal()]
-    rotated = sorted(found, key=lambda path: -int(path.suffix[1:]))
+    unsorted = [path for path in directory.glob(f"{FILE}.*") if path.suffix[1:].isdecimal()]
+    rotated = sorted(unsorted, key=lambda path: -int(path.suffix[1:]))
     newest = directory / FILE
     return [*rotated, newest] if newest.exists() else rotated
 
@@ -85,15 +85,15 @@ def writers_of(
 ) -> tuple[FieldWrite, ...]:
     """The writes of a field of one object, oldest first. A creation may have written every field, so it is
     included. Refused and dry-run writes changed nothing and do not count."""
-    found = []
+    writes = []
     for entry in entries:
         if (entry.resource, entry.namespace, entry.name) != (resource, namespace, name) or not entry.wrote:
             continue
         paths = tuple(touching(entry.changed, field_path))
         if paths:
             certain = any(_is_within(path, field_path) for path in paths)
-            found.append(FieldWrite(entry, paths, certain, _plugins(entry, field_path)))
-    return tuple(found)
+            writes.append(FieldWrite(entry, paths, certain, _plugins(entry, field_path)))
+    return tuple(writes)
 
 
 def _is_within(path: str, field_path: str) -> bool:

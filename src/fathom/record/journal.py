@@ -151,25 +151,28 @@ def node_reasons(directory: Path, decision: Decision) -> dict[str, str] | None:
         elif body.startswith(_COLUMN):
             column = _decode_column(body[1:])
             columns[column.id] = column
-        elif body.startswith(_VERDICTS) and (found := _decode_verdicts(body[1:])).id == decision.verdicts:
-            return _joined(found, decision, rosters, columns)
+        elif body.startswith(_VERDICTS) and (verdicts := _decode_verdicts(body[1:])).id == decision.verdicts:
+            return _joined(verdicts, decision, rosters, columns)
     return None
 
 
 def _joined(
-    found: RecordedVerdicts, decision: Decision, rosters: dict[str, Roster], columns: dict[str, VerdictColumn]
+    verdicts: RecordedVerdicts,
+    decision: Decision,
+    rosters: dict[str, Roster],
+    columns: dict[str, VerdictColumn],
 ) -> dict[str, str] | None:
-    if found.roster not in rosters or any(one not in columns for one in found.columns):
+    if verdicts.roster not in rosters or any(column not in columns for column in verdicts.columns):
         return None
-    layers = [bytearray(zlib.decompress(codes)) for codes in (found.codes, *found.by_domain)]
+    layers = [bytearray(zlib.decompress(codes)) for codes in (verdicts.codes, *verdicts.by_domain)]
     for layer, at, code in decision.differs:
         layers[layer][at] = code
     codes = list(layers[0])
-    for name, by_domain in zip(found.columns, layers[1:], strict=True):
+    for name, by_domain in zip(verdicts.columns, layers[1:], strict=True):
         domains = array("i", zlib.decompress(columns[name].domains))
         codes = [code or by_domain[domain] for code, domain in zip(codes, domains, strict=True)]
-    names = rosters[found.roster].names
-    return {name: found.reasons[code] for name, code in zip(names, codes, strict=True) if name}
+    names = rosters[verdicts.roster].names
+    return {name: verdicts.reasons[code] for name, code in zip(names, codes, strict=True) if name}
 
 
 def _thin(path: Path) -> int:

@@ -34,7 +34,7 @@ def thinned(records: Iterable[Record]) -> Iterator[Record]:
     records = list(records)
     decisions = [record for record in records if isinstance(record, Decision)]
     matter = _that_matter(decisions, [record for record in records if isinstance(record, Outcome)])
-    tables = _in_use(records, {one.verdicts for one in decisions if _who(one) in matter})
+    tables = _in_use(records, {decision.verdicts for decision in decisions if _who(decision) in matter})
     for record in records:
         if isinstance(record, Decision):
             yield record if _who(record) in matter else _in_brief(record)
@@ -42,29 +42,29 @@ def thinned(records: Iterable[Record]) -> Iterator[Record]:
             yield record
 
 
-def _who(one: Decision) -> tuple[str, str, str]:
-    return one.subject.resource, one.subject.namespace, one.subject.name
+def _who(decision: Decision) -> tuple[str, str, str]:
+    return decision.subject.resource, decision.subject.namespace, decision.subject.name
 
 
 def _that_matter(decisions: list[Decision], outcomes: list[Outcome]) -> set[tuple[str, str, str]]:
-    ended = {one.id for one in outcomes if one.result in WELL}
-    doubtful = {one.id for one in outcomes if one.result not in WELL}
+    ended = {outcome.id for outcome in outcomes if outcome.result in WELL}
+    doubtful = {outcome.id for outcome in outcomes if outcome.result not in WELL}
     policies: set[Considered] = set()
     matter = set()
-    for one in decisions:
-        new = not policies.issuperset(one.policies)
-        policies.update(one.policies)
-        if new or one.id in doubtful or one.id not in ended or _is_unusual(one):
-            matter.add(_who(one))
+    for decision in decisions:
+        new = not policies.issuperset(decision.policies)
+        policies.update(decision.policies)
+        if new or decision.id in doubtful or decision.id not in ended or _is_unusual(decision):
+            matter.add(_who(decision))
     return matter
 
 
-def _is_unusual(one: Decision) -> bool:
+def _is_unusual(decision: Decision) -> bool:
     return (
-        not ROUTINE.issuperset(one.verdict.split("+"))
-        or one.priority > 0
-        or bool(one.overrides or one.victims)
-        or any(each.decisive for each in (*one.policies, *one.quotas))
+        not ROUTINE.issuperset(decision.verdict.split("+"))
+        or decision.priority > 0
+        or bool(decision.overrides or decision.victims)
+        or any(considered.decisive for considered in (*decision.policies, *decision.quotas))
     )
 
 
@@ -73,13 +73,13 @@ def _in_use(records: list[Record], verdicts: set[str]) -> set[str]:
     ones."""
     used = [record for record in records if isinstance(record, RecordedVerdicts) and record.id in verdicts]
     parts = {part for table in used for part in (table.roster, *table.columns)}
-    here = {record.id for record in records if isinstance(record, Roster | VerdictColumn)}
-    return verdicts | (parts & here)
+    recorded = {record.id for record in records if isinstance(record, Roster | VerdictColumn)}
+    return verdicts | (parts & recorded)
 
 
-def _in_brief(one: Decision) -> Decision:
+def _in_brief(decision: Decision) -> Decision:
     return msgspec.structs.replace(
-        one,
+        decision,
         brief=True,
         seen={},
         need="",

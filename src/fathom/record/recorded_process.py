@@ -106,11 +106,11 @@ class RecordedProcess:
 
     async def run(self) -> None:
         """Raises the error after which the process could not continue."""
-        left: _Left | None = _Left()
-        while left is not None and not self._stopping:
-            left = await self._live(left)
+        passed_on: _Left | None = _Left()
+        while passed_on is not None and not self._stopping:
+            passed_on = await self._live(passed_on)
 
-    async def _live(self, left: _Left) -> _Left | None:
+    async def _live(self, passed_on: _Left) -> _Left | None:
         """Run one incarnation. Returns the state for the next, None if none is to follow."""
         self.incarnation += 1
         domain = Domain()
@@ -118,7 +118,7 @@ class RecordedProcess:
         host = self._host = Host(domain, self._outside.clock, tape, log=self._log, redact=self._redact)
         connection = self._connect(host)
         seam = Seam(domain, connection)
-        description = msgspec.json.encode(self._birth(left))
+        description = msgspec.json.encode(self._birth(passed_on))
         # Decoded as in a replay: what the tape cannot hold (a tuple, an integer key), the process never sees.
         birth = msgspec.json.decode(description, type=Birth)
         inside = Inside(birth, domain, seam, log=self._log, journal=self._journal, metrics=self._metrics)
@@ -132,15 +132,15 @@ class RecordedProcess:
             await connection.close()
         return _Left(inside.identity, inside.estate) if again else None
 
-    def _birth(self, left: _Left) -> Birth:
+    def _birth(self, passed_on: _Left) -> Birth:
         return Birth(
             entry=self._entry_name,
             seed=self._seed,
             epoch_ns=self._outside.clock.now_ns(),
             incarnation=self.incarnation,
-            predecessor=left.identity,
+            predecessor=passed_on.identity,
             options=self._options,
-            estate=left.estate,
+            estate=passed_on.estate,
             fathom=__version__,
             python=f"{sys.version_info.major}.{sys.version_info.minor}",
             about=self._about,
@@ -148,19 +148,19 @@ class RecordedProcess:
 
     async def _until_over(self, host: Host, domain: Domain) -> bool:
         """Whether the incarnation ended for a restart."""
-        told, deadline_ns = False, 0
+        restarting, deadline_ns = False, 0
         while not await _is_done(host):
             if domain.inputs and not domain.tasks:
-                return told
-            if not told and not self._stopping and self._wants_keyframe(domain):
-                told = True
+                return restarting
+            if not restarting and not self._stopping and self._wants_keyframe(domain):
+                restarting = True
                 host.post(Input.SIGNAL, 0, 0, REBASE.encode())
             now_ns = self._outside.clock.monotonic_ns()
-            if told or self._stopping:
+            if restarting or self._stopping:
                 deadline_ns = deadline_ns or now_ns + round(self._grace_s * 1e9)
                 if now_ns >= deadline_ns:
-                    self._log.warn("the process was cut off", tasks=len(domain.tasks), anew=told)
-                    return told
+                    self._log.warn("the process was cut off", tasks=len(domain.tasks), anew=restarting)
+                    return restarting
         return False
 
     def _wants_keyframe(self, domain: Domain) -> bool:
@@ -184,10 +184,10 @@ async def fly(flight: RecordedProcess, stop: asyncio.Event, *, who: str) -> None
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-        told = stop.is_set()
+        was_asked_to_stop = stop.is_set()
         flight.stop()
         await running
-        if not told:
+        if not was_asked_to_stop:
             raise EndedByItself(f"{who} ended, though nobody said so: the log says why")
     finally:
         stopping.cancel()

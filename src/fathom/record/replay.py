@@ -189,11 +189,11 @@ class _Run:
         last = self._last
         assert last is not None
         asked_for = f", {self._texts[last.number]}" if last.number in self._texts else ""
-        what = f"{last.status} to ask {last.number}{asked_for}" if last.number else ""
+        description = f"{last.status} to ask {last.number}{asked_for}" if last.number else ""
         if last.kind == Input.SIGNAL:
-            what = last.payload.decode(errors="replace")
+            description = last.payload.decode(errors="replace")
         time = micro_timestamp(self._domain.epoch_ns + self._domain.now_ns)
-        return Happened(self._inputs, Input(last.kind).name, time, last.now_ns, what)
+        return Happened(self._inputs, Input(last.kind).name, time, last.now_ns, description)
 
     def end(self) -> None:
         self._seam.cut()
@@ -216,18 +216,18 @@ class _Run:
         )
 
     def _notes(self, divergence: Divergence | None) -> list[str]:
-        found = list(differences(self._birth))
+        notes = list(differences(self._birth))
         if self._error and divergence is None:
-            found.append(f"the process ended with {self._error}")
+            notes.append(f"the process ended with {self._error}")
         if self._domain.failed:
-            found.append(f"{self._domain.failed} callbacks failed, as they may have in the live process")
-        return found
+            notes.append(f"{self._domain.failed} callbacks failed, as they may have in the live process")
+        return notes
 
 
 def differences(birth: Birth) -> Iterable[str]:
     """How this fathom and Python differ from those that recorded. Reported only: a replay may still match."""
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    our_python = f"{sys.version_info.major}.{sys.version_info.minor}"
     if birth.fathom != __version__:
         yield f"recorded by fathom {birth.fathom or '?'}, replayed by {__version__}"
-    if birth.python != here:
-        yield f"recorded on Python {birth.python or '?'}, replayed on {here}"
+    if birth.python != our_python:
+        yield f"recorded on Python {birth.python or '?'}, replayed on {our_python}"

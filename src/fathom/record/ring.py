@@ -63,7 +63,7 @@ class Ring:
     def __init__(
         self,
         directory: Path,
-        what: int,
+        content: int,
         *,
         budget_bytes: int,
         long_runs: bool = True,
@@ -74,7 +74,7 @@ class Ring:
         self.lost = 0  # Records that could not be kept.
         self.run = 0
         self._directory = directory
-        self._what = what
+        self._what = content
         self._budget_bytes = budget_bytes
         self._long_runs = long_runs  # Else each segment is a run of its own.
         self._segment_bytes = min(SEGMENT_BYTES, max(mmap.PAGESIZE, budget_bytes // SEGMENTS_MIN))
@@ -293,14 +293,14 @@ def ring_files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.glob("*.seg") if NAME.fullmatch(path.name))
 
 
-def runs(directory: Path, what: int) -> dict[int, list[Path]]:
+def runs(directory: Path, content: int) -> dict[int, list[Path]]:
     """The files of each run whose beginning is still there, oldest first."""
-    found: dict[int, list[Path]] = {}
+    files_of: dict[int, list[Path]] = {}
     for path in ring_files(directory):
         try:
             header = read_header(path)
         except (NotASegment, FileNotFoundError):
             continue  # Allocated but never written, or dropped meanwhile.
-        if header.what == what and (header.part == 0 or header.run in found):
-            found.setdefault(header.run, []).append(path)
-    return found
+        if header.what == content and (header.part == 0 or header.run in files_of):
+            files_of.setdefault(header.run, []).append(path)
+    return files_of

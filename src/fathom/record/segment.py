@@ -61,10 +61,10 @@ def decode_header(raw: bytes) -> SegmentHeader:
         raise NotASegment("not a recording of fathom's")
     if _CRC.unpack_from(raw, _HEADER.size)[0] != zlib.crc32(raw[: _HEADER.size]):
         raise NotASegment("a recording whose beginning is damaged")
-    _, what, codec, thinned, run, part, chain, stored = _HEADER.unpack_from(raw)
+    _, content, codec, thinned, run, part, chain, stored = _HEADER.unpack_from(raw)
     if codec not in {RAW, ZLIB}:
         raise NotASegment("a recording that is packed in a way this fathom does not know")
-    return SegmentHeader(what, run, part, chain, codec, stored, thinned)
+    return SegmentHeader(content, run, part, chain, codec, stored, thinned)
 
 
 class Frames:
@@ -113,8 +113,8 @@ def read_header(path: Path) -> SegmentHeader:
 
 
 def _block(file: BinaryIO, header: SegmentHeader) -> bytes:
-    there = os.fstat(file.fileno()).st_size - file.tell()
-    block = file.read(min(header.stored or there, there, SEGMENT_BYTES_MAX + 1))
+    bytes_left = os.fstat(file.fileno()).st_size - file.tell()
+    block = file.read(min(header.stored or bytes_left, bytes_left, SEGMENT_BYTES_MAX + 1))
     if header.codec == ZLIB:
         unpacker = zlib.decompressobj()
         try:

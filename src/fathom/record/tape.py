@@ -200,9 +200,9 @@ class TapedRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def asked(number: int, checksum: int, payload: bytes) -> TapedRequest:
-    head, kept, body = payload.partition(b"\n\n")
+    head, separator, body = payload.partition(b"\n\n")
     line, *headers = head.decode(errors="replace").split("\n")
-    method, _, rest = line.partition(" ")
-    target, _, size = rest.rpartition(" ")
-    whole = (tuple(headers), body.decode(errors="replace")) if kept else (None, None)
+    method, _, target_and_size = line.partition(" ")
+    target, _, size = target_and_size.rpartition(" ")
+    whole = (tuple(headers), body.decode(errors="replace")) if separator else (None, None)
     return TapedRequest(number, method, target, int(size or 0), f"{checksum:08x}", *whole)

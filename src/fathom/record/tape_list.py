@@ -56,14 +56,14 @@ def shelf_of(data: Path) -> list[TapeTold]:
 
 
 def _tape(directory: Path) -> TapeTold:
-    told = []
+    run_list = []
     for reel in reels(directory):
         try:
-            told.append(_run(reel))
+            run_list.append(_run(reel))
         except (BadTape, NotASegment, FileNotFoundError):
             continue  # Killed before its first record was written, or dropped meanwhile.
-    stored = sum(run.stored_bytes for run in told)
-    return TapeTold(directory.name, _is_held(directory / "lock"), stored, tuple(told))
+    stored = sum(run.stored_bytes for run in run_list)
+    return TapeTold(directory.name, _is_held(directory / "lock"), stored, tuple(run_list))
 
 
 def _run(reel: Reel) -> RunTold:
@@ -100,12 +100,12 @@ def export(data: Path, file: Path, *, process: str = "", run: int | None = None)
     if not process and len(tapes) != 1:
         raise BadTape(f"say whose tape: {', '.join(tapes)}" if tapes else f"no tapes in {data}")
     process = process or next(iter(tapes))
-    kept = reels(tapes[process]) if process in tapes else []
-    found = [reel for reel in kept if run in {None, reel.run}]
-    if not found:
+    all_reels = reels(tapes[process]) if process in tapes else []
+    matching = [reel for reel in all_reels if run in {None, reel.run}]
+    if not matching:
         raise BadTape(f"there is no {'run' if run is None else f'run {run}'} of {process} in {data}")
-    write_reel(found[-1], file)
-    return Exported(process, found[-1].run)
+    write_reel(matching[-1], file)
+    return Exported(process, matching[-1].run)
 
 
 def write_reel(reel: Reel, file: Path) -> None:

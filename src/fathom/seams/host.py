@@ -122,10 +122,10 @@ class Host:
             self.done.set_exception(error)
 
     def _pump(self) -> None:
-        left = INPUTS_PER_PUMP_MAX
-        while self._inbox and left and not self.done.done():
+        inputs_left = INPUTS_PER_PUMP_MAX
+        while self._inbox and inputs_left and not self.done.done():
             self._take(*self._inbox.popleft())
-            left -= 1
+            inputs_left -= 1
         self._look_after()
         self._pumping = bool(self._inbox)
         if self._pumping:
@@ -182,11 +182,11 @@ class Host:
 
     def _tell_failures(self) -> None:
         for failure in self._domain.failures[self._failed :]:
-            said: dict[str, Any] = {
+            fields: dict[str, Any] = {
                 "what": failure.get("message", ""),
                 "error": repr(failure.get("exception")),
             }
-            self._log.error("deciding code failed", **said)
+            self._log.error("deciding code failed", **fields)
         self._failed = self._domain.failed
 
     def _arm(self) -> None:

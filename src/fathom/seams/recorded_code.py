@@ -81,11 +81,11 @@ OLD_NAMES: Mapping[str, str] = {
 
 def id_of(name: str) -> str:
     """The id that a recorded name stands for, '' if it is a user's own code."""
-    known = OLD_NAMES.get(name, name)
-    return known if known in PROCESSES or known in CONTROLLERS else ""
+    code_id = OLD_NAMES.get(name, name)
+    return code_id if code_id in PROCESSES or code_id in CONTROLLERS else ""
 
 
 def location_of(name: str) -> str:
     """Where the code of a recorded name is: `module:attribute`."""
-    known = OLD_NAMES.get(name, name)
-    return PROCESSES.get(known) or CONTROLLERS.get(known) or name
+    code_id = OLD_NAMES.get(name, name)
+    return PROCESSES.get(code_id) or CONTROLLERS.get(code_id) or name
