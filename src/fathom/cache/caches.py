@@ -54,8 +54,9 @@ class Caches:
         self._share = share
         self._reflectors: dict[str, Reflector] = {}
         self._handlers: dict[str, list[Handler]] = {}
-        self._untold: deque[tuple[str, Change]] = deque()  # In order; one `_publish` at a time drains it.
-        self._telling = False
+        # Changes by kind, in order; one `_publish` at a time drains it.
+        self._unpublished: deque[tuple[str, Change]] = deque()
+        self._publishing = False
         self._tasks: list[asyncio.Task[None]] = []
         self._held: dict[str, HeldObject] | None = None  # For snapshots, until any of the caches changes.
 
@@ -206,17 +207,17 @@ class Caches:
         ones."""
         if not self._handlers[kind]:
             return
-        self._untold.extend((kind, change) for change in changes)
-        if self._telling:
+        self._unpublished.extend((kind, change) for change in changes)
+        if self._publishing:
             return
-        self._telling = True
+        self._publishing = True
         try:
-            while self._untold:
-                changed_kind, change = self._untold.popleft()
+            while self._unpublished:
+                changed_kind, change = self._unpublished.popleft()
                 for handler in self._handlers[changed_kind]:
                     self._call(changed_kind, handler, change)
         finally:
-            self._telling = False
+            self._publishing = False
 
     def _call(self, kind: str, handler: Handler, change: Change) -> None:
         try:

@@ -49,7 +49,9 @@ def unmet(needs: Sequence[Need], snapshot: Snapshot, written: WriteLog, *, now_s
     ]
     missing = {lack.kind for lack in unmet_needs}
     for need in needs:
-        unmet_needs += [lack for lack in _lacking(need, snapshot, written, now_s) if lack.kind not in missing]
+        unmet_needs += [
+            lack for lack in _unmet_by(need, snapshot, written, now_s) if lack.kind not in missing
+        ]
     return unmet_needs
 
 
@@ -95,8 +97,8 @@ class Probes:
     def __init__(self, caches: FreshnessSource, timeout_s: float) -> None:
         self._caches = caches
         self._timeout_s = timeout_s
-        self._asking: dict[str, asyncio.Task[None]] = {}
-        self._asked_s: dict[str, float] = {}
+        self._probing: dict[str, asyncio.Task[None]] = {}
+        self._probed_s: dict[str, float] = {}
         self.answered: list[Callable[[str], None]] = []  # Called with each kind whose probe succeeded.
 
     async def moved(self, kinds: Iterable[str]) -> None:
@@ -108,17 +110,17 @@ class Probes:
                 await self._caches.moved(kinds)
 
     def stop(self) -> None:
-        for task in self._asking.values():
+        for task in self._probing.values():
             task.cancel()
 
     def ask(self, kind: str) -> None:
         loop = asyncio.get_running_loop()
-        task = self._asking.get(kind)
+        task = self._probing.get(kind)
         is_asked = task is not None and not task.done()
-        if is_asked or loop.time() < self._asked_s.get(kind, float("-inf")) + PROBE_EVERY_S:
+        if is_asked or loop.time() < self._probed_s.get(kind, float("-inf")) + PROBE_EVERY_S:
             return
-        self._asked_s[kind] = loop.time()
-        self._asking[kind] = loop.create_task(self._probe(kind))
+        self._probed_s[kind] = loop.time()
+        self._probing[kind] = loop.create_task(self._probe(kind))
 
     async def _probe(self, kind: str) -> None:
         if await self._caches.probe(kind, timeout_s=self._timeout_s):
@@ -136,7 +138,7 @@ def _unsynced(snapshot: Snapshot) -> list[str]:
     return [kind for kind in snapshot.kinds if not snapshot.synced(kind)]
 
 
-def _lacking(need: Need, snapshot: Snapshot, written: WriteLog, now_s: float) -> list[Unmet]:
+def _unmet_by(need: Need, snapshot: Snapshot, written: WriteLog, now_s: float) -> list[Unmet]:
     match need:
         case AnyAge():
             return []

@@ -111,7 +111,7 @@ class IndexedCache:
         """Events of a watch, in order. Raises `MalformedEvent`; events before the malformed one count."""
         try:
             for event in events:
-                self._apply_one(event, applied, now_s)
+                self._apply_event(event, applied, now_s)
         finally:
             if self._early:
                 self._drop_unconfirmed(applied)
@@ -163,7 +163,7 @@ class IndexedCache:
 
     # Events.
 
-    def _apply_one(self, event: Event, applied: AppliedChange, now_s: float) -> None:
+    def _apply_event(self, event: Event, applied: AppliedChange, now_s: float) -> None:
         revision = revision_of(event.obj)
         if event.type == BOOKMARK:
             self._bookmarked(revision, applied)
@@ -196,7 +196,7 @@ class IndexedCache:
             if old is None:
                 applied.again += 1
             else:
-                self._take_leave(key, old, event.obj, applied.changes)
+                self._apply_deletion(key, old, event.obj, applied.changes)
         elif event.type not in PUTS:
             raise MalformedEvent(f"an event of type {event.type!r}")
         elif have < revision:
@@ -204,7 +204,7 @@ class IndexedCache:
         elif early is None:
             applied.again += 1
 
-    def _take_leave(self, key: Key, old: Obj, last: Obj, changes: list[Change]) -> None:
+    def _apply_deletion(self, key: Key, old: Obj, last: Obj, changes: list[Change]) -> None:
         """A deletion carries the object's last state, which may be new to us: the update that removes the
         last finalizer deletes the object in the same commit."""
         self._draft.remove(key, old)

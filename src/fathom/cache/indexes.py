@@ -31,12 +31,12 @@ def by_owner(obj: Obj) -> tuple[str, ...]:
 
 def by_node(obj: Obj) -> tuple[str, ...]:
     """The node that a pod is bound to. Unbound pods are under ''."""
-    return _one(_spec(obj).get("nodeName")) or ("",)
+    return _if_set(_spec(obj).get("nodeName")) or ("",)
 
 
 def by_zone(obj: Obj) -> tuple[str, ...]:
     """The zone of a node, by its label."""
-    return _one(_label(obj, ZONE_LABEL))
+    return _if_set(_label(obj, ZONE_LABEL))
 
 
 def by_tenant(obj: Obj) -> tuple[str, ...]:
@@ -44,20 +44,20 @@ def by_tenant(obj: Obj) -> tuple[str, ...]:
     tenant in a namespace's label, join with the namespaces."""
     named = _label(obj, TENANT)
     if named:
-        return _one(named)
+        return _if_set(named)
     meta = metadata(obj)
-    return _one(meta.get("namespace") or meta.get("name"))
+    return _if_set(meta.get("namespace") or meta.get("name"))
 
 
 def by_priority_class(obj: Obj) -> tuple[str, ...]:
-    return _one(_spec(obj).get("priorityClassName"))
+    return _if_set(_spec(obj).get("priorityClassName"))
 
 
 def by_policy_revision(obj: Obj) -> tuple[str, ...]:
     """The policy that a pod was placed under, as its binding wrote it on the pod. A policy never changes: its
     name is its revision."""
     annotations = metadata(obj).get("annotations")
-    return _one(annotations.get(POLICY)) if isinstance(annotations, dict) else ()
+    return _if_set(annotations.get(POLICY)) if isinstance(annotations, dict) else ()
 
 
 # The default of every cache: the reconcile loop looks up objects by owner.
@@ -85,7 +85,7 @@ def _label(obj: Obj, name: str) -> Any:
     return labels.get(name) if isinstance(labels, dict) else None
 
 
-def _one(value: Any) -> tuple[str, ...]:
+def _if_set(value: Any) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) and value else ()
 
 

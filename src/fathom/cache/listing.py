@@ -60,10 +60,10 @@ class Gathering:
                 self.revision = revision_of(event.obj)
                 self.rest = events[at + 1 :]
                 return True
-            self._take_one(event)
+            self._take_event(event)
         return False
 
-    def _take_one(self, event: Event) -> None:
+    def _take_event(self, event: Event) -> None:
         if event.type == ERROR:
             raise error_of(event)
         if event.type == DELETED:

@@ -94,10 +94,10 @@ class Reflector:
                 self._ended = await self._round()
                 pause_s = self._pause_after_end()
             except Exception as error:  # Also a bug, an index function's for example: reported, never silent.
-                self._ended = self._why(error)
+                self._ended = self._note_failure(error)
                 # The sum, not the larger: clients that all got "Retry-After: 1" must not return together.
-                pause_s = self._asked_pause(error) + self._pause_after_failure()
-                self._observer.note(CacheFailed(self.kind, _said(error), pause_s))
+                pause_s = self._server_pause(error) + self._pause_after_failure()
+                self._observer.note(CacheFailed(self.kind, _error_text(error), pause_s))
             if pause_s:
                 await asyncio.sleep(pause_s)
 
@@ -215,13 +215,13 @@ class Reflector:
         try:
             self.cache.apply(good, applied, now_s=loop_now_s())
         finally:
-            self._tell(applied)
+            self._report(applied)
         if applied.news:
             self._silence.heard(good)
         if error is not None:
             raise error_of(error)
 
-    def _tell(self, applied: AppliedChange) -> None:
+    def _report(self, applied: AppliedChange) -> None:
         if applied.again:
             self._observer.note(Dropped(self.kind, "again", applied.again))
         if applied.overtaken:
@@ -262,7 +262,7 @@ class Reflector:
 
     # What to do next.
 
-    def _why(self, error: Exception) -> str:
+    def _note_failure(self, error: Exception) -> str:
         if isinstance(error, ApiError) and not self._cause:
             if error.code == EXPIRED:
                 self._cause = "expired"
@@ -283,7 +283,7 @@ class Reflector:
         self._failures = 1 if self._lived_s() >= self._pace.steady else self._failures + 1
         return self._pace.pause(self._failures, self._rng)
 
-    def _asked_pause(self, error: Exception) -> float:
+    def _server_pause(self, error: Exception) -> float:
         """The server's Retry-After, within our own bounds."""
         if not isinstance(error, ApiError):
             return 0.0
@@ -301,7 +301,7 @@ def _is_same(first: Obj, second: Obj) -> bool:
     return uid_of(first) == uid_of(second) and revision == metadata(second).get("resourceVersion")
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, ApiError):
         return f"{error.code} {error.message}"
     return f"{type(error).__name__}: {error}"

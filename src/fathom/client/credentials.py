@@ -66,7 +66,7 @@ class TokenFile:
                 self._stamp = stamp
         except (OSError, UnicodeDecodeError) as error:
             if not self._headers:
-                raise NoCredentials(f"cannot read {self._path}: {_words(error)}") from error
+                raise NoCredentials(f"cannot read {self._path}: {_error_text(error)}") from error
         return self._headers
 
 
@@ -157,7 +157,7 @@ async def run_plugin(plugin: CredentialPlugin, environ: Mapping[str, str]) -> Ma
         )
     except OSError as error:
         hint = f"; {plugin.hint}" if plugin.hint else ""
-        raise NoCredentials(f"cannot run {plugin.command}: {_words(error)}{hint}") from error
+        raise NoCredentials(f"cannot run {plugin.command}: {_error_text(error)}{hint}") from error
     try:
         async with asyncio.timeout(PLUGIN_S_MAX):
             output, _ = await process.communicate()
@@ -204,5 +204,5 @@ def basic(username: str, password: str) -> Headers:
     return (("authorization", f"Basic {pair}"),)
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -92,9 +92,9 @@ class HttpBackend:
             async with self._sent(ask) as response:
                 status, body = response.status, await response.read()
         except NoCredentials as error:
-            status, body = 401, _not_sent(error)
+            status, body = 401, _unauthorized_body(error)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            status, body = 0, _said(error)
+            status, body = 0, _error_body(error)
         self._tasks.pop(number, None)
         self._host.post(Input.REPLY, number, status, body)
 
@@ -109,10 +109,10 @@ class HttpBackend:
                 self._host.post(Input.OPENED, number, 200)
                 await self._relay(number, response)
         except NoCredentials as error:
-            self._host.post(Input.OPENED, number, 401, _not_sent(error))
+            self._host.post(Input.OPENED, number, 401, _unauthorized_body(error))
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if not opened:
-                self._host.post(Input.OPENED, number, 0, _said(error))
+                self._host.post(Input.OPENED, number, 0, _error_body(error))
         finally:
             self._tasks.pop(number, None)
             if opened:
@@ -131,10 +131,10 @@ class HttpBackend:
                 return
 
 
-def _not_sent(error: NoCredentials) -> bytes:
+def _unauthorized_body(error: NoCredentials) -> bytes:
     """The answer that the server would give to a request without credentials."""
     return encode_json(unauthorized(str(error)).status())
 
 
-def _said(error: BaseException) -> bytes:
+def _error_body(error: BaseException) -> bytes:
     return f"{type(error).__name__}: {error}".encode()

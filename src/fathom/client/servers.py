@@ -78,10 +78,10 @@ def _credentials(
     user, source = context.user, context.source
     on_behalf = _impersonation(user)
     if user.get("auth-provider"):
-        _bad(source, "auth-provider is gone from Kubernetes; use exec, a token or a certificate")
+        _refuse(source, "auth-provider is gone from Kubernetes; use exec, a token or a certificate")
     if isinstance(user.get("exec"), dict):
         if on_behalf:
-            _bad(source, "impersonation together with exec is not supported")
+            _refuse(source, "impersonation together with exec is not supported")
         return PluginCredentials(_plugin(context), tls, clock, environ)
     if user.get("tokenFile") and not user.get("token") and not on_behalf:
         try:
@@ -109,11 +109,11 @@ def _plugin(context: KubeconfigContext) -> CredentialPlugin:
     spec, source = context.user["exec"], context.source
     version = spec.get("apiVersion")
     if version not in API_VERSIONS:
-        _bad(source, f"the user's exec speaks {version!r}; known are {' and '.join(API_VERSIONS)}")
+        _refuse(source, f"the user's exec speaks {version!r}; known are {' and '.join(API_VERSIONS)}")
     if spec.get("interactiveMode") == "Always":
-        _bad(source, "the user's exec wants a terminal (interactiveMode: Always), and there is none here")
+        _refuse(source, "the user's exec wants a terminal (interactiveMode: Always), and there is none here")
     if not spec.get("command"):
-        _bad(source, "the user's exec has no command")
+        _refuse(source, "the user's exec has no command")
     env = spec.get("env") or ()
     return CredentialPlugin(
         command=str(spec["command"]),
@@ -121,11 +121,11 @@ def _plugin(context: KubeconfigContext) -> CredentialPlugin:
         args=tuple(str(arg) for arg in spec.get("args") or ()),
         env=tuple((str(variable["name"]), str(variable.get("value") or "")) for variable in env),
         hint=" ".join(str(spec.get("installHint") or "").split()),
-        cluster=_told(context.cluster) if spec.get("provideClusterInfo") else None,
+        cluster=_cluster_info(context.cluster) if spec.get("provideClusterInfo") else None,
     )
 
 
-def _told(cluster: Part) -> dict[str, Any]:
+def _cluster_info(cluster: Part) -> dict[str, Any]:
     """The cluster information for a plugin that asks for it."""
     cluster_info = {
         field: cluster[field]
@@ -141,5 +141,5 @@ def _told(cluster: Part) -> dict[str, Any]:
     return cluster_info
 
 
-def _bad(source: str, message: str) -> NoReturn:
+def _refuse(source: str, message: str) -> NoReturn:
     raise BadKubeconfig(f"{source}: {message}")

@@ -57,7 +57,7 @@ async def run_live(
     flight = flight_to(
         server, ENTRY, settings, outside=outside, tape=tape, journal=journal, log=log, metrics=metrics
     )
-    await fly(flight, stop, who="the controllers")
+    await fly(flight, stop, component="the controllers")
 
 
 class Drained(Protocol):

@@ -45,7 +45,7 @@ async def run_gateway(
         return backend
 
     flight = RecordedProcess(ENTRY, {}, connect=connect, outside=live(), log=log, metrics=metrics)
-    await fly(flight, stop, who="the gateway")
+    await fly(flight, stop, component="the gateway")
 
 
 class Memory:

@@ -95,7 +95,7 @@ class ApiError(Exception):
         return body
 
 
-def _of(resource: str, name: str) -> Obj:
+def _details_of(resource: str, name: str) -> Obj:
     plural, _, group = resource.partition(".")
     return {
         **({"name": name} if name else {}),
@@ -113,14 +113,14 @@ def unauthorized(message: str = "Unauthorized") -> ApiError:
 
 
 def forbidden(message: str, *, resource: str = "", name: str = "", causes: Sequence[Cause] = ()) -> ApiError:
-    details = _of(resource, name) if resource else {}
+    details = _details_of(resource, name) if resource else {}
     if causes:
         details["causes"] = [as_wire(cause) for cause in causes]
     return ApiError(403, "Forbidden", message, details=details)
 
 
 def not_found(resource: str, name: str) -> ApiError:
-    return ApiError(404, "NotFound", f'{resource} "{name}" not found', details=_of(resource, name))
+    return ApiError(404, "NotFound", f'{resource} "{name}" not found', details=_details_of(resource, name))
 
 
 def no_such_path() -> ApiError:
@@ -140,12 +140,14 @@ def not_acceptable(message: str) -> ApiError:
 
 
 def already_exists(resource: str, name: str) -> ApiError:
-    return ApiError(409, "AlreadyExists", f'{resource} "{name}" already exists', details=_of(resource, name))
+    return ApiError(
+        409, "AlreadyExists", f'{resource} "{name}" already exists', details=_details_of(resource, name)
+    )
 
 
 def conflict(resource: str, name: str, why: str) -> ApiError:
     message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
-    return ApiError(409, "Conflict", message, details=_of(resource, name))
+    return ApiError(409, "Conflict", message, details=_details_of(resource, name))
 
 
 CHANGED_SINCE_READ = (

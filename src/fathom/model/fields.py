@@ -82,7 +82,7 @@ _MAPS = frozenset(
 )
 
 # The server writes these with every change, so they are left out.
-_UNTOLD = frozenset({"metadata.resourceVersion", "metadata.managedFields"})
+_LEFT_OUT = frozenset({"metadata.resourceVersion", "metadata.managedFields"})
 
 _ABSENT: Final = object()
 _NO_FIELDS: Final[Obj] = {}
@@ -126,7 +126,7 @@ class _Walk:
                 self._field(old[name], _ABSENT, name, _under(path, name, names_are_free), depth)
 
     def _field(self, old: Any, new: Any, name: str, path: str, depth: int) -> None:
-        if path in _UNTOLD or len(self.found) > self.limit:
+        if path in _LEFT_OUT or len(self.found) > self.limit:
             return
         if depth < self.depth_max and len(path) <= PATH_CHARS_MAX:
             # A map or struct that is added or removed is listed by its fields, so that the paths are the same

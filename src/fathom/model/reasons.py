@@ -299,12 +299,12 @@ FENCED: Final = "Fenced"
 # The API server's causes when it refuses a pod because of a quota.
 QUOTA_EXCEEDED: Final = "QuotaExceeded"
 QUOTA_NEEDS_REQUESTS: Final = "QuotaNeedsRequests"
-_OF_QUOTA = frozenset({QUOTA_EXCEEDED, QUOTA_NEEDS_REQUESTS})
+_QUOTA_CAUSES = frozenset({QUOTA_EXCEEDED, QUOTA_NEEDS_REQUESTS})
 
 
 def refusal_boundary(causes: Iterable[str]) -> str:
     """The boundary that refused, from the causes in the server's answer."""
-    return QUOTA if _OF_QUOTA.intersection(causes) else ADMISSION
+    return QUOTA if _QUOTA_CAUSES.intersection(causes) else ADMISSION
 
 
 # Pod reasons set by a node that rejects a pod, as kubelet does.

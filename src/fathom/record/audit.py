@@ -77,7 +77,7 @@ class AuditLog:
             self._encoder.encode_into(entry, self._buffer, -1)
         except (TypeError, ValueError) as error:  # Half a surrogate pair in a header, say.
             del self._buffer[start:]
-            self._lost(1, error)
+            self._count_lost(1, error)
             return
         self._buffer += b"\n"
         self._lines += 1
@@ -94,8 +94,8 @@ class AuditLog:
         try:
             self._append(block)
         except OSError as error:
-            self._lost(lines, error)
-            self._shut(sync=False)  # Opened again next time: the file may have been removed.
+            self._count_lost(lines, error)
+            self._close_file(sync=False)  # Opened again next time: the file may have been removed.
         else:
             self.written += lines
 
@@ -122,7 +122,7 @@ class AuditLog:
         self._torn = self._size > 0 and os.pread(self._file, 1, self._size - 1) != b"\n"
 
     def _rotate(self) -> None:
-        self._shut(sync=False)  # The kernel syncs its last second: a disk may take long.
+        self._close_file(sync=False)  # The kernel syncs its last second: a disk may take long.
         names = [self.path, *(self._directory / f"{FILE}.{age}" for age in range(1, self._files_max))]
         for newer, older in reversed(list(pairwise(names))):
             if newer.exists():
@@ -131,14 +131,14 @@ class AuditLog:
             self.path.unlink(missing_ok=True)
         self._open()
 
-    def _lost(self, lines: int, error: Exception) -> None:
+    def _count_lost(self, lines: int, error: Exception) -> None:
         self.dropped += lines
         now_ns = self._clock.monotonic_ns()
         if self._complained_ns is None or now_ns - self._complained_ns >= COMPLAIN_NS:
             self._complained_ns = now_ns
             self._log.error("audit entries lost", lost=self.dropped, error=str(error), path=str(self.path))
 
-    def _shut(self, *, sync: bool) -> None:
+    def _close_file(self, *, sync: bool) -> None:
         """Never raises: entries that could not be written have been counted."""
         if self._file is None:
             return
@@ -180,4 +180,4 @@ class AuditLog:
     def close(self) -> None:
         """Write the recorded entries, sync, close. May be called again; a later `record` reopens the log."""
         self.flush()
-        self._shut(sync=True)
+        self._close_file(sync=True)

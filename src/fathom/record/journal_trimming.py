@@ -33,20 +33,22 @@ def thinned(records: Iterable[Record]) -> Iterator[Record]:
     """The records of a part of a journal after trimming, in their order."""
     records = list(records)
     decisions = [record for record in records if isinstance(record, Decision)]
-    matter = _that_matter(decisions, [record for record in records if isinstance(record, Outcome)])
-    tables = _in_use(records, {decision.verdicts for decision in decisions if _who(decision) in matter})
+    matter = _subjects_that_matter(decisions, [record for record in records if isinstance(record, Outcome)])
+    tables = _in_use(
+        records, {decision.verdicts for decision in decisions if _subject_key(decision) in matter}
+    )
     for record in records:
         if isinstance(record, Decision):
-            yield record if _who(record) in matter else _in_brief(record)
+            yield record if _subject_key(record) in matter else _in_brief(record)
         elif isinstance(record, Outcome) or record.id in tables:
             yield record
 
 
-def _who(decision: Decision) -> tuple[str, str, str]:
+def _subject_key(decision: Decision) -> tuple[str, str, str]:
     return decision.subject.resource, decision.subject.namespace, decision.subject.name
 
 
-def _that_matter(decisions: list[Decision], outcomes: list[Outcome]) -> set[tuple[str, str, str]]:
+def _subjects_that_matter(decisions: list[Decision], outcomes: list[Outcome]) -> set[tuple[str, str, str]]:
     ended = {outcome.id for outcome in outcomes if outcome.result in WELL}
     doubtful = {outcome.id for outcome in outcomes if outcome.result not in WELL}
     policies: set[Considered] = set()
@@ -55,7 +57,7 @@ def _that_matter(decisions: list[Decision], outcomes: list[Outcome]) -> set[tupl
         new = not policies.issuperset(decision.policies)
         policies.update(decision.policies)
         if new or decision.id in doubtful or decision.id not in ended or _is_unusual(decision):
-            matter.add(_who(decision))
+            matter.add(_subject_key(decision))
     return matter
 
 

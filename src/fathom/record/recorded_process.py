@@ -52,7 +52,7 @@ class RecordedConnection(Backend, Protocol):
 Connect = Callable[[Host], RecordedConnection]
 
 
-class _Left(msgspec.Struct, frozen=True):
+class _PassedOn(msgspec.Struct, frozen=True):
     """The state that one incarnation passes on to the next."""
 
     identity: str = ""
@@ -106,11 +106,11 @@ class RecordedProcess:
 
     async def run(self) -> None:
         """Raises the error after which the process could not continue."""
-        passed_on: _Left | None = _Left()
+        passed_on: _PassedOn | None = _PassedOn()
         while passed_on is not None and not self._stopping:
-            passed_on = await self._live(passed_on)
+            passed_on = await self._run_incarnation(passed_on)
 
-    async def _live(self, passed_on: _Left) -> _Left | None:
+    async def _run_incarnation(self, passed_on: _PassedOn) -> _PassedOn | None:
         """Run one incarnation. Returns the state for the next, None if none is to follow."""
         self.incarnation += 1
         domain = Domain()
@@ -130,9 +130,9 @@ class RecordedProcess:
             seam.cut()
             domain.bury()
             await connection.close()
-        return _Left(inside.identity, inside.estate) if again else None
+        return _PassedOn(inside.identity, inside.estate) if again else None
 
-    def _birth(self, passed_on: _Left) -> Birth:
+    def _birth(self, passed_on: _PassedOn) -> Birth:
         return Birth(
             entry=self._entry_name,
             seed=self._seed,
@@ -177,7 +177,7 @@ class EndedByItself(Exception):
     """A bug: deciding code must not end without a signal to stop."""
 
 
-async def fly(flight: RecordedProcess, stop: asyncio.Event, *, who: str) -> None:
+async def fly(flight: RecordedProcess, stop: asyncio.Event, *, component: str) -> None:
     """Run on the host's loop until `stop` is set and the current work is done. Raises the error after which
     the process could not continue."""
     running = asyncio.create_task(flight.run())
@@ -188,7 +188,7 @@ async def fly(flight: RecordedProcess, stop: asyncio.Event, *, who: str) -> None
         flight.stop()
         await running
         if not was_asked_to_stop:
-            raise EndedByItself(f"{who} ended, though nobody said so: the log says why")
+            raise EndedByItself(f"{component} ended, though nobody said so: the log says why")
     finally:
         stopping.cancel()
         running.cancel()

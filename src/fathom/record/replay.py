@@ -92,13 +92,13 @@ def replay(
         run.end()
 
 
-class _Deaf:
+class _NoBackend:
     def start(self, number: int, ask: Ask, *, stream: bool) -> None: ...
 
     def cancel(self, number: int) -> None: ...
 
 
-class _Counting:
+class _CountingJournal:
     """Counts decisions, and passes them on to another journal, if there is one."""
 
     def __init__(self, journal: Journal | None) -> None:
@@ -123,9 +123,9 @@ class _Run:
     def __init__(self, birth: Birth, entry: Entry, journal: Journal | None) -> None:
         self._birth = birth
         self._domain = Domain()
-        self._seam = Seam(self._domain, _Deaf())
+        self._seam = Seam(self._domain, _NoBackend())
         self._seam.on_ask = self._on_ask
-        self._journal = _Counting(journal)
+        self._journal = _CountingJournal(journal)
         inside = Inside(birth, self._domain, self._seam, journal=self._journal)
         self._process = Process(self._domain, self._seam, lambda: entry(inside))
         self._fresh: deque[tuple[int, Ask, int]] = deque()  # Asked now, not yet compared.
@@ -141,7 +141,7 @@ class _Run:
         if self._error:
             return self._divergence(f"the code could not go on: {self._error}", None, None)
         if self._fresh:
-            return self._divergence("the live process did not ask this", None, self._seen_now())
+            return self._divergence("the live process did not ask this", None, self._next_replayed())
         try:
             kind = Input(record.kind)
         except ValueError as error:
@@ -161,7 +161,7 @@ class _Run:
             return self._divergence(why, live, None)
         number, ask, checksum = self._fresh[0]
         if (number, checksum) != (record.number, record.checksum):
-            return self._divergence("the replay asked something else", live, self._seen_now())
+            return self._divergence("the replay asked something else", live, self._next_replayed())
         self._fresh.popleft()
         self._asks += 1
         self._writes += ask.method != "GET"
@@ -177,15 +177,15 @@ class _Run:
             expects = self._seam.expects
             self._texts = {number: text for number, text in self._texts.items() if expects(number)}
 
-    def _seen_now(self) -> TapedRequest:
+    def _next_replayed(self) -> TapedRequest:
         number, ask, checksum = self._fresh[0]
         return asked(number, checksum, ask_payload(ask, whole=True))
 
     def _divergence(self, why: str, live: TapedRequest | None, replayed: TapedRequest | None) -> Divergence:
         number = max(ask.number for ask in (live, replayed) if ask) if live or replayed else 0
-        return Divergence(number, why, live, replayed, self._happened())
+        return Divergence(number, why, live, replayed, self._last_input())
 
-    def _happened(self) -> Happened:
+    def _last_input(self) -> Happened:
         last = self._last
         assert last is not None
         asked_for = f", {self._texts[last.number]}" if last.number in self._texts else ""

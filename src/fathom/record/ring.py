@@ -74,7 +74,7 @@ class Ring:
         self.lost = 0  # Records that could not be kept.
         self.run = 0
         self._directory = directory
-        self._what = content
+        self._content = content
         self._budget_bytes = budget_bytes
         self._long_runs = long_runs  # Else each segment is a run of its own.
         self._segment_bytes = min(SEGMENT_BYTES, max(mmap.PAGESIZE, budget_bytes // SEGMENTS_MIN))
@@ -197,7 +197,7 @@ class Ring:
             path.unlink(missing_ok=True)
             return False
         self._path, self._sizes[path] = path, size
-        self._map[:HEADER_BYTES] = SegmentHeader(self._what, self.run, self._part, self._chain).encode()
+        self._map[:HEADER_BYTES] = SegmentHeader(self._content, self.run, self._part, self._chain).encode()
         self._at, self._end = HEADER_BYTES, size
         return True
 

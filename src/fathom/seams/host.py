@@ -93,7 +93,7 @@ class Host:
     def start(self, seam: Seam, begin: Callable[[], object], description: bytes = b"") -> None:
         """The first input, delivered soon, calls `begin` inside the Domain, to create the process's tasks."""
         self._process = Process(self._domain, seam, begin)
-        seam.on_ask = self._asked
+        seam.on_ask = self._record_ask
         self._resume_gc = gc.isenabled()
         gc.disable()
         self.post(Input.START, 0, 0, description)
@@ -126,7 +126,7 @@ class Host:
         while self._inbox and inputs_left and not self.done.done():
             self._take(*self._inbox.popleft())
             inputs_left -= 1
-        self._look_after()
+        self._do_chores()
         self._pumping = bool(self._inbox)
         if self._pumping:
             self._loop.call_soon(self._pump)
@@ -153,12 +153,12 @@ class Host:
         self._uncollected += 1
         process.take(kind, number, now_ns, status, payload)
 
-    def _asked(self, number: int, ask: Ask, checksum: int) -> None:
+    def _record_ask(self, number: int, ask: Ask, checksum: int) -> None:
         self._tape.asked(number, ask, now_ns=self._domain.now_ns, checksum=checksum)
         if self._redact is not None and (redactor := self._redact(ask.target)) is not None:
             self._redactors[number] = redactor
 
-    def _look_after(self) -> None:
+    def _do_chores(self) -> None:
         """Regular chores: garbage, wall clock, failures to log. Those that deciding code can notice are
         inputs."""
         if self._uncollected >= INPUTS_PER_COLLECTION and not self.done.done():
@@ -167,7 +167,7 @@ class Host:
         if abs(epoch_ns - self._domain.epoch_ns) > CLOCK_OFF_NS_MAX and not self.done.done():
             self._take(Input.CLOCK, 0, 0, clock_payload(epoch_ns))
         if self._domain.failed != self._failed:
-            self._tell_failures()
+            self._log_failures()
 
     def _collect(self) -> None:
         assert self._process is not None
@@ -180,7 +180,7 @@ class Host:
             number: redactor for number, redactor in self._redactors.items() if expects(number)
         }
 
-    def _tell_failures(self) -> None:
+    def _log_failures(self) -> None:
         for failure in self._domain.failures[self._failed :]:
             fields: dict[str, Any] = {
                 "what": failure.get("message", ""),
@@ -208,7 +208,7 @@ class Host:
         now_ns, deadline_ns = self._now_ns(), self._domain.next_deadline_ns()
         if deadline_ns is not None and deadline_ns <= now_ns:
             self._take(Input.TICK, 0, 0, b"")
-            self._look_after()
+            self._do_chores()
         self._arm()
 
     def _now_ns(self) -> int:

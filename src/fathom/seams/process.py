@@ -102,7 +102,7 @@ class DomainClock:
 
 
 # Inputs caused neither by an ask nor by a signal.
-_OF_ITSELF = frozenset({Input.TICK, Input.START, Input.COLLECT, Input.CLOCK})
+_NOT_FROM_SEAM = frozenset({Input.TICK, Input.START, Input.COLLECT, Input.CLOCK})
 
 
 class Process:
@@ -118,7 +118,7 @@ class Process:
 
     def way_of(self, kind: Input, number: int, status: int, payload: Any) -> tuple[Any, ...]:
         """The function to call inside the Domain, and its arguments; empty where only time has passed."""
-        if kind not in _OF_ITSELF:
+        if kind not in _NOT_FROM_SEAM:
             return (self.seam.deliver, kind, number, status, payload)
         if kind is Input.TICK:
             return ()

@@ -74,7 +74,7 @@ class Backend(Protocol):
         ...
 
 
-class _Nobody:
+class _NoBackend:
     def start(self, number: int, ask: Ask, *, stream: bool) -> None: ...
 
     def cancel(self, number: int) -> None: ...
@@ -106,7 +106,7 @@ class Seam:
     def cut(self) -> None:
         """Disconnect the process: it is over, and nothing its coroutines still do reaches the outside. Call
         `Domain.bury` next."""
-        self._backend = _Nobody()
+        self._backend = _NoBackend()
         self.on_ask = None
         self._waiting, self._streams, self._signals = {}, {}, asyncio.Queue()
 

@@ -29,7 +29,7 @@ def backup(data_dir: Path, file: Path) -> Verified:
     draft = file.with_name(f"{file.name}.partial")
     try:
         _copy(data_dir / sqlite_file.DATABASE, draft)
-        verified = _sound(draft)
+        verified = _check_sound(draft)
         sqlite_file.put_in_place(draft, file)
     finally:
         draft.unlink(missing_ok=True)
@@ -48,8 +48,8 @@ def restore(file: Path, data_dir: Path) -> Verified:
                 f"{data_dir} holds a store already: move it away, or choose another directory"
             )
         _copy(file, draft)
-        _sound(draft)
-        _leap(draft)
+        _check_sound(draft)
+        _raise_revision(draft)
         sqlite_file.put_in_place(draft, path)
     finally:
         draft.unlink(missing_ok=True)
@@ -66,14 +66,14 @@ def _copy(source: Path, draft: Path) -> None:
             copy.execute("PRAGMA journal_mode = DELETE")
 
 
-def _sound(draft: Path) -> Verified:
+def _check_sound(draft: Path) -> Verified:
     verified = verify(draft)
     if not verified.sound:
         raise StoreDamaged(f"the copy is not sound ({verified.problems[0]}): look with `fathom store verify`")
     return verified
 
 
-def _leap(draft: Path) -> None:
+def _raise_revision(draft: Path) -> None:
     with closing(sqlite_file.connect(draft)) as connection, sqlite_file.Translated(draft):
         revision, _ = sqlite_log.bounds(connection)
         while sqlite_log.sweep(connection, revision + RESTORE_LEAP):

@@ -34,7 +34,7 @@ from fathom.store.protocol import (
 
 PAGE_KEYS_MAX = 500  # One message; a longer range is read in several at one revision.
 
-_SILENT = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+_NO_ANSWER = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
 
 
 class EtcdStore:
@@ -79,9 +79,9 @@ class EtcdStore:
             start = response.kvs[-1].key + b"\0"
 
     async def _range(self, request: Any) -> Any:
-        return await self._asked(lambda stubs: stubs.kv.Range, request, revision=request.revision)
+        return await self._try_endpoints(lambda stubs: stubs.kv.Range, request, revision=request.revision)
 
-    async def _asked(self, method: Callable[[Stubs], Any], request: Any, *, revision: int = 0) -> Any:
+    async def _try_endpoints(self, method: Callable[[Stubs], Any], request: Any, *, revision: int = 0) -> Any:
         """A read may be sent to every endpoint in turn: it changes nothing."""
         silence = ""
         for _ in self._link.options.endpoints:
@@ -90,13 +90,13 @@ class EtcdStore:
                 with self._link.under_way():
                     return await method(stubs)(request, timeout=self._timeout_s)
             except grpc.aio.AioRpcError as error:
-                if error.code() not in _SILENT:
-                    raise await self._failed(error, revision) from error
+                if error.code() not in _NO_ANSWER:
+                    raise await self._read_error(error, revision) from error
                 silence = f"etcd at {stubs.endpoint}: {error.code().name}: {error.details()}"
                 self._link.avoid(stubs)
         raise StoreUnavailable(silence)
 
-    async def _failed(self, error: grpc.aio.AioRpcError, revision: int) -> Exception:
+    async def _read_error(self, error: grpc.aio.AioRpcError, revision: int) -> Exception:
         code, details = error.code(), error.details() or ""
         if etcd_wire.is_future(code, details):
             return FutureRevision(await self.revision())
@@ -114,7 +114,7 @@ class EtcdStore:
         except Closed as error:
             return Unknown(str(error))
         except grpc.aio.AioRpcError as error:
-            if error.code() in _SILENT:
+            if error.code() in _NO_ANSWER:
                 self._link.avoid(stubs)
             return etcd_wire.failed_commit(error.code(), error.details() or "")
         return etcd_wire.outcome(self._keys, preconditions, response)
@@ -131,7 +131,9 @@ class EtcdStore:
 
     async def request_progress(self) -> bool:
         if self._true_progress is None:
-            status = await self._asked(lambda stubs: stubs.maintenance.Status, rpc_pb2.StatusRequest())
+            status = await self._try_endpoints(
+                lambda stubs: stubs.maintenance.Status, rpc_pb2.StatusRequest()
+            )
             self._true_progress = etcd_wire.reports_true_progress(status.version)
         revision = await self.revision()
         behind = [watch for watch in self._watches if watch.position < revision]
@@ -139,9 +141,9 @@ class EtcdStore:
             for watch in behind:
                 await watch.ask_progress(revision)
             return True
-        return await self._mark([watch for watch in behind if watch.marked < revision])
+        return await self._write_markers([watch for watch in behind if watch.marked < revision])
 
-    async def _mark(self, watches: list[EtcdWatch]) -> bool:
+    async def _write_markers(self, watches: list[EtcdWatch]) -> bool:
         """For servers whose progress reports cannot be trusted: write markers that the watches see. False if
         that failed."""
         prefixes = sorted({watch.prefix for watch in watches})
@@ -173,7 +175,7 @@ class EtcdStore:
         revision that deletes nothing, as `Retention` does."""
         request = rpc_pb2.CompactionRequest(revision=revision)
         try:
-            await self._asked(lambda stubs: stubs.kv.Compact, request, revision=revision)
+            await self._try_endpoints(lambda stubs: stubs.kv.Compact, request, revision=revision)
         except Compacted:
             return  # Another server has compacted it already.
 

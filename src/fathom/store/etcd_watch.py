@@ -61,9 +61,9 @@ class EtcdWatch(AsyncIterator[Batch]):
             try:
                 response = await self._response()
             except (grpc.aio.AioRpcError, StoreUnavailable):
-                await self._lost()
+                await self._stream_lost()
                 continue
-            batch = await self._taken(response)
+            batch = await self._batch_of(response)
             if batch is not None:
                 return batch
 
@@ -133,20 +133,20 @@ class EtcdWatch(AsyncIterator[Batch]):
             self._link.avoid(stubs)
             raise StoreUnavailable(f"etcd at {stubs.endpoint} refuses the watch")
 
-    async def _taken(self, response: Any) -> Batch | None:
+    async def _batch_of(self, response: Any) -> Batch | None:
         """The batch that a message completes, if any."""
         if response.compact_revision:
             self._drop()
             raise Compacted(response.compact_revision)
         if response.canceled:
-            await self._lost()
+            await self._stream_lost()
             return None
         if response.events:
             self._fragments.extend(response.events)
-            return None if response.fragment else self._whole()
+            return None if response.fragment else self._whole_batch()
         return await self._progress(response.header.revision)
 
-    def _whole(self) -> Batch:
+    def _whole_batch(self) -> Batch:
         """The last event's revision counts: while a watch catches up, the header's is ahead of it."""
         events, self._fragments = self._fragments, []
         self.position = events[-1].kv.mod_revision
@@ -161,7 +161,7 @@ class EtcdWatch(AsyncIterator[Batch]):
         self.position = revision
         return Batch((), revision)
 
-    async def _lost(self) -> None:
+    async def _stream_lost(self) -> None:
         self._drop()
         if self._closed:
             return

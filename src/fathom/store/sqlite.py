@@ -198,7 +198,7 @@ class SqliteStore:
                 if conflict is not None:
                     return conflict
             else:
-                return await self._decided(writes)
+                return await self._commit_decided(writes)
 
     def _head(self, key: str) -> _Head | None:
         head = self._tentative.get(key)
@@ -227,7 +227,7 @@ class SqliteStore:
             current.update((key, rows[row_id]) for key, row_id in absent.items())
         return Conflict(current, revision)
 
-    async def _decided(self, writes: Sequence[Write]) -> Outcome:
+    async def _commit_decided(self, writes: Sequence[Write]) -> Outcome:
         """The preconditions hold; from here to the queue nothing else may run."""
         loop = asyncio.get_running_loop()
         rows = self._rows(writes)
@@ -353,7 +353,7 @@ class SqliteStore:
         failed, self._queued = (self._writing, self._queued), _Group()
         self._tentative.clear()
         self._assigned = self._feed.revision
-        if _may_be_there(error):
+        if _may_be_on_disk(error):
             for committer, _ in self._writing.committers:
                 if not committer.done():
                     committer.set_result(Unknown(f"the disk failed while syncing: {error}"))
@@ -410,7 +410,7 @@ def _explained(error: Exception, path: Path) -> str:
     return str(sqlite_file.explained(error, path) if isinstance(error, sqlite3.Error) else repr(error))
 
 
-def _may_be_there(error: Exception) -> bool:
+def _may_be_on_disk(error: Exception) -> bool:
     """Whether a failed commit may still be on disk: after a failed fsync SQLite has dropped the transaction,
     and the next commit overwrites it; but its bytes may have reached the disk, and a crash before that commit
     would bring it back. Every other error comes before the commit's last frame was written whole."""

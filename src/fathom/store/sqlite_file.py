@@ -71,7 +71,7 @@ class DirectoryLock:
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / LOCK
-        self._file = _made(
+        self._file = _try_make(
             self._path, lambda: os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         )
         try:
@@ -92,7 +92,7 @@ class DirectoryLock:
 def prepare_directory(data_dir: Path) -> list[str]:
     """Make the directory readable by its owner only. Returns what had to be changed for that."""
     try:
-        warnings = _made(data_dir, lambda: private_files.prepare_directory(data_dir))
+        warnings = _try_make(data_dir, lambda: private_files.prepare_directory(data_dir))
     except private_files.NotOurs as error:
         raise StoreUnwritable(str(error)) from None
     if not os.access(data_dir, os.R_OK | os.W_OK | os.X_OK):
@@ -100,7 +100,7 @@ def prepare_directory(data_dir: Path) -> list[str]:
     return warnings
 
 
-def _made(path: Path, make: Callable[[], T]) -> T:
+def _try_make(path: Path, make: Callable[[], T]) -> T:
     try:
         return make()
     except OSError as error:
@@ -129,7 +129,7 @@ def create_if_absent(path: Path) -> None:
 
 def create_private(draft: Path) -> None:
     """An empty file for its owner alone. SQLite fills it, and gives its mode to the -wal and -shm beside."""
-    os.close(_made(draft, lambda: private_files.create(draft)))
+    os.close(_try_make(draft, lambda: private_files.create(draft)))
 
 
 def _refuse_link(path: Path) -> None:
@@ -226,10 +226,12 @@ def _our_schema() -> set[tuple[str, str, str, str]]:
 def _schema_of(connection: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
     """(type, name, table, SQL); comments and spaces are ignored."""
     rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
-    return {(str(kind), str(name), str(table), _words(str(sql))) for kind, name, table, sql in rows}
+    return {
+        (str(kind), str(name), str(table), _without_comments(str(sql))) for kind, name, table, sql in rows
+    }
 
 
-def _words(sql: str) -> str:
+def _without_comments(sql: str) -> str:
     return " ".join(re.sub(r"--[^\n]*", " ", sql).split())
 
 

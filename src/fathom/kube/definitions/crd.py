@@ -40,7 +40,7 @@ COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 SELECTABLE_MAX: Final = 8
 APPROVED: Final = "api-approved.kubernetes.io"
-_SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
+_APPROVAL_LINK: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def crd_causes(crd: Obj) -> list[Cause]:
@@ -208,7 +208,7 @@ def _selectable(fields: list[Obj], schema: Obj, path: str) -> Iterator[Cause]:
         yield from wrong
         if wrong:
             continue
-        field_schema = _at(schema, text)
+        field_schema = _schema_at(schema, text)
         if text.startswith(".metadata"):
             yield causes.invalid(field, text, "must not point to fields in metadata")
         elif field_schema is None:
@@ -226,7 +226,7 @@ def _selectable(fields: list[Obj], schema: Obj, path: str) -> Iterator[Cause]:
         yield causes.too_many(path, len(seen), SELECTABLE_MAX)
 
 
-def _at(schema: Obj, json_path: str) -> Obj | None:
+def _schema_at(schema: Obj, json_path: str) -> Obj | None:
     level: Any = schema
     for step in json_path.lstrip(".").split("."):
         level = lookup(level, "properties", step)
@@ -296,8 +296,10 @@ def _approval(crd: Obj, spec: Obj) -> Iterator[Cause]:
         f'protected groups must have approval annotation "{APPROVED}"',
     )
     if not approval:
-        yield causes.required(field, f"{words}, {_SEE}")
+        yield causes.required(field, f"{words}, {_APPROVAL_LINK}")
     elif "://" not in approval and not approval.startswith("unapproved"):
         yield causes.invalid(
-            field, approval, f'{words} with either a URL or a reason starting with "unapproved", {_SEE}'
+            field,
+            approval,
+            f'{words} with either a URL or a reason starting with "unapproved", {_APPROVAL_LINK}',
         )

@@ -101,7 +101,7 @@ def established(crd: Obj, now: str, other_crds: Iterable[Obj] = ()) -> Obj:
     return {
         **old,
         "conditions": [
-            *_others(old, "NamesAccepted", "Established"),
+            *_other_conditions(old, "NamesAccepted", "Established"),
             _condition(old, "NamesAccepted", names_accepted, now),
             _condition(old, "Established", is_established, now),
         ],
@@ -118,7 +118,7 @@ def _no_names() -> Obj:
 
 def _conflict(crd: Obj, other_crds: Iterable[Obj]) -> tuple[str, str] | None:
     """(reason, message) for the last name that is already in use, as kube-apiserver reports it."""
-    resources, kinds = _taken(crd, other_crds)
+    resources, kinds = _names_in_use(crd, other_crds)
     names = crd["spec"]["names"]
     accepted = lookup(crd, "status", "acceptedNames") or {}
     conflict = None
@@ -130,7 +130,9 @@ def _conflict(crd: Obj, other_crds: Iterable[Obj]) -> tuple[str, str] | None:
         ("listKind", kinds, "ListKindConflict"),
     ):
         clashes = [
-            name for name in _listed(names, field) if name in taken and name not in _listed(accepted, field)
+            name
+            for name in _names_in(names, field)
+            if name in taken and name not in _names_in(accepted, field)
         ]
         if clashes:
             messages = [f'"{name}" is already in use' for name in clashes]
@@ -138,12 +140,12 @@ def _conflict(crd: Obj, other_crds: Iterable[Obj]) -> tuple[str, str] | None:
     return conflict
 
 
-def _listed(names: Obj, field: str) -> list[str]:
+def _names_in(names: Obj, field: str) -> list[str]:
     value = names.get(field) or []
     return value if isinstance(value, list) else [value]
 
 
-def _taken(crd: Obj, other_crds: Iterable[Obj]) -> tuple[set[str], set[str]]:
+def _names_in_use(crd: Obj, other_crds: Iterable[Obj]) -> tuple[set[str], set[str]]:
     """Names of resources and of kinds that other definitions of the group have."""
     resources: set[str] = set()
     kinds: set[str] = set()
@@ -152,31 +154,31 @@ def _taken(crd: Obj, other_crds: Iterable[Obj]) -> tuple[set[str], set[str]]:
             continue
         names = lookup(other_crd, "status", "acceptedNames") or {}
         resources.update(
-            name for field in ("plural", "singular", "shortNames") for name in _listed(names, field)
+            name for field in ("plural", "singular", "shortNames") for name in _names_in(names, field)
         )
-        kinds.update(name for field in ("kind", "listKind") for name in _listed(names, field))
+        kinds.update(name for field in ("kind", "listKind") for name in _names_in(names, field))
     return resources, kinds
 
 
 def _condition(old: Obj, kind: str, outcome: tuple[str, ...], now: str) -> Obj:
     status, reason, message = outcome
-    before = _find(old, kind)
+    before = _find_condition(old, kind)
     since = before["lastTransitionTime"] if before and before.get("status") == status else now
     return {"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}
 
 
-def _find(status: Obj, kind: str) -> Obj | None:
+def _find_condition(status: Obj, kind: str) -> Obj | None:
     return next(
         (condition for condition in status.get("conditions") or () if condition.get("type") == kind), None
     )
 
 
-def _others(status: Obj, *kinds: str) -> list[Any]:
+def _other_conditions(status: Obj, *kinds: str) -> list[Any]:
     return [condition for condition in status.get("conditions") or () if condition.get("type") not in kinds]
 
 
 def _is_true(status: Obj, kind: str) -> bool:
-    condition = _find(status, kind)
+    condition = _find_condition(status, kind)
     return condition is not None and condition.get("status") == "True"
 
 

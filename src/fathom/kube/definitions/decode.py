@@ -82,7 +82,7 @@ class Decoder:
             if decoded is not None:
                 return decoded
         try:
-            tree = _from_yaml(raw) if media_type == YAML else _noted(raw)
+            tree = _from_yaml(raw) if media_type == YAML else _parsed_json(raw)
         except MalformedBody as error:
             why = str(error) if media_type == YAML else _not_json(str(error))
             raise _unrecognized(kind, why, raw) from None
@@ -91,7 +91,7 @@ class Decoder:
     def decode_obj(self, kind: Kind, obj: Obj) -> Decoded:
         """Read an object that is already parsed: one that came out of a patch. It is not changed."""
         fast = None if kind.schema is not None else self._fast_of(kind.definition)
-        if fast is not None and _is(kind, obj):
+        if fast is not None and _is_of_kind(kind, obj):
             try:
                 struct = msgspec.convert(obj, self._structs.of(kind.definition), dec_hook=normalise)
                 return Decoded(msgspec.to_builtins(struct))
@@ -152,7 +152,7 @@ class Decoder:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         obj: Obj = msgspec.to_builtins(struct)
-        if not _is(kind, obj):
+        if not _is_of_kind(kind, obj):
             if "kind" in obj or "apiVersion" in obj:
                 return None
             obj = _identified(kind, obj)
@@ -244,7 +244,7 @@ def _required_zeros(definitions: Definitions, definition: str) -> Iterator[tuple
             yield field, _ZEROS[kind]
 
 
-def _noted(raw: bytes) -> Any:
+def _parsed_json(raw: bytes) -> Any:
     parse.plain(raw)
     return parse.noted(raw)
 
@@ -259,7 +259,7 @@ def _duplicates(tree: Any) -> tuple[str, ...]:
     return tuple(f'duplicate field "{path}"' for path in parse.duplicates(tree))
 
 
-def _is(kind: Kind, obj: Obj) -> bool:
+def _is_of_kind(kind: Kind, obj: Obj) -> bool:
     return obj.get("kind") == kind.kind and obj.get("apiVersion") == kind.api_version
 
 

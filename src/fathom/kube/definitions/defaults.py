@@ -96,7 +96,9 @@ class Tree:
 
     def _descend(self) -> Apply | None:
         """Go on to the levels below."""
-        inner = {field.removesuffix(_EACH): _at(field, tree.compile()) for field, tree in self.inner.items()}
+        inner = {
+            field.removesuffix(_EACH): _apply_at(field, tree.compile()) for field, tree in self.inner.items()
+        }
         if not inner:
             return None
 
@@ -134,7 +136,7 @@ def _nothing(obj: Any) -> None:
     """For kinds without defaults."""
 
 
-def _at(field: str, apply: Apply) -> Apply:
+def _apply_at(field: str, apply: Apply) -> Apply:
     if not field.endswith(_EACH):
         return apply
 

@@ -90,14 +90,14 @@ class Structs:
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
-        self._made: dict[str, Any] = {}
+        self._types: dict[str, Any] = {}
 
     def of(self, name: str) -> Any:
         """The type of a definition. A definition inside itself is not checked here."""
-        if name not in self._made:
-            self._made[name] = Free  # Used where a definition contains itself.
-            self._made[name] = self._make(name)
-        return self._made[name]
+        if name not in self._types:
+            self._types[name] = Free  # Used where a definition contains itself.
+            self._types[name] = self._make(name)
+        return self._types[name]
 
     def recursive(self, name: str) -> bool:
         """Whether a definition, or anything in it, contains itself: then a Struct checks too little."""

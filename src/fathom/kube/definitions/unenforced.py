@@ -171,7 +171,7 @@ POD_SAYS = {
     VOLUMES: "fathom's agents cannot mount, so containers that use it will not start:",
 }
 
-_BOTH = ("containers[]", "initContainers[]")  # Where a container's fields are.
+_CONTAINER_LISTS = ("containers[]", "initContainers[]")  # Where a container's fields are.
 
 
 class PodField(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,20 +263,20 @@ def _tree(leaves: Sequence[tuple[tuple[str, ...], Leaf]]) -> Tree:
     return tree
 
 
-def _found(tree: Tree, value: Any) -> Iterator[tuple[Leaf, Any]]:
+def _matches(tree: Tree, value: Any) -> Iterator[tuple[Leaf, Any]]:
     leaf = tree.get("")
-    if leaf is not None and _is_meant(leaf, value):
+    if leaf is not None and _applies(leaf, value):
         yield leaf, value
     if isinstance(value, dict):
         for name, inner in tree.items():
             if name in value and name:
-                yield from _found(inner, value[name])
+                yield from _matches(inner, value[name])
     elif isinstance(value, list) and "[]" in tree:
         for item in value:
-            yield from _found(tree["[]"], item)
+            yield from _matches(tree["[]"], item)
 
 
-def _is_meant(leaf: Leaf, value: Any) -> bool:
+def _applies(leaf: Leaf, value: Any) -> bool:
     if leaf.only:
         return value in leaf.only
     return bool(value) and value not in leaf.harmless
@@ -309,7 +309,7 @@ def unenforced(resource: str, obj: Obj) -> list[Unenforced]:
     whole, tree = RESOURCES[resource]
     wanted = {name: value for name, value in obj.items() if name not in _NOT_WANTED}
     by_field: dict[str, tuple[UnenforcedRule, list[Any]]] = {rule.field: (rule, [wanted]) for rule in whole}
-    for leaf, value in _found(tree, obj) if tree else ():
+    for leaf, value in _matches(tree, obj) if tree else ():
         assert isinstance(leaf, UnenforcedRule)
         by_field.setdefault(leaf.field, (leaf, []))[1].append(value)
     return [Unenforced(rule, tuple(values)) for rule, values in by_field.values()]
@@ -319,7 +319,11 @@ def _pod_tree() -> Tree:
     leaves: list[tuple[tuple[str, ...], Leaf]] = []
     for field in POD_FIELDS:
         first, dot, rest = field.path.partition(".")
-        paths = [f"{place}.{rest}" for place in _BOTH] if first == _BOTH[0] and dot else [field.path]
+        paths = (
+            [f"{place}.{rest}" for place in _CONTAINER_LISTS]
+            if first == _CONTAINER_LISTS[0] and dot
+            else [field.path]
+        )
         leaves += [(_steps(path), field) for path in paths]
     return _tree(leaves)
 
@@ -330,7 +334,7 @@ _POD_TREE = _pod_tree()
 def pod_sentences(spec: Obj, at: str) -> list[str]:
     """At most one warning for each group. `at` is the path of the spec: 'spec', 'spec.template.spec'."""
     named: dict[str, dict[str, None]] = {}
-    for leaf, _ in _found(_POD_TREE, spec):
+    for leaf, _ in _matches(_POD_TREE, spec):
         assert isinstance(leaf, PodField)
         if leaf.path.endswith("hostPort") and spec.get("hostNetwork"):
             continue  # With hostNetwork it is the container's own port.

@@ -30,7 +30,7 @@ _APIEXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v
 _PROPS: Final = {"$ref": f"#/$defs/{_APIEXTENSIONS}JSONSchemaProps"}
 _STRING: Final[Schema] = {"type": "string"}
 # Definitions without a type -> what they may be besides a JSONSchemaProps.
-_OR: Final[dict[str, Schema]] = {
+_ALTERNATIVES: Final[dict[str, Schema]] = {
     f"{_APIEXTENSIONS}JSONSchemaPropsOrArray": {"type": "array", "items": _PROPS},
     f"{_APIEXTENSIONS}JSONSchemaPropsOrBool": {"type": "boolean"},
     f"{_APIEXTENSIONS}JSONSchemaPropsOrStringArray": {"type": "array", "items": _STRING},
@@ -86,13 +86,13 @@ class _Walker:
 
     def named(self, name: str, value: Any, place: FieldPlace) -> Any:
         if name in _SCALARS:
-            return _worded(_SCALARS[name], value)
+            return _or_wrong_field(_SCALARS[name], value)
         schema = self._definitions[name]
         if schema.get("properties"):
             return self._struct(name, schema, value, place)
-        if name in _OR and not isinstance(value, dict):
-            return self.value(_OR[name], value, place)
-        return self.value(_PROPS if name in _OR else schema, value, place)
+        if name in _ALTERNATIVES and not isinstance(value, dict):
+            return self.value(_ALTERNATIVES[name], value, place)
+        return self.value(_PROPS if name in _ALTERNATIVES else schema, value, place)
 
     def _struct(self, name: str, schema: Schema, value: Any, place: FieldPlace) -> Obj:
         if not isinstance(value, dict):
@@ -102,14 +102,14 @@ class _Walker:
         cleaned = {}
         for field, inner in value.items():
             if field not in properties:
-                self._note(inside.key(field))
+                self._note_unknown(inside.key(field))
             elif inner is not None:
                 read = self.value(properties[field], inner, inside.field(field))
                 if read or not dropped_when_empty(schema, field):
                     cleaned[field] = read
         return cleaned
 
-    def _note(self, place: FieldPlace) -> None:
+    def _note_unknown(self, place: FieldPlace) -> None:
         if len(self.unknown) < UNKNOWN_MAX:
             self.unknown.append(place.exact)
 
@@ -170,7 +170,7 @@ def _go_scalar(schema: Schema) -> str:
 def _scalar(schema: Schema, value: Any, place: FieldPlace) -> Any:
     kind = type_of(schema)
     if kind == "string" and schema.get("format") == "byte":
-        return _worded(scalars.blob, value)
+        return _or_wrong_field(scalars.blob, value)
     if kind == "string" and isinstance(value, str):
         return value
     if kind == "boolean" and isinstance(value, bool):
@@ -207,10 +207,10 @@ def _int_or_string(value: Any) -> Any:
 
 def _free(value: Any) -> Any:
     """A copy: the argument may be shared, the result belongs to the request."""
-    return msgspec.to_builtins(_worded(scalars.free, value))
+    return msgspec.to_builtins(_or_wrong_field(scalars.free, value))
 
 
-def _worded(normalise: Callable[[Any], Any], value: Any) -> Any:
+def _or_wrong_field(normalise: Callable[[Any], Any], value: Any) -> Any:
     try:
         return normalise(value)
     except ValueError as error:

@@ -67,4 +67,4 @@ async def run_scheduler_live(
     flight = flight_to(
         server, ENTRY, settings, outside=outside, tape=tape, journal=journal, log=log, metrics=metrics
     )
-    await fly(flight, stop, who="the scheduler")
+    await fly(flight, stop, component="the scheduler")
