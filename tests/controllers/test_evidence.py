@@ -191,14 +191,14 @@ def test_a_hand_on_the_brake_holds_everything() -> None:
 def test_limits_come_from_a_config_map_and_nonsense_is_told() -> None:
     limits, wrong = limits_of({"evictions_per_minute": "2", "engaged": "true", "share_percent": "lots"})
     assert limits == BrakeLimits(evictions_per_minute=2, engaged=True)
-    assert wrong == "share_percent='lots' is no number"
+    assert wrong == "share_percent='lots' must be a whole number of at most 9 digits"
 
 
 def test_a_brake_engaged_in_other_letters_is_engaged_and_what_is_no_limit_is_told() -> None:
     limits, wrong = limits_of({"engaged": "True", "evictions": "2"})
     assert limits == BrakeLimits(engaged=True)
-    assert wrong == "evictions is no limit of the brake"
-    assert limits_of({"engaged": "yes"})[1] == "engaged='yes' is neither true nor false"
+    assert wrong == "evictions is not a limit of the brake"
+    assert limits_of({"engaged": "yes"})[1] == "engaged='yes' must be true or false"
 
 
 ONE_AT_A_TIME = BrakeLimits(flips_per_minute=1)

@@ -95,7 +95,7 @@ def test_the_brake_is_shown_in_one_object_and_written_only_when_it_changes() -> 
     assert (data["share_percent"], data["flips_per_minute"], data["holds"]) == ("40", "20", "true")
     assert data["held"] == f"n1: since {NOW}: too many are silent"
     assert data["zones"] == f"without a zone: holds since {NOW}"
-    assert data["wrong"] == "evictions is no limit of the brake"
+    assert data["wrong"] == "evictions is not a limit of the brake"
     (create,) = plan_shown(None, data).creates
     made = {**create.obj, "metadata": {**create.obj["metadata"], "uid": "u"}}
     assert plan_shown(made, data) == Plan()

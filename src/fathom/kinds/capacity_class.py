@@ -32,10 +32,11 @@ class CapacityClassSpec(Shape, frozen=True):
         Labels, field_schema("The nodes of the pool, by their labels.", required=True)
     ] = msgspec.field(default_factory=dict)
     resources: Annotated[
-        Amounts, field_schema("How much of each of them is kept for the class; without it, all of it.")
+        Amounts, field_schema("How much of each node is kept for the class; if absent, the whole node.")
     ] = msgspec.field(default_factory=dict)
     tenants: Annotated[
-        tuple[Name, ...], field_schema("Who may use it at any time; * is everyone. Others need an override.")
+        tuple[Name, ...],
+        field_schema("Tenants that may use it; * is every tenant. Other tenants need an override."),
     ] = ()
     description: str = ""
 

@@ -21,10 +21,10 @@ class ComponentSignalsSpec(Shape, frozen=True):
 
 
 class ComponentSignalsStatus(Shape, frozen=True):
-    observed_at: Annotated[Time, field_schema("When this was last written.")] = ""
+    observed_at: Annotated[Time, field_schema("When the status was last written.")] = ""
     signals: Annotated[
         tuple[ComponentSignal, ...],
-        field_schema("What the component notices about itself, of what is so now. None: it is well."),
+        field_schema("The problems that the component reports about itself now. Empty: it is healthy."),
     ] = ()
 
 

@@ -31,10 +31,10 @@ class Gates(Shape, frozen=True):
 
 
 class PolicyRolloutSpec(Shape, frozen=True):
-    from_: Annotated[Name, field_schema("The policy that holds before, and again after a rollback.")] = (
-        msgspec.field(default="", name="from")
-    )
-    to: Annotated[Name, field_schema("The policy that is to hold.", required=True)] = ""
+    from_: Annotated[
+        Name, field_schema("The policy that is active before the rollout, and after a rollback.")
+    ] = msgspec.field(default="", name="from")
+    to: Annotated[Name, field_schema("The policy to roll out.", required=True)] = ""
     scope: Scope = Scope()
     steps: Annotated[tuple[Step, ...], field_schema(maxItems=32)] = ()
     gates: Gates = Gates()
@@ -60,7 +60,7 @@ class PolicyRolloutStatus(Shape, frozen=True):
     activation_revision: Count = 0  # Of the store, when the present step began.
     step_started_at: Time = ""
     baked_seconds: Annotated[
-        Count, field_schema("How long the step was looked at with fresh signals, as last written down.")
+        Count, field_schema("How long the step was observed with fresh signals, as of the last status write.")
     ] = 0
     observed_generation: Count = 0
     observed_by: tuple[Observer, ...] = ()
@@ -107,7 +107,9 @@ def validate(obj: Obj) -> list[Cause]:
         percent = mapping(step).get("percent")
         if isinstance(percent, int):
             if percent < before:
-                errors.append(causes.invalid(f"{field}.percent", percent, "must not go back"))
+                errors.append(
+                    causes.invalid(f"{field}.percent", percent, "must not be lower than in the step before")
+                )
             before = percent
     errors += duration_causes(lookup(spec, "gates", "signalsMaxAge"), "spec.gates.signalsMaxAge")
     return errors

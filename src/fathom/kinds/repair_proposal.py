@@ -40,12 +40,12 @@ class Evidence(Shape, frozen=True):
 class RepairProposalSpec(Shape, frozen=True):
     subject: Annotated[ObjectRef, REQUIRED] = ObjectRef()
     problem: Annotated[
-        Name, field_schema("What repair found, in a word: OrphanedReservation.", required=True)
+        Name, field_schema("The problem that repair found, in one word: OrphanedReservation.", required=True)
     ] = ""
     action: Annotated[
         str,
         one_of("Delete", "Release", "RemoveFinalizer", "Unbind"),
-        field_schema("What it would do.", required=True),
+        field_schema("The action that repair proposes.", required=True),
     ] = ""
     evidence: tuple[Evidence, ...] = ()
 
@@ -53,18 +53,18 @@ class RepairProposalSpec(Shape, frozen=True):
 class RepairProposalStatus(Shape, frozen=True):
     phase: Annotated[str, one_of("Proposed", "Approved", "Refused", "Done", "Obsolete")] = ""
     maker: Annotated[
-        str, field_schema("Who made the proposal. Stamped by the server; repair believes only its own.")
+        str, field_schema("Who made the proposal. Set by the server; repair acts only on its own proposals.")
     ] = ""
     approved: Annotated[
         bool | None,
         field_schema(
-            "Absent: nobody has decided. False is a refusal. Written through the approval subresource."
+            "True: approved. False: refused. Absent: not decided. Written through the approval subresource."
         ),
     ] = None
-    approver: Annotated[str, field_schema("Who decided. Stamped by the server.")] = ""
-    approved_at: Annotated[Time, field_schema("When. Stamped by the server.")] = ""
+    approver: Annotated[str, field_schema("Who approved or refused it. Set by the server.")] = ""
+    approved_at: Annotated[Time, field_schema("When it was approved or refused. Set by the server.")] = ""
     approved_spec: Annotated[
-        str, field_schema("The hash of the spec that was decided about. Stamped by the server.")
+        str, field_schema("The hash of the spec that was approved or refused. Set by the server.")
     ] = ""
     observed_generation: Count = 0
     conditions: Conditions = ()
@@ -92,7 +92,11 @@ def subject_fault(proposed: Obj) -> str | None:
         return None if namespace == home else f"must be the proposal's own namespace, {home}"
     if namespace:
         return f"a {kind} has no namespace"
-    return None if home == SYSTEM_NAMESPACE else f"a proposal about a {kind} is made in {SYSTEM_NAMESPACE}"
+    return (
+        None
+        if home == SYSTEM_NAMESPACE
+        else f"a proposal about a {kind} must be in the namespace {SYSTEM_NAMESPACE}"
+    )
 
 
 def status_at_create(obj: Obj, stamp: Stamp) -> Obj:

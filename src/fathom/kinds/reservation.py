@@ -54,25 +54,29 @@ class PodRef(Shape, frozen=True):
 class ReservationSpec(Shape, frozen=True):
     workload: Annotated[
         WorkloadRef,
-        field_schema("Whose capacity it is, and of which generation of its spec.", required=True),
+        field_schema(
+            "The workload that the capacity is held for, and the generation of its spec.", required=True
+        ),
     ] = WorkloadRef()
     slot: Annotated[Count, field_schema("Which of the workload's replicas it is for.")] = 0
     intent: Annotated[
         str,
         field_schema("What it is for: at most one reservation is active per intent.", required=True),
     ] = ""
-    node_name: Annotated[str, field_schema("Where the capacity is held.")] = ""
-    resources: Annotated[Amounts, field_schema("How much is held.")] = msgspec.field(default_factory=dict)
+    node_name: Annotated[str, field_schema("The node on which the capacity is held.")] = ""
+    resources: Annotated[Amounts, field_schema("The amounts that are held.")] = msgspec.field(
+        default_factory=dict
+    )
     capacity_class: Annotated[
-        str, field_schema("The reserved pool it draws on; none is ordinary capacity.")
+        str, field_schema("The CapacityClass whose pool it uses; absent is ordinary capacity.")
     ] = ""
     awaits: Annotated[
         tuple[PodRef, ...],
         field_schema(
-            "Pods that are being deleted from the node: what they still hold counts as free for this one."
+            "Pods that are being deleted from the node: what they hold counts as free for this reservation."
         ),
     ] = ()
-    expires_at: Annotated[Time | None, field_schema("When it is void by itself.")] = None
+    expires_at: Annotated[Time | None, field_schema("When it expires.")] = None
 
 
 class ReservationStatus(Shape, frozen=True):
@@ -80,7 +84,7 @@ class ReservationStatus(Shape, frozen=True):
     phase: Annotated[
         str,
         one_of("Active", "Bound", "Released", "Expired"),
-        field_schema("Released and Expired hold nothing any more."),
+        field_schema("Released and Expired reservations hold no capacity."),
     ] = ""
     observed_generation: Count = 0
     conditions: Annotated[tuple[Condition, ...], field_schema(maxItems=None, items=_ANY_OBJECT)] = ()

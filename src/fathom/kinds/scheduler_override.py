@@ -97,14 +97,14 @@ class OverrideSpec(Shape, frozen=True):
         ),
     ] = ""
     scope: Annotated[
-        str, field_schema("Where it holds: region/, zone/, node/ or pool/NAME; everywhere without it.")
+        str, field_schema("Where it applies: region/, zone/, node/ or pool/NAME; if absent, everywhere.")
     ] = ""
     reason: Annotated[
-        str, field_schema("Why, for whoever reads it next.", required=True, minLength=1, maxLength=1024)
+        str, field_schema("Why the override is needed.", required=True, minLength=1, maxLength=1024)
     ] = ""
     expires_after: Annotated[
         Name,
-        field_schema("How long it lasts, such as 45m; each control class has its own bound.", required=True),
+        field_schema("How long it lasts, such as 45m; each control class has a maximum.", required=True),
     ] = ""
     # Unknown changes reach `validate`, which refuses them: dropping one would accept what is never done.
     changes: Annotated[Changes, REQUIRED, KEEPS_UNKNOWN_FIELDS] = Changes()
@@ -118,8 +118,8 @@ class Acknowledgement(Shape, frozen=True):
 
 
 class OverrideStatus(Shape, frozen=True):
-    author: Annotated[str, field_schema("Who asked for it. Stamped by the server.")] = ""
-    expires_at: Annotated[Time | None, field_schema("When it ends. Stamped by the server.")] = None
+    author: Annotated[str, field_schema("Who created it. Set by the server.")] = ""
+    expires_at: Annotated[Time | None, field_schema("When it ends. Set by the server.")] = None
     observed_generation: Count = 0
     active: bool = False
     affected_controllers: tuple[str, ...] = ()
@@ -261,7 +261,7 @@ def _target_causes(target: str, namespace: str) -> list[Cause]:
     errors = _place_causes(target, "spec.target", TARGETS) if target else []
     place = named(target)
     if place is not None and place.kind in INFRASTRUCTURE_TARGETS and namespace != SYSTEM_NAMESPACE:
-        why = f"overrides of infrastructure ({place.kind}) are made in the namespace {SYSTEM_NAMESPACE}"
+        why = f"an override of infrastructure ({place.kind}) must be in the namespace {SYSTEM_NAMESPACE}"
         errors.append(causes.forbidden("spec.target", why))
     return errors
 
@@ -276,7 +276,7 @@ def _place_causes(value: str, field: str, kinds: tuple[str, ...]) -> list[Cause]
 def _change_causes(changes: Obj) -> list[Cause]:
     errors: list[Cause] = Causes()
     if not changes:
-        errors.append(causes.required("spec.changes", "an override that changes nothing is none"))
+        errors.append(causes.required("spec.changes", "an override must change something"))
     for name in changes:
         if name not in CONTROL_CLASSES:
             errors.append(causes.not_supported("spec.changes", name, tuple(CONTROL_CLASSES)))
@@ -298,7 +298,7 @@ def _expiry_causes(expires_after: str, changes: Obj) -> list[Cause]:
         most_ns = EXPIRY_NS_MAX[control]
         if lasts_ns > most_ns:
             hours = most_ns // (3600 * 1_000_000_000)
-            why = f"a {control} override lasts at most {hours}h"
+            why = f"a {control} override may last at most {hours}h"
             return [causes.invalid(field, expires_after, why)]
     return []
 

@@ -31,7 +31,7 @@ SCORES = (
 )  # fmt: skip
 
 FILTERS = (*FILTERS_ALWAYS, *FILTERS_OPTIONAL)
-ALWAYS_ON = "cannot be switched off: the commit insists on it"
+ALWAYS_ON = "cannot be disabled: every binding must pass this filter"
 
 POLICY = "fathom.dev/policy"  # On a bound pod: the policy that its placement was decided by.
 
@@ -59,16 +59,18 @@ class Scope(Shape, frozen=True):
 
 class SchedulingPolicySpec(Shape, frozen=True):
     scope: Annotated[
-        Scope, field_schema("Whom it may be rolled out to; an empty list leaves nobody out.")
+        Scope, field_schema("The pods it may be rolled out to; an empty list excludes none.")
     ] = Scope()
     # In order.
     filters: Annotated[
-        tuple[Name, ...], field_schema("The optional rules that are on; empty: all of them.")
+        tuple[Name, ...], field_schema("The optional filters that are enabled; empty: all of them.")
     ] = ()
     disabled_filters: tuple[Name, ...] = ()
     weights: Annotated[
         dict[str, Annotated[int, field_schema(minimum=0, maximum=1000)]],
-        field_schema("Weights of scores; one that is not named keeps its own.", maxProperties=64),
+        field_schema(
+            "Weights of scores; a score that is not listed keeps its default weight.", maxProperties=64
+        ),
     ] = msgspec.field(default_factory=dict)
     # By how many pods of one workload two zones may differ at most.
     max_zone_skew: Annotated[int, field_schema(minimum=1, maximum=1_000_000)] | None = None
@@ -109,8 +111,8 @@ def warnings(obj: Obj) -> list[str]:
         *(("spec.disabledFilters", name, FILTERS) for name in items(spec.get("disabledFilters"))),
     )
     return [
-        f"{field}: {name} is none of the built-in rules ({', '.join(built_in_rules)});"
-        " it means something only where a rule of that name is installed"
+        f"{field}: {name} is not a built-in rule ({', '.join(built_in_rules)});"
+        " it has an effect only where a rule of that name is installed"
         for field, name, built_in_rules in named
         if name not in built_in_rules
     ]

@@ -22,12 +22,14 @@ class Limit(Shape, frozen=True):
     """At most this much. Without a zone: over all zones together; likewise the class. The class '' is
     ordinary capacity: a limit with `capacityClass: ""` does not count the reserved pools."""
 
-    zone: Annotated[Name | None, field_schema("Where it holds; without it, over all zones together.")] = None
+    zone: Annotated[Name | None, field_schema("The zone that it limits; if absent, all zones together.")] = (
+        None
+    )
     capacity_class: Annotated[
-        str | None, field_schema("Of which pool; without it, over all of them together.")
+        str | None, field_schema("The CapacityClass that it limits; if absent, all classes together.")
     ] = None
     resources: Annotated[
-        Amounts, field_schema("The most that the tenant's bound pods may ask for in all.", required=True)
+        Amounts, field_schema("The most that the tenant's bound pods may request in total.", required=True)
     ] = msgspec.field(default_factory=dict)
 
     def covers(self, *, zone: str, capacity_class: str) -> bool:
@@ -35,7 +37,7 @@ class Limit(Shape, frozen=True):
 
 
 class TenantQuotaSpec(Shape, frozen=True):
-    limits: Annotated[tuple[Limit, ...], field_schema("Each must hold.", required=True)] = ()
+    limits: Annotated[tuple[Limit, ...], field_schema("Every limit applies.", required=True)] = ()
 
 
 class Usage(Shape, frozen=True):
@@ -46,7 +48,7 @@ class Usage(Shape, frozen=True):
 
 class TenantQuotaStatus(Shape, frozen=True):
     used: Annotated[tuple[Usage, ...], field_schema(maxItems=4096)] = ()
-    counted_at: Annotated[Count, field_schema("The revision of the ledger that the use was read from.")] = 0
+    counted_at: Annotated[Count, field_schema("The revision of the ledger that the usage was read from.")] = 0
     observed_generation: Count = 0
     conditions: Conditions = ()
 

@@ -26,10 +26,15 @@ class Route(Shape, frozen=True):
 
 
 class TrafficRouteSpec(Shape, frozen=True):
-    service: Annotated[Name, field_schema("Whose traffic; or that of a workload's pods.")] = ""
+    service: Annotated[
+        Name, field_schema("The Service whose traffic is routed. Set either service or workload.")
+    ] = ""
     workload: Name = ""
     routes: Annotated[
-        tuple[Route, ...], field_schema("Each names one region, zone or pool and its share.", required=True)
+        tuple[Route, ...],
+        field_schema(
+            "The destinations: one region, zone or pool each, with its share of the traffic.", required=True
+        ),
     ] = ()
 
 

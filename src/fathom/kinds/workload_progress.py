@@ -48,7 +48,9 @@ class Progress(Shape, frozen=True):
     last_action: LastAction | None = None
     last_error: LastError | None = None
     deadline: Time | None = None
-    stuck_at: Annotated[str, field_schema("The boundary that holds it: image, probe, quota, node, ...")] = ""
+    stuck_at: Annotated[
+        str, field_schema("The boundary at which it is stuck: image, probe, quota, node, ...")
+    ] = ""
 
 
 class WorkloadProgressSpec(Shape, frozen=True):

@@ -41,11 +41,12 @@ def limits_of(data: Mapping[str, str]) -> tuple[BrakeLimits, str]:
 def wrong_limits(data: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     """Unknown keys, and keys whose values cannot be parsed, each with what is wrong."""
     for name in sorted(set(data) - set(NAMES)):
-        yield name, f"{name} is no limit of the brake"
+        yield name, f"{name} is not a limit of the brake"
     for name in NAMES:
         if name in data and _read(name, data[name]) is None:
-            kind = "neither true nor false" if _FIELDS[name].type is bool else "no number"
-            yield name, f"{name}={data[name]!r} is {kind}"
+            number = f"a whole number of at most {DIGITS_MAX} digits"
+            wanted = "true or false" if _FIELDS[name].type is bool else number
+            yield name, f"{name}={data[name]!r} must be {wanted}"
 
 
 def shown_limits(limits: BrakeLimits) -> dict[str, str]:

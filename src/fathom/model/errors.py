@@ -165,7 +165,7 @@ def too_large(limit_bytes: int) -> ApiError:
 
 
 def too_slow() -> ApiError:
-    return ApiError(408, "Timeout", "the body of the request did not arrive in time")
+    return ApiError(408, "Timeout", "the request body did not arrive in time")
 
 
 def refused_by_store(why: str) -> ApiError:

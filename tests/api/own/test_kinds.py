@@ -192,7 +192,7 @@ def test_a_rule_that_is_not_built_in_is_warned_of(tmp_path: Path) -> None:
         spec = {"weights": {"NodeTrust": 1, "Spread": 2}, "disabledFilters": ["MaxZoneSkew"]}
         answer = await api.post(GOOD["SchedulingPolicy"][0], own("SchedulingPolicy", "v6", spec))
         assert answer.status == 201
-        assert "spec.weights: Spread is none of the built-in rules" in answer.headers["warning"]
+        assert "spec.weights: Spread is not a built-in rule" in answer.headers["warning"]
 
     tell(story, tmp_path)
 
