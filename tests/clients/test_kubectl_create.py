@@ -99,7 +99,7 @@ def test_a_webhook_that_nobody_would_call_is_refused_with_what_to_do(
             }
         ],
     }
-    why = "fathom calls no webhooks: what they would refuse or change passes unseen"
+    why = "fathom does not call webhooks: it accepts what they would refuse or change"
     how = 'to store it all the same, set the annotation fathom.dev/accept-unenforced: "true"'
     assert kubectl.fails("apply -f -", stdin=manifest(hook)).endswith(f"is forbidden: {why}; {how}")
     hook["metadata"]["annotations"] = {"fathom.dev/accept-unenforced": "true"}

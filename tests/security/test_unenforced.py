@@ -155,7 +155,7 @@ WARNED: tuple[tuple[str, Obj, str], ...] = (
     (
         "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
         {"kind": "NetworkPolicy", "spec": {"podSelector": {}}},
-        "NetworkPolicy: kept, but fathom does not enforce it: all traffic is let through",
+        "NetworkPolicy: kept, but fathom does not enforce it: all traffic is allowed",
     ),
     (
         "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
@@ -165,19 +165,19 @@ WARNED: tuple[tuple[str, Obj, str], ...] = (
     (
         "/apis/node.k8s.io/v1/runtimeclasses",
         {"kind": "RuntimeClass", "handler": "gvisor"},
-        "handler: kept, but fathom's agents run every pod in the same way; only overhead and nodes count",
+        "handler: kept, but fathom's agents run every pod in the same way; only overhead and scheduling "
+        "take effect",
     ),
     (
         "/api/v1/namespaces",
         {"kind": "Namespace", "metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}},
         "metadata.labels.pod-security.kubernetes.io/enforce: kept, but fathom does not enforce pod security "
-        "standards: pods that break them are taken",
+        "standards: pods that violate them are accepted",
     ),
     (
         "/api/v1/namespaces/default/services",
         {"kind": "Service", "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}},
-        "spec.type: kept, but fathom makes no load balancer: only the cluster's address and node ports are "
-        "served",
+        "spec.type: kept, but fathom creates no load balancer: only the cluster IP and node ports are served",
     ),
     (
         "/api/v1/namespaces/default/services",
@@ -196,7 +196,7 @@ WARNED: tuple[tuple[str, Obj, str], ...] = (
                 "changes": {"pauseRepair": True},
             },
         },
-        "spec.changes.pauseRepair: kept, but fathom's repair goes on",
+        "spec.changes.pauseRepair: kept, but fathom does not pause repair",
     ),
     (
         "/api/v1/namespaces/default/persistentvolumeclaims",
@@ -204,7 +204,7 @@ WARNED: tuple[tuple[str, Obj, str], ...] = (
             "kind": "PersistentVolumeClaim",
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
         },
-        "PersistentVolumeClaim: kept, but fathom provisions, binds, attaches and mounts no volumes",
+        "PersistentVolumeClaim: kept, but fathom does not provision, bind, attach or mount volumes",
     ),
 )
 
@@ -240,7 +240,7 @@ def test_a_stateful_set_is_warned_of_only_while_nobody_acts_on_it(tmp_path: Path
     async def story(api: Api) -> None:
         sets = "/apis/apps/v1/namespaces/default/statefulsets"
         leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-        alone = ["StatefulSet: kept, but no controller of fathom acts on it: no pods will be made"]
+        alone = ["StatefulSet: kept, but fathom has no controller for it: no pods will be created"]
         assert await said(api, "POST", f"{sets}?dryRun=All", STATEFUL) == alone
         now_ns = api.core.outside.clock.now_ns()
         spec = {

@@ -169,7 +169,7 @@ def rows() -> list[str]:
 
     def line(one: UnenforcedRule) -> str:
         what = f"`{one.field}`{values(one)}" if one.field else "all of it"
-        unless = f" (not said while the lease `{'/'.join(one.acts)}` is held)" if one.acts else ""
+        unless = f" (no warning while the lease `{'/'.join(one.acts)}` is held)" if one.acts else ""
         return f"| `{one.resource}` | {what} | {one.says}{unless} |"
 
     pods = [

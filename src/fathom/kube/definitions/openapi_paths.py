@@ -35,26 +35,26 @@ _OBJECT: Final = {
 _SUBRESOURCE: Final = {**_OBJECT, "create": ("post", "post")}
 
 _WRITE: Final = {
-    "dryRun": ("string", "All: do everything but keep the result."),
-    "fieldManager": ("string", "The name of who makes the change, at most 128 characters."),
+    "dryRun": ("string", "All: process the request, but do not store the result."),
+    "fieldManager": ("string", "The name of the client that makes the change, at most 128 characters."),
     "fieldValidation": ("string", "What to do about unknown and duplicate fields: Ignore, Warn or Strict."),
 }
 _DELETE: Final = {
     "dryRun": _WRITE["dryRun"],
-    "gracePeriodSeconds": ("integer", "How long the object may take to end; 0 removes it at once."),
+    "gracePeriodSeconds": ("integer", "How long the object may take to terminate; 0 deletes it at once."),
     "orphanDependents": ("boolean", "Deprecated: use propagationPolicy."),
-    "propagationPolicy": ("string", "What becomes of dependents: Orphan, Background or Foreground."),
+    "propagationPolicy": ("string", "What happens to dependents: Orphan, Background or Foreground."),
 }
 _LIST: Final = {
-    "allowWatchBookmarks": ("boolean", "Ask a watch for bookmarks."),
-    "continue": ("string", "The token of a list's previous page."),
+    "allowWatchBookmarks": ("boolean", "Request bookmarks in a watch."),
+    "continue": ("string", "The continue token of the previous page."),
     "fieldSelector": ("string", "Restrict the answer by fields."),
     "labelSelector": ("string", "Restrict the answer by labels."),
-    "limit": ("integer", "How many objects a page has at most."),
+    "limit": ("integer", "The maximum number of objects in a page."),
     "resourceVersion": ("string", "The revision to read at or to watch from."),
-    "resourceVersionMatch": ("string", "How resourceVersion is meant: Exact or NotOlderThan."),
-    "sendInitialEvents": ("boolean", "Begin a watch with what is there already."),
-    "timeoutSeconds": ("integer", "When a list or watch ends."),
+    "resourceVersionMatch": ("string", "How to interpret resourceVersion: Exact or NotOlderThan."),
+    "sendInitialEvents": ("boolean", "Begin a watch with the existing objects."),
+    "timeoutSeconds": ("integer", "How long a list or watch may take."),
     "watch": ("boolean", "Watch for changes instead of listing."),
 }
 _PARAMETERS: Final[dict[str, dict[str, tuple[str, str]]]] = {
@@ -115,7 +115,7 @@ def _item(
     subresource: str = "",
 ) -> Obj:
     """One address with its operations, and their common parameters."""
-    shared = [_parameter("pretty", "string", "Print for people.")]
+    shared = [_parameter("pretty", "string", "Format the answer for people.")]
     if kind.namespaced and namespaced:
         shared.insert(0, _parameter("namespace", "string", "The namespace.", where="path"))
     if named:

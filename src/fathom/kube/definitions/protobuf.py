@@ -160,7 +160,7 @@ class _Reading:
                 continue
             size, at = _varint(raw, at) if wire == _BYTES else (_FIXED.get(wire, -1), at)
             if size < 0 or size > len(raw) - at:
-                raise MalformedBody(f"field {number} is cut short or of an unknown wire type ({wire})")
+                raise MalformedBody(f"field {number} is truncated or has an unknown wire type ({wire})")
             yield number, wire, raw[at : at + size]
             at += size
 

@@ -46,7 +46,7 @@ def _moment(message: Obj, precision: str) -> str | None:
     try:
         moment = EPOCH + timedelta(**after)
     except OverflowError:
-        raise MalformedBody(f"{after['seconds']} seconds after 1970 is no time that a calendar has") from None
+        raise MalformedBody(f"{after['seconds']} seconds after 1970 is not a valid time") from None
     return f"{moment.replace(tzinfo=None).isoformat(timespec=precision)}Z"
 
 

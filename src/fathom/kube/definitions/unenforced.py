@@ -47,8 +47,8 @@ def _steps(path: str) -> tuple[str, ...]:
 
 
 _ADMISSION = "admissionregistration.k8s.io"
-_NO_WEBHOOK = "fathom calls no webhooks: what they would refuse or change passes unseen"
-_NO_POLICY = "fathom evaluates no admission policies: what they would refuse or change passes unseen"
+_NO_WEBHOOK = "fathom does not call webhooks: it accepts what they would refuse or change"
+_NO_POLICY = "fathom does not evaluate admission policies: it accepts what they would refuse or change"
 
 REFUSED = (
     _rule(f"validatingwebhookconfigurations.{_ADMISSION}", "webhooks", _NO_WEBHOOK, refused=True),
@@ -60,17 +60,17 @@ REFUSED = (
     _rule(
         "apiservices.apiregistration.k8s.io",
         "spec.service",
-        "fathom passes no requests on to other API servers",
+        "fathom does not forward requests to other API servers",
         refused=True,
     ),
 )
 
-_NO_PODS = "no controller of fathom acts on it: no pods will be made"
+_NO_PODS = "fathom has no controller for it: no pods will be created"
 _FLOWS = "fathom limits requests by its own rules, not by this one"
-_STORAGE = "fathom provisions, binds, attaches and mounts no volumes"
-_DEVICES = "fathom gives out no devices by claims"
-_SIGNS = "fathom signs no certificate for it"
-_ANY_NODE = "fathom sends traffic to any node"
+_STORAGE = "fathom does not provision, bind, attach or mount volumes"
+_DEVICES = "fathom does not allocate devices to claims"
+_SIGNS = "fathom does not sign its certificate"
+_ANY_NODE = "fathom sends traffic to endpoints on any node"
 
 KEPT = (
     _rule("daemonsets.apps", "", _NO_PODS, acts=KUBE_CONTROLLERS),
@@ -79,71 +79,75 @@ KEPT = (
     _rule(
         "cronjobs.batch",
         "",
-        "no controller of fathom acts on it: no jobs will be made",
+        "fathom has no controller for it: no jobs will be created",
         acts=KUBE_CONTROLLERS,
     ),
-    _rule("jobs.batch", "spec.scheduling", "fathom schedules every pod of a job by itself"),
+    _rule("jobs.batch", "spec.scheduling", "fathom schedules every pod of a job separately"),
     _rule(
         "networkpolicies.networking.k8s.io",
         "",
-        "fathom does not enforce it: all traffic is let through",
+        "fathom does not enforce it: all traffic is allowed",
     ),
-    _rule("ingresses.networking.k8s.io", "", "no controller of fathom acts on it: it routes no traffic"),
-    _rule("ingressclasses.networking.k8s.io", "", "no controller of fathom acts on Ingresses"),
-    _rule("servicecidrs.networking.k8s.io", "", "fathom gives Services addresses from its own range only"),
+    _rule("ingresses.networking.k8s.io", "", "fathom has no controller for it: it routes no traffic"),
+    _rule("ingressclasses.networking.k8s.io", "", "fathom has no controller for Ingresses"),
+    _rule("servicecidrs.networking.k8s.io", "", "fathom assigns Service addresses from its own range only"),
     _rule(
         "services",
         "spec.type",
-        "fathom makes no load balancer: only the cluster's address and node ports are served",
+        "fathom creates no load balancer: only the cluster IP and node ports are served",
         only=("LoadBalancer",),
         acts=CLOUD_CONTROLLERS,
     ),
-    _rule("services", "spec.externalName", "fathom has no DNS server: nothing answers for the name"),
+    _rule("services", "spec.externalName", "fathom has no DNS server: the name is not resolved"),
     _rule("services", "spec.externalIPs", "fathom does not serve these addresses"),
-    _rule("services", "spec.loadBalancerSourceRanges", "fathom does not look where traffic comes from"),
+    _rule("services", "spec.loadBalancerSourceRanges", "fathom does not check the source of traffic"),
     _rule("services", "spec.externalTrafficPolicy", _ANY_NODE, only=("Local",)),
     _rule("services", "spec.internalTrafficPolicy", _ANY_NODE, only=("Local",)),
     _rule("services", "spec.ports[].protocol", "fathom serves TCP only", harmless=("TCP",)),
     _rule(
         "horizontalpodautoscalers.autoscaling",
         "spec.metrics[].type",
-        "fathom scales by the use of resources only",
+        "fathom scales by resource usage only",
         only=("Pods", "Object", "External"),
     ),
     UnenforcedRule(
         resource="namespaces",
         path=("metadata", "labels", "pod-security.kubernetes.io/enforce"),
-        says="fathom does not enforce pod security standards: pods that break them are taken",
+        says="fathom does not enforce pod security standards: pods that violate them are accepted",
         harmless=("privileged",),
     ),
     _rule(
         "resourcequotas",
         "spec.scopes[]",
-        "fathom counts nothing by this scope",
+        "fathom does not count usage by this scope",
         only=("VolumeAttributesClass",),
     ),
     _rule(
         "resourcequotas",
         "spec.scopeSelector.matchExpressions[].scopeName",
-        "fathom counts nothing by this scope",
+        "fathom does not count usage by this scope",
         only=("VolumeAttributesClass",),
     ),
-    _rule("serviceaccounts", "imagePullSecrets", "fathom's agents fetch no images"),
+    _rule("serviceaccounts", "imagePullSecrets", "fathom's agents do not pull images"),
     UnenforcedRule(
         resource="serviceaccounts",
         path=("metadata", "annotations", "kubernetes.io/enforce-mountable-secrets"),
         says="fathom lets pods of the account use every Secret of the namespace",
         only=("true",),
     ),
-    _rule(OVERRIDES, "spec.changes.drain", "fathom evicts no pods for it: it keeps others off, as a cordon"),
-    _rule(OVERRIDES, "spec.changes.pauseRepair", "fathom's repair goes on"),
-    _rule(OVERRIDES, "spec.changes.approveRepairs", "fathom approves no repairs by it"),
-    _rule(OVERRIDES, "spec.changes.trafficWeights", "fathom's gateways go by TrafficRoutes only"),
-    _rule(OVERRIDES, "spec.changes.breakGlassRole", "fathom gives nobody a role by it"),
+    _rule(
+        OVERRIDES,
+        "spec.changes.drain",
+        "fathom does not evict pods for it: it only keeps new pods away, like a cordon",
+    ),
+    _rule(OVERRIDES, "spec.changes.pauseRepair", "fathom does not pause repair"),
+    _rule(OVERRIDES, "spec.changes.approveRepairs", "fathom does not approve repairs for it"),
+    _rule(OVERRIDES, "spec.changes.trafficWeights", "fathom's gateways follow TrafficRoutes only"),
+    _rule(OVERRIDES, "spec.changes.breakGlassRole", "fathom grants no role for it"),
     _rule(
         "runtimeclasses.node.k8s.io",
         "handler",
-        "fathom's agents run every pod in the same way; only overhead and nodes count",
+        "fathom's agents run every pod in the same way; only overhead and scheduling take effect",
     ),
     _rule("persistentvolumeclaims", "", _STORAGE, acts=KUBE_CONTROLLERS),
     _rule("persistentvolumes", "", _STORAGE, acts=KUBE_CONTROLLERS),
@@ -158,7 +162,7 @@ KEPT = (
     _rule("certificatesigningrequests.certificates.k8s.io", "", _SIGNS, acts=KUBE_CONTROLLERS),
     _rule("podcertificaterequests.certificates.k8s.io", "", _SIGNS),
     _rule("clustertrustbundles.certificates.k8s.io", "", "fathom's agents do not mount it"),
-    _rule("storageversionmigrations.storagemigration.k8s.io", "", "fathom migrates nothing"),
+    _rule("storageversionmigrations.storagemigration.k8s.io", "", "fathom does not migrate stored objects"),
     _rule("flowschemas.flowcontrol.apiserver.k8s.io", "", _FLOWS),
     _rule("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", "", _FLOWS),
 )

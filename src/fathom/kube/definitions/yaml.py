@@ -88,7 +88,7 @@ class _Reader:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise MalformedBody("a request carries one document, this YAML has several")
+                    raise MalformedBody("a request must contain one YAML document, not several")
             self._take(event)
         return self._document[0] if self._document else None
 
@@ -184,7 +184,7 @@ def _plain(text: str) -> Any:
     if _is_float(text):
         return _finite(text)
     if _is_special(text):
-        raise MalformedBody(f"yaml: {text} has no form in JSON")
+        raise MalformedBody(f"yaml: {text} cannot be represented in JSON")
     return text
 
 
