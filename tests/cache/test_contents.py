@@ -52,7 +52,7 @@ def test_contents_equal_an_obvious_model_and_old_ones_never_change(steps: list[A
 
 
 def test_an_unknown_index_is_named_with_those_there_are() -> None:
-    with pytest.raises(KeyError, match="no index 'zone' here: there are namespace, node"):
+    with pytest.raises(KeyError, match="no index 'zone': there are namespace, node"):
         Draft({"node": values_of}).contents().found("zone", "a")
 
 

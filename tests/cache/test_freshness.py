@@ -45,7 +45,7 @@ def test_at_least_names_the_kinds_that_are_behind() -> None:
     world.run(2)
     need = AtLeast({"Pod": 1, "Node": 2})
     assert lacking(world, caches, WriteLog(), need) == [
-        Unmet("Node", "BehindRevision", "has not reached revision 2", "at revision 1")
+        Unmet("Node", "BehindRevision", "cache has not reached revision 2", "at revision 1")
     ]
 
 
@@ -58,7 +58,7 @@ def test_no_older_than_looks_at_each_kind_by_itself() -> None:
             del world.server.watches[number]
     world.run(3)
     assert lacking(world, caches, WriteLog(), NoOlderThan(2.0)) == [
-        Unmet("Node", "Stale", "not heard from within 2 s", "not heard from for 4.0 s")
+        Unmet("Node", "Stale", "cache not confirmed current within 2 s", "not confirmed for 4.0 s")
     ]
     assert lacking(world, caches, WriteLog(), NoOlderThan(2.0, ("Pod",))) == []
 
@@ -153,7 +153,7 @@ def test_waiting_ends_with_what_is_still_unmet_when_the_time_is_up() -> None:
     began_s = world.now_s
     need = AtLeast({"Pod": 7})
     view, rest = world.wait(until_fresh(caches, [need], WriteLog(), timeout_s=3))
-    assert rest == [Unmet("Pod", "BehindRevision", "has not reached revision 7", "at revision 0")]
+    assert rest == [Unmet("Pod", "BehindRevision", "cache has not reached revision 7", "at revision 0")]
     assert view.revision("Pod") == 0
     assert world.now_s - began_s == pytest.approx(3, abs=0.02)
 
@@ -207,7 +207,7 @@ def test_a_stale_policy_during_a_canary_holds_the_gate_until_every_watch_has_pas
     needs: list[Need] = [AtLeast({"Node": activation, "SchedulingPolicy": activation}), NoOlderThan(3.0)]
     world.run(2)
     assert lacking(world, caches, WriteLog(), *needs) == [
-        Unmet("Node", "BehindRevision", "has not reached revision 2", "at revision 0")
+        Unmet("Node", "BehindRevision", "cache has not reached revision 2", "at revision 0")
     ]
     world.later(2, partial(world.server.watches.__setitem__, late, held))
     world.later(2, partial(world.server._serve, held))

@@ -203,7 +203,7 @@ def test_changes_before_a_malformed_event_are_told_and_those_after_it_are_not(ba
 
 def test_an_event_of_a_type_that_nobody_knows_is_not_guessed_at() -> None:
     cache = synced()
-    with pytest.raises(MalformedEvent, match="an event of type 'RENAMED'"):
+    with pytest.raises(MalformedEvent, match="unknown event type 'RENAMED'"):
         apply(cache, Event("RENAMED", obj("a", 12)))
     assert (names(cache), cache.seen) == ([], 10)
 

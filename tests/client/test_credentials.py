@@ -135,10 +135,13 @@ def test_it_may_give_a_certificate_instead(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        ("", "did not answer JSON"),
-        ("[]", "did not answer an ExecCredential"),
-        ('{"kind":"ExecCredential","apiVersion":"x"}', "speaks x, the kubeconfig wants client.auth"),
-        (json.dumps({"kind": "ExecCredential", "apiVersion": V1}), "gave no credential"),
+        ("", "did not return JSON"),
+        ("[]", "did not return an ExecCredential"),
+        (
+            '{"kind":"ExecCredential","apiVersion":"x"}',
+            "returned apiVersion x, the kubeconfig requires client.auth",
+        ),
+        (json.dumps({"kind": "ExecCredential", "apiVersion": V1}), "returned no credentials"),
         (json.dumps({"kind": "ExecCredential", "apiVersion": V1, "status": {}}), "neither a token nor"),
         (
             json.dumps(
@@ -148,7 +151,7 @@ def test_it_may_give_a_certificate_instead(tmp_path: Path) -> None:
                     "status": {"token": "t", "expirationTimestamp": "soon"},
                 }
             ),
-            "gave 'soon' as the time of expiry",
+            "invalid expirationTimestamp: 'soon'",
         ),
         (
             json.dumps(
@@ -158,7 +161,7 @@ def test_it_may_give_a_certificate_instead(tmp_path: Path) -> None:
                     "status": {"clientCertificateData": "x", "clientKeyData": "y"},
                 }
             ),
-            "unusable certificate",
+            "invalid certificate",
         ),
     ],
 )

@@ -148,7 +148,7 @@ def test_a_plugin_is_read_and_its_path_counts_from_the_file(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (user(exec={"command": "x"}), "the user's exec speaks None; known are client.auth"),
+        (user(exec={"command": "x"}), "the user's exec has apiVersion None; supported are client.auth"),
         (user(exec={"apiVersion": "client.authentication.k8s.io/v1"}), "exec has no command"),
         (
             user(
@@ -158,9 +158,9 @@ def test_a_plugin_is_read_and_its_path_counts_from_the_file(tmp_path: Path) -> N
                     "interactiveMode": "Always",
                 }
             ),
-            "wants a terminal",
+            "requires a terminal",
         ),
-        (user(**{"auth-provider": {"name": "gcp"}}), "auth-provider is gone from Kubernetes"),
+        (user(**{"auth-provider": {"name": "gcp"}}), "auth-provider was removed from Kubernetes"),
         (user(tokenFile="gone"), "No such file"),
         (
             config(clusters=[{"name": "c", "cluster": {"server": "https://h", "proxy-url": "socks5://p"}}]),

@@ -156,7 +156,7 @@ def test_who_has_not_heard_from_the_server_destroys_nothing_until_it_has_asked()
         )
         assert [one.reason for one in kit.passes if one.result == "held"][:1] == ["Stale"]
         held = next(one for one in kit.journal.decisions if one.verdict == "hold")
-        assert held.need.startswith("Stale: ConfigMap not heard from within ")
+        assert held.need.startswith("Stale: ConfigMap cache not confirmed current within ")
         lists = [at_s for at_s, ask in kit.asks if "limit=" in ask.target and at_s > 8]
         assert lists  # It asked how far the server is.
 

@@ -414,7 +414,9 @@ def test_stale_policy_during_a_canary_the_decision_waits_for_nodes_as_new_as_the
         await world.sleep(10)
         kit = hosted(world)
         assert [one.verdict for one in kit.journal.decisions][:1] == ["hold"]
-        assert kit.journal.decisions[0].need.startswith("BehindRevision: Node has not reached revision ")
+        assert kit.journal.decisions[0].need.startswith(
+            "BehindRevision: Node cache has not reached revision "
+        )
         assert [one.verdict for one in kit.journal.decisions].count("hold") == 1  # Said once, held often.
         assert {one.reason for one in kit.passes if one.result == "held"} == {"BehindRevision"}
         labels = {

@@ -129,7 +129,7 @@ def test_an_export_says_what_it_cannot_find(tmp_path: Path) -> None:
         export(tmp_path, tmp_path / "x")
     for name in ("agent", "scheduler"):
         many(directory_of(tmp_path, name), 1)
-    with pytest.raises(BadTape, match="say whose tape: agent, scheduler"):
+    with pytest.raises(BadTape, match="choose a process: agent, scheduler"):
         export(tmp_path, tmp_path / "x")
     with pytest.raises(BadTape, match="there is no run 7 of agent"):
         export(tmp_path, tmp_path / "x", process="agent", run=7)
@@ -156,8 +156,8 @@ def test_the_shelf_shows_every_tape_and_who_is_recording(tmp_path: Path) -> None
     ("content", "complaint"),
     [
         (b"", "is empty"),
-        (b"hello, this is not one of our files at all", "not a recording"),
-        (SegmentHeader(JOURNAL, 1, 0, 1).encode(), "not of a process from its beginning"),
+        (b"hello, this is not one of our files at all", "not a fathom recording"),
+        (SegmentHeader(JOURNAL, 1, 0, 1).encode(), "does not contain the start of a process"),
     ],
 )
 def test_a_file_that_is_no_tape_is_said(tmp_path: Path, content: bytes, complaint: str) -> None:
@@ -176,5 +176,5 @@ def test_a_tape_from_the_future_is_refused_and_not_guessed_at(tmp_path: Path) ->
     ring.append(bytes([6, 1]) + bytes(22))
     ring.close()
     (reel,) = reels(tmp_path)
-    with pytest.raises(BadTape, match="does not know \\(flags 0x1\\)"):
+    with pytest.raises(BadTape, match="unknown flags \\(0x1\\)"):
         list(reel.records())

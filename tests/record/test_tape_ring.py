@@ -119,10 +119,10 @@ def test_a_frame_counts_only_after_those_before_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("block", "complaint"),
     [
-        (b"", "not a recording"),
-        (b"{}" * 100, "not a recording"),
-        (SegmentHeader(TAPE, 1, 0, 1).encode()[:-1] + b"\xff", "beginning is damaged"),
-        (SegmentHeader(TAPE, 1, 0, 1, codec=9).encode(), "packed in a way"),
+        (b"", "not a fathom recording"),
+        (b"{}" * 100, "not a fathom recording"),
+        (SegmentHeader(TAPE, 1, 0, 1).encode()[:-1] + b"\xff", "a damaged header"),
+        (SegmentHeader(TAPE, 1, 0, 1, codec=9).encode(), "with an unknown compression"),
     ],
 )
 def test_what_is_no_segment_is_said(block: bytes, complaint: str) -> None:
@@ -248,7 +248,7 @@ def test_a_segment_that_cannot_be_packed_is_as_good_unpacked(tmp_path: Path) -> 
         ring.append(body)
     ring.close()
     assert kept(tmp_path) == {1: bodies}
-    assert {event for event, _ in said.lines} == {"a segment could not be packed"}
+    assert {event for event, _ in said.lines} == {"a segment could not be compressed"}
 
 
 def test_two_processes_do_not_write_to_one_ring(tmp_path: Path) -> None:

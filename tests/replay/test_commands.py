@@ -90,7 +90,7 @@ def test_a_difference_is_told_and_the_answer_is_no(
     lines = said(capsys)
     at = COUNT // 2
     assert lines[0].startswith("NOT reproduced after ")
-    assert lines[1] == f"request {at + 1}: the replay asked something else"
+    assert lines[1] == f"request {at + 1}: the replay sent a different request"
     assert lines[2].startswith(f"  live:   POST /things/{at}, ")
     assert lines[3].startswith(f"  replay: POST /things/{at}, ")
     assert lines[4].strip() == "x-toy: 1"
@@ -115,7 +115,7 @@ def test_code_that_a_tape_names_is_not_run_without_being_agreed_to(
     ("content", "complaint"),
     [
         (b"", "is empty"),
-        (b"#!/bin/sh\necho this is something else entirely", "is not a recording of fathom's"),
+        (b"#!/bin/sh\necho this is something else entirely", "is not a fathom recording"),
     ],
 )
 def test_what_is_no_tape_is_one_line_and_exit_code_2(

@@ -137,7 +137,7 @@ def test_a_process_that_does_not_listen_is_cut_off_and_says_nothing_more() -> No
         await running
 
     asyncio.run(story())
-    assert [event for event, _ in said.lines] == ["the process was cut off"]
+    assert [event for event, _ in said.lines] == ["the process did not stop in time and was ended"]
     assert set(asked) == {"GET"}
 
 

@@ -51,7 +51,7 @@ def test_code_that_lets_the_outside_in_is_named_by_the_request_that_differs(leak
     assert (result.matched, found.ask, found.why) == (
         False,
         COUNT // 2 + 1,
-        "the replay asked something else",
+        "the replay sent a different request",
     )
     assert found.live is not None
     assert found.replayed is not None
@@ -70,7 +70,11 @@ def test_a_request_that_is_no_longer_made_is_named() -> None:
     result = replay(recorded(), entry=toys.begin_silent)
     found = result.first_divergence
     assert found is not None
-    assert (found.ask, found.why, found.replayed) == (COUNT // 2 + 1, "the replay did not ask this", None)
+    assert (found.ask, found.why, found.replayed) == (
+        COUNT // 2 + 1,
+        "the replay did not send this request",
+        None,
+    )
     assert found.live is not None
     assert found.live.target == f"/things/{COUNT // 2}"
 
@@ -102,7 +106,7 @@ def test_code_that_fails_where_it_did_not_is_named() -> None:
     found = result.first_divergence
     assert found is not None
     assert "ValueError: a bug that the live process did not have" in found.why
-    assert (found.after.kind, found.after.what) == ("REPLY", "201 to ask 1, POST /things/0")
+    assert (found.after.kind, found.after.what) == ("REPLY", "201 to request 1, POST /things/0")
 
 
 def test_code_that_fails_at_the_tapes_end_may_have_failed_there_before() -> None:
@@ -128,7 +132,7 @@ def test_other_versions_are_said() -> None:
         (lambda records: [msgspec.structs.replace(records[0], payload=b"{")], "first record cannot be read"),
         (
             lambda records: [records[0], Record(99, 0, 0, 0, 0, b"")],
-            "a kind that this fathom does not know: 99",
+            "does not know records of kind 99",
         ),
     ],
 )

@@ -432,7 +432,7 @@ def test_a_process_draws_the_same_from_the_same_birth_and_other_things_when_rebo
         (":x", "module:function"),
         ("no.such.module:x", "No module named"),
         ("fathom.seams.process:nothing", "has no nothing"),
-        ("fathom.seams.host:ANSWERS", "is no function"),
+        ("fathom.seams.host:ANSWERS", "is not a function"),
     ],
 )
 def test_an_entry_that_is_not_there_is_said(name: str, complaint: str) -> None:

@@ -115,7 +115,7 @@ async def test_a_backup_never_replaces_a_file_and_leaves_no_half_one(tmp_path: P
         backup(tmp_path / "data", tmp_path / "no such directory" / "copy")
     await store.close()
     tamper(tmp_path / "data", "UPDATE log SET crc = 0 WHERE created > 0")
-    with pytest.raises(StoreDamaged, match="the copy is not sound"):
+    with pytest.raises(StoreDamaged, match="the copy is damaged"):
         backup(tmp_path / "data", tmp_path / "other")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "data"]
 
@@ -159,22 +159,22 @@ def tamper(data_dir: Path, sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "finding"),
     [
-        ("DELETE FROM log WHERE id >> 20 = 3", "a hole before revision 4: the one before is 2"),
-        ("DELETE FROM log WHERE id = 2 << 20", "a hole before revision 2: the one before is 1"),
+        ("DELETE FROM log WHERE id >> 20 = 3", "rows are missing between revisions 2 and 4"),
+        ("DELETE FROM log WHERE id = 2 << 20", "rows are missing between revisions 1 and 2"),
         (
             "UPDATE log SET created = 3 WHERE id >> 20 = 3",
-            "/a at revision 3: says it was created at 3, not at 2",
+            "/a at revision 3: claims to be created at revision 3, not at 2",
         ),
         (
             "UPDATE log SET created = 2 WHERE key = '/c'",
-            "/c at revision 4: says it was created at 2, but nothing",
+            "/c at revision 4: claims to be created at revision 2, which has no such row",
         ),
-        ("UPDATE log SET created = 0 WHERE id = 2 << 20", "/a at revision 2: a deletion with a body"),
-        ("UPDATE log SET key = '/z' WHERE created = 0", "/z at revision 4: deletes what was not there"),
+        ("UPDATE log SET created = 0 WHERE id = 2 << 20", "/a at revision 2: a deletion has a body"),
+        ("UPDATE log SET key = '/z' WHERE created = 0", "/z at revision 4: deletes a key that did not exist"),
         ("UPDATE log SET body = x'7b7d' WHERE key = '/c'", "/c at revision 4: the body fails its checksum"),
         ("UPDATE log SET body = 'x' WHERE key = '/c'", "row 4194305: "),
-        ("UPDATE bounds SET swept = 9 << 20", "rows are swept up to revision 9, beyond the floor 0"),
-        ("UPDATE bounds SET floor = 3, swept = 4 << 20", "what it superseded was not swept"),
+        ("UPDATE bounds SET swept = 9 << 20", "rows are compacted up to revision 9, beyond the floor 0"),
+        ("UPDATE bounds SET floor = 3, swept = 4 << 20", "the row that it superseded was not compacted"),
     ],
 )
 async def test_a_verifier_finds_what_no_writer_leaves(tmp_path: Path, sql: str, finding: str) -> None:

@@ -230,7 +230,7 @@ async def test_a_full_disk_refuses_commits_and_they_work_again_when_there_is_roo
     refused = [outcome for (outcome,) in filled if not isinstance(outcome, Committed)]
     assert 0 < len(refused) < 20
     assert {type(outcome) for outcome in refused} == {StoreUnavailable}
-    assert str(refused[0]).startswith("nothing was written: no room to write ")
+    assert str(refused[0]).startswith("nothing was written: no space left to write ")
     revision = await store.revision()
     assert revision == 2 + 20 - len(refused)
     outcomes = await asyncio.gather(
@@ -416,7 +416,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], type[StoreUnusable]]] = [
     ("is damaged", lambda path: overwrite(path, 40_960, os.urandom(40_960)), StoreDamaged),
     ("is not a fathom store", other_application, StoreForeign),
     (f"has schema {sqlite_file.SCHEMA + 1}", newer_schema, StoreForeign),
-    ("is missing beside its write-ahead log", vanish_beside_its_log, StoreDamaged),
+    ("is missing, but its write-ahead log exists", vanish_beside_its_log, StoreDamaged),
 ]
 
 
@@ -461,7 +461,7 @@ def test_a_read_only_directory_is_one_clear_line(tmp_path: Path) -> None:
 
 @pytest.mark.live
 async def test_a_second_process_is_told_who_has_the_directory(store: SqliteStore, data_dir: Path) -> None:
-    with pytest.raises(StoreLocked, match=f"is in use by process {os.getpid()}: stop that one"):
+    with pytest.raises(StoreLocked, match=f"is in use by process {os.getpid()}: stop it"):
         SqliteStore.open(data_dir)
     attempt = "import sys; from pathlib import Path; from fathom.store.sqlite import SqliteStore as S; "
     attempt += "S.open(Path(sys.argv[1]))"

@@ -69,7 +69,7 @@ class Contents:
     def _index(self, index: str) -> Map[str, Keys]:
         by_value = self._indexes.get(index)
         if by_value is None:
-            raise KeyError(f"no index {index!r} here: there are {', '.join(sorted(self._indexes))}")
+            raise KeyError(f"no index {index!r}: there are {', '.join(sorted(self._indexes))}")
         return by_value
 
 

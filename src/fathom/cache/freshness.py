@@ -162,7 +162,7 @@ def _behind(revisions: dict[str, int], snapshot: Snapshot) -> list[Unmet]:
         Unmet(
             kind,
             "BehindRevision",
-            f"has not reached revision {revision}",
+            f"cache has not reached revision {revision}",
             f"at revision {snapshot.revision(kind)}",
         )
         for kind, revision in revisions.items()
@@ -173,7 +173,12 @@ def _behind(revisions: dict[str, int], snapshot: Snapshot) -> list[Unmet]:
 def _stale(kinds: Iterable[str], seconds: float, snapshot: Snapshot, now_s: float) -> list[Unmet]:
     ages = [(kind, snapshot.age(kind, now_s=now_s)) for kind in kinds]
     return [
-        Unmet(kind, "Stale", f"not heard from within {seconds:g} s", f"not heard from for {age:.1f} s")
+        Unmet(
+            kind,
+            "Stale",
+            f"cache not confirmed current within {seconds:g} s",
+            f"not confirmed for {age:.1f} s",
+        )
         for kind, age in ages
         if age > seconds
     ]

@@ -65,7 +65,7 @@ class WentBack(Exception):
     """A server's list is older than what the cache has seen."""
 
     def __init__(self, *, have: int, got: int) -> None:
-        super().__init__(f"a list at revision {got}, but {have} has been seen: the server is behind")
+        super().__init__(f"the server's list is at revision {got}, but the cache has seen {have}")
         self.have = have
         self.got = got
 
@@ -198,7 +198,7 @@ class IndexedCache:
             else:
                 self._apply_deletion(key, old, event.obj, applied.changes)
         elif event.type not in PUTS:
-            raise MalformedEvent(f"an event of type {event.type!r}")
+            raise MalformedEvent(f"unknown event type {event.type!r}")
         elif have < revision:
             self._put(key, old, event.obj, applied.changes)
         elif early is None:
@@ -262,7 +262,7 @@ class IndexedCache:
 def _key_of(obj: Obj) -> Key:
     key = key_of(obj)
     if not key.name:
-        raise MalformedEvent(f"no name in {str(obj)[:120]}")
+        raise MalformedEvent(f"object without a name: {str(obj)[:120]}")
     return key
 
 

@@ -56,7 +56,7 @@ class Gathering:
             if event.type == BOOKMARK:
                 if not ends_initial_events(event):
                     # A server that knows the parameter does not send bookmarks before the end.
-                    raise NoWatchList("a bookmark before the end of the initial events")
+                    raise NoWatchList("the server sent a bookmark before the end of the initial events")
                 self.revision = revision_of(event.obj)
                 self.rest = events[at + 1 :]
                 return True
@@ -127,6 +127,6 @@ async def _fetch_once(api: Api, scope: CacheScope, keep: Keep) -> Pages:
         )
         if page.revision != revision:
             # A server that continues at another revision has mixed two states in one list.
-            raise expired(f"a list began at revision {revision} and went on at {page.revision}")
+            raise expired(f"the list began at revision {revision}, but a later page is at {page.revision}")
         objs += [keep(obj) for obj in page.items]
     return Pages(objs, revision)

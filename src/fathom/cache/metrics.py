@@ -29,13 +29,15 @@ def cache_families(
 ) -> Iterable[Family]:
     now_s = clock.monotonic_ns() / 1e9
     ages = Family(
-        "fathom_cache_age_seconds", "gauge", "Since the API server was last known to be where the cache is."
+        "fathom_cache_age_seconds", "gauge", "Since the cache was last known to be as new as the API server."
     )
     objects = Family("fathom_cache_objects", "gauge", "Objects in the cache.")
     for kind in caches.kinds:
         ages.add(max(0.0, now_s - caches.heard_s(kind)), {**labels, "kind": kind})
         objects.add(caches.size(kind), {**labels, "kind": kind})
-    lags = Family("fathom_cache_echo_seconds", "gauge", "How long after our last write its event came.")
+    lags = Family(
+        "fathom_cache_echo_seconds", "gauge", "From the answer to our last write until its event arrived."
+    )
     for kind, lag_s in counts.lag_s.items():
         lags.add(lag_s, {**labels, "kind": kind})
     yield from (ages, objects, lags)
@@ -44,19 +46,27 @@ def cache_families(
 
 def _counters(counts: CacheCounts, labels: Mapping[str, str]) -> Iterable[Family]:
     for name, help_, by_cause in (
-        ("fathom_cache_lists_total", "All objects were read, by what made that necessary.", counts.lists),
-        ("fathom_cache_watch_resumes_total", "Watches opened anew, by how the last ended.", counts.resumes),
-        ("fathom_cache_dropped_events_total", "Events that changed nothing, by why.", counts.dropped),
+        ("fathom_cache_lists_total", "Lists of all objects, by their cause.", counts.lists),
+        (
+            "fathom_cache_watch_resumes_total",
+            "Watches reopened, by how the previous one ended.",
+            counts.resumes,
+        ),
+        ("fathom_cache_dropped_events_total", "Events that changed nothing, by cause.", counts.dropped),
     ):
         family = Family(name, "counter", help_)
         for (kind, cause), count in by_cause.items():
             family.add(count, {**labels, "kind": kind, "cause": cause})
         yield family
     for name, help_, by_kind in (
-        ("fathom_cache_failures_total", "Lists and watches that were refused or broke.", counts.failures),
-        ("fathom_cache_silent_watches_total", "Watches given up: nothing came.", counts.silent),
-        ("fathom_cache_stale_lists_total", "Lists older than what was seen; not taken.", counts.behind),
-        ("fathom_cache_handler_failures_total", "Callbacks that raised.", counts.handler_failures),
+        ("fathom_cache_failures_total", "Lists and watches that were refused or broke off.", counts.failures),
+        ("fathom_cache_silent_watches_total", "Watches closed because no event arrived.", counts.silent),
+        ("fathom_cache_stale_lists_total", "Lists ignored because the cache was newer.", counts.behind),
+        (
+            "fathom_cache_handler_failures_total",
+            "Change handlers that raised an error.",
+            counts.handler_failures,
+        ),
     ):
         yield _by_kind(name, help_, by_kind, labels)
 

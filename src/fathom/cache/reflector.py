@@ -187,7 +187,7 @@ class Reflector:
         chunks = await stream.read()
         if chunks is None:
             self._broken_lists += 1
-            raise ApiError(0, "", "a list was not sent to its end")
+            raise ApiError(0, "", "the list ended before it was complete")
         return self._decoded(chunks)
 
     async def _follow(self, stream: Stream, first_events: list[Event]) -> str:

@@ -55,7 +55,7 @@ class TokenFile:
         self._headers: Headers = ()
         self()
         if not self._headers:
-            raise NoCredentials(f"{path} holds no token")
+            raise NoCredentials(f"{path} contains no token")
 
     def __call__(self) -> Headers:
         try:
@@ -122,11 +122,11 @@ class PluginCredentials:
                     self._tls.load_cert_chain(pair)
             except (OSError, ValueError) as error:
                 raise NoCredentials(
-                    f"{self._plugin.command} gave an unusable certificate: {error}"
+                    f"{self._plugin.command} returned an invalid certificate: {error}"
                 ) from error
         self._headers = bearer(str(status.get("token") or ""))
         if not self._headers and not certificate:
-            raise NoCredentials(f"{self._plugin.command} gave neither a token nor a certificate")
+            raise NoCredentials(f"{self._plugin.command} returned neither a token nor a certificate")
         self._until_ns = self._expiry_ns(status.get("expirationTimestamp"))
 
     def _expiry_ns(self, text: object) -> int | None:
@@ -135,7 +135,9 @@ class PluginCredentials:
         try:
             at_s = datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
         except ValueError as error:
-            raise NoCredentials(f"{self._plugin.command} gave {text!r} as the time of expiry") from error
+            raise NoCredentials(
+                f"{self._plugin.command} returned an invalid expirationTimestamp: {text!r}"
+            ) from error
         return round((at_s - RENEW_EARLY_S) * 1e9)
 
 
@@ -162,7 +164,7 @@ async def run_plugin(plugin: CredentialPlugin, environ: Mapping[str, str]) -> Ma
         async with asyncio.timeout(PLUGIN_S_MAX):
             output, _ = await process.communicate()
     except TimeoutError as error:
-        raise NoCredentials(f"{plugin.command} gave no answer within {PLUGIN_S_MAX:g} s") from error
+        raise NoCredentials(f"{plugin.command} did not answer within {PLUGIN_S_MAX:g} s") from error
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
@@ -175,15 +177,17 @@ def _status(plugin: CredentialPlugin, output: bytes) -> Mapping[str, Any]:
     try:
         answer = msgspec.json.decode(output)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NoCredentials(f"{plugin.command} did not answer JSON: {error}") from error
+        raise NoCredentials(f"{plugin.command} did not return JSON: {error}") from error
     if not isinstance(answer, dict) or answer.get("kind") != "ExecCredential":
-        raise NoCredentials(f"{plugin.command} did not answer an ExecCredential")
+        raise NoCredentials(f"{plugin.command} did not return an ExecCredential")
     if answer.get("apiVersion") != plugin.api_version:
         answered, wanted = answer.get("apiVersion"), plugin.api_version
-        raise NoCredentials(f"{plugin.command} speaks {answered}, the kubeconfig wants {wanted}")
+        raise NoCredentials(
+            f"{plugin.command} returned apiVersion {answered}, the kubeconfig requires {wanted}"
+        )
     status = answer.get("status")
     if not isinstance(status, dict):
-        raise NoCredentials(f"{plugin.command} gave no credential")
+        raise NoCredentials(f"{plugin.command} returned no credentials")
     return status
 
 

@@ -67,7 +67,7 @@ def revision_of(obj: Obj) -> int:
     try:
         return int(obj["metadata"]["resourceVersion"])
     except (KeyError, TypeError, ValueError):
-        raise MalformedEvent(f"no revision in {str(obj)[:120]}") from None
+        raise MalformedEvent(f"object without a resourceVersion: {str(obj)[:120]}") from None
 
 
 def ends_initial_events(event: Event) -> bool:

@@ -140,7 +140,7 @@ def tls_of(context: KubeconfigContext) -> ssl.SSLContext:
             if certificate:
                 tls.load_cert_chain(certificate, key)
     except (OSError, ValueError) as error:  # SSLError is an OSError.
-        raise BadKubeconfig(f"{source}: a certificate or key in it is not usable: {error}") from error
+        raise BadKubeconfig(f"{source}: a certificate or key cannot be used: {error}") from error
     return tls
 
 

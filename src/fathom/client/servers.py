@@ -43,7 +43,7 @@ def find_server(kubeconfig: Path | None, *, clock: Clock, environ: Mapping[str, 
         return server_of(read_context(files), clock=clock, environ=environ)
     if environ.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster(environ)
-    raise BadKubeconfig("no kubeconfig: name one, set KUBECONFIG, or run inside of a cluster")
+    raise BadKubeconfig("no kubeconfig: name one, set KUBECONFIG, or run inside a cluster")
 
 
 def in_cluster(environ: Mapping[str, str], account: Path = ACCOUNT) -> ServerAddress:
@@ -78,7 +78,7 @@ def _credentials(
     user, source = context.user, context.source
     on_behalf = _impersonation(user)
     if user.get("auth-provider"):
-        _refuse(source, "auth-provider is gone from Kubernetes; use exec, a token or a certificate")
+        _refuse(source, "auth-provider was removed from Kubernetes; use exec, a token or a certificate")
     if isinstance(user.get("exec"), dict):
         if on_behalf:
             _refuse(source, "impersonation together with exec is not supported")
@@ -109,9 +109,11 @@ def _plugin(context: KubeconfigContext) -> CredentialPlugin:
     spec, source = context.user["exec"], context.source
     version = spec.get("apiVersion")
     if version not in API_VERSIONS:
-        _refuse(source, f"the user's exec speaks {version!r}; known are {' and '.join(API_VERSIONS)}")
+        _refuse(
+            source, f"the user's exec has apiVersion {version!r}; supported are {' and '.join(API_VERSIONS)}"
+        )
     if spec.get("interactiveMode") == "Always":
-        _refuse(source, "the user's exec wants a terminal (interactiveMode: Always), and there is none here")
+        _refuse(source, "the user's exec requires a terminal (interactiveMode: Always), but there is none")
     if not spec.get("command"):
         _refuse(source, "the user's exec has no command")
     env = spec.get("env") or ()

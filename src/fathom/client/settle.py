@@ -36,7 +36,7 @@ async def settled(outcome: Outcome, read: Read, is_done: IsDone, *, rng: random.
         try:
             current = await read()
         except ApiError as error:
-            cause = f"{cause}; then: {error.message}"
+            cause = f"{cause}; then the read failed: {error.message}"
             await asyncio.sleep(READ_AGAIN.jittered_s(attempt, rng))
             continue
         if is_done(current):

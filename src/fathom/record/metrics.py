@@ -22,15 +22,15 @@ def measure_records(metrics: Part, journal: DiskJournal | None, tape: DiskTape |
 
 def _journal(journal: DiskJournal, labels: dict[str, str]) -> Iterable[Family]:
     yield gauge("fathom_journal_bytes", "Disk space of the decision journal.", journal.disk_bytes, labels)
-    yield counter("fathom_journal_records_total", "Decisions and outcomes kept.", journal.written, labels)
+    yield counter("fathom_journal_records_total", "Decisions and outcomes recorded.", journal.written, labels)
     yield counter(
-        "fathom_journal_lost_records_total", "Records that could not be kept.", journal.lost, labels
+        "fathom_journal_lost_records_total", "Records that could not be written.", journal.lost, labels
     )
 
 
 def _tape(tape: DiskTape, labels: dict[str, str]) -> Iterable[Family]:
     yield gauge("fathom_tape_bytes", "Disk space of the tape for replays.", tape.disk_bytes, labels)
-    yield counter("fathom_tape_records_total", "Inputs and requests kept.", tape.records, labels)
-    yield counter("fathom_tape_lost_records_total", "Records that could not be kept.", tape.lost, labels)
-    recording = "1 while inputs are kept; 0 while the disk or the budget allow no more."
+    yield counter("fathom_tape_records_total", "Inputs and requests recorded.", tape.records, labels)
+    yield counter("fathom_tape_lost_records_total", "Records that could not be written.", tape.lost, labels)
+    recording = "1 while inputs are recorded; 0 while the disk or the budget is full."
     yield gauge("fathom_tape_recording", recording, int(tape.recording), labels)

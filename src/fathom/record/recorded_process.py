@@ -159,7 +159,11 @@ class RecordedProcess:
             if restarting or self._stopping:
                 deadline_ns = deadline_ns or now_ns + round(self._grace_s * 1e9)
                 if now_ns >= deadline_ns:
-                    self._log.warn("the process was cut off", tasks=len(domain.tasks), anew=restarting)
+                    self._log.warn(
+                        "the process did not stop in time and was ended",
+                        tasks=len(domain.tasks),
+                        anew=restarting,
+                    )
                     return restarting
         return False
 
@@ -169,7 +173,12 @@ class RecordedProcess:
             return False
         if tape.recording and not tape.run_has_had_its_share:
             return False
-        self._log.info("beginning anew", run=tape.run, run_bytes=tape.run_bytes, age_s=round(age_s))
+        self._log.info(
+            "restarting the process to begin a new recording",
+            run=tape.run,
+            run_bytes=tape.run_bytes,
+            age_s=round(age_s),
+        )
         return True
 
 
@@ -188,7 +197,7 @@ async def fly(flight: RecordedProcess, stop: asyncio.Event, *, component: str) -
         flight.stop()
         await running
         if not was_asked_to_stop:
-            raise EndedByItself(f"{component} ended, though nobody said so: the log says why")
+            raise EndedByItself(f"{component} ended without a signal to stop: see the log for the cause")
     finally:
         stopping.cancel()
         running.cancel()

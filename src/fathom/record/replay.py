@@ -36,7 +36,7 @@ class Happened(msgspec.Struct, frozen=True):
     kind: str
     time: str
     now_ns: int
-    what: str  # '200 to ask 41, GET /api/v1/pods 0'
+    what: str  # '200 to request 41, GET /api/v1/pods 0'
 
 
 class UpTo(msgspec.Struct, frozen=True):
@@ -139,13 +139,13 @@ class _Run:
 
     def _deliver(self, record: Record) -> Divergence | None:
         if self._error:
-            return self._divergence(f"the code could not go on: {self._error}", None, None)
+            return self._divergence(f"the code failed: {self._error}", None, None)
         if self._fresh:
-            return self._divergence("the live process did not ask this", None, self._next_replayed())
+            return self._divergence("the live process did not send this request", None, self._next_replayed())
         try:
             kind = Input(record.kind)
         except ValueError as error:
-            raise BadTape(f"a record is of a kind that this fathom does not know: {record.kind}") from error
+            raise BadTape(f"this version of fathom does not know records of kind {record.kind}") from error
         self._last = record
         self._inputs += 1
         try:
@@ -157,11 +157,11 @@ class _Run:
     def _compare(self, record: Record) -> Divergence | None:
         live = asked(record.number, record.checksum, record.payload)
         if not self._fresh:
-            why = self._error or "the replay did not ask this"
+            why = self._error or "the replay did not send this request"
             return self._divergence(why, live, None)
         number, ask, checksum = self._fresh[0]
         if (number, checksum) != (record.number, record.checksum):
-            return self._divergence("the replay asked something else", live, self._next_replayed())
+            return self._divergence("the replay sent a different request", live, self._next_replayed())
         self._fresh.popleft()
         self._asks += 1
         self._writes += ask.method != "GET"
@@ -189,7 +189,7 @@ class _Run:
         last = self._last
         assert last is not None
         asked_for = f", {self._texts[last.number]}" if last.number in self._texts else ""
-        description = f"{last.status} to ask {last.number}{asked_for}" if last.number else ""
+        description = f"{last.status} to request {last.number}{asked_for}" if last.number else ""
         if last.kind == Input.SIGNAL:
             description = last.payload.decode(errors="replace")
         time = micro_timestamp(self._domain.epoch_ns + self._domain.now_ns)

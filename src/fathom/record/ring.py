@@ -242,7 +242,7 @@ class Ring:
             if error is None:
                 self._sizes[path] = self._packing[path].result()
             elif not isinstance(error, NotASegment):  # A full disk: the raw segment stays readable.
-                self._log.warn("a segment could not be packed", path=str(path), error=str(error))
+                self._log.warn("a segment could not be compressed", path=str(path), error=str(error))
             del self._packing[path]
 
     def _make_room(self, need: int) -> bool:

@@ -58,12 +58,12 @@ class SegmentHeader(msgspec.Struct, frozen=True):
 
 def decode_header(raw: bytes) -> SegmentHeader:
     if len(raw) < HEADER_BYTES or raw[: len(MAGIC)] != MAGIC:
-        raise NotASegment("not a recording of fathom's")
+        raise NotASegment("not a fathom recording")
     if _CRC.unpack_from(raw, _HEADER.size)[0] != zlib.crc32(raw[: _HEADER.size]):
-        raise NotASegment("a recording whose beginning is damaged")
+        raise NotASegment("a recording with a damaged header")
     _, content, codec, thinned, run, part, chain, stored = _HEADER.unpack_from(raw)
     if codec not in {RAW, ZLIB}:
-        raise NotASegment("a recording that is packed in a way this fathom does not know")
+        raise NotASegment("a recording with an unknown compression: use a newer version of fathom")
     return SegmentHeader(content, run, part, chain, codec, stored, thinned)
 
 
@@ -121,9 +121,9 @@ def _block(file: BinaryIO, header: SegmentHeader) -> bytes:
             # As much as there is: a copy may be incomplete.
             block = unpacker.decompress(block, SEGMENT_BYTES_MAX + 1)
         except zlib.error as error:
-            raise NotASegment("a recording whose packed part is damaged") from error
+            raise NotASegment("a recording with damaged compressed data") from error
     if len(block) > SEGMENT_BYTES_MAX:
-        raise NotASegment(f"a recording with a part larger than {SEGMENT_BYTES_MAX >> 20} MiB")
+        raise NotASegment(f"a recording with a segment larger than {SEGMENT_BYTES_MAX >> 20} MiB")
     return block
 
 

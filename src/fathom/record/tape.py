@@ -159,7 +159,7 @@ def _record(body: bytes) -> Record:
         raise BadTape("a record is too short")
     kind, flags, status, number, now_ns, checksum = HEAD.unpack_from(body)
     if flags:
-        raise BadTape(f"a record is kept in a way that this fathom does not know (flags {flags:#x})")
+        raise BadTape(f"a record has unknown flags ({flags:#x}): use a newer version of fathom")
     return Record(kind, number, now_ns, status, checksum, body[HEAD.size :])
 
 
@@ -174,7 +174,7 @@ def reels(path: Path) -> list[Reel]:
     except StopIteration as error:
         raise BadTape(f"{path} is empty") from error
     if header.what != TAPE or header.part != 0:
-        raise BadTape(f"{path} is a recording, but not of a process from its beginning")
+        raise BadTape(f"{path} is a recording, but does not contain the start of a process")
     return [Reel(header.run, (path,))]
 
 

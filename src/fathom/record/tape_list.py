@@ -98,7 +98,7 @@ def export(data: Path, file: Path, *, process: str = "", run: int | None = None)
     """Write one run to one file, every segment packed. Refuses to replace an existing file."""
     tapes = directories(data)
     if not process and len(tapes) != 1:
-        raise BadTape(f"say whose tape: {', '.join(tapes)}" if tapes else f"no tapes in {data}")
+        raise BadTape(f"choose a process: {', '.join(tapes)}" if tapes else f"no tapes in {data}")
     process = process or next(iter(tapes))
     all_reels = reels(tapes[process]) if process in tapes else []
     matching = [reel for reel in all_reels if run in {None, reel.run}]

@@ -155,7 +155,7 @@ class Domain(asyncio.AbstractEventLoop):
     def step(self, now_ns: int, deliver: Callable[..., object] | None = None, *args: Any) -> int | None:
         """`input`, for a driver that delivers many of them within `driving`."""
         if self._inside:
-            raise RuntimeError("an input cannot be delivered while another is being worked on")
+            raise RuntimeError("an input cannot be delivered while another is being processed")
         _set_running_loop(self)
         sys.set_asyncgen_hooks(None, self._finish_generator)
         self._inside = True

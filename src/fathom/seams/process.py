@@ -49,7 +49,7 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The code that a replay loads: the entry, and the controllers in its options. Raises NoEntry."""
         named = self.options.get("controllers", ())
         if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
-            raise NoEntry("its controllers are not a list of names")
+            raise NoEntry("the recorded controllers are not a list of names")
         return (self.entry, *named)
 
 
@@ -143,7 +143,7 @@ class NoEntry(Exception):
 def load_entry(name: str) -> Entry:
     module, _, function = location_of(name).partition(":")
     if not module or not function:
-        raise NoEntry(f"{name!r} names no process: it must be the id of one of ours, or read module:function")
+        raise NoEntry(f"unknown process {name!r}: give the id of a fathom process, or module:function")
     try:
         entry = getattr(import_module(module), function)
     except ModuleNotFoundError as error:
@@ -151,5 +151,5 @@ def load_entry(name: str) -> Entry:
     except AttributeError as error:
         raise NoEntry(f"{module} has no {function}") from error
     if not callable(entry):
-        raise NoEntry(f"{name} is no function")
+        raise NoEntry(f"{name} is not a function")
     return entry  # type: ignore[no-any-return]  # checked as far as it can be

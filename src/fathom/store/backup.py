@@ -69,7 +69,9 @@ def _copy(source: Path, draft: Path) -> None:
 def _check_sound(draft: Path) -> Verified:
     verified = verify(draft)
     if not verified.sound:
-        raise StoreDamaged(f"the copy is not sound ({verified.problems[0]}): look with `fathom store verify`")
+        raise StoreDamaged(
+            f"the copy is damaged ({verified.problems[0]}): check the source with `fathom store verify`"
+        )
     return verified
 
 

@@ -70,7 +70,7 @@ def txn(keys: Keys, preconditions: Sequence[Expect], writes: Sequence[Write]) ->
     """Compare every precondition; write, or else return the current entries."""
     if max(len(preconditions), len(writes)) > OPERATIONS_MAX:
         count = max(len(preconditions), len(writes))
-        raise BadCommit(f"etcd takes at most {OPERATIONS_MAX} operations in a transaction, not {count}")
+        raise BadCommit(f"etcd accepts at most {OPERATIONS_MAX} operations in a transaction, not {count}")
     return rpc_pb2.TxnRequest(
         compare=[
             rpc_pb2.Compare(

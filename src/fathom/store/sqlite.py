@@ -247,14 +247,14 @@ class SqliteStore:
         """The writes that change something, encoded. Errors of a single commit are raised here, before it
         joins a group."""
         if len(writes) > sqlite_log.WRITES_MAX:
-            raise BadCommit(f"a commit has at most {sqlite_log.WRITES_MAX} writes, this one {len(writes)}")
+            raise BadCommit(f"a commit may have at most {sqlite_log.WRITES_MAX} writes, not {len(writes)}")
         rows: list[tuple[Write, _Head | None, bytes | None]] = []
         for write in writes:
             head = self._head(write.key)
             if isinstance(write, Put):
                 encoded = write.body.encoded
                 if len(encoded) > BODY_BYTES_MAX:
-                    raise BadCommit(f"{write.key} has {len(encoded)} bytes, the most is {BODY_BYTES_MAX}")
+                    raise BadCommit(f"{write.key} has {len(encoded)} bytes, the maximum is {BODY_BYTES_MAX}")
                 rows.append((write, head, encoded))
             elif head is not None:
                 rows.append((write, head, None))

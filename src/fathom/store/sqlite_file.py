@@ -80,7 +80,7 @@ class DirectoryLock:
             holder = os.pread(self._file, 32, 0).decode(errors="replace").strip() or "unknown"
             os.close(self._file)
             raise StoreLocked(
-                f"{data_dir} is in use by process {holder}: stop that one, or choose another data directory"
+                f"{data_dir} is in use by process {holder}: stop it, or choose another data directory"
             ) from None
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
@@ -96,7 +96,9 @@ def prepare_directory(data_dir: Path) -> list[str]:
     except private_files.NotOurs as error:
         raise StoreUnwritable(str(error)) from None
     if not os.access(data_dir, os.R_OK | os.W_OK | os.X_OK):
-        raise StoreUnwritable(f"{data_dir} is not writable: change its owner or mode, or choose another")
+        raise StoreUnwritable(
+            f"{data_dir} is not writable: change its owner or mode, or choose another directory"
+        )
     return warnings
 
 
@@ -116,7 +118,7 @@ def create_if_absent(path: Path) -> None:
         return
     if leftover(path):
         raise StoreDamaged(
-            f"{path} is missing beside its write-ahead log: bring it back, or restore a backup"
+            f"{path} is missing, but its write-ahead log exists: put the file back, or restore a backup"
         )
     draft = path.with_suffix(".new")
     create_private(draft)
@@ -135,7 +137,9 @@ def create_private(draft: Path) -> None:
 def _refuse_link(path: Path) -> None:
     """A link could lead to another cluster's store, and SQLite would put its write-ahead log beside that."""
     if path.is_symlink():
-        raise StoreForeign(f"{path} is a symbolic link: move the store here, or give its own directory")
+        raise StoreForeign(
+            f"{path} is a symbolic link: move the store here, or give the directory of the real store"
+        )
 
 
 def leftover(path: Path) -> bool:
@@ -200,7 +204,7 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
         )
     if difference := _not_in_our_schema(connection):
         raise StoreDamaged(
-            f"{path} holds what no store of fathom has ({difference}): restore a sound backup, or remove that"
+            f"{path} has a schema that fathom did not create ({difference}): correct it, or restore a backup"
         )
 
 
@@ -242,7 +246,7 @@ def no_room(path: Path) -> str:
     except OSError as error:
         return f"its directory cannot be used: {error.strerror}"
     free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail  # Some space is reserved for root.
-    return "no room on its disk" if free * disk.f_frsize < ROOM_BYTES_MIN else ""
+    return "no space left on its disk" if free * disk.f_frsize < ROOM_BYTES_MIN else ""
 
 
 class Translated:
@@ -271,12 +275,14 @@ def explained(error: sqlite3.Error, path: Path) -> StoreUnusable:
     if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN")):
         return StoreUnwritable(f"cannot write {path} ({error}): change its owner or mode")
     if name.startswith("SQLITE_FULL"):
-        return StoreUnwritable(f"no room to write {path}: free some disk space")
+        return StoreUnwritable(f"no space left to write {path}: free some disk space")
     return StoreUnwritable(f"cannot use {path} ({name}: {error}): check the disk")
 
 
 def damaged(path: Path, problem: str) -> StoreDamaged:
-    return StoreDamaged(f"{path} is damaged ({problem}): look with `fathom store verify`, restore a backup")
+    return StoreDamaged(
+        f"{path} is damaged ({problem}): check it with `fathom store verify`, then restore a backup"
+    )
 
 
 def error_name(error: sqlite3.Error) -> str:

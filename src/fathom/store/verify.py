@@ -70,7 +70,7 @@ def _problems(connection: sqlite3.Connection, floor: int) -> Iterator[str]:
             yield f"SQLite: {finding}"
     swept = connection.execute("SELECT swept FROM bounds").fetchone()[0]
     if swept > last_id(floor):
-        yield f"rows are swept up to revision {revision_of(swept)}, beyond the floor {floor}"
+        yield f"rows are compacted up to revision {revision_of(swept)}, beyond the floor {floor}"
     ids = connection.execute("SELECT id FROM log WHERE id > ? ORDER BY id", (swept,))
     yield from gaps((row_id for (row_id,) in ids), swept)
     before: Row | None = None
@@ -91,7 +91,7 @@ def gaps(ids: Iterator[int], swept: int) -> Iterator[str]:
     for row_id in ids:
         starts_next = row_id == (revision_of(last) + 1) << POSITION_BITS
         if row_id != last + 1 and not starts_next:
-            yield f"a hole before revision {revision_of(row_id)}: the one before is {revision_of(last)}"
+            yield f"rows are missing between revisions {revision_of(last)} and {revision_of(row_id)}"
         last = row_id
 
 
@@ -99,20 +99,20 @@ def row_problems(row: Row, previous: Row | None, swept: int) -> Iterator[str]:
     """What is wrong with a row, given the one before it of the same key."""
     where = f"{row.key} at revision {revision_of(row.id)}"
     if (row.created == 0) != (row.body is None):
-        yield f"{where}: a deletion with a body, or a write without"
+        yield f"{where}: a deletion has a body, or a write has none"
     if row.body is not None:
         yield from _body_problems(row, row.body, where)
     alive = previous is not None and previous.created > 0
     if row.created == 0:
         if not alive:
-            yield f"{where}: deletes what was not there"
+            yield f"{where}: deletes a key that did not exist"
     elif previous is not None and alive:
         if row.created != previous.created:
-            yield f"{where}: says it was created at {row.created}, not at {previous.created}"
+            yield f"{where}: claims to be created at revision {row.created}, not at {previous.created}"
     elif row.created != revision_of(row.id) and (row.id > swept or row.created > revision_of(row.id)):
-        yield f"{where}: says it was created at {row.created}, but nothing is known of that"
+        yield f"{where}: claims to be created at revision {row.created}, which has no such row"
     if previous is not None and row.id <= swept:
-        yield f"{where}: what it superseded was not swept"
+        yield f"{where}: the row that it superseded was not compacted"
 
 
 def _body_problems(row: Row, body: bytes, where: str) -> Iterator[str]:
