@@ -461,7 +461,7 @@ def test_a_read_only_directory_is_one_clear_line(tmp_path: Path) -> None:
 
 @pytest.mark.live
 async def test_a_second_process_is_told_who_has_the_directory(store: SqliteStore, data_dir: Path) -> None:
-    with pytest.raises(StoreLocked, match=f"is in use by process {os.getpid()}: stop it"):
+    with pytest.raises(StoreLocked, match=f"is in use by process {os.getpid()}: stop that process"):
         SqliteStore.open(data_dir)
     attempt = "import sys; from pathlib import Path; from fathom.store.sqlite import SqliteStore as S; "
     attempt += "S.open(Path(sys.argv[1]))"

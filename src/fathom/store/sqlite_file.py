@@ -80,7 +80,7 @@ class DirectoryLock:
             holder = os.pread(self._file, 32, 0).decode(errors="replace").strip() or "unknown"
             os.close(self._file)
             raise StoreLocked(
-                f"{data_dir} is in use by process {holder}: stop it, or choose another data directory"
+                f"{data_dir} is in use by process {holder}: stop that process, or choose another directory"
             ) from None
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
@@ -200,7 +200,7 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     schema = connection.execute("PRAGMA user_version").fetchone()[0]
     if schema != SCHEMA:
         raise StoreForeign(
-            f"{path} has schema {schema}, this fathom reads {SCHEMA}: use the fathom that wrote it"
+            f"{path} has schema {schema}, this version of fathom reads {SCHEMA}: use the one that wrote it"
         )
     if difference := _not_in_our_schema(connection):
         raise StoreDamaged(
