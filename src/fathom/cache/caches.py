@@ -156,13 +156,13 @@ class Caches:
         counts from the request. For servers that send bookmarks seldom."""
         return await self._reflectors[kind].probe(timeout_s=timeout_s)
 
-    async def _until(self, is_so: Callable[[], bool], kinds: Iterable[str], timeout_s: float) -> bool:
+    async def _until(self, is_met: Callable[[], bool], kinds: Iterable[str], timeout_s: float) -> bool:
         try:
             async with asyncio.timeout(timeout_s):
-                while not is_so():
+                while not is_met():
                     await self.moved(kinds)
         except TimeoutError:
-            return is_so()
+            return is_met()
         return True
 
     # Own writes.

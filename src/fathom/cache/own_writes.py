@@ -49,12 +49,12 @@ class WriteLog:
 
     def forget_seen(self, owner: str, snapshot: Snapshot) -> None:
         """Drop the writes that were seen: they stay visible, because caches never go back."""
-        for whose in (owner, EVERYONE):
-            unseen = [write for write in self._writes.get(whose, ()) if not is_seen(write, snapshot)]
+        for recorded_owner in (owner, EVERYONE):
+            unseen = [write for write in self._writes.get(recorded_owner, ()) if not is_seen(write, snapshot)]
             if unseen:
-                self._writes[whose] = unseen
+                self._writes[recorded_owner] = unseen
             else:
-                self._writes.pop(whose, None)
+                self._writes.pop(recorded_owner, None)
 
     def __len__(self) -> int:
         return len(self._writes)
@@ -65,7 +65,7 @@ class WriteLog:
         if len(writes) > WRITES_MAX:
             self._writes[owner] = _condensed(writes)
         if len(self._writes) > OWNERS_MAX:
-            oldest = next(whose for whose in self._writes if whose != EVERYONE)
+            oldest = next(recorded_owner for recorded_owner in self._writes if recorded_owner != EVERYONE)
             for moved_write in self._writes.pop(oldest):
                 self._add(EVERYONE, moved_write)
 

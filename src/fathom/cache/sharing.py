@@ -92,14 +92,14 @@ class Families:
         family = _family(obj)
         if family is None:
             return
-        like = self._first.get(family)
-        if like is None:
+        sibling = self._first.get(family)
+        if sibling is None:
             if len(self._first) >= FAMILIES_MAX:
                 del self._first[next(iter(self._first))]
             self._first[family] = obj
             return
         for name in sections:
-            mine, theirs = obj.get(name), like.get(name)
+            mine, theirs = obj.get(name), sibling.get(name)
             if isinstance(mine, dict) and isinstance(theirs, dict):
                 _use_parts(mine, theirs)
 

@@ -170,9 +170,9 @@ def workloads_of(pod: Obj) -> tuple[str, ...]:
     if owner is None:
         return (str(meta.get("name") or ""),)
     name = str(owner.get("name") or "")
-    hashed = labels_of(pod).get("pod-template-hash")
-    behind = name.removesuffix(f"-{hashed}") if hashed else name
-    return (name,) if behind == name else (name, behind)
+    template_hash = labels_of(pod).get("pod-template-hash")
+    deployment = name.removesuffix(f"-{template_hash}") if template_hash else name
+    return (name,) if deployment == name else (name, deployment)
 
 
 def targets_pod(override: SchedulerOverride, pod: Obj) -> bool:
@@ -180,8 +180,8 @@ def targets_pod(override: SchedulerOverride, pod: Obj) -> bool:
     target = named(override.spec.target)
     if target is None or target.kind not in WORKLOAD_TARGETS:
         return False
-    same = metadata(pod).get("namespace") == override.metadata.namespace
-    return same and target.name in workloads_of(pod)
+    same_namespace = metadata(pod).get("namespace") == override.metadata.namespace
+    return same_namespace and target.name in workloads_of(pod)
 
 
 def scope_includes(scope: str, node_labels: Mapping[str, str]) -> bool:

@@ -89,10 +89,10 @@ class SchedulingPolicy(Shape, frozen=True):
 def validate(obj: Obj) -> list[Cause]:
     if metadata(obj).get("name") == BUILT_IN:
         return [causes.invalid("metadata.name", BUILT_IN, "is the name of the built-in policy")]
-    off = items(lookup(obj, "spec", "disabledFilters"))
+    disabled = items(lookup(obj, "spec", "disabledFilters"))
     return [
         causes.invalid(f"spec.disabledFilters[{index}]", name, ALWAYS_ON)
-        for index, name in enumerate(off)
+        for index, name in enumerate(disabled)
         if name in FILTERS_ALWAYS
     ]
 

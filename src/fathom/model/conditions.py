@@ -38,12 +38,12 @@ def set_condition(
     before = find_condition(conditions, type)
     if before is not None and (observed_generation or 0) < (before.get("observedGeneration") or 0):
         return list(conditions)
-    moved = before is None or before.get("status") != status or not before.get("lastTransitionTime")
+    status_changed = before is None or before.get("status") != status or not before.get("lastTransitionTime")
     updated: Obj = {
         "type": type,
         "status": status,
         **({} if observed_generation is None else {"observedGeneration": observed_generation}),
-        "lastTransitionTime": now if moved or before is None else before["lastTransitionTime"],
+        "lastTransitionTime": now if status_changed or before is None else before["lastTransitionTime"],
         "reason": reason,
         "message": message,
     }
@@ -92,5 +92,5 @@ def is_true(obj: Obj, type: str) -> bool:  # noqa: A002
     condition = find_condition(conditions_of(obj), type)
     if condition is None or condition.get("status") != "True":
         return False
-    about = condition.get("observedGeneration")
-    return about is None or about >= (metadata(obj).get("generation") or 0)
+    observed = condition.get("observedGeneration")
+    return observed is None or observed >= (metadata(obj).get("generation") or 0)

@@ -166,10 +166,10 @@ def framed(bodies: Iterable[bytes], chain: int) -> bytes:
 
 
 def _replace(path: Path, content: bytes) -> int:
-    beside = path.with_suffix(".packing")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    packing = path.with_suffix(".packing")
+    with os.fdopen(os.open(packing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())  # Else a power cut could leave the new name without the old content.
-    beside.replace(path)
+    packing.replace(path)
     return len(content)

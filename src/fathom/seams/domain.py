@@ -309,8 +309,8 @@ class Domain(asyncio.AbstractEventLoop):
         try:
             with warnings.catch_warnings(action="ignore"):
                 while self._tasks or self._ready or self._timers:  # Finalizers may add more.
-                    for remains in (self._tasks, self._ready, self._timers):
-                        remains.clear()
+                    for collection in (self._tasks, self._ready, self._timers):
+                        collection.clear()
                     gc.collect()
         finally:
             sys.unraisablehook = unraisable

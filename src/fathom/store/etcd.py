@@ -83,7 +83,7 @@ class EtcdStore:
 
     async def _try_endpoints(self, method: Callable[[Stubs], Any], request: Any, *, revision: int = 0) -> Any:
         """A read may be sent to every endpoint in turn: it changes nothing."""
-        silence = ""
+        last_error = ""
         for _ in self._link.options.endpoints:
             stubs = await self._link.ready()
             try:
@@ -92,9 +92,9 @@ class EtcdStore:
             except grpc.aio.AioRpcError as error:
                 if error.code() not in _NO_ANSWER:
                     raise await self._read_error(error, revision) from error
-                silence = f"etcd at {stubs.endpoint}: {error.code().name}: {error.details()}"
+                last_error = f"etcd at {stubs.endpoint}: {error.code().name}: {error.details()}"
                 self._link.avoid(stubs)
-        raise StoreUnavailable(silence)
+        raise StoreUnavailable(last_error)
 
     async def _read_error(self, error: grpc.aio.AioRpcError, revision: int) -> Exception:
         code, details = error.code(), error.details() or ""
@@ -148,17 +148,17 @@ class EtcdStore:
         that failed."""
         prefixes = sorted({watch.prefix for watch in watches})
         for start in range(0, len(prefixes), etcd_wire.OPERATIONS_MAX):
-            some = prefixes[start : start + etcd_wire.OPERATIONS_MAX]
+            chunk = prefixes[start : start + etcd_wire.OPERATIONS_MAX]
             stubs = await self._link.ready()
             try:
                 with self._link.under_way():
                     response = await stubs.kv.Txn(
-                        etcd_wire.markers(self._keys, some), timeout=self._timeout_s
+                        etcd_wire.markers(self._keys, chunk), timeout=self._timeout_s
                     )
             except grpc.aio.AioRpcError:
                 return False
             for watch in watches:
-                if watch.prefix in some:
+                if watch.prefix in chunk:
                     watch.marked = max(watch.marked, response.header.revision)
         return True
 

@@ -190,11 +190,11 @@ def _scale_causes(scale: Obj | None, path: str) -> Iterator[Cause]:
 def _column(column: Obj, path: str) -> Iterator[Cause]:
     if not column.get("name"):
         yield causes.required(f"{path}.name")
-    kind, words = column.get("type"), f"must be one of {','.join(COLUMN_TYPES)}"
+    kind, allowed_types = column.get("type"), f"must be one of {','.join(COLUMN_TYPES)}"
     if not kind:
-        yield causes.required(f"{path}.type", words)
+        yield causes.required(f"{path}.type", allowed_types)
     elif kind not in COLUMN_TYPES:
-        yield causes.invalid(f"{path}.type", kind, words)
+        yield causes.invalid(f"{path}.type", kind, allowed_types)
     if column.get("format") and column["format"] not in COLUMN_FORMATS:
         yield causes.invalid(f"{path}.format", column["format"], f"must be one of {','.join(COLUMN_FORMATS)}")
     yield from _json_path(column.get("jsonPath"), f"{path}.JSONPath")
@@ -239,9 +239,9 @@ def _names(names: Obj, path: str) -> Iterator[Cause]:
             yield causes.required(f"{path}.{field}")
     for field in ("plural", "singular"):
         yield from _label(names.get(field), f"{path}.{field}")
-    mixed = "may have mixed case, but should otherwise match: "
+    case_prefix = "may have mixed case, but should otherwise match: "
     for field in ("kind", "listKind"):
-        yield from _label(names.get(field), f"{path}.{field}", str.lower, mixed)
+        yield from _label(names.get(field), f"{path}.{field}", str.lower, case_prefix)
     for field in ("shortNames", "categories"):
         for at, name in enumerate(names.get(field) or ()):
             yield from _label(name, f"{path}.{field}[{at}]", empty=True)
@@ -253,13 +253,13 @@ def _label(
     name: str | None,
     path: str,
     folded: Callable[[str], str] = str,
-    words: str = "",
+    prefix: str = "",
     *,
     empty: bool = False,
 ) -> Iterator[Cause]:
     reasons = dns_1035_label(folded(name or ""))
     if reasons and (name or empty):
-        yield causes.invalid(path, name or "", f"{words}{','.join(reasons)}")
+        yield causes.invalid(path, name or "", f"{prefix}{','.join(reasons)}")
 
 
 def _conversion(conversion: Obj) -> Iterator[Cause]:
@@ -291,15 +291,15 @@ def _approval(crd: Obj, spec: Obj) -> Iterator[Cause]:
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return
     approval = (metadata(crd).get("annotations") or {}).get(APPROVED)
-    field, words = (
+    field, message = (
         f"metadata.annotations[{APPROVED}]",
         f'protected groups must have approval annotation "{APPROVED}"',
     )
     if not approval:
-        yield causes.required(field, f"{words}, {_APPROVAL_LINK}")
+        yield causes.required(field, f"{message}, {_APPROVAL_LINK}")
     elif "://" not in approval and not approval.startswith("unapproved"):
         yield causes.invalid(
             field,
             approval,
-            f'{words} with either a URL or a reason starting with "unapproved", {_APPROVAL_LINK}',
+            f'{message} with either a URL or a reason starting with "unapproved", {_APPROVAL_LINK}',
         )

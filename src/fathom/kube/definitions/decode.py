@@ -170,8 +170,8 @@ class Decoder:
 
     def _decode_tree(self, kind: Kind, tree: Any, raw: bytes) -> Decoded:
         if not isinstance(tree, dict):
-            words = f"json: cannot unmarshal {scalars.json_kind(tree)} into Go value of type struct"
-            raise _unrecognized(kind, _not_json(words), raw)
+            message = f"json: cannot unmarshal {scalars.json_kind(tree)} into Go value of type struct"
+            raise _unrecognized(kind, _not_json(message), raw)
         self._check_identity(kind, tree, raw)
         try:
             obj, unknown = self._read(kind, tree)
@@ -179,8 +179,8 @@ class Decoder:
             raise _unhandled(kind, kind.kind, kind.version, str(error)) from None
         except RecursionError:
             raise _unhandled(kind, kind.kind, kind.version, scalars.TOO_DEEP) from None
-        complaints = tuple(f'unknown field "{path}"' for path in unknown)
-        return Decoded(_identified(kind, obj), complaints + _duplicates(tree))
+        unknown_fields = tuple(f'unknown field "{path}"' for path in unknown)
+        return Decoded(_identified(kind, obj), unknown_fields + _duplicates(tree))
 
     def _read(self, kind: Kind, tree: Obj) -> tuple[Obj, list[str]]:
         if kind.schema is None:
@@ -208,8 +208,8 @@ class Decoder:
         for field, value in (("apiVersion", version), ("kind", name)):
             if value is not None and not isinstance(value, str):
                 json_type = scalars.json_kind(value)
-                words = f"json: cannot unmarshal {json_type} into Go struct field .{field} of type string"
-                raise _unrecognized(kind, _not_json(words), raw)
+                message = f"json: cannot unmarshal {json_type} into Go struct field .{field} of type string"
+                raise _unrecognized(kind, _not_json(message), raw)
         if kind.schema is not None:
             _require_identity(kind, name, version, raw)
         if version and version not in self._accepted(kind):

@@ -64,8 +64,8 @@ def _by_path(registry: Registry) -> dict[str, list[Kind]]:
 
 
 def _hash(registry: Registry, kinds: list[Kind]) -> str:
-    made_from = [FORMAT, registry.definitions.release, [msgspec.to_builtins(kind) for kind in kinds]]
-    return hashlib.sha256(msgspec.json.encode(made_from)).hexdigest().upper()
+    sources = [FORMAT, registry.definitions.release, [msgspec.to_builtins(kind) for kind in kinds]]
+    return hashlib.sha256(msgspec.json.encode(sources)).hexdigest().upper()
 
 
 def _component(kind: Kind) -> str:

@@ -135,22 +135,22 @@ def _enum(schema: Schema) -> Check:
 
 def _minimum(schema: Schema) -> Check:
     limit, exclusive = schema["minimum"], bool(schema.get("exclusiveMinimum"))
-    words = f"should be greater than {'' if exclusive else 'or equal to '}{limit}"
+    message = f"should be greater than {'' if exclusive else 'or equal to '}{limit}"
 
     def check(value: Any, path: str) -> Iterator[Cause]:
         if _is_number(value) and (value < limit or (exclusive and value == limit)):
-            yield _wrong(path, value, words)
+            yield _wrong(path, value, message)
 
     return check
 
 
 def _maximum(schema: Schema) -> Check:
     limit, exclusive = schema["maximum"], bool(schema.get("exclusiveMaximum"))
-    words = f"should be less than {'' if exclusive else 'or equal to '}{limit}"
+    message = f"should be less than {'' if exclusive else 'or equal to '}{limit}"
 
     def check(value: Any, path: str) -> Iterator[Cause]:
         if _is_number(value) and (value > limit or (exclusive and value == limit)):
-            yield _wrong(path, value, words)
+            yield _wrong(path, value, message)
 
     return check
 
@@ -274,8 +274,8 @@ def _one_of(schema: Schema) -> Check:
         failures, good = count(value, path)
         if good != 1:
             count_text = f"Found {good} valid alternatives" if good else "Found none valid"
-            words = f'"{path}" must validate one and only one schema (oneOf). {count_text}'
-            yield model_causes.invalid(path, value, words)
+            message = f'"{path}" must validate one and only one schema (oneOf). {count_text}'
+            yield model_causes.invalid(path, value, message)
             if not good:
                 yield from failures
 

@@ -127,17 +127,17 @@ class _Reader:
         if not self._stack:
             self._document.append(value)
             return
-        around = self._stack[-1]
-        around.size += size
-        if around.size > self._size_max:
+        parent = self._stack[-1]
+        parent.size += size
+        if parent.size > self._size_max:
             raise MalformedBody("yaml: document contains excessive aliasing")
-        if not around.mapping:
-            around.items.append(value)
-        elif around.key is None:
-            around.key = _key(value)
+        if not parent.mapping:
+            parent.items.append(value)
+        elif parent.key is None:
+            parent.key = _key(value)
         else:
-            around.items.append((around.key, value))
-            around.key = None
+            parent.items.append((parent.key, value))
+            parent.key = None
 
 
 def _key(value: Any) -> str:
