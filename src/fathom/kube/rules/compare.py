@@ -34,12 +34,12 @@ def same(new: Any, old: Any) -> bool:
     return new == old or next(_differences(new, old, ""), None) is None
 
 
-def check_fixed(found: list[Cause], spec: Obj, old: Obj, *names: str) -> None:
+def check_fixed(problems: list[Cause], spec: Obj, old: Obj, *names: str) -> None:
     """Fields of the spec that must not change after creation."""
     before = old.get("spec") or {}
     for name in names:
         if not same(spec.get(name), before.get(name)):
-            found.append(causes.invalid(f"spec.{name}", spec.get(name), causes.IMMUTABLE))
+            problems.append(causes.invalid(f"spec.{name}", spec.get(name), causes.IMMUTABLE))
 
 
 def difference(new: Any, old: Any, field: str) -> str:

@@ -49,25 +49,25 @@ _ANY_FINALIZER = frozenset(
 def create_causes(obj: Obj, kind: Kind) -> list[Cause]:
     """At creation; with generateName, the name has been generated already."""
     meta = metadata(obj)
-    found = name_causes(meta, NAME_RULES.get(kind.resource, formats.dns_subdomain))
-    found += _namespace_causes(meta.get("namespace"), namespaced=kind.namespaced)
-    return found + _content_causes(meta, kind)
+    problems = name_causes(meta, NAME_RULES.get(kind.resource, formats.dns_subdomain))
+    problems += _namespace_causes(meta.get("namespace"), namespaced=kind.namespaced)
+    return problems + _content_causes(meta, kind)
 
 
 def update_causes(obj: Obj, old: Obj, kind: Kind) -> list[Cause]:
     """At an update. The name is not checked again: it cannot have changed."""
     meta, before = metadata(obj), metadata(old)
-    found = _added_finalizers(meta, before) if before.get("deletionTimestamp") else []
+    problems = _added_finalizers(meta, before) if before.get("deletionTimestamp") else []
     for field in _IMMUTABLE:
         value, was = meta.get(field), before.get(field)
         if value != was and (value or was):
-            found.append(causes.invalid(f"metadata.{field}", value, causes.IMMUTABLE))
+            problems.append(causes.invalid(f"metadata.{field}", value, causes.IMMUTABLE))
     if meta.get("generation") != before.get("generation"):
-        found += _generation_causes(meta.get("generation") or 0, before.get("generation") or 0)
+        problems += _generation_causes(meta.get("generation") or 0, before.get("generation") or 0)
     # Unchanged fields were checked when they were written.
     if all(meta.get(field) == before.get(field) for field in _CONTENT):
-        return found
-    return found + _content_causes(meta, kind)
+        return problems
+    return problems + _content_causes(meta, kind)
 
 
 _CONTENT = ("labels", "annotations", "ownerReferences", "finalizers")
@@ -85,17 +85,17 @@ _IMMUTABLE = (
 
 def name_causes(meta: Obj, rule: NameRule) -> list[Cause]:
     """Name and generateName under one rule. A prefix may end in a dash, because a suffix follows it."""
-    found: list[Cause] = Causes()
+    problems: list[Cause] = Causes()
     prefix = meta.get("generateName")
     if prefix:
         masked = prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
-        found += causes.each("metadata.generateName", prefix, rule(masked))
+        problems += causes.each("metadata.generateName", prefix, rule(masked))
     name = meta.get("name")
     if not name:
-        found.append(causes.required("metadata.name", "name or generateName is required"))
+        problems.append(causes.required("metadata.name", "name or generateName is required"))
     elif reasons := rule(name):
-        found += causes.each("metadata.name", name, reasons)
-    return found
+        problems += causes.each("metadata.name", name, reasons)
+    return problems
 
 
 def _namespace_causes(namespace: str | None, *, namespaced: bool) -> list[Cause]:
@@ -107,61 +107,61 @@ def _namespace_causes(namespace: str | None, *, namespaced: bool) -> list[Cause]
 
 
 def _generation_causes(new: int, old: int) -> list[Cause]:
-    found = causes.not_negative("metadata.generation", new)
+    problems = causes.not_negative("metadata.generation", new)
     if new < old:
-        found.append(causes.invalid("metadata.generation", new, "must not be decremented"))
-    return found
+        problems.append(causes.invalid("metadata.generation", new, "must not be decremented"))
+    return problems
 
 
 def _content_causes(meta: Obj, kind: Kind) -> list[Cause]:
-    found: list[Cause] = Causes()
+    problems: list[Cause] = Causes()
     if labels := meta.get("labels"):
-        found += label_causes(labels, "metadata.labels")
+        problems += label_causes(labels, "metadata.labels")
     if annotations := meta.get("annotations"):
-        found += annotation_causes(annotations, "metadata.annotations")
+        problems += annotation_causes(annotations, "metadata.annotations")
     if owners := meta.get("ownerReferences"):
-        found += _owner_causes(owners)
+        problems += _owner_causes(owners)
     if finalizers := meta.get("finalizers"):
-        found += _finalizer_causes(
+        problems += _finalizer_causes(
             finalizers, strict=bool(kind.definition) and kind.group not in _ANY_FINALIZER
         )
-    return found
+    return problems
 
 
 def label_causes(labels: Mapping[str, str], field: str) -> list[Cause]:
-    found: list[Cause] = Causes()
+    problems: list[Cause] = Causes()
     for key, value in labels.items():
-        if len(found) > CAUSES_MAX:
+        if len(problems) > CAUSES_MAX:
             break  # No more are reported.
         if reasons := formats.qualified_name(key):
-            found += causes.each(field, key, reasons)
+            problems += causes.each(field, key, reasons)
         if reasons := formats.label_value(value):
-            found += causes.each(field, value, reasons)
-    return found
+            problems += causes.each(field, value, reasons)
+    return problems
 
 
 def annotation_causes(annotations: Mapping[str, str], field: str) -> list[Cause]:
     """Keys are as label keys, with upper case in the prefix too; values are free within a total size."""
-    found: list[Cause] = Causes()
+    problems: list[Cause] = Causes()
     size = 0
     for key, value in annotations.items():
         size += len(key) + (len(value) if value.isascii() else len(value.encode()))
-        if len(found) <= CAUSES_MAX and (reasons := formats.qualified_name(key.lower())):
-            found += causes.each(field, key, reasons)
+        if len(problems) <= CAUSES_MAX and (reasons := formats.qualified_name(key.lower())):
+            problems += causes.each(field, key, reasons)
     if size > ANNOTATIONS_BYTES_MAX:
-        found.append(causes.too_long(field, ANNOTATIONS_BYTES_MAX))
-    return found
+        problems.append(causes.too_long(field, ANNOTATIONS_BYTES_MAX))
+    return problems
 
 
 def _owner_causes(owners: list[Obj]) -> list[Cause]:
-    found: list[Cause] = Causes()
+    problems: list[Cause] = Causes()
     if len(owners) > OWNERS_MAX:
         return [causes.too_many("metadata.ownerReferences", len(owners), OWNERS_MAX)]
     controller = ""
     for index, owner in enumerate(owners):
-        if len(found) > CAUSES_MAX:
+        if len(problems) > CAUSES_MAX:
             break
-        found += _one_owner_causes(owner, f"metadata.ownerReferences[{index}]")
+        problems += _one_owner_causes(owner, f"metadata.ownerReferences[{index}]")
         if owner.get("controller"):
             this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if controller:
@@ -169,43 +169,43 @@ def _owner_causes(owners: list[Obj]) -> list[Cause]:
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {this}"
                 )
-                found.append(causes.invalid("metadata.ownerReferences", owners, detail))
+                problems.append(causes.invalid("metadata.ownerReferences", owners, detail))
             controller = controller or this
-    return found
+    return problems
 
 
 def _one_owner_causes(owner: Obj, field: str) -> list[Cause]:
-    found: list[Cause] = Causes()
+    problems: list[Cause] = Causes()
     version = owner.get("apiVersion")
     if not version:
-        found.append(causes.required(f"{field}.apiVersion", "must not be empty"))
+        problems.append(causes.required(f"{field}.apiVersion", "must not be empty"))
     elif version.count("/") > 1 or version.endswith("/"):
         detail = "must be <group>/<version> or <version>"
-        found.append(causes.invalid(f"{field}.apiVersion", version, detail))
+        problems.append(causes.invalid(f"{field}.apiVersion", version, detail))
     for name in ("kind", "name", "uid"):
         if not owner.get(name):
-            found.append(causes.required(f"{field}.{name}", "must not be empty"))
+            problems.append(causes.required(f"{field}.{name}", "must not be empty"))
     if version == "v1" and owner.get("kind") == "Event":
-        found.append(causes.invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
-    return found
+        problems.append(causes.invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
+    return problems
 
 
 def _finalizer_causes(finalizers: list[str], *, strict: bool) -> list[Cause]:
-    found: list[Cause] = Causes()
+    problems: list[Cause] = Causes()
     for finalizer in finalizers:
-        if len(found) > CAUSES_MAX:
+        if len(problems) > CAUSES_MAX:
             break
         if reasons := formats.qualified_name(finalizer):
-            found += causes.each("metadata.finalizers", finalizer, reasons)
+            problems += causes.each("metadata.finalizers", finalizer, reasons)
     if _ORPHAN in finalizers and _FOREGROUND in finalizers:
         detail = f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"
-        found.append(causes.invalid("metadata.finalizers", finalizers, detail))
+        problems.append(causes.invalid("metadata.finalizers", finalizers, detail))
     if strict:
         for index, finalizer in enumerate(finalizers):
-            if len(found) > CAUSES_MAX:
+            if len(problems) > CAUSES_MAX:
                 break
-            found += standard_finalizer_causes(finalizer, f"metadata.finalizers[{index}]")
-    return found
+            problems += standard_finalizer_causes(finalizer, f"metadata.finalizers[{index}]")
+    return problems
 
 
 def standard_finalizer_causes(finalizer: str, field: str) -> list[Cause]:

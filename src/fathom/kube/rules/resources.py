@@ -71,66 +71,66 @@ def is_quota_name(name: str) -> bool:
     return name in _QUOTA or is_hugepages(name) or name.startswith("requests.hugepages-")
 
 
-def check_name(found: list[Cause], name: str, field: str) -> bool:
+def check_name(problems: list[Cause], name: str, field: str) -> bool:
     if reasons := formats.qualified_name(name):
-        found += causes.each(field, name, reasons)
+        problems += causes.each(field, name, reasons)
         return False
     if "/" in name or name in _STANDARD or is_hugepages(name) or name.startswith("requests.hugepages-"):
         return True
-    found.append(causes.invalid(field, name, "must be a standard resource type or fully qualified"))
+    problems.append(causes.invalid(field, name, "must be a standard resource type or fully qualified"))
     return False
 
 
-def check_container_name(found: list[Cause], name: str, field: str) -> None:
+def check_container_name(problems: list[Cause], name: str, field: str) -> None:
     if name in _COMPUTE:
         return
-    check_name(found, name, field)
+    check_name(problems, name, field)
     if "/" not in name:
         if not is_hugepages(name):
-            found.append(causes.invalid(field, name, "must be a standard resource for containers"))
+            problems.append(causes.invalid(field, name, "must be a standard resource for containers"))
     elif not is_native(name) and not is_extended(name):
-        found.append(causes.invalid(field, name, "doesn't follow extended resource name standard"))
+        problems.append(causes.invalid(field, name, "doesn't follow extended resource name standard"))
 
 
-def check_pod_level_name(found: list[Cause], name: str, field: str) -> None:
-    if check_name(found, name, field) and name not in {CPU, MEMORY} and not is_hugepages(name):
-        found.append(causes.not_supported(field, name, (CPU, HUGEPAGES, MEMORY)))
+def check_pod_level_name(problems: list[Cause], name: str, field: str) -> None:
+    if check_name(problems, name, field) and name not in {CPU, MEMORY} and not is_hugepages(name):
+        problems.append(causes.not_supported(field, name, (CPU, HUGEPAGES, MEMORY)))
 
 
-def check_quota_name(found: list[Cause], name: str, field: str) -> None:
-    check_name(found, name, field)
+def check_quota_name(problems: list[Cause], name: str, field: str) -> None:
+    check_name(problems, name, field)
     if "/" not in name and not is_quota_name(name):
-        found.append(causes.invalid(field, name, "must be a standard resource for quota"))
+        problems.append(causes.invalid(field, name, "must be a standard resource for quota"))
 
 
-def check_amount(found: list[Cause], name: str, amount: Quantity, field: str) -> None:
+def check_amount(problems: list[Cause], name: str, amount: Quantity, field: str) -> None:
     if amount.nano < 0:
-        found.append(causes.invalid(field, str(amount), causes.MUST_NOT_BE_NEGATIVE))
+        problems.append(causes.invalid(field, str(amount), causes.MUST_NOT_BE_NEGATIVE))
     if name not in _COMPUTE and is_counted(name) and amount.milli % 1000:
-        found.append(causes.invalid(field, str(amount), "must be an integer"))
+        problems.append(causes.invalid(field, str(amount), "must be an integer"))
 
 
 def check_requirements(
-    found: list[Cause], requirements: Obj, field: str, names: NameCheck = check_container_name
+    problems: list[Cause], requirements: Obj, field: str, names: NameCheck = check_container_name
 ) -> None:
     """`resources` of a container: known names, amounts in range, no request above its limit."""
     limits: Obj = requirements.get("limits") or {}
     requests: Obj = requirements.get("requests") or {}
     for name, text in limits.items():
-        _check_entry(found, name, parse(text), f"{field}.limits[{name}]", names)
+        _check_entry(problems, name, parse(text), f"{field}.limits[{name}]", names)
     for name, text in requests.items():
         amount = parse(text)
-        _check_entry(found, name, amount, f"{field}.requests[{name}]", names)
-        _check_against_limit(found, name, amount, limits, field)
-    _check_hugepages_company(found, limits, requests, field)
+        _check_entry(problems, name, amount, f"{field}.requests[{name}]", names)
+        _check_against_limit(problems, name, amount, limits, field)
+    _check_hugepages_company(problems, limits, requests, field)
 
 
-def _check_entry(found: list[Cause], name: str, amount: Quantity, field: str, names: NameCheck) -> None:
-    names(found, name, field)
-    check_amount(found, name, amount, field)
+def _check_entry(problems: list[Cause], name: str, amount: Quantity, field: str, names: NameCheck) -> None:
+    names(problems, name, field)
+    check_amount(problems, name, amount, field)
     if is_hugepages(name) and not _fits_pages(name, amount):
         detail = f"{amount} is not positive integer multiple of {name}"
-        found.append(causes.invalid(field, str(amount), detail))
+        problems.append(causes.invalid(field, str(amount), detail))
 
 
 def _fits_pages(name: str, amount: Quantity) -> bool:
@@ -141,33 +141,33 @@ def _fits_pages(name: str, amount: Quantity) -> bool:
     return page.nano > 0 and page.is_whole and amount.value % page.value == 0
 
 
-def _check_against_limit(found: list[Cause], name: str, amount: Quantity, limits: Obj, field: str) -> None:
+def _check_against_limit(problems: list[Cause], name: str, amount: Quantity, limits: Obj, field: str) -> None:
     text = limits.get(name)
     if text is None:
         if not may_overcommit(name):
             detail = "Limit must be set for non overcommitable resources"
-            found.append(causes.required(f"{field}.limits", detail))
+            problems.append(causes.required(f"{field}.limits", detail))
         return
     limit = parse(text)
     if amount == limit:
         return
     if not may_overcommit(name):
         detail = f"must be equal to {name} limit of {limit}"
-        found.append(causes.invalid(f"{field}.requests", str(amount), detail))
+        problems.append(causes.invalid(f"{field}.requests", str(amount), detail))
     elif amount > limit:
         detail = f"must be less than or equal to {name} limit of {limit}"
-        found.append(causes.invalid(f"{field}.requests", str(amount), detail))
+        problems.append(causes.invalid(f"{field}.requests", str(amount), detail))
 
 
-def _check_hugepages_company(found: list[Cause], limits: Obj, requests: Obj, field: str) -> None:
+def _check_hugepages_company(problems: list[Cause], limits: Obj, requests: Obj, field: str) -> None:
     asked = {**limits, **requests}
     if CPU in asked or MEMORY in asked:
         return
     if any(is_hugepages(name) for name in asked):
-        found.append(causes.forbidden(field, "HugePages require cpu or memory"))
+        problems.append(causes.forbidden(field, "HugePages require cpu or memory"))
 
 
-def check_claims(found: list[Cause], claims: list[Obj], field: str, declared: frozenset[str]) -> None:
+def check_claims(problems: list[Cause], claims: list[Obj], field: str, declared: frozenset[str]) -> None:
     """`resources.claims`: each names one of the pod's resource claims, once."""
     whole: set[str] = set()  # Claims used without a request: this uses all of their requests.
     parts: set[tuple[str, str]] = set()
@@ -176,18 +176,18 @@ def check_claims(found: list[Cause], claims: list[Obj], field: str, declared: fr
         here = f"{field}[{index}]"
         name, request = claim.get("name") or "", claim.get("request") or ""
         if not name:
-            found.append(causes.required(here))
+            problems.append(causes.required(here))
             continue
         if name in whole or (name, request) in parts or (not request and name in named):
             shown = f"{name}/{request}" if request and name not in whole else name
-            found.append(causes.duplicate(here, shown))
+            problems.append(causes.duplicate(here, shown))
         named.add(name)
         if request:
             parts.add((name, request))
         else:
             whole.add(name)
         if name not in declared:
-            found.append(causes.not_found(here, name, _declared_claims(declared)))
+            problems.append(causes.not_found(here, name, _declared_claims(declared)))
 
 
 def _declared_claims(declared: frozenset[str]) -> str:

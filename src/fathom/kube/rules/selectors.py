@@ -16,39 +16,39 @@ _WITH_VALUES = frozenset({"In", "NotIn"})
 _WITHOUT_VALUES = frozenset({"Exists", "DoesNotExist"})
 
 
-def check_selector(found: list[Cause], selector: Obj | None, field: str) -> None:
+def check_selector(problems: list[Cause], selector: Obj | None, field: str) -> None:
     if not selector:
         return
     terms = len(selector.get("matchLabels") or ()) + len(selector.get("matchExpressions") or ())
     if terms > TERMS_MAX:
-        found.append(causes.too_many(field, terms, TERMS_MAX))
+        problems.append(causes.too_many(field, terms, TERMS_MAX))
         return
     if labels := selector.get("matchLabels"):
-        found += label_causes(labels, f"{field}.matchLabels")
+        problems += label_causes(labels, f"{field}.matchLabels")
     for index, expression in enumerate(selector.get("matchExpressions") or ()):
-        _check_expression(found, expression, f"{field}.matchExpressions[{index}]")
+        _check_expression(problems, expression, f"{field}.matchExpressions[{index}]")
 
 
-def _check_expression(found: list[Cause], expression: Obj, field: str) -> None:
+def _check_expression(problems: list[Cause], expression: Obj, field: str) -> None:
     operator, values = expression.get("operator", ""), expression.get("values") or []
-    check_operator(found, operator, values, field)
+    check_operator(problems, operator, values, field)
     key = expression.get("key", "")
-    found += causes.each(f"{field}.key", key, formats.qualified_name(key))
+    problems += causes.each(f"{field}.key", key, formats.qualified_name(key))
     for index, value in enumerate(values):
-        found += causes.each(f"{field}.values[{index}]", value, formats.label_value(value))
+        problems += causes.each(f"{field}.values[{index}]", value, formats.label_value(value))
 
 
-def check_operator(found: list[Cause], operator: str, values: list[str], field: str) -> None:
+def check_operator(problems: list[Cause], operator: str, values: list[str], field: str) -> None:
     if operator in _WITH_VALUES:
         if not values:
             detail = "must be specified when `operator` is 'In' or 'NotIn'"
-            found.append(causes.required(f"{field}.values", detail))
+            problems.append(causes.required(f"{field}.values", detail))
     elif operator in _WITHOUT_VALUES:
         if values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            found.append(causes.forbidden(f"{field}.values", detail))
+            problems.append(causes.forbidden(f"{field}.values", detail))
     else:
-        found.append(causes.invalid(f"{field}.operator", operator, "not a valid selector operator"))
+        problems.append(causes.invalid(f"{field}.operator", operator, "not a valid selector operator"))
 
 
 def is_empty(selector: Obj) -> bool:

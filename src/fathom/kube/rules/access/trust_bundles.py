@@ -22,14 +22,14 @@ _SEGMENT = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?", re.IGNORECASE)
 class TrustBundleStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
         signer = str(lookup(obj, "spec", "signerName") or "")
-        found = name_causes(str(metadata(obj).get("name") or ""), signer)
-        found += causes.each("spec.signerName", signer, signer_reasons(signer)) if signer else []
-        return found + bundle_causes(str(lookup(obj, "spec", "trustBundle") or ""))
+        problems = name_causes(str(metadata(obj).get("name") or ""), signer)
+        problems += causes.each("spec.signerName", signer, signer_reasons(signer)) if signer else []
+        return problems + bundle_causes(str(lookup(obj, "spec", "trustBundle") or ""))
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         signer, before = lookup(obj, "spec", "signerName") or "", lookup(old, "spec", "signerName") or ""
-        found = causes.unchanged("spec.signerName", signer, before)
-        return found + bundle_causes(str(lookup(obj, "spec", "trustBundle") or ""))
+        problems = causes.unchanged("spec.signerName", signer, before)
+        return problems + bundle_causes(str(lookup(obj, "spec", "trustBundle") or ""))
 
 
 def name_causes(name: str, signer: str) -> list[Cause]:

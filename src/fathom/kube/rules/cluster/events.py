@@ -13,12 +13,12 @@ _ELSEWHERE = "does not match event.namespace"
 
 class EventStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         if obj.get("eventTime"):
-            _check_new(found, obj)
+            _check_new(problems, obj)
         else:
-            _check_old(found, obj)
-        return found
+            _check_old(problems, obj)
+        return problems
 
     def field(self, obj: Obj, path: str) -> str | None:
         if path == "source":
@@ -31,22 +31,22 @@ def _namespaces(obj: Obj) -> tuple[str, str]:
     return metadata(obj).get("namespace", ""), (obj.get("involvedObject") or {}).get("namespace", "")
 
 
-def _check_old(found: list[Cause], obj: Obj) -> None:
+def _check_old(problems: list[Cause], obj: Obj) -> None:
     own, involved = _namespaces(obj)
     if own != involved and (involved or own not in {"", "default"}):
-        found.append(causes.invalid("involvedObject.namespace", involved, _ELSEWHERE))
+        problems.append(causes.invalid("involvedObject.namespace", involved, _ELSEWHERE))
 
 
-def _check_new(found: list[Cause], obj: Obj) -> None:
+def _check_new(problems: list[Cause], obj: Obj) -> None:
     """Events with an eventTime must name the reporter and the action."""
     own, involved = _namespaces(obj)
     if not involved and own not in {"default", "kube-system"}:
-        found.append(causes.invalid("involvedObject.namespace", involved, _ELSEWHERE))
+        problems.append(causes.invalid("involvedObject.namespace", involved, _ELSEWHERE))
     for name in ("reportingComponent", "reportingInstance", "action", "reason"):
         if not obj.get(name):
-            found.append(causes.required(name))
+            problems.append(causes.required(name))
     controller = obj.get("reportingComponent", "")
-    found += causes.each("reportingComponent", controller, formats.qualified_name(controller))
+    problems += causes.each("reportingComponent", controller, formats.qualified_name(controller))
     for name, limit in _LENGTHS.items():
         if len(obj.get(name, "").encode()) > limit:
-            found.append(causes.invalid(name, "", f"can have at most {limit} characters"))
+            problems.append(causes.invalid(name, "", f"can have at most {limit} characters"))

@@ -12,24 +12,24 @@ _STRATEGIES = ("OldestEmulationVersion",)
 
 class LeaseStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         spec = obj.get("spec") or {}
         duration = spec.get("leaseDurationSeconds")
         if duration is not None and duration <= 0:
-            found.append(causes.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
-        found += causes.not_negative("spec.leaseTransitions", spec.get("leaseTransitions"))
+            problems.append(causes.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+        problems += causes.not_negative("spec.leaseTransitions", spec.get("leaseTransitions"))
         strategy = spec.get("strategy")
         if strategy is not None:
-            _check_strategy(found, strategy)
+            _check_strategy(problems, strategy)
         if spec.get("preferredHolder") and not strategy:
             detail = "may only be specified if `strategy` is defined"
-            found.append(causes.forbidden("spec.preferredHolder", detail))
-        return found
+            problems.append(causes.forbidden("spec.preferredHolder", detail))
+        return problems
 
 
-def _check_strategy(found: list[Cause], strategy: str) -> None:
+def _check_strategy(problems: list[Cause], strategy: str) -> None:
     field = "spec.strategy.strategy"
     if "/" in strategy:
-        found += causes.each(field, strategy, formats.qualified_name(strategy))
+        problems += causes.each(field, strategy, formats.qualified_name(strategy))
     elif strategy not in _STRATEGIES:
-        found.append(causes.not_supported(field, strategy, _STRATEGIES))
+        problems.append(causes.not_supported(field, strategy, _STRATEGIES))

@@ -37,11 +37,11 @@ class NamespaceStrategy(Strategy):
         return super().held(obj) or bool((obj.get("spec") or {}).get("finalizers"))
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         for finalizer in (obj.get("spec") or {}).get("finalizers") or ():
-            found += causes.each("spec.finalizers", finalizer, formats.qualified_name(finalizer))
-            found += standard_finalizer_causes(finalizer, "spec.finalizers")
-        return found
+            problems += causes.each("spec.finalizers", finalizer, formats.qualified_name(finalizer))
+            problems += standard_finalizer_causes(finalizer, "spec.finalizers")
+        return problems
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
         phase = (obj.get("status") or {}).get("phase", "")

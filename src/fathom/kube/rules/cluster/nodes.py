@@ -29,33 +29,33 @@ class NodeStrategy(Strategy):
             _default_status(status)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         spec = obj.get("spec") or {}
-        check_taints(found, spec.get("taints") or [], "metadata.taints")
-        _check_resources(found, obj.get("status") or {})
-        _check_cidrs(found, spec.get("podCIDRs") or [])
-        return found
+        check_taints(problems, spec.get("taints") or [], "metadata.taints")
+        _check_resources(problems, obj.get("status") or {})
+        _check_cidrs(problems, spec.get("podCIDRs") or [])
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found = self.validate_create(obj)
+        problems = self.validate_create(obj)
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
-        _check_addresses(found, obj.get("status") or {})
+        _check_addresses(problems, obj.get("status") or {})
         if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
-            found.append(causes.forbidden("spec.podCIDRs", _CIDR_CHANGED))
+            problems.append(causes.forbidden("spec.podCIDRs", _CIDR_CHANGED))
         provider, old_provider = spec.get("providerID", ""), before.get("providerID", "")
         if old_provider and provider != old_provider:
             detail = f"field cannot be {'modified' if provider else 'cleared'} once set"
-            found.append(causes.invalid("spec.providerID", None, detail))
+            problems.append(causes.invalid("spec.providerID", None, detail))
         if spec.get("externalID", "") != before.get("externalID", ""):
-            found.append(causes.forbidden("spec.externalID", "may not be updated"))
-        return found
+            problems.append(causes.forbidden("spec.externalID", "may not be updated"))
+        return problems
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         status = obj.get("status") or {}
-        _check_resources(found, status)
-        _check_addresses(found, status)
-        return found
+        _check_resources(problems, status)
+        _check_addresses(problems, status)
+        return problems
 
     def field(self, obj: Obj, path: str) -> str | None:
         if path == "spec.unschedulable":
@@ -72,41 +72,41 @@ def _default_status(status: Obj) -> None:
             settle_amounts(amounts)
 
 
-def check_taints(found: list[Cause], taints: list[Obj], field: str) -> None:
+def check_taints(problems: list[Cause], taints: list[Obj], field: str) -> None:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         here = f"{field}[{index}]"
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
-        found += causes.each(f"{here}.key", key, formats.qualified_name(key))
+        problems += causes.each(f"{here}.key", key, formats.qualified_name(key))
         if reasons := formats.label_value(value):
-            found.append(causes.invalid(f"{here}.value", value, ";".join(reasons)))
+            problems.append(causes.invalid(f"{here}.value", value, ";".join(reasons)))
         if not effect:
-            found.append(causes.required(f"{here}.effect"))
+            problems.append(causes.required(f"{here}.effect"))
         elif effect not in TAINT_EFFECTS:
-            found.append(causes.not_supported(f"{here}.effect", effect, TAINT_EFFECTS))
+            problems.append(causes.not_supported(f"{here}.effect", effect, TAINT_EFFECTS))
         if (key, effect) in seen:
-            found.append(causes.duplicate(here, taint, "taints must be unique by key and effect pair"))
+            problems.append(causes.duplicate(here, taint, "taints must be unique by key and effect pair"))
         seen.add((key, effect))
 
 
-def _check_resources(found: list[Cause], status: Obj) -> None:
+def _check_resources(problems: list[Cause], status: Obj) -> None:
     for side in ("capacity", "allocatable"):
         for name, text in (status.get(side) or {}).items():
-            check_amount(found, name, parse(text), f"status.{side}.{name}")
+            check_amount(problems, name, parse(text), f"status.{side}.{name}")
 
 
-def _check_addresses(found: list[Cause], status: Obj) -> None:
+def _check_addresses(problems: list[Cause], status: Obj) -> None:
     seen: set[bytes] = set()
     for index, address in enumerate(status.get("addresses") or ()):
         known = encode_sorted(address)
         if known in seen:
-            found.append(causes.duplicate(f"status.addresses[{index}]", address))
+            problems.append(causes.duplicate(f"status.addresses[{index}]", address))
         seen.add(known)
 
 
-def _check_cidrs(found: list[Cause], cidrs: list[str]) -> None:
+def _check_cidrs(problems: list[Cause], cidrs: list[str]) -> None:
     for index, cidr in enumerate(cidrs):
-        found += causes.each(f"spec.podCIDRs[{index}]", cidr, formats.cidr(cidr))
+        problems += causes.each(f"spec.podCIDRs[{index}]", cidr, formats.cidr(cidr))
     if len(cidrs) > 1 and sorted(formats.is_ipv6(cidr) for cidr in cidrs) != [False, True]:
         detail = "may specify no more than one CIDR for each IP family"
-        found.append(causes.invalid("spec.podCIDRs", cidrs, detail))
+        problems.append(causes.invalid("spec.podCIDRs", cidrs, detail))

@@ -18,25 +18,25 @@ SYSTEM_CLASSES = {
 
 class PriorityClassStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         name, value = metadata(obj).get("name", ""), obj.get("value", 0)
         if name.startswith(SYSTEM_PREFIX):
             if wrong := _not_that_class(name, obj):
                 words = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
-                found.append(causes.forbidden("metadata.name", f"{words}. error: {wrong}"))
+                problems.append(causes.forbidden("metadata.name", f"{words}. error: {wrong}"))
         elif value > USER_VALUE_MAX:
             detail = f"maximum allowed value of a user defined priority is {USER_VALUE_MAX}"
-            found.append(causes.forbidden("value", detail))
+            problems.append(causes.forbidden("value", detail))
         if "preemptionPolicy" in obj:
-            check_preemption_policy(found, obj["preemptionPolicy"], "preemptionPolicy")
-        return found
+            check_preemption_policy(problems, obj["preemptionPolicy"], "preemptionPolicy")
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         if obj.get("value", 0) != old.get("value", 0):
-            found.append(causes.forbidden("value", "may not be changed in an update."))
+            problems.append(causes.forbidden("value", "may not be changed in an update."))
         policy, before = obj.get("preemptionPolicy"), old.get("preemptionPolicy")
-        return found + causes.unchanged("preemptionPolicy", policy, before)
+        return problems + causes.unchanged("preemptionPolicy", policy, before)
 
 
 def _not_that_class(name: str, obj: Obj) -> str:

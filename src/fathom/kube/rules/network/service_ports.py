@@ -16,47 +16,47 @@ def default_ports(spec: Obj) -> None:
             port["targetPort"] = port["port"]
 
 
-def check_ports(found: list[Cause], spec: Obj) -> None:
+def check_ports(problems: list[Cause], spec: Obj) -> None:
     ports = spec.get("ports") or []
     names: set[str] = set()
     for index, port in enumerate(ports):
-        _check_one(found, port, f"spec.ports[{index}]", names, named=len(ports) > 1)
+        _check_one(problems, port, f"spec.ports[{index}]", names, named=len(ports) > 1)
         if spec["type"] == "ClusterIP" and port.get("nodePort"):
             detail = "may not be used when `type` is 'ClusterIP'"
-            found.append(causes.forbidden(f"spec.ports[{index}].nodePort", detail))
-    _check_distinct(found, ports)
+            problems.append(causes.forbidden(f"spec.ports[{index}].nodePort", detail))
+    _check_distinct(problems, ports)
 
 
-def _check_one(found: list[Cause], port: Obj, field: str, names: set[str], *, named: bool) -> None:
+def _check_one(problems: list[Cause], port: Obj, field: str, names: set[str], *, named: bool) -> None:
     name, number, protocol = port.get("name", ""), port.get("port", 0), port.get("protocol", "")
     if name:
-        found += causes.each(f"{field}.name", name, formats.dns_label(name))
+        problems += causes.each(f"{field}.name", name, formats.dns_label(name))
         if name in names:
-            found.append(causes.duplicate(f"{field}.name", name))
+            problems.append(causes.duplicate(f"{field}.name", name))
         names.add(name)
     elif named:
-        found.append(causes.required(f"{field}.name"))
-    found += causes.each(f"{field}.port", number, formats.port_number(number))
+        problems.append(causes.required(f"{field}.name"))
+    problems += causes.each(f"{field}.port", number, formats.port_number(number))
     if not protocol:
-        found.append(causes.required(f"{field}.protocol"))
+        problems.append(causes.required(f"{field}.protocol"))
     elif protocol not in PROTOCOLS:
-        found.append(causes.not_supported(f"{field}.protocol", protocol, PROTOCOLS))
-    check_port(found, port.get("targetPort", number), f"{field}.targetPort")
+        problems.append(causes.not_supported(f"{field}.protocol", protocol, PROTOCOLS))
+    check_port(problems, port.get("targetPort", number), f"{field}.targetPort")
     if "appProtocol" in port:
         app = port["appProtocol"]
-        found += causes.each(f"{field}.appProtocol", app, formats.qualified_name(app))
+        problems += causes.each(f"{field}.appProtocol", app, formats.qualified_name(app))
 
 
-def _check_distinct(found: list[Cause], ports: list[Obj]) -> None:
+def _check_distinct(problems: list[Cause], ports: list[Obj]) -> None:
     on_nodes: set[tuple[str, int]] = set()
     inside: set[tuple[str, int]] = set()
     for index, port in enumerate(ports):
         protocol, number, node_port = port.get("protocol", ""), port.get("port", 0), port.get("nodePort", 0)
         if node_port:
             if (protocol, node_port) in on_nodes:
-                found.append(causes.duplicate(f"spec.ports[{index}].nodePort", node_port))
+                problems.append(causes.duplicate(f"spec.ports[{index}].nodePort", node_port))
             on_nodes.add((protocol, node_port))
         if (protocol, number) in inside:
             shown = {"port": number, "protocol": protocol, "targetPort": 0}
-            found.append(causes.duplicate(f"spec.ports[{index}]", shown))
+            problems.append(causes.duplicate(f"spec.ports[{index}]", shown))
         inside.add((protocol, number))

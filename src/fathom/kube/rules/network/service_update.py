@@ -86,37 +86,37 @@ def _drop_unchanged(spec: Obj, old: Obj, *names: str) -> None:
             spec.pop(name, None)
 
 
-def check_address_update(found: list[Cause], spec: Obj, old: Obj) -> None:
+def check_address_update(problems: list[Cause], spec: Obj, old: Obj) -> None:
     if _needs_ip(spec) and _needs_ip(old):
         ips, before = spec.get("clusterIPs") or [], old.get("clusterIPs") or []
         if not (ips == ["None"] and before == ["None"]):
-            _check_list(found, ips, before, ("spec.clusterIPs", "clusterIP"), spec)
+            _check_list(problems, ips, before, ("spec.clusterIPs", "clusterIP"), spec)
         if ips != ["None"] and before != ["None"]:
             families, old_families = spec.get("ipFamilies") or [], old.get("ipFamilies") or []
-            _check_list(found, families, old_families, ("spec.ipFamilies", "ipFamily"), spec)
+            _check_list(problems, families, old_families, ("spec.ipFamilies", "ipFamily"), spec)
     if spec.get("type") == old.get("type") == "LoadBalancer":
         chosen = spec.get("loadBalancerClass")
         if chosen != old.get("loadBalancerClass"):
-            found.append(causes.invalid("spec.loadBalancerClass", chosen, _FIXED))
+            problems.append(causes.invalid("spec.loadBalancerClass", chosen, _FIXED))
     moved = spec.get("healthCheckNodePort") != old.get("healthCheckNodePort")
     if moved and _needs_health_port(spec) and _needs_health_port(old):
-        found.append(causes.forbidden("spec.healthCheckNodePort", causes.IMMUTABLE))
+        problems.append(causes.forbidden("spec.healthCheckNodePort", causes.IMMUTABLE))
 
 
 def _check_list(
-    found: list[Cause], new: list[Any], old: list[Any], names: tuple[str, str], spec: Obj
+    problems: list[Cause], new: list[Any], old: list[Any], names: tuple[str, str], spec: Obj
 ) -> None:
     """The second value may be added or removed; the first one must stay."""
     field, one = names
     if len(new) == len(old):
         for index, (after, before) in enumerate(zip(new, old, strict=True)):
             if after != before:
-                found.append(causes.invalid(f"{field}[{index}]", new, _FIXED))
+                problems.append(causes.invalid(f"{field}[{index}]", new, _FIXED))
         return
     if not new:
-        found.append(causes.invalid(f"{field}[0]", new, f"primary {one} can not be unset"))
+        problems.append(causes.invalid(f"{field}[0]", new, f"primary {one} can not be unset"))
     elif old and new[0] != old[0]:
-        found.append(causes.invalid(f"{field}[0]", new, _FIXED))
+        problems.append(causes.invalid(f"{field}[0]", new, _FIXED))
     if len(new) == 1 and len(old) > 1 and spec.get("ipFamilyPolicy") != "SingleStack":
         detail = f"must be set to 'SingleStack' when releasing the secondary {one}"
-        found.append(causes.invalid("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), detail))
+        problems.append(causes.invalid("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), detail))

@@ -56,34 +56,34 @@ class ServiceStrategy(Strategy):
         _default_families(spec)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         spec = obj["spec"]
-        _check_type(found, spec)
-        check_ports(found, spec)
+        _check_type(problems, spec)
+        check_ports(problems, spec)
         if selector := spec.get("selector"):
-            found += label_causes(selector, "spec.selector")
-        _check_affinity(found, spec)
+            problems += label_causes(selector, "spec.selector")
+        _check_affinity(problems, spec)
         if spec["type"] != "ExternalName":
-            _check_addresses(found, spec)
-        _check_external(found, obj)
-        _check_traffic(found, spec)
-        return found
+            _check_addresses(problems, spec)
+        _check_external(problems, obj)
+        _check_traffic(problems, spec)
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
-        check_address_update(found, obj["spec"], old.get("spec") or {})
-        return found + self.validate_create(obj)
+        problems: list[Cause] = Causes()
+        check_address_update(problems, obj["spec"], old.get("spec") or {})
+        return problems + self.validate_create(obj)
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         ingress = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
         field = "status.loadBalancer.ingress"
         if ingress and (obj.get("spec") or {}).get("type") != "LoadBalancer":
             detail = "may only be used when `spec.type` is 'LoadBalancer'"
             return [causes.forbidden(field, detail)]
         for index, one in enumerate(ingress):
-            _check_ingress(found, one, f"{field}[{index}]")
-        return found
+            _check_ingress(problems, one, f"{field}[{index}]")
+        return problems
 
 
 def is_headless(spec: Obj) -> bool:
@@ -120,147 +120,149 @@ def _default_families(spec: Obj) -> None:
     spec["ipFamilies"] = ["IPv6" if formats.is_ipv6(ip) else "IPv4" for ip in ips] or ["IPv4"]
 
 
-def _check_type(found: list[Cause], spec: Obj) -> None:
+def _check_type(problems: list[Cause], spec: Obj) -> None:
     kind = spec["type"]
     if kind not in TYPES:
-        found.append(causes.not_supported("spec.type", kind, TYPES))
+        problems.append(causes.not_supported("spec.type", kind, TYPES))
     if not spec.get("ports") and not is_headless(spec) and kind != "ExternalName":
-        found.append(causes.required("spec.ports"))
+        problems.append(causes.required("spec.ports"))
     if kind in {"LoadBalancer", "NodePort"} and is_headless(spec):
         detail = f"may not be set to 'None' for {kind} services"
-        found.append(causes.invalid("spec.clusterIPs[0]", NONE, detail))
+        problems.append(causes.invalid("spec.clusterIPs[0]", NONE, detail))
     if kind == "ExternalName":
-        _check_external_name(found, spec)
+        _check_external_name(problems, spec)
 
 
-def _check_external_name(found: list[Cause], spec: Obj) -> None:
+def _check_external_name(problems: list[Cause], spec: Obj) -> None:
     for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         if spec.get(name):
-            found.append(causes.forbidden(f"spec.{name}", "may not be set for ExternalName services"))
+            problems.append(causes.forbidden(f"spec.{name}", "may not be set for ExternalName services"))
     name = spec.get("externalName", "").removesuffix(".")
     if not name:
-        found.append(causes.required("spec.externalName"))
+        problems.append(causes.required("spec.externalName"))
     else:
-        found += causes.each("spec.externalName", name, formats.dns_subdomain(name))
+        problems += causes.each("spec.externalName", name, formats.dns_subdomain(name))
 
 
-def _check_affinity(found: list[Cause], spec: Obj) -> None:
+def _check_affinity(problems: list[Cause], spec: Obj) -> None:
     affinity, config = spec.get("sessionAffinity", "None"), spec.get("sessionAffinityConfig")
     field = "spec.sessionAffinityConfig"
     if affinity == "None":
         if config is not None:
             detail = "must not be set when session affinity is None"
-            found.append(causes.forbidden(field, detail))
+            problems.append(causes.forbidden(field, detail))
     elif affinity != "ClientIP":
-        found.append(causes.not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None")))
+        problems.append(causes.not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None")))
     else:
         seconds = ((config or {}).get("clientIP") or {}).get("timeoutSeconds", _AFFINITY_S_DEFAULT)
         if not 0 < seconds <= _AFFINITY_S_MAX:
             detail = f"must be greater than 0 and less than {_AFFINITY_S_MAX}"
-            found.append(causes.invalid(f"{field}.clientIP.timeoutSeconds", seconds, detail))
+            problems.append(causes.invalid(f"{field}.clientIP.timeoutSeconds", seconds, detail))
 
 
-def _check_addresses(found: list[Cause], spec: Obj) -> None:
+def _check_addresses(problems: list[Cause], spec: Obj) -> None:
     ip, ips, field = spec.get("clusterIP", ""), spec.get("clusterIPs") or [], "spec.clusterIPs"
     if ip and not ips:
-        found.append(causes.required(field))
+        problems.append(causes.required(field))
     elif ip and ips[0] != ip:
-        found.append(causes.invalid(field, ips, "first value must match `clusterIP`"))
+        problems.append(causes.invalid(field, ips, "first value must match `clusterIP`"))
     elif not ip and ips:
-        found.append(causes.invalid(field, ips, "must be empty when `clusterIP` is not specified"))
-    _check_families(found, spec)
-    before = len(found)
+        problems.append(causes.invalid(field, ips, "must be empty when `clusterIP` is not specified"))
+    _check_families(problems, spec)
+    before = len(problems)
     for index, one in enumerate(ips):
         if index == 0 and one == NONE:
             if len(ips) > 1:
-                found.append(causes.invalid(field, ips, "'None' must be the first and only value"))
+                problems.append(causes.invalid(field, ips, "'None' must be the first and only value"))
         else:
-            found += causes.each(f"{field}[{index}]", one, formats.ip_address(one))
-    wrong = len(found) > before
+            problems += causes.each(f"{field}[{index}]", one, formats.ip_address(one))
+    wrong = len(problems) > before
     if len(ips) > 2:
-        found.append(causes.invalid(field, ips, "may only hold up to 2 values"))
+        problems.append(causes.invalid(field, ips, "may only hold up to 2 values"))
     if wrong or is_headless(spec):
         return
     if len(ips) > 1 and sorted(formats.is_ipv6(one) for one in ips) != [False, True]:
         detail = "may specify no more than one IP for each IP family"
-        found.append(causes.invalid(field, ips, detail))
+        problems.append(causes.invalid(field, ips, detail))
     for index, (one, family) in enumerate(zip(ips, spec.get("ipFamilies") or (), strict=False)):
         if formats.is_ipv6(one) != (family == "IPv6"):
             detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
-            found.append(causes.invalid(f"{field}[{index}]", one, detail))
+            problems.append(causes.invalid(f"{field}[{index}]", one, detail))
 
 
-def _check_families(found: list[Cause], spec: Obj) -> None:
+def _check_families(problems: list[Cause], spec: Obj) -> None:
     seen: set[str] = set()
     for index, family in enumerate(spec.get("ipFamilies") or ()):
         if family not in _FAMILIES:
-            found.append(causes.not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES))
+            problems.append(causes.not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES))
         if family in seen:
-            found.append(causes.duplicate(f"spec.ipFamilies[{index}]", family))
+            problems.append(causes.duplicate(f"spec.ipFamilies[{index}]", family))
         seen.add(family)
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in _FAMILY_POLICIES:
-        found.append(causes.not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES))
+        problems.append(causes.not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES))
 
 
-def _check_external(found: list[Cause], obj: Obj) -> None:
+def _check_external(problems: list[Cause], obj: Obj) -> None:
     """The fields that expose a service outside the cluster."""
     spec = obj["spec"]
     is_lb = spec["type"] == "LoadBalancer"
     for index, ip in enumerate(spec.get("externalIPs") or ()):
         reasons = formats.ip_address(ip) or formats.endpoint_ip(ip)
-        found += causes.each(f"spec.externalIPs[{index}]", ip, reasons)
+        problems += causes.each(f"spec.externalIPs[{index}]", ip, reasons)
     ranges, field = spec.get("loadBalancerSourceRanges") or [], "spec.LoadBalancerSourceRanges"
     if ranges and not is_lb:
-        found.append(causes.forbidden(field, _LB_ONLY))
+        problems.append(causes.forbidden(field, _LB_ONLY))
     for index, cidr in enumerate(ranges):
-        found += causes.each(f"{field}[{index}]", cidr.strip(), formats.cidr(cidr.strip()))
+        problems += causes.each(f"{field}[{index}]", cidr.strip(), formats.cidr(cidr.strip()))
     if not ranges and _RANGES in (metadata(obj).get("annotations") or {}) and not is_lb:
-        found.append(causes.forbidden(f"metadata.annotations[{_RANGES}]", _LB_ONLY))
+        problems.append(causes.forbidden(f"metadata.annotations[{_RANGES}]", _LB_ONLY))
     if "allocateLoadBalancerNodePorts" in spec and not is_lb:
-        found.append(causes.forbidden("spec.allocateLoadBalancerNodePorts", _LB_ONLY))
+        problems.append(causes.forbidden("spec.allocateLoadBalancerNodePorts", _LB_ONLY))
     chosen = spec.get("loadBalancerClass")
     if chosen is not None and not is_lb:
-        found.append(causes.forbidden("spec.loadBalancerClass", _LB_ONLY))
+        problems.append(causes.forbidden("spec.loadBalancerClass", _LB_ONLY))
     elif chosen is not None:
-        found += causes.each("spec.loadBalancerClass", chosen, formats.qualified_name(chosen))
+        problems += causes.each("spec.loadBalancerClass", chosen, formats.qualified_name(chosen))
 
 
-def _check_traffic(found: list[Cause], spec: Obj) -> None:
+def _check_traffic(problems: list[Cause], spec: Obj) -> None:
     outside, inside = spec.get("externalTrafficPolicy", ""), spec.get("internalTrafficPolicy")
     field = "spec.externalTrafficPolicy"
     if not externally_accessible(spec):
         if outside:
             detail = "may only be set for externally-accessible services"
-            found.append(causes.invalid(field, outside, detail))
+            problems.append(causes.invalid(field, outside, detail))
     elif outside not in _POLICIES:
-        found.append(causes.not_supported(field, outside, _POLICIES) if outside else causes.required(field))
+        problems.append(
+            causes.not_supported(field, outside, _POLICIES) if outside else causes.required(field)
+        )
     port = spec.get("healthCheckNodePort", 0)
     if port and not (spec["type"] == "LoadBalancer" and outside == "Local"):
         detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-        found.append(causes.invalid("spec.healthCheckNodePort", port, detail))
+        problems.append(causes.invalid("spec.healthCheckNodePort", port, detail))
     elif port:
-        found += causes.each("spec.healthCheckNodePort", port, formats.port_number(port))
+        problems += causes.each("spec.healthCheckNodePort", port, formats.port_number(port))
     if inside is not None and inside not in _POLICIES:
-        found.append(causes.not_supported("spec.internalTrafficPolicy", inside, _POLICIES))
+        problems.append(causes.not_supported("spec.internalTrafficPolicy", inside, _POLICIES))
     spread = spec.get("trafficDistribution")
     if spread is not None and spread not in _DISTRIBUTIONS:
-        found.append(causes.not_supported("spec.trafficDistribution", spread, _DISTRIBUTIONS))
+        problems.append(causes.not_supported("spec.trafficDistribution", spread, _DISTRIBUTIONS))
 
 
-def _check_ingress(found: list[Cause], ingress: Obj, field: str) -> None:
+def _check_ingress(problems: list[Cause], ingress: Obj, field: str) -> None:
     ip, mode, host = ingress.get("ip", ""), ingress.get("ipMode"), ingress.get("hostname", "")
     if ip:
-        found += causes.each(f"{field}.ip", ip, formats.ip_address(ip))
+        problems += causes.each(f"{field}.ip", ip, formats.ip_address(ip))
     if mode is None:
         if ip:
-            found.append(causes.required(f"{field}.ipMode", "must be specified when `ip` is set"))
+            problems.append(causes.required(f"{field}.ipMode", "must be specified when `ip` is set"))
     elif not ip:
-        found.append(causes.forbidden(f"{field}.ipMode", "may not be specified when `ip` is not set"))
+        problems.append(causes.forbidden(f"{field}.ipMode", "may not be specified when `ip` is not set"))
     elif mode not in {"VIP", "Proxy"}:
-        found.append(causes.not_supported(f"{field}.ipMode", mode, ("Proxy", "VIP")))
+        problems.append(causes.not_supported(f"{field}.ipMode", mode, ("Proxy", "VIP")))
     if host:
-        found += causes.each(f"{field}.hostname", host, formats.dns_subdomain(host))
+        problems += causes.each(f"{field}.hostname", host, formats.dns_subdomain(host))
         if not formats.ip_address(host):
             detail = "must be a DNS name, not an IP address"
-            found.append(causes.invalid(f"{field}.hostname", host, detail))
+            problems.append(causes.invalid(f"{field}.hostname", host, detail))

@@ -15,99 +15,99 @@ _NODE_POLICIES = ("Honor", "Ignore")
 _WEIGHT_RANGE = "must be in the range 1-100"
 
 
-def check_affinity(found: list[Cause], affinity: Obj, field: str) -> None:
+def check_affinity(problems: list[Cause], affinity: Obj, field: str) -> None:
     if node := affinity.get("nodeAffinity"):
-        _check_node_affinity(found, node, f"{field}.nodeAffinity")
+        _check_node_affinity(problems, node, f"{field}.nodeAffinity")
     for name in ("podAffinity", "podAntiAffinity"):
         if terms := affinity.get(name):
-            _check_pod_affinity(found, terms, f"{field}.{name}")
+            _check_pod_affinity(problems, terms, f"{field}.{name}")
 
 
-def _check_node_affinity(found: list[Cause], affinity: Obj, field: str) -> None:
+def _check_node_affinity(problems: list[Cause], affinity: Obj, field: str) -> None:
     required = affinity.get(REQUIRED)
     if required is not None:
-        check_node_selector(found, required, f"{field}.{REQUIRED}")
+        check_node_selector(problems, required, f"{field}.{REQUIRED}")
     for index, term in enumerate(affinity.get(PREFERRED) or ()):
         here = f"{field}.{PREFERRED}[{index}]"
-        _check_weight(found, term, here)
-        _check_node_term(found, term.get("preference") or {}, f"{here}.preference", strict=False)
+        _check_weight(problems, term, here)
+        _check_node_term(problems, term.get("preference") or {}, f"{here}.preference", strict=False)
 
 
-def check_node_selector(found: list[Cause], selector: Obj, field: str) -> None:
+def check_node_selector(problems: list[Cause], selector: Obj, field: str) -> None:
     terms = selector.get("nodeSelectorTerms")
     if not terms:
         detail = "must have at least one node selector term"
-        found.append(causes.required(f"{field}.nodeSelectorTerms", detail))
+        problems.append(causes.required(f"{field}.nodeSelectorTerms", detail))
         return
     for index, term in enumerate(terms):
-        _check_node_term(found, term, f"{field}.nodeSelectorTerms[{index}]", strict=True)
+        _check_node_term(problems, term, f"{field}.nodeSelectorTerms[{index}]", strict=True)
 
 
-def _check_node_term(found: list[Cause], term: Obj, field: str, *, strict: bool) -> None:
+def _check_node_term(problems: list[Cause], term: Obj, field: str, *, strict: bool) -> None:
     for index, one in enumerate(term.get("matchExpressions") or ()):
-        _check_node_expression(found, one, f"{field}.matchExpressions[{index}]", strict=strict)
+        _check_node_expression(problems, one, f"{field}.matchExpressions[{index}]", strict=strict)
     for index, one in enumerate(term.get("matchFields") or ()):
-        _check_node_field(found, one, f"{field}.matchFields[{index}]")
+        _check_node_field(problems, one, f"{field}.matchFields[{index}]")
 
 
-def _check_node_expression(found: list[Cause], expression: Obj, field: str, *, strict: bool) -> None:
+def _check_node_expression(problems: list[Cause], expression: Obj, field: str, *, strict: bool) -> None:
     operator, values = expression.get("operator", ""), expression.get("values") or []
     if operator in {"Gt", "Lt"}:
         if len(values) != 1:
             detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            found.append(causes.required(f"{field}.values", detail))
+            problems.append(causes.required(f"{field}.values", detail))
     else:
-        check_operator(found, operator, values, field)
+        check_operator(problems, operator, values, field)
     key = expression.get("key", "")
-    found += causes.each(f"{field}.key", key, formats.qualified_name(key))
+    problems += causes.each(f"{field}.key", key, formats.qualified_name(key))
     if strict:  # An impossible preference is harmless.
         for index, value in enumerate(values):
-            found += causes.each(f"{field}.values[{index}]", value, formats.label_value(value))
+            problems += causes.each(f"{field}.values[{index}]", value, formats.label_value(value))
 
 
-def _check_node_field(found: list[Cause], expression: Obj, field: str) -> None:
+def _check_node_field(problems: list[Cause], expression: Obj, field: str) -> None:
     operator, values = expression.get("operator", ""), expression.get("values") or []
     if operator not in {"In", "NotIn"}:
-        found.append(causes.invalid(f"{field}.operator", operator, "not a valid selector operator"))
+        problems.append(causes.invalid(f"{field}.operator", operator, "not a valid selector operator"))
     elif len(values) != 1:
         detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        found.append(causes.required(f"{field}.values", detail))
+        problems.append(causes.required(f"{field}.values", detail))
     key = expression.get("key", "")
     if key != "metadata.name":
-        found.append(causes.invalid(f"{field}.key", key, "not a valid field selector key"))
+        problems.append(causes.invalid(f"{field}.key", key, "not a valid field selector key"))
         return
     for index, value in enumerate(values):
-        found += causes.each(f"{field}.values[{index}]", value, formats.dns_subdomain(value))
+        problems += causes.each(f"{field}.values[{index}]", value, formats.dns_subdomain(value))
 
 
-def _check_weight(found: list[Cause], term: Obj, field: str) -> None:
+def _check_weight(problems: list[Cause], term: Obj, field: str) -> None:
     weight = term.get("weight", 0)
     if not 0 < weight <= 100:
-        found.append(causes.invalid(f"{field}.weight", weight, _WEIGHT_RANGE))
+        problems.append(causes.invalid(f"{field}.weight", weight, _WEIGHT_RANGE))
 
 
-def _check_pod_affinity(found: list[Cause], affinity: Obj, field: str) -> None:
+def _check_pod_affinity(problems: list[Cause], affinity: Obj, field: str) -> None:
     for index, term in enumerate(affinity.get(REQUIRED) or ()):
-        _check_pod_term(found, term, f"{field}.{REQUIRED}[{index}]")
+        _check_pod_term(problems, term, f"{field}.{REQUIRED}[{index}]")
     for index, term in enumerate(affinity.get(PREFERRED) or ()):
         here = f"{field}.{PREFERRED}[{index}]"
-        _check_weight(found, term, here)
-        _check_pod_term(found, term.get("podAffinityTerm") or {}, f"{here}.podAffinityTerm")
+        _check_weight(problems, term, here)
+        _check_pod_term(problems, term.get("podAffinityTerm") or {}, f"{here}.podAffinityTerm")
 
 
-def _check_pod_term(found: list[Cause], term: Obj, field: str) -> None:
-    check_selector(found, term.get("labelSelector"), f"{field}.labelSelector")
-    check_selector(found, term.get("namespaceSelector"), f"{field}.namespaceSelector")
+def _check_pod_term(problems: list[Cause], term: Obj, field: str) -> None:
+    check_selector(problems, term.get("labelSelector"), f"{field}.labelSelector")
+    check_selector(problems, term.get("namespaceSelector"), f"{field}.namespaceSelector")
     for namespace in term.get("namespaces") or ():
-        found += causes.each(f"{field}.namespace", namespace, formats.dns_label(namespace))
-    check_label_keys(found, term, field)
+        problems += causes.each(f"{field}.namespace", namespace, formats.dns_label(namespace))
+    check_label_keys(problems, term, field)
     key = term.get("topologyKey", "")
     if not key:
-        found.append(causes.required(f"{field}.topologyKey", "can not be empty"))
-    found += causes.each(f"{field}.topologyKey", key, formats.qualified_name(key))
+        problems.append(causes.required(f"{field}.topologyKey", "can not be empty"))
+    problems += causes.each(f"{field}.topologyKey", key, formats.qualified_name(key))
 
 
-def check_label_keys(found: list[Cause], term: Obj, field: str) -> None:
+def check_label_keys(problems: list[Cause], term: Obj, field: str) -> None:
     """matchLabelKeys and mismatchLabelKeys: label keys, with a selector, without duplicates. The keys have
     already been merged into the selector's expressions."""
     match, mismatch = term.get("matchLabelKeys") or [], term.get("mismatchLabelKeys") or []
@@ -117,26 +117,26 @@ def check_label_keys(found: list[Cause], term: Obj, field: str) -> None:
     for name, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and selector is None:
             detail = "must not be specified when labelSelector is not set"
-            found.append(causes.forbidden(f"{field}.{name}", detail))
+            problems.append(causes.forbidden(f"{field}.{name}", detail))
             continue
         for index, key in enumerate(keys):
-            found += causes.each(f"{field}.{name}[{index}]", key, formats.qualified_name(key))
-    _check_selected_twice(found, selector or {}, match, field)
+            problems += causes.each(f"{field}.{name}[{index}]", key, formats.qualified_name(key))
+    _check_selected_twice(problems, selector or {}, match, field)
     refused = set(mismatch)
     for index, key in enumerate(match):
         if key in refused:
             detail = "exists in both matchLabelKeys and mismatchLabelKeys"
-            found.append(causes.invalid(f"{field}.matchLabelKeys[{index}]", key, detail))
+            problems.append(causes.invalid(f"{field}.matchLabelKeys[{index}]", key, detail))
 
 
-def _check_selected_twice(found: list[Cause], selector: Obj, match: list[str], field: str) -> None:
+def _check_selected_twice(problems: list[Cause], selector: Obj, match: list[str], field: str) -> None:
     seen = {*(selector.get("matchLabels") or {})}
     first_at = {key: at for at, key in reversed(list(enumerate(match)))}
     for expression in selector.get("matchExpressions") or ():
         key = expression.get("key", "")
         if key in first_at and key in seen:
             detail = "exists in both matchLabelKeys and labelSelector"
-            found.append(causes.invalid(f"{field}[{first_at[key]}]", key, detail))
+            problems.append(causes.invalid(f"{field}[{first_at[key]}]", key, detail))
         seen.add(key)
 
 
@@ -167,77 +167,77 @@ def _merge_term(term: Obj, labels: dict[str, str]) -> None:
         selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *added]
 
 
-def check_tolerations(found: list[Cause], tolerations: list[Obj], field: str) -> None:
+def check_tolerations(problems: list[Cause], tolerations: list[Obj], field: str) -> None:
     for index, toleration in enumerate(tolerations):
-        _check_toleration(found, toleration, f"{field}[{index}]")
+        _check_toleration(problems, toleration, f"{field}[{index}]")
 
 
-def _check_toleration(found: list[Cause], toleration: Obj, field: str) -> None:
+def _check_toleration(problems: list[Cause], toleration: Obj, field: str) -> None:
     key, operator = toleration.get("key", ""), toleration.get("operator", "")
     if key:
-        found += causes.each(f"{field}.key", key, formats.qualified_name(key))
+        problems += causes.each(f"{field}.key", key, formats.qualified_name(key))
     elif operator != "Exists":
         detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        found.append(causes.invalid(f"{field}.operator", operator, detail))
+        problems.append(causes.invalid(f"{field}.operator", operator, detail))
     effect = toleration.get("effect", "")
     if "tolerationSeconds" in toleration and effect != "NoExecute":
         detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        found.append(causes.invalid(f"{field}.effect", effect, detail))
-    _check_toleration_value(found, operator, toleration.get("value", ""), field)
+        problems.append(causes.invalid(f"{field}.effect", effect, detail))
+    _check_toleration_value(problems, operator, toleration.get("value", ""), field)
     if effect and effect not in TAINT_EFFECTS:
-        found.append(causes.not_supported(f"{field}.effect", effect, TAINT_EFFECTS))
+        problems.append(causes.not_supported(f"{field}.effect", effect, TAINT_EFFECTS))
 
 
-def _check_toleration_value(found: list[Cause], operator: str, value: str, field: str) -> None:
+def _check_toleration_value(problems: list[Cause], operator: str, value: str, field: str) -> None:
     if operator in {"", "Equal"}:
         if reasons := formats.label_value(value):
-            found.append(causes.invalid(f"{field}.operator", value, ";".join(reasons)))
+            problems.append(causes.invalid(f"{field}.operator", value, ";".join(reasons)))
     elif operator == "Exists":
         if value:
             detail = "value must be empty when `operator` is 'Exists'"
-            found.append(causes.invalid(f"{field}.operator", value, detail))
+            problems.append(causes.invalid(f"{field}.operator", value, detail))
     else:
-        found.append(causes.not_supported(f"{field}.operator", operator, ("Equal", "Exists")))
+        problems.append(causes.not_supported(f"{field}.operator", operator, ("Equal", "Exists")))
 
 
-def check_spread(found: list[Cause], constraints: list[Obj], field: str) -> None:
+def check_spread(problems: list[Cause], constraints: list[Obj], field: str) -> None:
     last_at = {_spread_pair(constraint): index for index, constraint in enumerate(constraints)}
     for index, constraint in enumerate(constraints):
         here = f"{field}[{index}]"
-        _check_constraint(found, constraint, here)
+        _check_constraint(problems, constraint, here)
         pair = _spread_pair(constraint)
         if last_at[pair] > index:
             where = f"{here}.{{topologyKey, whenUnsatisfiable}}"
-            found.append(causes.duplicate(where, f"{{{pair[0]}, {pair[1]}}}"))
+            problems.append(causes.duplicate(where, f"{{{pair[0]}, {pair[1]}}}"))
 
 
 def _spread_pair(constraint: Obj) -> tuple[str, str]:
     return constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
 
 
-def _check_constraint(found: list[Cause], constraint: Obj, field: str) -> None:
+def _check_constraint(problems: list[Cause], constraint: Obj, field: str) -> None:
     skew = constraint.get("maxSkew", 0)
     if skew <= 0:
-        found.append(causes.invalid(f"{field}.maxSkew", skew, causes.MUST_BE_POSITIVE))
+        problems.append(causes.invalid(f"{field}.maxSkew", skew, causes.MUST_BE_POSITIVE))
     key, action = _spread_pair(constraint)
     if not key:
-        found.append(causes.required(f"{field}.topologyKey", "can not be empty"))
+        problems.append(causes.required(f"{field}.topologyKey", "can not be empty"))
     if action not in _SCHEDULE_ACTIONS:
-        found.append(causes.not_supported(f"{field}.whenUnsatisfiable", action, _SCHEDULE_ACTIONS))
-    _check_min_domains(found, constraint.get("minDomains"), action, f"{field}.minDomains")
+        problems.append(causes.not_supported(f"{field}.whenUnsatisfiable", action, _SCHEDULE_ACTIONS))
+    _check_min_domains(problems, constraint.get("minDomains"), action, f"{field}.minDomains")
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         policy = constraint.get(name)
         if policy is not None and policy not in _NODE_POLICIES:
-            found.append(causes.not_supported(f"{field}.{name}", policy, _NODE_POLICIES))
-    check_label_keys(found, constraint, field)
-    check_selector(found, constraint.get("labelSelector"), f"{field}.labelSelector")
+            problems.append(causes.not_supported(f"{field}.{name}", policy, _NODE_POLICIES))
+    check_label_keys(problems, constraint, field)
+    check_selector(problems, constraint.get("labelSelector"), f"{field}.labelSelector")
 
 
-def _check_min_domains(found: list[Cause], domains: int | None, action: str, field: str) -> None:
+def _check_min_domains(problems: list[Cause], domains: int | None, action: str, field: str) -> None:
     if domains is None:
         return
     if domains <= 0:
-        found.append(causes.invalid(field, domains, causes.MUST_BE_POSITIVE))
+        problems.append(causes.invalid(field, domains, causes.MUST_BE_POSITIVE))
     if action != "DoNotSchedule":
         detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-        found.append(causes.invalid(field, domains, detail))
+        problems.append(causes.invalid(field, domains, detail))

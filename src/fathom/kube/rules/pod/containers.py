@@ -56,135 +56,135 @@ class PodScope(msgspec.Struct, frozen=True):
     is_pod: bool  # Not a template: then an image may be a placeholder.
 
 
-def check_containers(found: list[Cause], containers: list[Obj], field: str, pod: PodScope) -> None:
+def check_containers(problems: list[Cause], containers: list[Obj], field: str, pod: PodScope) -> None:
     if not containers:
-        found.append(causes.required(field))
+        problems.append(causes.required(field))
         return
     names: set[str] = set()
     for index, container in enumerate(containers):
         here = f"{field}[{index}]"
-        _check_common(found, container, here, pod)
+        _check_common(problems, container, here, pod)
         name = container.get("name", "")
         if name in names:
-            found.append(causes.duplicate(f"{here}.name", name))
+            problems.append(causes.duplicate(f"{here}.name", name))
         names.add(name)
-        _check_running(found, container, here, pod)
+        _check_running(problems, container, here, pod)
         if "restartPolicy" in container or "restartPolicyRules" in container:
-            _check_restart(found, container, here)
-    _check_host_ports(found, containers, field)
+            _check_restart(problems, container, here)
+    _check_host_ports(problems, containers, field)
 
 
 def check_init_containers(
-    found: list[Cause], containers: list[Obj], regular: list[Obj], field: str, pod: PodScope
+    problems: list[Cause], containers: list[Obj], regular: list[Obj], field: str, pod: PodScope
 ) -> None:
     names = {container.get("name", "") for container in regular}
     for index, container in enumerate(containers):
         here = f"{field}[{index}]"
-        _check_common(found, container, here, pod)
+        _check_common(problems, container, here, pod)
         name = container.get("name", "")
         if name in names:
-            found.append(causes.duplicate(f"{here}.name", name))
+            problems.append(causes.duplicate(f"{here}.name", name))
         names.add(name)
-        _check_restart(found, container, here)
-        _check_host_ports(found, [container], field)
+        _check_restart(problems, container, here)
+        _check_host_ports(problems, [container], field)
         if container.get("restartPolicy") == "Always":
-            _check_running(found, container, here, pod)
+            _check_running(problems, container, here, pod)
             continue
         for forbidden in _ONLY_RUNNING:
             if forbidden in container:
                 detail = "may not be set for init containers without restartPolicy=Always"
-                found.append(causes.forbidden(f"{here}.{forbidden}", detail))
+                problems.append(causes.forbidden(f"{here}.{forbidden}", detail))
 
 
 def check_ephemeral_containers(
-    found: list[Cause], containers: list[Obj], others: list[Obj], field: str, pod: PodScope
+    problems: list[Cause], containers: list[Obj], others: list[Obj], field: str, pod: PodScope
 ) -> None:
     targets = {container.get("name", "") for container in others}
     names = set(targets)
     for index, container in enumerate(containers):
         here = f"{field}[{index}]"
-        _check_common(found, container, here, pod)
+        _check_common(problems, container, here, pod)
         name, target = container.get("name", ""), container.get("targetContainerName", "")
         if name in names:
-            found.append(causes.duplicate(f"{here}.name", name))
+            problems.append(causes.duplicate(f"{here}.name", name))
         names.add(name)
         if target and target not in targets:
-            found.append(causes.not_found(f"{here}.targetContainerName", target))
+            problems.append(causes.not_found(f"{here}.targetContainerName", target))
         for one in _NOT_EPHEMERAL:
             if container.get(one):
                 detail = "cannot be set for an Ephemeral Container"
-                found.append(causes.forbidden(f"{here}.{one}", detail))
+                problems.append(causes.forbidden(f"{here}.{one}", detail))
 
 
-def _check_common(found: list[Cause], container: Obj, field: str, pod: PodScope) -> None:
+def _check_common(problems: list[Cause], container: Obj, field: str, pod: PodScope) -> None:
     name, image = container.get("name", ""), container.get("image", "")
     if not name:
-        found.append(causes.required(f"{field}.name"))
+        problems.append(causes.required(f"{field}.name"))
     elif reasons := formats.dns_label(name):
-        found += causes.each(f"{field}.name", name, reasons)
+        problems += causes.each(f"{field}.name", name, reasons)
     if not image:
-        found.append(causes.required(f"{field}.image"))
+        problems.append(causes.required(f"{field}.image"))
     elif pod.is_pod and image.strip() != image:
         detail = "must not have leading or trailing whitespace"
-        found.append(causes.invalid(f"{field}.image", image, detail))
-    _check_choice(found, container, "terminationMessagePolicy", _MESSAGE_POLICIES, field)
-    _check_choice(found, container, "imagePullPolicy", PULL_POLICIES, field)
+        problems.append(causes.invalid(f"{field}.image", image, detail))
+    _check_choice(problems, container, "terminationMessagePolicy", _MESSAGE_POLICIES, field)
+    _check_choice(problems, container, "imagePullPolicy", PULL_POLICIES, field)
     if ports := container.get("ports"):
-        _check_ports(found, ports, f"{field}.ports")
+        _check_ports(problems, ports, f"{field}.ports")
     if env := container.get("env"):
-        _check_env(found, env, f"{field}.env")
+        _check_env(problems, env, f"{field}.env")
     if sources := container.get("envFrom"):
-        _check_env_from(found, sources, f"{field}.envFrom")
+        _check_env_from(problems, sources, f"{field}.envFrom")
     if "volumeMounts" in container or "volumeDevices" in container:
-        check_mounts(found, container, pod.volumes, field)
+        check_mounts(problems, container, pod.volumes, field)
     if resources := container.get("resources"):
-        check_requirements(found, resources, f"{field}.resources")
+        check_requirements(problems, resources, f"{field}.resources")
         if claims := resources.get("claims"):
-            check_claims(found, claims, f"{field}.resources.claims", pod.claims)
+            check_claims(problems, claims, f"{field}.resources.claims", pod.claims)
     if policies := container.get("resizePolicy"):
-        _check_resize(found, policies, f"{field}.resizePolicy", pod.restart)
+        _check_resize(problems, policies, f"{field}.resizePolicy", pod.restart)
     if context := container.get("securityContext"):
-        check_container_context(found, context, f"{field}.securityContext", host_users=pod.host_users)
+        check_container_context(problems, context, f"{field}.securityContext", host_users=pod.host_users)
 
 
 def _check_choice(
-    found: list[Cause], container: Obj, name: str, choices: tuple[str, ...], field: str
+    problems: list[Cause], container: Obj, name: str, choices: tuple[str, ...], field: str
 ) -> None:
     value = container.get(name)
     if value and value not in choices:
-        found.append(causes.not_supported(f"{field}.{name}", value, choices))
+        problems.append(causes.not_supported(f"{field}.{name}", value, choices))
 
 
-def _check_running(found: list[Cause], container: Obj, field: str, pod: PodScope) -> None:
+def _check_running(problems: list[Cause], container: Obj, field: str, pod: PodScope) -> None:
     if lifecycle := container.get("lifecycle"):
-        check_lifecycle(found, lifecycle, f"{field}.lifecycle", pod.grace_s, pod.os)
-    check_probes(found, container, field, pod.grace_s)
+        check_lifecycle(problems, lifecycle, f"{field}.lifecycle", pod.grace_s, pod.os)
+    check_probes(problems, container, field, pod.grace_s)
 
 
-def _check_ports(found: list[Cause], ports: list[Obj], field: str) -> None:
+def _check_ports(problems: list[Cause], ports: list[Obj], field: str) -> None:
     names: set[str] = set()
     for index, port in enumerate(ports):
         here, name = f"{field}[{index}]", port.get("name")
         if name:
             if reasons := formats.port_name(name):
-                found += causes.each(f"{here}.name", name, reasons)
+                problems += causes.each(f"{here}.name", name, reasons)
             elif name in names:
-                found.append(causes.duplicate(f"{here}.name", name))
+                problems.append(causes.duplicate(f"{here}.name", name))
             names.add(name)
         number = port.get("containerPort")
         if not number:
-            found.append(causes.required(f"{here}.containerPort"))
+            problems.append(causes.required(f"{here}.containerPort"))
         elif reasons := formats.port_number(number):
-            found += causes.each(f"{here}.containerPort", number, reasons)
+            problems += causes.each(f"{here}.containerPort", number, reasons)
         host = port.get("hostPort")
         if host and (reasons := formats.port_number(host)):
-            found += causes.each(f"{here}.hostPort", host, reasons)
+            problems += causes.each(f"{here}.hostPort", host, reasons)
         protocol = port.get("protocol")
         if protocol and protocol not in PROTOCOLS:
-            found.append(causes.not_supported(f"{here}.protocol", protocol, PROTOCOLS))
+            problems.append(causes.not_supported(f"{here}.protocol", protocol, PROTOCOLS))
 
 
-def _check_host_ports(found: list[Cause], containers: list[Obj], field: str) -> None:
+def _check_host_ports(problems: list[Cause], containers: list[Obj], field: str) -> None:
     """Two containers of a pod cannot have the same port of the node."""
     taken: set[str] = set()
     for index, container in enumerate(containers):
@@ -193,125 +193,125 @@ def _check_host_ports(found: list[Cause], containers: list[Obj], field: str) -> 
                 continue
             wanted = f"{port.get('protocol', 'TCP')}/{port.get('hostIP', '')}/{port['hostPort']}"
             if wanted in taken:
-                found.append(causes.duplicate(f"{field}[{index}].ports[{number}].hostPort", wanted))
+                problems.append(causes.duplicate(f"{field}[{index}].ports[{number}].hostPort", wanted))
             taken.add(wanted)
 
 
-def _check_env(found: list[Cause], env: list[Obj], field: str) -> None:
+def _check_env(problems: list[Cause], env: list[Obj], field: str) -> None:
     for index, variable in enumerate(env):
         name = variable.get("name", "")
         if not name:
-            found.append(causes.required(f"{field}[{index}].name"))
+            problems.append(causes.required(f"{field}[{index}].name"))
         elif reasons := formats.env_name(name):
-            found += causes.each(f"{field}[{index}].name", name, reasons)
+            problems += causes.each(f"{field}[{index}].name", name, reasons)
         if "valueFrom" in variable:
-            _check_value_from(found, variable, f"{field}[{index}].valueFrom")
+            _check_value_from(problems, variable, f"{field}[{index}].valueFrom")
 
 
-def _check_value_from(found: list[Cause], variable: Obj, field: str) -> None:
+def _check_value_from(problems: list[Cause], variable: Obj, field: str) -> None:
     source = variable["valueFrom"]
     present = [name for name in _ENV_SOURCES if name in source]
     for name in present:
-        _check_env_source(found, name, source[name], f"{field}.{name}")
+        _check_env_source(problems, name, source[name], f"{field}.{name}")
     if not present:
         listed = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
-        found.append(causes.invalid(field, "", f"must specify one of: {listed}"))
+        problems.append(causes.invalid(field, "", f"must specify one of: {listed}"))
     elif variable.get("value"):
-        found.append(causes.invalid(field, "", "may not be specified when `value` is not empty"))
+        problems.append(causes.invalid(field, "", "may not be specified when `value` is not empty"))
     elif len(present) > 1:
-        found.append(causes.invalid(field, "", "may not have more than one field specified at a time"))
+        problems.append(causes.invalid(field, "", "may not have more than one field specified at a time"))
 
 
-def _check_env_source(found: list[Cause], name: str, source: Obj, field: str) -> None:
+def _check_env_source(problems: list[Cause], name: str, source: Obj, field: str) -> None:
     if name == "fieldRef":
-        check_field_ref(found, source, field, _ENV_FIELDS)
+        check_field_ref(problems, source, field, _ENV_FIELDS)
     elif name == "resourceFieldRef":
-        check_resource_ref(found, source, field, volume=False)
+        check_resource_ref(problems, source, field, volume=False)
     elif name == "fileKeyRef":
-        _check_file_key(found, source, field)
+        _check_file_key(problems, source, field)
     else:
         object_name, key = source.get("name", ""), source.get("key", "")
-        found += causes.each(f"{field}.name", object_name, formats.dns_subdomain(object_name))
+        problems += causes.each(f"{field}.name", object_name, formats.dns_subdomain(object_name))
         if not key:
-            found.append(causes.required(f"{field}.key"))
+            problems.append(causes.required(f"{field}.key"))
         else:
-            found += causes.each(f"{field}.key", key, formats.config_key(key))
+            problems += causes.each(f"{field}.key", key, formats.config_key(key))
 
 
-def _check_file_key(found: list[Cause], source: Obj, field: str) -> None:
+def _check_file_key(problems: list[Cause], source: Obj, field: str) -> None:
     for name, check in (("key", formats.env_name), ("volumeName", formats.dns_label)):
         value = source.get(name, "")
         if not value:
-            found.append(causes.required(f"{field}.{name}"))
+            problems.append(causes.required(f"{field}.{name}"))
         else:
-            found += causes.each(f"{field}.{name}", value, check(value))
+            problems += causes.each(f"{field}.{name}", value, check(value))
     path = source.get("path", "")
     if not path:
-        found.append(causes.required(f"{field}.path"))
-    check_no_backsteps(found, path, f"{field}.path")
+        problems.append(causes.required(f"{field}.path"))
+    check_no_backsteps(problems, path, f"{field}.path")
 
 
-def _check_env_from(found: list[Cause], sources: list[Obj], field: str) -> None:
+def _check_env_from(problems: list[Cause], sources: list[Obj], field: str) -> None:
     for index, source in enumerate(sources):
         here, prefix = f"{field}[{index}]", source.get("prefix", "")
         if prefix:
-            found += causes.each(f"{here}.prefix", prefix, formats.env_name(prefix))
+            problems += causes.each(f"{here}.prefix", prefix, formats.env_name(prefix))
         present = [name for name in ("configMapRef", "secretRef") if name in source]
         for name in present:
             object_name = source[name].get("name", "")
             if not object_name:
-                found.append(causes.required(f"{here}.{name}.name"))
+                problems.append(causes.required(f"{here}.{name}.name"))
             else:
                 reasons = formats.dns_subdomain(object_name)
-                found += causes.each(f"{here}.{name}.name", object_name, reasons)
+                problems += causes.each(f"{here}.{name}.name", object_name, reasons)
         if not present:
-            found.append(causes.invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
+            problems.append(causes.invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif len(present) > 1:
             detail = "may not have more than one field specified at a time"
-            found.append(causes.invalid(field, "", detail))
+            problems.append(causes.invalid(field, "", detail))
 
 
-def _check_resize(found: list[Cause], policies: list[Obj], field: str, restart: str) -> None:
+def _check_resize(problems: list[Cause], policies: list[Obj], field: str, restart: str) -> None:
     seen: set[str] = set()
     for index, policy in enumerate(policies):
         resource, action = policy.get("resourceName", ""), policy.get("restartPolicy", "")
         if resource in seen:
-            found.append(causes.duplicate(f"{field}[{index}]", resource))
+            problems.append(causes.duplicate(f"{field}[{index}]", resource))
         seen.add(resource)
         for value, choices in ((resource, ("cpu", "memory")), (action, ("NotRequired", "RestartContainer"))):
             if not value:
-                found.append(causes.required(field))
+                problems.append(causes.required(field))
             elif value not in choices:
-                found.append(causes.not_supported(field, value, choices))
+                problems.append(causes.not_supported(field, value, choices))
         if restart == "Never" and action != "NotRequired":
             detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-            found.append(causes.invalid(field, action, detail))
+            problems.append(causes.invalid(field, action, detail))
 
 
-def _check_restart(found: list[Cause], container: Obj, field: str) -> None:
+def _check_restart(problems: list[Cause], container: Obj, field: str) -> None:
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or []
     if policy is None:
         if rules:
             detail = "must specify restartPolicy when restart rules are used"
-            found.append(causes.required(f"{field}.restartPolicy", detail))
+            problems.append(causes.required(f"{field}.restartPolicy", detail))
     elif policy not in _RESTART_POLICIES:
-        found.append(causes.not_supported(f"{field}.restartPolicy", policy, _RESTART_POLICIES))
+        problems.append(causes.not_supported(f"{field}.restartPolicy", policy, _RESTART_POLICIES))
     if len(rules) > 20:
-        found.append(causes.too_many(f"{field}.restartPolicyRules", len(rules), 20))
+        problems.append(causes.too_many(f"{field}.restartPolicyRules", len(rules), 20))
     for index, rule in enumerate(rules):
-        _check_restart_rule(found, rule, f"{field}.restartPolicyRules[{index}]")
+        _check_restart_rule(problems, rule, f"{field}.restartPolicyRules[{index}]")
 
 
-def _check_restart_rule(found: list[Cause], rule: Obj, field: str) -> None:
+def _check_restart_rule(problems: list[Cause], rule: Obj, field: str) -> None:
     action, codes = rule.get("action", ""), rule.get("exitCodes")
     if action not in {"Restart", "RestartAllContainers"}:
         allowed = ("Restart", "RestartAllContainers")
-        found.append(causes.not_supported(f"{field}.action", action, allowed))
+        problems.append(causes.not_supported(f"{field}.action", action, allowed))
     if codes is None:
-        found.append(causes.required(f"{field}.exitCodes", "must be specified"))
+        problems.append(causes.required(f"{field}.exitCodes", "must be specified"))
         return
     operator, values = codes.get("operator", ""), codes.get("values") or []
     if operator not in {"In", "NotIn"}:
-        found.append(causes.not_supported(f"{field}.exitCodes.operator", operator, ("In", "NotIn")))
+        problems.append(causes.not_supported(f"{field}.exitCodes.operator", operator, ("In", "NotIn")))
     if len(values) > 255:
-        found.append(causes.too_many(f"{field}.exitCodes.values", len(values), 255))
+        problems.append(causes.too_many(f"{field}.exitCodes.values", len(values), 255))

@@ -18,27 +18,27 @@ FILE_FIELDS = (
 )
 
 
-def check_field_ref(found: list[Cause], ref: Obj, field: str, allowed: tuple[str, ...]) -> None:
+def check_field_ref(problems: list[Cause], ref: Obj, field: str, allowed: tuple[str, ...]) -> None:
     """A downward API reference to one of the pod's own fields."""
     path = ref.get("fieldPath", "")
     if not path:
-        found.append(causes.required(f"{field}.fieldPath"))
+        problems.append(causes.required(f"{field}.fieldPath"))
         return
     plain, subscript, key = path.partition("['")
     if subscript and path.endswith("']"):
         key = key.removesuffix("']")
         if plain == "metadata.annotations":
-            found += causes.each(field, key.lower(), formats.qualified_name(key.lower()))
+            problems += causes.each(field, key.lower(), formats.qualified_name(key.lower()))
         elif plain == "metadata.labels":
-            found += causes.each(field, key, formats.qualified_name(key))
+            problems += causes.each(field, key, formats.qualified_name(key))
         else:
-            found.append(causes.invalid(field, plain, "does not support subscript"))
+            problems.append(causes.invalid(field, plain, "does not support subscript"))
     elif path not in allowed:
         if path in _CONVERTIBLE_FIELDS:
-            found.append(causes.not_supported(f"{field}.fieldPath", path, allowed))
+            problems.append(causes.not_supported(f"{field}.fieldPath", path, allowed))
         else:
             detail = f"error converting fieldPath: field label not supported: {path}"
-            found.append(causes.invalid(f"{field}.fieldPath", path, detail))
+            problems.append(causes.invalid(f"{field}.fieldPath", path, detail))
 
 
 # Fields that the downward API supports in some places, but not everywhere.
@@ -69,45 +69,45 @@ _SIZE_DIVISORS = frozenset({"1", *(f"1{unit}" for unit in "kMGTPE"), *(f"1{unit}
 _SIZES_LISTED = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
 
 
-def check_resource_ref(found: list[Cause], ref: Obj, field: str, *, volume: bool) -> None:
+def check_resource_ref(problems: list[Cause], ref: Obj, field: str, *, volume: bool) -> None:
     resource = ref.get("resource", "")
     pages = resource.startswith(("requests.hugepages-", "limits.hugepages-"))
     if volume and not ref.get("containerName"):
-        found.append(causes.required(f"{field}.containerName"))
+        problems.append(causes.required(f"{field}.containerName"))
     elif not resource:
-        found.append(causes.required(f"{field}.resource"))
+        problems.append(causes.required(f"{field}.resource"))
     elif resource not in _RESOURCE_FIELDS and not pages:
-        found.append(causes.not_supported(f"{field}.resource", resource, _RESOURCE_FIELDS))
+        problems.append(causes.not_supported(f"{field}.resource", resource, _RESOURCE_FIELDS))
     divisor = ref.get("divisor", "0")
     if divisor == "0":
         return
     if resource.endswith(".cpu"):
         if divisor not in _CPU_DIVISORS:
             detail = "only divisor's values 1m and 1 are supported with the cpu resource"
-            found.append(causes.invalid(f"{field}.divisor", resource, detail))
+            problems.append(causes.invalid(f"{field}.divisor", resource, detail))
     elif divisor not in _SIZE_DIVISORS:
         words = "hugepages" if pages else _SIZE_WORDS.get(resource.partition(".")[2])
         if words:
             detail = f"only divisor's values {_SIZES_LISTED} are supported with the {words} resource"
-            found.append(causes.invalid(f"{field}.divisor", resource, detail))
+            problems.append(causes.invalid(f"{field}.divisor", resource, detail))
 
 
 _SIZE_WORDS = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}
 
 
-def check_no_backsteps(found: list[Cause], path: str, field: str) -> None:
+def check_no_backsteps(problems: list[Cause], path: str, field: str) -> None:
     if ".." in path.split("/"):
-        found.append(causes.invalid(field, path, "must not contain '..'"))
+        problems.append(causes.invalid(field, path, "must not contain '..'"))
 
 
-def check_descending_path(found: list[Cause], path: str, field: str) -> None:
+def check_descending_path(problems: list[Cause], path: str, field: str) -> None:
     if path.startswith("/"):
-        found.append(causes.invalid(field, path, "must be a relative path"))
-    check_no_backsteps(found, path, field)
+        problems.append(causes.invalid(field, path, "must be a relative path"))
+    check_no_backsteps(problems, path, field)
 
 
-def check_local_path(found: list[Cause], path: str, field: str) -> None:
+def check_local_path(problems: list[Cause], path: str, field: str) -> None:
     """Relative, without '..', and not a name that is reserved for the node."""
-    check_descending_path(found, path, field)
+    check_descending_path(problems, path, field)
     if path.startswith("..") and not path.startswith("../"):
-        found.append(causes.invalid(field, path, "must not start with '..'"))
+        problems.append(causes.invalid(field, path, "must not start with '..'"))

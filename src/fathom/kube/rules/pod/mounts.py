@@ -21,104 +21,104 @@ class _Taken(NamedTuple):
     paths: set[str]
 
 
-def check_mounts(found: list[Cause], container: Obj, volumes: Volumes, field: str) -> None:
+def check_mounts(problems: list[Cause], container: Obj, volumes: Volumes, field: str) -> None:
     """`volumeMounts` and `volumeDevices` of one container: of known volumes, without overlap."""
     mounts, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
     mounted, attached = _taken(mounts, "mountPath"), _taken(devices, "devicePath")
     seen: set[str] = set()
     for index, mount in enumerate(mounts):
-        _check_mount(found, mount, volumes, attached, f"{field}.volumeMounts[{index}]")
+        _check_mount(problems, mount, volumes, attached, f"{field}.volumeMounts[{index}]")
         path = mount.get("mountPath", "")
         if path in seen:
             here = f"{field}.volumeMounts[{index}].mountPath"
-            found.append(causes.invalid(here, path, "must be unique"))
+            problems.append(causes.invalid(here, path, "must be unique"))
         seen.add(path)
-        _check_mount_options(found, mount, container, f"{field}.volumeMounts")
-    _check_devices(found, list(devices), mounted, volumes, f"{field}.volumeDevices")
+        _check_mount_options(problems, mount, container, f"{field}.volumeMounts")
+    _check_devices(problems, list(devices), mounted, volumes, f"{field}.volumeDevices")
 
 
 def _taken(uses: Sequence[Obj], path: str) -> _Taken:
     return _Taken({one.get("name", "") for one in uses}, {one.get(path, "") for one in uses})
 
 
-def _check_mount(found: list[Cause], mount: Obj, volumes: Volumes, attached: _Taken, field: str) -> None:
+def _check_mount(problems: list[Cause], mount: Obj, volumes: Volumes, attached: _Taken, field: str) -> None:
     name, path = mount.get("name", ""), mount.get("mountPath", "")
     if not name:
-        found.append(causes.required(f"{field}.name"))
+        problems.append(causes.required(f"{field}.name"))
     if name not in volumes:
-        found.append(causes.not_found(f"{field}.name", name))
+        problems.append(causes.not_found(f"{field}.name", name))
     if not path:
-        found.append(causes.required(f"{field}.mountPath"))
+        problems.append(causes.required(f"{field}.mountPath"))
     if name in attached.names:
-        found.append(causes.invalid(f"{field}.name", name, "must not already exist in volumeDevices"))
+        problems.append(causes.invalid(f"{field}.name", name, "must not already exist in volumeDevices"))
     if path in attached.paths:
         detail = "must not already exist as a path in volumeDevices"
-        found.append(causes.invalid(f"{field}.mountPath", path, detail))
+        problems.append(causes.invalid(f"{field}.mountPath", path, detail))
     if mount.get("subPathExpr") and mount.get("subPath"):
         detail = "subPathExpr and subPath are mutually exclusive"
-        found.append(causes.invalid(f"{field}.subPathExpr", mount["subPathExpr"], detail))
+        problems.append(causes.invalid(f"{field}.subPathExpr", mount["subPathExpr"], detail))
 
 
-def _check_mount_options(found: list[Cause], mount: Obj, container: Obj, field: str) -> None:
+def _check_mount_options(problems: list[Cause], mount: Obj, container: Obj, field: str) -> None:
     for name in ("subPath", "subPathExpr"):
         if mount.get(name):
-            check_descending_path(found, mount[name], f"{field}.{name}")
+            check_descending_path(problems, mount[name], f"{field}.{name}")
     mode = mount.get("mountPropagation")
     if mode is not None:
         if mode not in _PROPAGATIONS:
-            found.append(causes.not_supported(f"{field}.mountPropagation", mode, _PROPAGATIONS))
+            problems.append(causes.not_supported(f"{field}.mountPropagation", mode, _PROPAGATIONS))
         if mode == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
             detail = "Bidirectional mount propagation is available only to privileged containers"
-            found.append(causes.forbidden(f"{field}.mountPropagation", detail))
+            problems.append(causes.forbidden(f"{field}.mountPropagation", detail))
     if "recursiveReadOnly" in mount:
-        _check_recursive(found, mount, f"{field}.recursiveReadOnly")
+        _check_recursive(problems, mount, f"{field}.recursiveReadOnly")
 
 
-def _check_recursive(found: list[Cause], mount: Obj, field: str) -> None:
+def _check_recursive(problems: list[Cause], mount: Obj, field: str) -> None:
     wanted = mount["recursiveReadOnly"]
     if wanted not in {"Disabled", "Enabled", "IfPossible"}:
-        found.append(causes.not_supported(field, wanted, ("Disabled", "Enabled", "IfPossible")))
+        problems.append(causes.not_supported(field, wanted, ("Disabled", "Enabled", "IfPossible")))
     elif wanted != "Disabled":
         if not mount.get("readOnly"):
-            found.append(causes.forbidden(field, "may only be specified when readOnly is true"))
+            problems.append(causes.forbidden(field, "may only be specified when readOnly is true"))
         if mount.get("mountPropagation", "None") != "None":
             detail = "may only be specified when mountPropagation is None or not specified"
-            found.append(causes.forbidden(field, detail))
+            problems.append(causes.forbidden(field, detail))
 
 
 def _check_devices(
-    found: list[Cause], devices: list[Obj], mounted: _Taken, volumes: Volumes, field: str
+    problems: list[Cause], devices: list[Obj], mounted: _Taken, volumes: Volumes, field: str
 ) -> None:
     names: set[str] = set()
     paths: set[str] = set()
     for index, device in enumerate(devices):
         here = f"{field}[{index}]"
         name, path = device.get("name", ""), device.get("devicePath", "")
-        _check_device_volume(found, name, volumes, here)
+        _check_device_volume(problems, name, volumes, here)
         if name in names:
-            found.append(causes.invalid(f"{here}.name", name, "must be unique"))
+            problems.append(causes.invalid(f"{here}.name", name, "must be unique"))
         if not path:
-            found.append(causes.required(f"{here}.devicePath"))
+            problems.append(causes.required(f"{here}.devicePath"))
         if path in paths:
-            found.append(causes.invalid(f"{here}.devicePath", path, "must be unique"))
+            problems.append(causes.invalid(f"{here}.devicePath", path, "must be unique"))
         if ".." in path.split("/"):
             detail = "can not contain backsteps ('..')"
-            found.append(causes.invalid(f"{here}.devicePath", path, detail))
+            problems.append(causes.invalid(f"{here}.devicePath", path, detail))
         if name in mounted.names:
-            found.append(causes.invalid(f"{here}.name", name, "must not already exist in volumeMounts"))
+            problems.append(causes.invalid(f"{here}.name", name, "must not already exist in volumeMounts"))
         if path in mounted.paths:
             detail = "must not already exist as a path in volumeMounts"
-            found.append(causes.invalid(f"{here}.devicePath", path, detail))
+            problems.append(causes.invalid(f"{here}.devicePath", path, detail))
         names.add(name)
         paths.add(path)
 
 
-def _check_device_volume(found: list[Cause], name: str, volumes: Volumes, field: str) -> None:
+def _check_device_volume(problems: list[Cause], name: str, volumes: Volumes, field: str) -> None:
     if not name:
-        found.append(causes.required(f"{field}.name"))
+        problems.append(causes.required(f"{field}.name"))
     volume = volumes.get(name)
     if volume is None:
-        found.append(causes.not_found(f"{field}.name", name))
+        problems.append(causes.not_found(f"{field}.name", name))
     elif "persistentVolumeClaim" not in volume and "ephemeral" not in volume:
         detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-        found.append(causes.invalid(f"{field}.name", name, detail))
+        problems.append(causes.invalid(f"{field}.name", name, detail))

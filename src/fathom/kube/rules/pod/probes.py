@@ -13,78 +13,78 @@ _COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThr
 _SCHEMES = ("HTTP", "HTTPS")
 
 
-def check_probes(found: list[Cause], container: Obj, field: str, grace_s: int | None) -> None:
+def check_probes(problems: list[Cause], container: Obj, field: str, grace_s: int | None) -> None:
     """Liveness and startup probes have a success threshold of 1; a readiness probe has no grace period."""
     for name in ("livenessProbe", "startupProbe"):
         if probe := container.get(name):
-            _check_probe(found, probe, f"{field}.{name}", grace_s)
+            _check_probe(problems, probe, f"{field}.{name}", grace_s)
             once = probe.get("successThreshold", 1)
             if once != 1:
-                found.append(causes.invalid(f"{field}.{name}.successThreshold", once, "must be 1"))
+                problems.append(causes.invalid(f"{field}.{name}.successThreshold", once, "must be 1"))
     if probe := container.get("readinessProbe"):
-        _check_probe(found, probe, f"{field}.readinessProbe", grace_s)
+        _check_probe(problems, probe, f"{field}.readinessProbe", grace_s)
         if "terminationGracePeriodSeconds" in probe:
             where = f"{field}.readinessProbe.terminationGracePeriodSeconds"
             value = probe["terminationGracePeriodSeconds"]
-            found.append(causes.invalid(where, value, "must not be set for readinessProbes"))
+            problems.append(causes.invalid(where, value, "must not be set for readinessProbes"))
 
 
-def _check_probe(found: list[Cause], probe: Obj, field: str, grace_s: int | None) -> None:
-    check_handler(found, probe, field, grace_s)
+def _check_probe(problems: list[Cause], probe: Obj, field: str, grace_s: int | None) -> None:
+    check_handler(problems, probe, field, grace_s)
     for name in _COUNTS:
-        found += causes.not_negative(f"{field}.{name}", probe.get(name))
+        problems += causes.not_negative(f"{field}.{name}", probe.get(name))
     grace = probe.get("terminationGracePeriodSeconds")
     if grace is not None and grace <= 0:
         where = f"{field}.terminationGracePeriodSeconds"
-        found.append(causes.invalid(where, grace, "must be greater than 0"))
+        problems.append(causes.invalid(where, grace, "must be greater than 0"))
 
 
-def check_lifecycle(found: list[Cause], lifecycle: Obj, field: str, grace_s: int | None, os: str) -> None:
+def check_lifecycle(problems: list[Cause], lifecycle: Obj, field: str, grace_s: int | None, os: str) -> None:
     for name in ("postStart", "preStop"):
         if name in lifecycle:
-            check_handler(found, lifecycle[name], f"{field}.{name}", grace_s)
+            check_handler(problems, lifecycle[name], f"{field}.{name}", grace_s)
     if "stopSignal" in lifecycle and not os:
         detail = "may not be set for containers with empty `spec.os.name`"
-        found.append(causes.forbidden(f"{field}.stopSignal", detail))
+        problems.append(causes.forbidden(f"{field}.stopSignal", detail))
 
 
-def check_handler(found: list[Cause], handler: Obj, field: str, grace_s: int | None) -> None:
+def check_handler(problems: list[Cause], handler: Obj, field: str, grace_s: int | None) -> None:
     present = [name for name in _HANDLERS if name in handler]
     if not present:
-        found.append(causes.required(field, "must specify a handler type"))
+        problems.append(causes.required(field, "must specify a handler type"))
         return
     for extra in present[1:]:
-        found.append(causes.forbidden(f"{field}.{extra}", "may not specify more than 1 handler type"))
+        problems.append(causes.forbidden(f"{field}.{extra}", "may not specify more than 1 handler type"))
     name = present[0]
     action, here = handler[name], f"{field}.{name}"
     if name == "exec":
         if not action.get("command"):
-            found.append(causes.required(f"{here}.command"))
+            problems.append(causes.required(f"{here}.command"))
     elif name == "httpGet":
-        _check_http(found, action, here)
+        _check_http(problems, action, here)
     elif name == "sleep":
-        _check_sleep(found, action.get("seconds", 0), here, grace_s)
+        _check_sleep(problems, action.get("seconds", 0), here, grace_s)
     else:
-        check_port(found, action.get("port", 0), f"{here}.port")
+        check_port(problems, action.get("port", 0), f"{here}.port")
 
 
-def _check_http(found: list[Cause], action: Obj, field: str) -> None:
-    check_port(found, action.get("port", 0), f"{field}.port")
+def _check_http(problems: list[Cause], action: Obj, field: str) -> None:
+    check_port(problems, action.get("port", 0), f"{field}.port")
     scheme = action.get("scheme", "HTTP")
     if scheme not in _SCHEMES:
-        found.append(causes.not_supported(f"{field}.scheme", scheme, _SCHEMES))
+        problems.append(causes.not_supported(f"{field}.scheme", scheme, _SCHEMES))
     for header in action.get("httpHeaders") or ():
         name = header.get("name", "")
-        found += causes.each(f"{field}.httpHeaders", name, formats.http_header(name))
+        problems += causes.each(f"{field}.httpHeaders", name, formats.http_header(name))
 
 
-def _check_sleep(found: list[Cause], seconds: int, field: str, grace_s: int | None) -> None:
+def _check_sleep(problems: list[Cause], seconds: int, field: str, grace_s: int | None) -> None:
     if grace_s is not None and not 0 <= seconds <= grace_s:
         detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_s})"
-        found.append(causes.invalid(field, seconds, detail))
+        problems.append(causes.invalid(field, seconds, detail))
 
 
-def check_port(found: list[Cause], port: Any, field: str) -> None:
+def check_port(problems: list[Cause], port: Any, field: str) -> None:
     """A number or the name of a port."""
     reasons = formats.port_name(port) if isinstance(port, str) else formats.port_number(port)
-    found += causes.each(field, port, reasons)
+    problems += causes.each(field, port, reasons)

@@ -34,104 +34,104 @@ _CHOICES = {
 }
 
 
-def check_pod_context(found: list[Cause], context: Obj, spec: Obj, field: str) -> None:
+def check_pod_context(problems: list[Cause], context: Obj, spec: Obj, field: str) -> None:
     for name in ("fsGroup", "runAsUser", "runAsGroup"):
-        _check_id(found, context.get(name), f"{field}.{name}")
+        _check_id(problems, context.get(name), f"{field}.{name}")
     for index, group in enumerate(context.get("supplementalGroups") or ()):
-        _check_id(found, group, f"{field}.supplementalGroups[{index}]")
+        _check_id(problems, group, f"{field}.supplementalGroups[{index}]")
     if sysctls := context.get("sysctls"):
-        _check_sysctls(found, sysctls, spec, f"{field}.sysctls")
+        _check_sysctls(problems, sysctls, spec, f"{field}.sysctls")
     for name, choices in _CHOICES.items():
         value = context.get(name)
         if value is not None and value not in choices:
-            found.append(causes.not_supported(f"{field}.{name}", value, choices))
-    _check_profiles(found, context, field)
+            problems.append(causes.not_supported(f"{field}.{name}", value, choices))
+    _check_profiles(problems, context, field)
 
 
-def check_container_context(found: list[Cause], context: Obj, field: str, *, host_users: bool) -> None:
+def check_container_context(problems: list[Cause], context: Obj, field: str, *, host_users: bool) -> None:
     for name in ("runAsUser", "runAsGroup"):
-        _check_id(found, context.get(name), f"{field}.{name}")
+        _check_id(problems, context.get(name), f"{field}.{name}")
     mount = context.get("procMount")
     if mount is not None and mount not in {"Default", "Unmasked"}:
-        found.append(causes.not_supported(f"{field}.procMount", mount, ("Default", "Unmasked")))
+        problems.append(causes.not_supported(f"{field}.procMount", mount, ("Default", "Unmasked")))
     if mount == "Unmasked" and host_users:
         detail = "`hostUsers` must be false to use `Unmasked`"
-        found.append(causes.invalid(f"{field}.procMount", mount, detail))
+        problems.append(causes.invalid(f"{field}.procMount", mount, detail))
     if context.get("allowPrivilegeEscalation") is False:
-        _check_escalation(found, context, field)
-    _check_profiles(found, context, field)
+        _check_escalation(problems, context, field)
+    _check_profiles(problems, context, field)
 
 
-def _check_escalation(found: list[Cause], context: Obj, field: str) -> None:
+def _check_escalation(problems: list[Cause], context: Obj, field: str) -> None:
     words = "cannot set `allowPrivilegeEscalation` to false and"
     if context.get("privileged"):
-        found.append(causes.invalid(field, context, f"{words} `privileged` to true"))
+        problems.append(causes.invalid(field, context, f"{words} `privileged` to true"))
     if "CAP_SYS_ADMIN" in ((context.get("capabilities") or {}).get("add") or ()):
-        found.append(causes.invalid(field, context, f"{words} `capabilities.Add` CAP_SYS_ADMIN"))
+        problems.append(causes.invalid(field, context, f"{words} `capabilities.Add` CAP_SYS_ADMIN"))
 
 
-def _check_id(found: list[Cause], value: int | None, field: str) -> None:
+def _check_id(problems: list[Cause], value: int | None, field: str) -> None:
     if value is not None:
-        found += causes.each(field, value, formats.user_or_group_id(value))
+        problems += causes.each(field, value, formats.user_or_group_id(value))
 
 
-def _check_profiles(found: list[Cause], context: Obj, field: str) -> None:
+def _check_profiles(problems: list[Cause], context: Obj, field: str) -> None:
     if seccomp := context.get("seccompProfile"):
-        _check_seccomp(found, seccomp, f"{field}.seccompProfile")
+        _check_seccomp(problems, seccomp, f"{field}.seccompProfile")
     if armor := context.get("appArmorProfile"):
-        _check_app_armor(found, armor, f"{field}.appArmorProfile")
+        _check_app_armor(problems, armor, f"{field}.appArmorProfile")
 
 
-def _check_profile_type(found: list[Cause], profile: Obj, field: str, name: str) -> None:
+def _check_profile_type(problems: list[Cause], profile: Obj, field: str, name: str) -> None:
     kind = profile.get("type", "")
     if not kind:
-        found.append(causes.required(f"{field}.type", f"type is required when {name} is set"))
+        problems.append(causes.required(f"{field}.type", f"type is required when {name} is set"))
     elif kind not in _PROFILES:
-        found.append(causes.not_supported(f"{field}.type", kind, _PROFILES))
+        problems.append(causes.not_supported(f"{field}.type", kind, _PROFILES))
 
 
-def _check_seccomp(found: list[Cause], profile: Obj, field: str) -> None:
-    _check_profile_type(found, profile, field, "seccompProfile")
+def _check_seccomp(problems: list[Cause], profile: Obj, field: str) -> None:
+    _check_profile_type(problems, profile, field, "seccompProfile")
     path = profile.get("localhostProfile")
     if profile.get("type") != "Localhost":
         if path is not None:
             detail = "can only be set when seccomp type is Localhost"
-            found.append(causes.invalid(f"{field}.localhostProfile", profile, detail))
+            problems.append(causes.invalid(f"{field}.localhostProfile", profile, detail))
     elif path is None:
         detail = "must be set when seccomp type is Localhost"
-        found.append(causes.required(f"{field}.localhostProfile", detail))
+        problems.append(causes.required(f"{field}.localhostProfile", detail))
     else:
-        check_descending_path(found, path, f"{field}.localhostProfile")
+        check_descending_path(problems, path, f"{field}.localhostProfile")
 
 
-def _check_app_armor(found: list[Cause], profile: Obj, field: str) -> None:
-    _check_profile_type(found, profile, field, "appArmorProfile")
+def _check_app_armor(problems: list[Cause], profile: Obj, field: str) -> None:
+    _check_profile_type(problems, profile, field, "appArmorProfile")
     path = profile.get("localhostProfile")
     here = f"{field}.localhostProfile"
     if profile.get("type") != "Localhost":
         if path is not None and profile.get("type") in _PROFILES:
-            found.append(causes.invalid(here, path, "can only be set when AppArmor type is Localhost"))
+            problems.append(causes.invalid(here, path, "can only be set when AppArmor type is Localhost"))
     elif not path:
-        found.append(causes.required(here, "must be set when AppArmor type is Localhost"))
+        problems.append(causes.required(here, "must be set when AppArmor type is Localhost"))
     elif path.strip() != path:
-        found.append(causes.invalid(here, path, "must not be padded with whitespace"))
+        problems.append(causes.invalid(here, path, "must not be padded with whitespace"))
     elif len(path.encode()) > _LOCALHOST_PROFILE_MAX:
-        found.append(causes.too_long(here, _LOCALHOST_PROFILE_MAX))
+        problems.append(causes.too_long(here, _LOCALHOST_PROFILE_MAX))
 
 
-def _check_sysctls(found: list[Cause], sysctls: list[Obj], spec: Obj, field: str) -> None:
+def _check_sysctls(problems: list[Cause], sysctls: list[Obj], spec: Obj, field: str) -> None:
     seen: set[str] = set()
     for index, sysctl in enumerate(sysctls):
         here, name = f"{field}[{index}].name", sysctl.get("name", "")
         if not name:
-            found.append(causes.required(here))
+            problems.append(causes.required(here))
         elif len(name) > _SYSCTL_MAX or not _is_sysctl(name):
             detail = f"must have at most {_SYSCTL_MAX} characters and match regex ^{_SYSCTL}$"
-            found.append(causes.invalid(here, name, detail))
+            problems.append(causes.invalid(here, name, detail))
         elif name in seen:
-            found.append(causes.duplicate(here, name))
+            problems.append(causes.duplicate(here, name))
         if spec.get("hostNetwork") and name.startswith(_NET_SYSCTLS):
-            found.append(causes.invalid(here, name, "may not be specified when 'hostNetwork' is true"))
+            problems.append(causes.invalid(here, name, "may not be specified when 'hostNetwork' is true"))
         if spec.get("hostIPC") and name.startswith(_IPC_SYSCTLS):
-            found.append(causes.invalid(here, name, "may not be specified when 'hostIPC' is true"))
+            problems.append(causes.invalid(here, name, "may not be specified when 'hostIPC' is true"))
         seen.add(name)

@@ -30,14 +30,14 @@ _SUBDOMAINS = ("serviceAccountName", "nodeName", "priorityClassName", "runtimeCl
 _LABELS = ("hostname", "subdomain")
 
 
-def check_pod_spec(found: list[Cause], spec: Obj, field: str, meta: Obj | None = None) -> None:
+def check_pod_spec(problems: list[Cause], spec: Obj, field: str, meta: Obj | None = None) -> None:
     """`meta` is given for a pod, not for a template."""
     volumes = spec.get("volumes")
     name = (meta or {}).get("name", "")
     claims = spec.get("resourceClaims")
     os = (spec.get("os") or {}).get("name", "")
     scope = PodScope(
-        check_volumes(found, volumes, f"{field}.volumes", name) if volumes else {},
+        check_volumes(problems, volumes, f"{field}.volumes", name) if volumes else {},
         frozenset(claim.get("name", "") for claim in claims) if claims else frozenset(),
         spec.get("terminationGracePeriodSeconds"),
         spec.get("restartPolicy", "Always"),
@@ -46,211 +46,215 @@ def check_pod_spec(found: list[Cause], spec: Obj, field: str, meta: Obj | None =
         meta is not None,
     )
     if claims:
-        _check_resource_claims(found, claims, f"{field}.resourceClaims")
-    _check_all_containers(found, spec, field, scope)
-    _check_choices(found, spec, field)
-    _check_names(found, spec, field)
-    _check_placement(found, spec, field)
-    _check_host(found, spec, field, is_pod=scope.is_pod)
+        _check_resource_claims(problems, claims, f"{field}.resourceClaims")
+    _check_all_containers(problems, spec, field, scope)
+    _check_choices(problems, spec, field)
+    _check_names(problems, spec, field)
+    _check_placement(problems, spec, field)
+    _check_host(problems, spec, field, is_pod=scope.is_pod)
     if "dnsConfig" in spec or spec.get("dnsPolicy") == "None":
-        _check_dns(found, spec, f"{field}.dnsConfig")
+        _check_dns(problems, spec, f"{field}.dnsConfig")
     if os:
-        _check_os(found, spec, os, field)
+        _check_os(problems, spec, os, field)
     if amounts := spec.get("overhead"):
-        check_requirements(found, {"limits": amounts}, f"{field}.overhead")
+        check_requirements(problems, {"limits": amounts}, f"{field}.overhead")
     if resources := spec.get("resources"):
-        _check_pod_resources(found, resources, spec, f"{field}.resources")
+        _check_pod_resources(problems, resources, spec, f"{field}.resources")
 
 
-def _check_all_containers(found: list[Cause], spec: Obj, field: str, scope: PodScope) -> None:
+def _check_all_containers(problems: list[Cause], spec: Obj, field: str, scope: PodScope) -> None:
     regular = spec.get("containers") or []
-    check_containers(found, regular, f"{field}.containers", scope)
+    check_containers(problems, regular, f"{field}.containers", scope)
     init = spec.get("initContainers") or []
     if init:
-        check_init_containers(found, init, regular, f"{field}.initContainers", scope)
+        check_init_containers(problems, init, regular, f"{field}.initContainers", scope)
     if ephemeral := spec.get("ephemeralContainers"):
         others = [*regular, *init]
-        check_ephemeral_containers(found, ephemeral, others, f"{field}.ephemeralContainers", scope)
+        check_ephemeral_containers(problems, ephemeral, others, f"{field}.ephemeralContainers", scope)
 
 
-def _check_choices(found: list[Cause], spec: Obj, field: str) -> None:
+def _check_choices(problems: list[Cause], spec: Obj, field: str) -> None:
     restart, dns = spec.get("restartPolicy"), spec.get("dnsPolicy")
     if restart and restart not in RESTART_POLICIES:
-        found.append(causes.not_supported(f"{field}.restartPolicy", restart, RESTART_POLICIES))
+        problems.append(causes.not_supported(f"{field}.restartPolicy", restart, RESTART_POLICIES))
     if dns and dns not in _DNS_POLICIES:
-        found.append(causes.not_supported(f"{field}.dnsPolicy", dns, _DNS_POLICIES))
+        problems.append(causes.not_supported(f"{field}.dnsPolicy", dns, _DNS_POLICIES))
     preemption = spec.get("preemptionPolicy")
     if preemption is not None:
-        check_preemption_policy(found, preemption, f"{field}.preemptionPolicy")
+        check_preemption_policy(problems, preemption, f"{field}.preemptionPolicy")
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _INT32_MAX:
         detail = f"must be between 1 and {_INT32_MAX}, inclusive"
-        found.append(causes.invalid(f"{field}.activeDeadlineSeconds", deadline, detail))
+        problems.append(causes.invalid(f"{field}.activeDeadlineSeconds", deadline, detail))
 
 
-def check_preemption_policy(found: list[Cause], policy: str, field: str) -> None:
+def check_preemption_policy(problems: list[Cause], policy: str, field: str) -> None:
     if not policy:
-        found.append(causes.required(field))
+        problems.append(causes.required(field))
     elif policy not in _PREEMPTION_POLICIES:
-        found.append(causes.not_supported(field, policy, _PREEMPTION_POLICIES))
+        problems.append(causes.not_supported(field, policy, _PREEMPTION_POLICIES))
 
 
-def _check_names(found: list[Cause], spec: Obj, field: str) -> None:
+def _check_names(problems: list[Cause], spec: Obj, field: str) -> None:
     for name in _SUBDOMAINS:
         value = spec.get(name)
         if value and (reasons := formats.dns_subdomain(value)):
-            found += causes.each(f"{field}.{name}", value, reasons)
+            problems += causes.each(f"{field}.{name}", value, reasons)
     for name in _LABELS:
         value = spec.get(name)
         if value and (reasons := formats.dns_label(value)):
-            found += causes.each(f"{field}.{name}", value, reasons)
+            problems += causes.each(f"{field}.{name}", value, reasons)
     for index, gate in enumerate(spec.get("readinessGates") or ()):
         kind = gate.get("conditionType", "")
         where = f"{field}.readinessGates[{index}].conditionType"
-        found += causes.each(where, kind, formats.qualified_name(kind))
+        problems += causes.each(where, kind, formats.qualified_name(kind))
     if gates := spec.get("schedulingGates"):
-        _check_gates(found, gates, f"{field}.schedulingGates")
+        _check_gates(problems, gates, f"{field}.schedulingGates")
     for index, alias in enumerate(spec.get("hostAliases") or ()):
-        _check_alias(found, alias, f"{field}.hostAliases[{index}]")
+        _check_alias(problems, alias, f"{field}.hostAliases[{index}]")
 
 
-def _check_gates(found: list[Cause], gates: list[Obj], field: str) -> None:
+def _check_gates(problems: list[Cause], gates: list[Obj], field: str) -> None:
     seen: set[str] = set()
     for index, gate in enumerate(gates):
         name = gate.get("name", "")
-        found += causes.each(f"{field}[{index}]", name, formats.qualified_name(name))
+        problems += causes.each(f"{field}[{index}]", name, formats.qualified_name(name))
         if name in seen:
-            found.append(causes.duplicate(f"{field}[{index}]", name))
+            problems.append(causes.duplicate(f"{field}[{index}]", name))
         seen.add(name)
 
 
-def _check_alias(found: list[Cause], alias: Obj, field: str) -> None:
+def _check_alias(problems: list[Cause], alias: Obj, field: str) -> None:
     ip = alias.get("ip", "")
-    found += causes.each(f"{field}.ip", ip, formats.ip_address(ip))
+    problems += causes.each(f"{field}.ip", ip, formats.ip_address(ip))
     for index, host in enumerate(alias.get("hostnames") or ()):
-        found += causes.each(f"{field}.hostnames[{index}]", host, formats.dns_subdomain(host))
+        problems += causes.each(f"{field}.hostnames[{index}]", host, formats.dns_subdomain(host))
 
 
-def _check_placement(found: list[Cause], spec: Obj, field: str) -> None:
+def _check_placement(problems: list[Cause], spec: Obj, field: str) -> None:
     if selector := spec.get("nodeSelector"):
-        found += label_causes(selector, f"{field}.nodeSelector")
+        problems += label_causes(selector, f"{field}.nodeSelector")
     if affinity := spec.get("affinity"):
-        check_affinity(found, affinity, f"{field}.affinity")
+        check_affinity(problems, affinity, f"{field}.affinity")
     if tolerations := spec.get("tolerations"):
-        check_tolerations(found, tolerations, f"{field}.tolerations")
+        check_tolerations(problems, tolerations, f"{field}.tolerations")
     if constraints := spec.get("topologySpreadConstraints"):
-        check_spread(found, constraints, f"{field}.topologySpreadConstraints")
+        check_spread(problems, constraints, f"{field}.topologySpreadConstraints")
 
 
-def _check_host(found: list[Cause], spec: Obj, field: str, *, is_pod: bool) -> None:
+def _check_host(problems: list[Cause], spec: Obj, field: str, *, is_pod: bool) -> None:
     """What a pod that shares the node's network, users or processes must not set."""
     if context := spec.get("securityContext"):
-        check_pod_context(found, context, spec, f"{field}.securityContext")
+        check_pod_context(problems, context, spec, f"{field}.securityContext")
     if spec.get("hostNetwork"):
-        _check_host_network(found, spec, field, is_pod=is_pod)
+        _check_host_network(problems, spec, field, is_pod=is_pod)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
-        found.append(causes.invalid(f"{field}.shareProcessNamespace", True, detail))
+        problems.append(causes.invalid(f"{field}.shareProcessNamespace", True, detail))
     if spec.get("hostUsers") is False:
         for name, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
             if spec.get(name):
-                found.append(causes.forbidden(f"{field}.{shown}", "when `hostUsers` is false"))
+                problems.append(causes.forbidden(f"{field}.{shown}", "when `hostUsers` is false"))
 
 
-def _check_host_network(found: list[Cause], spec: Obj, field: str, *, is_pod: bool) -> None:
+def _check_host_network(problems: list[Cause], spec: Obj, field: str, *, is_pod: bool) -> None:
     for index, container in enumerate(spec.get("containers") or ()):
         for number, port in enumerate(container.get("ports") or ()):
             host = port.get("hostPort", 0)
             if (is_pod or host) and host != port.get("containerPort"):
                 where = f"{field}.containers[{index}].ports[{number}].hostPort"
                 detail = "must match `containerPort` when `hostNetwork` is true"
-                found.append(causes.invalid(where, host, detail))
+                problems.append(causes.invalid(where, host, detail))
 
 
-def _check_dns(found: list[Cause], spec: Obj, field: str) -> None:
+def _check_dns(problems: list[Cause], spec: Obj, field: str) -> None:
     config = spec.get("dnsConfig")
     if spec.get("dnsPolicy") == "None":
         if config is None:
-            found.append(causes.required(field, "must provide `dnsConfig` when `dnsPolicy` is None"))
+            problems.append(causes.required(field, "must provide `dnsConfig` when `dnsPolicy` is None"))
             return
         if not config.get("nameservers"):
             detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            found.append(causes.required(f"{field}.nameservers", detail))
+            problems.append(causes.required(f"{field}.nameservers", detail))
             return
     servers, searches = (config or {}).get("nameservers") or [], (config or {}).get("searches") or []
     if len(servers) > _NAMESERVERS_MAX:
         detail = f"must not have more than {_NAMESERVERS_MAX} nameservers"
-        found.append(causes.invalid(f"{field}.nameservers", servers, detail))
+        problems.append(causes.invalid(f"{field}.nameservers", servers, detail))
     for index, server in enumerate(servers):
-        found += causes.each(f"{field}.nameservers[{index}]", server, formats.ip_address(server))
-    _check_searches(found, searches, f"{field}.searches")
+        problems += causes.each(f"{field}.nameservers[{index}]", server, formats.ip_address(server))
+    _check_searches(problems, searches, f"{field}.searches")
     for index, option in enumerate((config or {}).get("options") or ()):
         if not option.get("name"):
-            found.append(causes.required(f"{field}.options[{index}]", "must not be empty"))
+            problems.append(causes.required(f"{field}.options[{index}]", "must not be empty"))
 
 
-def _check_searches(found: list[Cause], searches: list[str], field: str) -> None:
+def _check_searches(problems: list[Cause], searches: list[str], field: str) -> None:
     if len(searches) > _SEARCHES_MAX:
         detail = f"must not have more than {_SEARCHES_MAX} search paths"
-        found.append(causes.invalid(field, searches, detail))
+        problems.append(causes.invalid(field, searches, detail))
     if len(" ".join(searches)) > _SEARCH_CHARS_MAX:
         words = "characters (including spaces) in the search list"
-        found.append(causes.invalid(field, searches, f"must not have more than {_SEARCH_CHARS_MAX} {words}"))
+        problems.append(
+            causes.invalid(field, searches, f"must not have more than {_SEARCH_CHARS_MAX} {words}")
+        )
     for index, search in enumerate(searches):
         if search != ".":
             domain = search.removesuffix(".")
             reasons = formats.dns_subdomain_underscored(domain)
-            found += causes.each(f"{field}[{index}]", domain, reasons)
+            problems += causes.each(f"{field}[{index}]", domain, reasons)
 
 
-def _check_resource_claims(found: list[Cause], claims: list[Obj], field: str) -> None:
+def _check_resource_claims(problems: list[Cause], claims: list[Obj], field: str) -> None:
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         here, name = f"{field}[{index}]", claim.get("name", "")
         if not name:
-            found.append(causes.required(f"{here}.name"))
+            problems.append(causes.required(f"{here}.name"))
         elif name in seen:
-            found.append(causes.duplicate(f"{here}.name", name))
+            problems.append(causes.duplicate(f"{here}.name", name))
         else:
-            found += causes.each(f"{here}.name", name, formats.dns_label(name))
+            problems += causes.each(f"{here}.name", name, formats.dns_label(name))
         seen.add(name)
         given = [one for one in ("resourceClaimName", "resourceClaimTemplateName") if one in claim]
         if len(given) == 2:
             detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            found.append(causes.invalid(here, claim, detail))
+            problems.append(causes.invalid(here, claim, detail))
         elif not given:
             detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            found.append(causes.invalid(here, claim, detail))
+            problems.append(causes.invalid(here, claim, detail))
         for one in given:
-            found += causes.each(f"{here}.{one}", claim[one], formats.dns_subdomain(claim[one]))
+            problems += causes.each(f"{here}.{one}", claim[one], formats.dns_subdomain(claim[one]))
 
 
-def _check_os(found: list[Cause], spec: Obj, os: str, field: str) -> None:
+def _check_os(problems: list[Cause], spec: Obj, os: str, field: str) -> None:
     if os not in {"linux", "windows"}:
-        found.append(causes.not_supported(f"{field}.os", os, ("linux", "windows")))
+        problems.append(causes.not_supported(f"{field}.os", os, ("linux", "windows")))
     elif os == "linux" and "windowsOptions" in (spec.get("securityContext") or {}):
         detail = "windows options cannot be set for a linux pod"
-        found.append(causes.forbidden(f"{field}.securityContext.windowsOptions", detail))
+        problems.append(causes.forbidden(f"{field}.securityContext.windowsOptions", detail))
 
 
-def _check_pod_resources(found: list[Cause], resources: Obj, spec: Obj, field: str) -> None:
+def _check_pod_resources(problems: list[Cause], resources: Obj, spec: Obj, field: str) -> None:
     if (spec.get("os") or {}).get("name") == "windows":
-        found.append(causes.forbidden(field, "may not be set for a windows pod"))
+        problems.append(causes.forbidden(field, "may not be set for a windows pod"))
         return
     if "claims" in resources:
         detail = "claims may not be set for Resources at pod-level"
-        found.append(causes.forbidden(f"{field}.claims", detail))
-    check_requirements(found, resources, field, check_pod_level_name)
+        problems.append(causes.forbidden(f"{field}.claims", detail))
+    check_requirements(problems, resources, field, check_pod_level_name)
 
 
-def check_annotations(found: list[Cause], annotations: Obj, spec: Obj, field: str) -> None:
+def check_annotations(problems: list[Cause], annotations: Obj, spec: Obj, field: str) -> None:
     """The few annotations that have a meaning for a pod."""
     if MIRROR in annotations and not spec.get("nodeName"):
         detail = "must set spec.nodeName if mirror pod annotation is set"
-        found.append(causes.invalid(f"{field}[{MIRROR}]", annotations[MIRROR], detail))
+        problems.append(causes.invalid(f"{field}[{MIRROR}]", annotations[MIRROR], detail))
     cost = annotations.get(DELETION_COST_ANNOTATION)
     if cost is not None and not _is_int32(cost):
-        found.append(causes.invalid(f"{field}[{DELETION_COST_ANNOTATION}]", cost, "must be a 32bit integer"))
+        problems.append(
+            causes.invalid(f"{field}[{DELETION_COST_ANNOTATION}]", cost, "must be a 32bit integer")
+        )
 
 
 def _is_int32(text: str) -> bool:
@@ -260,14 +264,14 @@ def _is_int32(text: str) -> bool:
     return len(digits) <= 10 and -_INT32_MAX - 1 <= int(text) <= _INT32_MAX
 
 
-def check_pod_template(found: list[Cause], template: Obj, field: str) -> None:
+def check_pod_template(problems: list[Cause], template: Obj, field: str) -> None:
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     if labels := meta.get("labels"):
-        found += label_causes(labels, f"{field}.labels")
+        problems += label_causes(labels, f"{field}.labels")
     if annotations := meta.get("annotations"):
-        found += annotation_causes(annotations, f"{field}.annotations")
-        check_annotations(found, annotations, spec, f"{field}.annotations")
-    check_pod_spec(found, spec, f"{field}.spec")
+        problems += annotation_causes(annotations, f"{field}.annotations")
+        check_annotations(problems, annotations, spec, f"{field}.annotations")
+    check_pod_spec(problems, spec, f"{field}.spec")
     if spec.get("ephemeralContainers"):
         detail = "ephemeral containers not allowed in pod template"
-        found.append(causes.forbidden(f"{field}.spec.ephemeralContainers", detail))
+        problems.append(causes.forbidden(f"{field}.spec.ephemeralContainers", detail))

@@ -37,43 +37,45 @@ def keep_observed(status: Obj, old: Obj) -> None:
             condition["observedGeneration"] = generation
 
 
-def check_pod_status(found: list[Cause], new: Obj, old: Obj) -> None:
+def check_pod_status(problems: list[Cause], new: Obj, old: Obj) -> None:
     """`new` and `old` are whole pods."""
     status, before = new.get("status") or {}, old.get("status") or {}
-    _check_conditions(found, status.get("conditions") or [])
-    _check_nomination(found, status, before, bound=bool((old.get("spec") or {}).get("nodeName")))
+    _check_conditions(problems, status.get("conditions") or [])
+    _check_nomination(problems, status, before, bound=bool((old.get("spec") or {}).get("nodeName")))
     if status.get("observedGeneration", 0) < 0:
         value = status["observedGeneration"]
-        found.append(causes.invalid("status.observedGeneration", value, "must be a non-negative integer"))
-    found += causes.unchanged("status.qosClass", status.get("qosClass", ""), before.get("qosClass", ""))
+        problems.append(causes.invalid("status.observedGeneration", value, "must be a non-negative integer"))
+    problems += causes.unchanged("status.qosClass", status.get("qosClass", ""), before.get("qosClass", ""))
     for field, containers in _STATUSES.items():
-        _check_transitions(found, status.get(field) or [], before.get(field) or [], old, (field, containers))
-    _check_ips(found, status, before)
+        _check_transitions(
+            problems, status.get(field) or [], before.get(field) or [], old, (field, containers)
+        )
+    _check_ips(problems, status, before)
 
 
-def _check_conditions(found: list[Cause], conditions: list[Obj]) -> None:
+def _check_conditions(problems: list[Cause], conditions: list[Obj]) -> None:
     for index, condition in enumerate(conditions):
         here = f"status.conditions[{index}]"
         generation, kind = condition.get("observedGeneration", 0), condition.get("type", "")
         if generation < 0:
             where = f"{here}.observedGeneration"
-            found.append(causes.invalid(where, generation, "must be a non-negative integer"))
+            problems.append(causes.invalid(where, generation, "must be a non-negative integer"))
         if kind not in _SYSTEM_CONDITIONS and (reasons := formats.qualified_name(kind)):
-            found += causes.each(f"{here}.Type", kind, reasons)
+            problems += causes.each(f"{here}.Type", kind, reasons)
 
 
-def _check_nomination(found: list[Cause], status: Obj, before: Obj, *, bound: bool) -> None:
+def _check_nomination(problems: list[Cause], status: Obj, before: Obj, *, bound: bool) -> None:
     node = status.get("nominatedNodeName", "")
     if not node or node == before.get("nominatedNodeName", ""):
         return
     field = "status.nominatedNodeName"
-    found += causes.each(field, node, formats.dns_subdomain(node))
+    problems += causes.each(field, node, formats.dns_subdomain(node))
     if bound:
-        found.append(causes.forbidden(field, "may not be set on pods that are already bound to a node"))
+        problems.append(causes.forbidden(field, "may not be set on pods that are already bound to a node"))
 
 
 def _check_transitions(
-    found: list[Cause], new: list[Obj], old: list[Obj], pod: Obj, which: tuple[str, str]
+    problems: list[Cause], new: list[Obj], old: list[Obj], pod: Obj, which: tuple[str, str]
 ) -> None:
     field, containers = which
     spec = pod.get("spec") or {}
@@ -85,7 +87,7 @@ def _check_transitions(
             continue
         if not containers or not _may_restart(spec, containers, status.get("name", ""), ended):
             where = f"status.{field}[{index}].state"
-            found.append(causes.forbidden(where, "may not be transitioned to non-terminated state"))
+            problems.append(causes.forbidden(where, "may not be transitioned to non-terminated state"))
 
 
 def _may_restart(spec: Obj, containers: str, name: str, ended: Obj) -> bool:
@@ -114,14 +116,14 @@ def _rule_restarts(rule: Obj, code: int) -> bool:
     return listed if codes.get("operator") == "In" else not listed
 
 
-def _check_ips(found: list[Cause], status: Obj, before: Obj) -> None:
+def _check_ips(problems: list[Cause], status: Obj, before: Obj) -> None:
     ips = status.get("podIPs") or []
     known = [one.get("ip") for one in before.get("podIPs") or ()]
     for index, one in enumerate(ips):
         ip = one.get("ip", "")
         if ip not in known:
-            found += causes.each(f"status.podIPs[{index}]", ip, formats.ip_address(ip))
+            problems += causes.each(f"status.podIPs[{index}]", ip, formats.ip_address(ip))
     families = [formats.is_ipv6(one.get("ip", "")) for one in ips]
     if len(ips) > 1 and sorted(families) != [False, True]:
         detail = "may specify no more than one IP for each IP family"
-        found.append(causes.invalid("status.podIPs", ips, detail))
+        problems.append(causes.invalid("status.podIPs", ips, detail))

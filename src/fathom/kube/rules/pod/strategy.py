@@ -64,43 +64,43 @@ class PodStrategy(Strategy):
         keep_observed(status, before)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found = _spec_causes(obj)
+        problems = _spec_causes(obj)
         spec = obj["spec"]
         if annotations := metadata(obj).get("annotations"):
-            check_annotations(found, annotations, spec, "metadata.annotations")
+            check_annotations(problems, annotations, spec, "metadata.annotations")
         if spec.get("ephemeralContainers"):
-            found.append(causes.forbidden("spec.ephemeralContainers", "cannot be set on create"))
+            problems.append(causes.forbidden("spec.ephemeralContainers", "cannot be set on create"))
         if spec.get("nodeName") and spec.get("schedulingGates"):
             detail = "cannot be set until all schedulingGates have been cleared"
-            found.append(causes.forbidden("spec.nodeName", detail))
-        return found
+            problems.append(causes.forbidden("spec.nodeName", detail))
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         meta, before = metadata(obj), metadata(old)
         new_spec, old_spec = obj["spec"], old.get("spec") or {}
         # An unchanged spec was checked when it was written, perhaps by older rules.
-        found = _spec_causes(obj) if new_spec != old_spec else []
-        check_pod_update(found, new_spec, old_spec)
+        problems = _spec_causes(obj) if new_spec != old_spec else []
+        check_pod_update(problems, new_spec, old_spec)
         annotations, old_annotations = meta.get("annotations") or {}, before.get("annotations") or {}
         if annotations != old_annotations:
-            check_annotation_update(found, annotations, old_annotations)
-            check_annotations(found, annotations, new_spec, "metadata.annotations")
-        return found
+            check_annotation_update(problems, annotations, old_annotations)
+            check_annotations(problems, annotations, new_spec, "metadata.annotations")
+        return problems
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
-        check_pod_status(found, obj, old)
-        return found
+        problems: list[Cause] = Causes()
+        check_pod_status(problems, obj, old)
+        return problems
 
     def warnings(self, obj: Obj) -> list[str]:
         meta = metadata(obj)
         annotations = meta.get("annotations")
-        found = annotation_warnings(annotations) if annotations else []
-        found += _judged(obj).warnings
+        warnings = annotation_warnings(annotations) if annotations else []
+        warnings += _judged(obj).warnings
         if reasons := formats.dns_label(meta.get("name", "")):
             why = "this is used in the Pod's hostname, which can result in surprising behavior"
-            found.insert(0, f"metadata.name: {why}; a DNS label is recommended: [{' '.join(reasons)}]")
-        return found
+            warnings.insert(0, f"metadata.name: {why}; a DNS label is recommended: [{' '.join(reasons)}]")
+        return warnings
 
     def grace_seconds(self, obj: Obj, requested: int | None) -> int:
         spec = obj.get("spec") or {}
@@ -149,23 +149,23 @@ def _remembered(encoded: bytes, name: str) -> Judged:
 
 
 def judge_spec(spec: Obj, name: str) -> Judged:
-    found: list[Cause] = Causes()
-    check_pod_spec(found, spec, "spec", {"name": name})
-    found += causes.not_negative(
+    problems: list[Cause] = Causes()
+    check_pod_spec(problems, spec, "spec", {"name": name})
+    problems += causes.not_negative(
         "spec.terminationGracePeriodSeconds", spec.get("terminationGracePeriodSeconds")
     )
     if not spec.get("serviceAccountName"):
-        _check_no_tokens(found, spec)
-    return Judged(tuple(found), tuple(spec_warnings(spec)))
+        _check_no_tokens(problems, spec)
+    return Judged(tuple(problems), tuple(spec_warnings(spec)))
 
 
-def _check_no_tokens(found: list[Cause], spec: Obj) -> None:
+def _check_no_tokens(problems: list[Cause], spec: Obj) -> None:
     for index, volume in enumerate(spec.get("volumes") or ()):
         for number, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
             if "serviceAccountToken" in source:
                 where = f"spec.volumes[{index}].projected.sources[{number}].serviceAccountToken"
                 detail = "must not be specified when serviceAccountName is not set"
-                found.append(causes.forbidden(where, detail))
+                problems.append(causes.forbidden(where, detail))
 
 
 def _admitted(now: str) -> Obj:

@@ -66,7 +66,7 @@ _HOST_PATH_TYPES = (
 Volumes = dict[str, Obj]
 
 
-def check_volumes(found: list[Cause], volumes: list[Obj], field: str, pod_name: str = "") -> Volumes:
+def check_volumes(problems: list[Cause], volumes: list[Obj], field: str, pod_name: str = "") -> Volumes:
     """The well-formed volumes by name: those that mounts may refer to."""
     known: Volumes = {}
     made = {f"{pod_name}-{one.get('name', '')}" for one in volumes if pod_name and "ephemeral" in one}
@@ -83,197 +83,199 @@ def check_volumes(found: list[Cause], volumes: list[Obj], field: str, pod_name: 
             wrong.append(causes.duplicate(f"{here}.name", name))
         if not wrong:
             known[name] = volume
-        found += wrong
+        problems += wrong
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
         if claim in made:
             detail = "must not reference a PVC that gets created for an ephemeral volume"
-            found.append(causes.invalid(f"{here}.persistentVolumeClaim.claimName", claim, detail))
+            problems.append(causes.invalid(f"{here}.persistentVolumeClaim.claimName", claim, detail))
     return known
 
 
-def _check_source(found: list[Cause], volume: Obj, field: str, pod_name: str) -> None:
+def _check_source(problems: list[Cause], volume: Obj, field: str, pod_name: str) -> None:
     present = [name for name in SOURCES if name in volume]
     if not present:
-        found.append(causes.required(field, "must specify a volume type"))
+        problems.append(causes.required(field, "must specify a volume type"))
         return
     for extra in present[1:]:
         detail = "may not specify more than 1 volume type"
-        found.append(causes.forbidden(f"{field}.{SOURCES[extra]}", detail))
+        problems.append(causes.forbidden(f"{field}.{SOURCES[extra]}", detail))
     first = present[0]
     check = _SOURCE_CHECKS.get(first)
     if check:
-        check(found, volume[first], f"{field}.{first}")
+        check(problems, volume[first], f"{field}.{first}")
     if first == "ephemeral" and pod_name and volume.get("name"):
         claim = f"{pod_name}-{volume['name']}"
         for reason in formats.dns_subdomain(claim):
-            found.append(causes.invalid(f"{field}.name", volume["name"], f'PVC name "{claim}": {reason}'))
+            problems.append(causes.invalid(f"{field}.name", volume["name"], f'PVC name "{claim}": {reason}'))
 
 
-def _empty_dir(found: list[Cause], source: Obj, field: str) -> None:
+def _empty_dir(problems: list[Cause], source: Obj, field: str) -> None:
     limit = source.get("sizeLimit")
     if limit is not None and parse(limit).nano < 0:
-        found.append(
+        problems.append(
             causes.forbidden(f"{field}.sizeLimit", "SizeLimit field must be a valid resource quantity")
         )
 
 
-def _host_path(found: list[Cause], source: Obj, field: str) -> None:
+def _host_path(problems: list[Cause], source: Obj, field: str) -> None:
     path = source.get("path", "")
     if not path:
-        found.append(causes.required(f"{field}.path"))
+        problems.append(causes.required(f"{field}.path"))
         return
-    check_no_backsteps(found, path, f"{field}.path")
+    check_no_backsteps(problems, path, f"{field}.path")
     kind = source.get("type", "")
     if kind not in _HOST_PATH_TYPES:
-        found.append(causes.not_supported(f"{field}.type", kind, _HOST_PATH_TYPES))
+        problems.append(causes.not_supported(f"{field}.type", kind, _HOST_PATH_TYPES))
 
 
-def _secret(found: list[Cause], source: Obj, field: str) -> None:
+def _secret(problems: list[Cause], source: Obj, field: str) -> None:
     if not source.get("secretName"):
-        found.append(causes.required(f"{field}.secretName"))
-    _check_items(found, source, field)
+        problems.append(causes.required(f"{field}.secretName"))
+    _check_items(problems, source, field)
 
 
-def _config_map(found: list[Cause], source: Obj, field: str) -> None:
+def _config_map(problems: list[Cause], source: Obj, field: str) -> None:
     if not source.get("name"):
-        found.append(causes.required(f"{field}.name"))
-    _check_items(found, source, field)
+        problems.append(causes.required(f"{field}.name"))
+    _check_items(problems, source, field)
 
 
-def _check_items(found: list[Cause], source: Obj, field: str) -> None:
-    _check_mode(found, source.get("defaultMode"), f"{field}.defaultMode")
+def _check_items(problems: list[Cause], source: Obj, field: str) -> None:
+    _check_mode(problems, source.get("defaultMode"), f"{field}.defaultMode")
     for index, item in enumerate(source.get("items") or ()):
-        _check_key_to_path(found, item, f"{field}.items[{index}]")
+        _check_key_to_path(problems, item, f"{field}.items[{index}]")
 
 
-def _check_mode(found: list[Cause], mode: int | None, field: str) -> None:
+def _check_mode(problems: list[Cause], mode: int | None, field: str) -> None:
     if mode is not None and not 0 <= mode <= 0o777:
-        found.append(causes.invalid(field, mode, _MODE_RANGE))
+        problems.append(causes.invalid(field, mode, _MODE_RANGE))
 
 
-def _check_key_to_path(found: list[Cause], item: Obj, field: str) -> None:
+def _check_key_to_path(problems: list[Cause], item: Obj, field: str) -> None:
     if not item.get("key"):
-        found.append(causes.required(f"{field}.key"))
+        problems.append(causes.required(f"{field}.key"))
     path = item.get("path", "")
     if not path:
-        found.append(causes.required(f"{field}.path"))
-    check_local_path(found, path, f"{field}.path")
-    _check_mode(found, item.get("mode"), f"{field}.mode")
+        problems.append(causes.required(f"{field}.path"))
+    check_local_path(problems, path, f"{field}.path")
+    _check_mode(problems, item.get("mode"), f"{field}.mode")
 
 
-def _claim(found: list[Cause], source: Obj, field: str) -> None:
+def _claim(problems: list[Cause], source: Obj, field: str) -> None:
     if not source.get("claimName"):
-        found.append(causes.required(f"{field}.claimName"))
+        problems.append(causes.required(f"{field}.claimName"))
 
 
-def _nfs(found: list[Cause], source: Obj, field: str) -> None:
+def _nfs(problems: list[Cause], source: Obj, field: str) -> None:
     path = source.get("path", "")
     if not source.get("server"):
-        found.append(causes.required(f"{field}.server"))
+        problems.append(causes.required(f"{field}.server"))
     if not path:
-        found.append(causes.required(f"{field}.path"))
+        problems.append(causes.required(f"{field}.path"))
     if not path.startswith("/"):
-        found.append(causes.invalid(f"{field}.path", path, "must be an absolute path"))
+        problems.append(causes.invalid(f"{field}.path", path, "must be an absolute path"))
 
 
-def _csi(found: list[Cause], source: Obj, field: str) -> None:
+def _csi(problems: list[Cause], source: Obj, field: str) -> None:
     driver = source.get("driver", "")
     if not driver:
-        found.append(causes.required(f"{field}.driver"))
+        problems.append(causes.required(f"{field}.driver"))
     elif reasons := formats.dns_subdomain(driver.lower()):
-        found += causes.each(f"{field}.driver", driver, reasons)
+        problems += causes.each(f"{field}.driver", driver, reasons)
 
 
-def _ephemeral(found: list[Cause], source: Obj, field: str) -> None:
+def _ephemeral(problems: list[Cause], source: Obj, field: str) -> None:
     if "volumeClaimTemplate" not in source:
-        found.append(causes.required(f"{field}.volumeClaimTemplate"))
+        problems.append(causes.required(f"{field}.volumeClaimTemplate"))
 
 
-def _image(found: list[Cause], source: Obj, field: str) -> None:
+def _image(problems: list[Cause], source: Obj, field: str) -> None:
     if not source.get("reference"):
-        found.append(causes.required(f"{field}.reference"))
+        problems.append(causes.required(f"{field}.reference"))
 
 
-def _downward(found: list[Cause], source: Obj, field: str) -> None:
-    _check_mode(found, source.get("defaultMode"), f"{field}.defaultMode")
+def _downward(problems: list[Cause], source: Obj, field: str) -> None:
+    _check_mode(problems, source.get("defaultMode"), f"{field}.defaultMode")
     for item in source.get("items") or ():
-        _check_downward_file(found, item, field)
+        _check_downward_file(problems, item, field)
 
 
-def _check_downward_file(found: list[Cause], item: Obj, field: str) -> None:
+def _check_downward_file(problems: list[Cause], item: Obj, field: str) -> None:
     path = item.get("path", "")
     if not path:
-        found.append(causes.required(f"{field}.path"))
-    check_local_path(found, path, f"{field}.path")
+        problems.append(causes.required(f"{field}.path"))
+    check_local_path(problems, path, f"{field}.path")
     by_field, by_resource = item.get("fieldRef"), item.get("resourceFieldRef")
     if by_field is not None:
-        check_field_ref(found, by_field, f"{field}.fieldRef", FILE_FIELDS)
+        check_field_ref(problems, by_field, f"{field}.fieldRef", FILE_FIELDS)
         if by_resource is not None:
             detail = "fieldRef and resourceFieldRef can not be specified simultaneously"
-            found.append(causes.invalid(field, "resource", detail))
+            problems.append(causes.invalid(field, "resource", detail))
     elif by_resource is not None:
-        check_resource_ref(found, by_resource, f"{field}.resourceFieldRef", volume=True)
+        check_resource_ref(problems, by_resource, f"{field}.resourceFieldRef", volume=True)
     else:
-        found.append(causes.required(field, "one of fieldRef and resourceFieldRef is required"))
-    _check_mode(found, item.get("mode"), f"{field}.mode")
+        problems.append(causes.required(field, "one of fieldRef and resourceFieldRef is required"))
+    _check_mode(problems, item.get("mode"), f"{field}.mode")
 
 
-def _projected(found: list[Cause], source: Obj, field: str) -> None:
-    _check_mode(found, source.get("defaultMode"), f"{field}.defaultMode")
+def _projected(problems: list[Cause], source: Obj, field: str) -> None:
+    _check_mode(problems, source.get("defaultMode"), f"{field}.defaultMode")
     paths: set[str] = set()
     for index, part in enumerate(source.get("sources") or ()):
         here = f"{field}.sources[{index}]"
         kinds = [name for name in _PROJECTIONS if name in part]
         for name in kinds:
-            _PROJECTIONS[name](found, part[name], f"{here}.{name}", field, paths)
+            _PROJECTIONS[name](problems, part[name], f"{here}.{name}", field, paths)
         if len(kinds) > 1:
             detail = "may not specify more than 1 volume type per source"
-            found.append(causes.forbidden(here, detail))
+            problems.append(causes.forbidden(here, detail))
 
 
-def _project_keys(found: list[Cause], part: Obj, field: str, volume_field: str, paths: set[str]) -> None:
+def _project_keys(problems: list[Cause], part: Obj, field: str, volume_field: str, paths: set[str]) -> None:
     if not part.get("name"):
-        found.append(causes.required(f"{field}.name"))
+        problems.append(causes.required(f"{field}.name"))
     for index, item in enumerate(part.get("items") or ()):
-        _check_key_to_path(found, item, f"{field}.items[{index}]")
-        _claim_path(found, item.get("path", ""), volume_field, paths, part.get("name", ""))
+        _check_key_to_path(problems, item, f"{field}.items[{index}]")
+        _claim_path(problems, item.get("path", ""), volume_field, paths, part.get("name", ""))
 
 
-def _project_downward(found: list[Cause], part: Obj, field: str, volume_field: str, paths: set[str]) -> None:
+def _project_downward(
+    problems: list[Cause], part: Obj, field: str, volume_field: str, paths: set[str]
+) -> None:
     for item in part.get("items") or ():
-        _check_downward_file(found, item, field)
-        _claim_path(found, item.get("path", ""), volume_field, paths, item.get("path", ""))
+        _check_downward_file(problems, item, field)
+        _claim_path(problems, item.get("path", ""), volume_field, paths, item.get("path", ""))
 
 
-def _project_token(found: list[Cause], part: Obj, field: str, volume_field: str, paths: set[str]) -> None:
+def _project_token(problems: list[Cause], part: Obj, field: str, volume_field: str, paths: set[str]) -> None:
     seconds = part.get("expirationSeconds", 3600)
     if seconds < 600:
         detail = "may not specify a duration less than 10 minutes"
-        found.append(causes.invalid(f"{field}.expirationSeconds", seconds, detail))
+        problems.append(causes.invalid(f"{field}.expirationSeconds", seconds, detail))
     if seconds > 1 << 32:
         detail = "may not specify a duration larger than 2^32 seconds"
-        found.append(causes.invalid(f"{field}.expirationSeconds", seconds, detail))
+        problems.append(causes.invalid(f"{field}.expirationSeconds", seconds, detail))
     path = part.get("path", "")
     if not path:
-        found.append(causes.required(f"{volume_field}.path"))
+        problems.append(causes.required(f"{volume_field}.path"))
     else:
-        check_local_path(found, path, f"{volume_field}.path")
+        check_local_path(problems, path, f"{volume_field}.path")
 
 
-def _project_bundle(found: list[Cause], part: Obj, field: str, volume_field: str, paths: set[str]) -> None:
+def _project_bundle(problems: list[Cause], part: Obj, field: str, volume_field: str, paths: set[str]) -> None:
     if "name" not in part and "signerName" not in part:
-        found.append(causes.required(field, "either name or signerName must be specified"))
-    check_selector(found, part.get("labelSelector"), f"{field}.labelSelector")
+        problems.append(causes.required(field, "either name or signerName must be specified"))
+    check_selector(problems, part.get("labelSelector"), f"{field}.labelSelector")
     path = part.get("path", "")
     if not path:
-        found.append(causes.required(f"{field}.path"))
-    check_local_path(found, path, f"{field}.path")
-    _claim_path(found, path, volume_field, paths, path)
+        problems.append(causes.required(f"{field}.path"))
+    check_local_path(problems, path, f"{field}.path")
+    _claim_path(problems, path, volume_field, paths, path)
 
 
-def _claim_path(found: list[Cause], path: str, field: str, paths: set[str], shown: str) -> None:
+def _claim_path(problems: list[Cause], path: str, field: str, paths: set[str], shown: str) -> None:
     if path and path in paths:
-        found.append(causes.invalid(field, shown, "conflicting duplicate paths"))
+        problems.append(causes.invalid(field, shown, "conflicting duplicate paths"))
     paths.add(path)
 
 

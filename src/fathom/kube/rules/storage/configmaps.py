@@ -23,29 +23,29 @@ _DOCKER_KEYS = {
 
 class ConfigMapStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         text, binary = obj.get("data") or {}, obj.get("binaryData") or {}
-        _check_keys(found, text, "data")
+        _check_keys(problems, text, "data")
         for key in text:
             if key in binary:
                 detail = "duplicate of key present in binaryData"
-                found.append(causes.invalid(f"data[{key}]", key, detail))
-        _check_keys(found, binary, "binaryData")
+                problems.append(causes.invalid(f"data[{key}]", key, detail))
+        _check_keys(problems, binary, "binaryData")
         if _may_be_too_long(text, binary) and _size(text, binary) > SIZE_BYTES_MAX:
-            found.append(causes.too_long("", SIZE_BYTES_MAX))
+            problems.append(causes.too_long("", SIZE_BYTES_MAX))
         if metadata(obj).get("name") == brake.BRAKE.name:
-            found += _wrong_limits(obj)
-        return found
+            problems += _wrong_limits(obj)
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
-        _check_sealed(found, obj, old, ("data", "binaryData"))
-        found += self.validate_create(obj)
-        if not found:
-            return found
+        problems: list[Cause] = Causes()
+        _check_sealed(problems, obj, old, ("data", "binaryData"))
+        problems += self.validate_create(obj)
+        if not problems:
+            return problems
         # Wrong limits stored before this check existed do not prevent a new label, or a deletion.
         same = all((obj.get(name) or {}) == (old.get(name) or {}) for name in ("data", "binaryData"))
-        return [one for one in found if one not in _wrong_limits(old)] if same else found
+        return [one for one in problems if one not in _wrong_limits(old)] if same else problems
 
 
 def _may_be_too_long(text: Obj, binary: Obj) -> bool:
@@ -86,63 +86,63 @@ class SecretStrategy(Strategy):
             obj["type"] = old["type"]
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         data = obj.get("data") or {}
-        _check_keys(found, data, "data")
+        _check_keys(problems, data, "data")
         if sum(_decoded_size(value) for value in data.values()) > SIZE_BYTES_MAX:
-            found.append(causes.too_long("data", SIZE_BYTES_MAX))
-        _check_type(found, obj, data)
-        return found
+            problems.append(causes.too_long("data", SIZE_BYTES_MAX))
+        _check_type(problems, obj, data)
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found = causes.unchanged("type", obj.get("type", ""), old.get("type", ""))
-        _check_sealed(found, obj, old, ("data",))
-        return found + self.validate_create(obj)
+        problems = causes.unchanged("type", obj.get("type", ""), old.get("type", ""))
+        _check_sealed(problems, obj, old, ("data",))
+        return problems + self.validate_create(obj)
 
 
-def _check_keys(found: list[Cause], data: Obj, field: str) -> None:
+def _check_keys(problems: list[Cause], data: Obj, field: str) -> None:
     for key in data:
         if reasons := formats.config_key(key):
-            found += causes.each(f"{field}[{key}]", key, reasons)
+            problems += causes.each(f"{field}[{key}]", key, reasons)
 
 
-def _check_sealed(found: list[Cause], obj: Obj, old: Obj, names: tuple[str, ...]) -> None:
+def _check_sealed(problems: list[Cause], obj: Obj, old: Obj, names: tuple[str, ...]) -> None:
     if not old.get("immutable"):
         return
     if not obj.get("immutable"):
-        found.append(causes.forbidden("immutable", _SEALED))
+        problems.append(causes.forbidden("immutable", _SEALED))
     for name in names:
         if (obj.get(name) or {}) != (old.get(name) or {}):
-            found.append(causes.forbidden(name, _SEALED))
+            problems.append(causes.forbidden(name, _SEALED))
 
 
 def _decoded_size(encoded: str) -> int:
     return len(encoded) * 3 // 4 - encoded.count("=", -2)
 
 
-def _check_type(found: list[Cause], obj: Obj, data: Obj) -> None:
+def _check_type(problems: list[Cause], obj: Obj, data: Obj) -> None:
     """The keys that the well-known types of Secrets must have."""
     kind = obj.get("type", "Opaque")
     if kind == "kubernetes.io/service-account-token":
         if not (metadata(obj).get("annotations") or {}).get(_ACCOUNT_NAME):
-            found.append(causes.required(f"metadata.annotations[{_ACCOUNT_NAME}]"))
+            problems.append(causes.required(f"metadata.annotations[{_ACCOUNT_NAME}]"))
     elif kind in _DOCKER_KEYS:
-        _check_docker(found, data, _DOCKER_KEYS[kind])
+        _check_docker(problems, data, _DOCKER_KEYS[kind])
     elif kind == "kubernetes.io/basic-auth":
         if "username" not in data and "password" not in data:
-            found += [causes.required("data[username]"), causes.required("data[password]")]
+            problems += [causes.required("data[username]"), causes.required("data[password]")]
     elif kind == "kubernetes.io/ssh-auth":
         if not data.get("ssh-privatekey"):
-            found.append(causes.required("data[ssh-privatekey]"))
+            problems.append(causes.required("data[ssh-privatekey]"))
     elif kind == "kubernetes.io/tls":
-        found += [causes.required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data]
+        problems += [causes.required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data]
 
 
-def _check_docker(found: list[Cause], data: Obj, key: str) -> None:
+def _check_docker(problems: list[Cause], data: Obj, key: str) -> None:
     if key not in data:
-        found.append(causes.required(f"data[{key}]"))
+        problems.append(causes.required(f"data[{key}]"))
         return
     try:
         msgspec.json.decode(base64.b64decode(data[key]), type=dict)
     except (binascii.Error, msgspec.DecodeError) as why:
-        found.append(causes.invalid(f"data[{key}]", "<secret contents redacted>", str(why)))
+        problems.append(causes.invalid(f"data[{key}]", "<secret contents redacted>", str(why)))

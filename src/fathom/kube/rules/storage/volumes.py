@@ -28,41 +28,41 @@ class PersistentVolumeClaimStrategy(Strategy):
         obj["status"] = {"phase": "Pending"}
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         spec = obj.get("spec") or {}
         modes = spec.get("accessModes") or []
         if not modes:
-            found.append(causes.required("spec.accessModes", "at least 1 access mode is required"))
+            problems.append(causes.required("spec.accessModes", "at least 1 access mode is required"))
         for mode in modes:
             if mode not in _MODES:
-                found.append(causes.not_supported("spec.accessModes", mode, _MODES))
-        check_selector(found, spec.get("selector"), "spec.selector")
-        _check_size(found, spec)
+                problems.append(causes.not_supported("spec.accessModes", mode, _MODES))
+        check_selector(problems, spec.get("selector"), "spec.selector")
+        _check_size(problems, spec)
         name = spec.get("storageClassName", "")
         if name:
-            found += causes.each("spec.storageClassName", name, formats.dns_subdomain(name))
+            problems += causes.each("spec.storageClassName", name, formats.dns_subdomain(name))
         mode = spec.get("volumeMode", "Filesystem")
         if mode not in _VOLUME_MODES:
-            found.append(causes.not_supported("spec.volumeMode", mode, _VOLUME_MODES))
-        return found
+            problems.append(causes.not_supported("spec.volumeMode", mode, _VOLUME_MODES))
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found = self.validate_create(obj)
+        problems = self.validate_create(obj)
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
         bound = (old.get("status") or {}).get("phase") == "Bound"
         if not same(_fixed(spec, before, bound=bound), before):
-            found.append(causes.forbidden("spec", _CLAIM_FIXED))
+            problems.append(causes.forbidden("spec", _CLAIM_FIXED))
         elif bound:
-            _check_growth(found, spec, before)
-        return found
+            _check_growth(problems, spec, before)
+        return problems
 
 
-def _check_size(found: list[Cause], spec: Obj) -> None:
+def _check_size(problems: list[Cause], spec: Obj) -> None:
     size, field = ((spec.get("resources") or {}).get("requests") or {}).get("storage"), "spec.resources"
     if size is None:
-        found.append(causes.required(f"{field}[storage]"))
+        problems.append(causes.required(f"{field}[storage]"))
     elif parse(size).nano <= 0:
-        found.append(causes.invalid(f"{field}[storage]", str(parse(size)), causes.MUST_BE_POSITIVE))
+        problems.append(causes.invalid(f"{field}[storage]", str(parse(size)), causes.MUST_BE_POSITIVE))
 
 
 def _fixed(spec: Obj, before: Obj, *, bound: bool) -> Obj:
@@ -77,9 +77,9 @@ def _fixed(spec: Obj, before: Obj, *, bound: bool) -> Obj:
     return rest
 
 
-def _check_growth(found: list[Cause], spec: Obj, before: Obj) -> None:
+def _check_growth(problems: list[Cause], spec: Obj, before: Obj) -> None:
     new = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     old = ((before.get("resources") or {}).get("requests") or {}).get("storage")
     if new is not None and old is not None and parse(new) < parse(old):
         detail = "field can not be less than status.capacity"
-        found.append(causes.forbidden("spec.resources.requests.storage", detail))
+        problems.append(causes.forbidden("spec.resources.requests.storage", detail))

@@ -41,49 +41,49 @@ class CronJobStrategy(Strategy):
         obj["status"] = {}
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found = self.validate_update(obj, obj)
+        problems = self.validate_update(obj, obj)
         name = metadata(obj).get("name", "")
         if len(name) > NAME_MAX:
             detail = f"must be no more than {NAME_MAX} characters"
-            found.append(causes.invalid("metadata.name", name, detail))
-        return found
+            problems.append(causes.invalid("metadata.name", name, detail))
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         spec = obj["spec"]
-        _check_schedule(found, spec.get("schedule", ""))
-        check_counts(found, spec, ("startingDeadlineSeconds",), "spec")
+        _check_schedule(problems, spec.get("schedule", ""))
+        check_counts(problems, spec, ("startingDeadlineSeconds",), "spec")
         if "timeZone" in spec:
-            _check_zone(found, spec["timeZone"])
+            _check_zone(problems, spec["timeZone"])
         policy = spec.get("concurrencyPolicy", "Allow")
         if policy not in _POLICIES:
-            found.append(causes.not_supported("spec.concurrencyPolicy", policy, _POLICIES))
-        _check_job_template(found, (spec.get("jobTemplate") or {}).get("spec") or {})
-        check_counts(found, spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), "spec")
-        return found
+            problems.append(causes.not_supported("spec.concurrencyPolicy", policy, _POLICIES))
+        _check_job_template(problems, (spec.get("jobTemplate") or {}).get("spec") or {})
+        check_counts(problems, spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), "spec")
+        return problems
 
 
-def _check_job_template(found: list[Cause], job: Obj) -> None:
+def _check_job_template(problems: list[Cause], job: Obj) -> None:
     field = "spec.jobTemplate.spec"
-    check_job_spec(found, job, field)
+    check_job_spec(problems, job, field)
     if "selector" in job:
-        found.append(
+        problems.append(
             causes.invalid(f"{field}.selector", job["selector"], "`selector` will be auto-generated")
         )
     if job.get("manualSelector"):
-        found.append(causes.not_supported(f"{field}.manualSelector", True, ("nil", "false")))
+        problems.append(causes.not_supported(f"{field}.manualSelector", True, ("nil", "false")))
 
 
-def _check_schedule(found: list[Cause], schedule: str) -> None:
+def _check_schedule(problems: list[Cause], schedule: str) -> None:
     field = "spec.schedule"
     if not schedule:
-        found.append(causes.required(field))
+        problems.append(causes.required(field))
         return
     if wrong := _schedule_fault(schedule):
-        found.append(causes.invalid(field, schedule, wrong))
+        problems.append(causes.invalid(field, schedule, wrong))
     if "TZ" in schedule:
         detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        found.append(causes.invalid(field, schedule, detail))
+        problems.append(causes.invalid(field, schedule, detail))
 
 
 def _schedule_fault(schedule: str) -> str:
@@ -102,10 +102,10 @@ def _schedule_fault(schedule: str) -> str:
 
 
 def _item_fault(item: str, low: int, high: int, names: dict[str, int]) -> str:
-    found = _item(item.lower())
-    if found is None:
+    match = _item(item.lower())
+    if match is None:
         return f"failed to parse int from {item}: strconv.Atoi: parsing {causes.quoted(item)}: invalid syntax"
-    first, last, step = found.groups()
+    first, last, step = match.groups()
     if first in {"*", "?"}:
         return "" if last is None and step != "0" else f"failed to parse int from {item}"
     begin, end = _number(first, names), _number(last or first, names)
@@ -124,15 +124,15 @@ def _number(text: str, names: dict[str, int]) -> int | None:
     return names.get(text) if not text.isdecimal() else int(text[:9])
 
 
-def _check_zone(found: list[Cause], zone: str) -> None:
+def _check_zone(problems: list[Cause], zone: str) -> None:
     field = "spec.timeZone"
     if not zone:
-        found.append(causes.invalid(field, zone, "timeZone must be nil or non-empty string"))
+        problems.append(causes.invalid(field, zone, "timeZone must be nil or non-empty string"))
         return
     for part in zone.split("/"):
         if part in {".", ".."} or part.startswith("-") or not _is_zone_part(part):
-            found.append(causes.invalid(field, zone, f"unknown time zone {zone}"))
+            problems.append(causes.invalid(field, zone, f"unknown time zone {zone}"))
             return
     if zone.lower() == "local":
         detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        found.append(causes.invalid(field, zone, detail))
+        problems.append(causes.invalid(field, zone, detail))

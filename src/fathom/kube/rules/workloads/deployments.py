@@ -44,53 +44,53 @@ class DeploymentStrategy(Strategy):
         default_template(spec.get("template") or {})
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         spec = obj["spec"]
-        check_counts(found, spec, ("replicas",), "spec")
-        check_selected_template(found, spec, "ReplicaSet", empty_for="deployment")
-        _check_strategy(found, spec.get("strategy") or {})
-        check_counts(found, spec, ("minReadySeconds", "revisionHistoryLimit"), "spec")
+        check_counts(problems, spec, ("replicas",), "spec")
+        check_selected_template(problems, spec, "ReplicaSet", empty_for="deployment")
+        _check_strategy(problems, spec.get("strategy") or {})
+        check_counts(problems, spec, ("minReadySeconds", "revisionHistoryLimit"), "spec")
         deadline = spec.get("progressDeadlineSeconds")
         if deadline is not None:
-            check_counts(found, spec, ("progressDeadlineSeconds",), "spec")
+            check_counts(problems, spec, ("progressDeadlineSeconds",), "spec")
             if deadline <= spec.get("minReadySeconds", 0):
                 where = "spec.progressDeadlineSeconds"
-                found.append(causes.invalid(where, deadline, "must be greater than minReadySeconds"))
-        return found
+                problems.append(causes.invalid(where, deadline, "must be greater than minReadySeconds"))
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found = self.validate_create(obj)
-        check_fixed(found, obj["spec"], old, "selector")
-        return found
+        problems = self.validate_create(obj)
+        check_fixed(problems, obj["spec"], old, "selector")
+        return problems
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         status = obj.get("status") or {}
-        check_counts(found, status, _STATUS_COUNTS, "status")
-        check_at_most(found, status, ("updatedReplicas", "readyReplicas", "availableReplicas"), "replicas")
-        check_at_most(found, status, ("availableReplicas",), "readyReplicas")
-        check_collisions(found, status, old.get("status") or {})
-        return found
+        check_counts(problems, status, _STATUS_COUNTS, "status")
+        check_at_most(problems, status, ("updatedReplicas", "readyReplicas", "availableReplicas"), "replicas")
+        check_at_most(problems, status, ("availableReplicas",), "readyReplicas")
+        check_collisions(problems, status, old.get("status") or {})
+        return problems
 
 
-def _check_strategy(found: list[Cause], strategy: Obj) -> None:
+def _check_strategy(problems: list[Cause], strategy: Obj) -> None:
     kind, rolling = strategy.get("type", "RollingUpdate"), strategy.get("rollingUpdate")
     field = "spec.strategy"
     if kind == "Recreate":
         if rolling is not None:
             detail = "may not be specified when strategy `type` is 'Recreate'"
-            found.append(causes.forbidden(f"{field}.rollingUpdate", detail))
+            problems.append(causes.forbidden(f"{field}.rollingUpdate", detail))
     elif kind == "RollingUpdate":
-        _check_rolling(found, rolling or {}, f"{field}.rollingUpdate")
+        _check_rolling(problems, rolling or {}, f"{field}.rollingUpdate")
     else:
-        found.append(causes.not_supported(field, strategy, _STRATEGIES))
+        problems.append(causes.not_supported(field, strategy, _STRATEGIES))
 
 
-def _check_rolling(found: list[Cause], rolling: Obj, field: str) -> None:
+def _check_rolling(problems: list[Cause], rolling: Obj, field: str) -> None:
     unavailable, surge = rolling.get("maxUnavailable", "25%"), rolling.get("maxSurge", "25%")
-    check_int_or_percent(found, unavailable, f"{field}.maxUnavailable")
-    check_int_or_percent(found, surge, f"{field}.maxSurge")
+    check_int_or_percent(problems, unavailable, f"{field}.maxUnavailable")
+    check_int_or_percent(problems, surge, f"{field}.maxSurge")
     if int_or_percent(unavailable) == 0 and int_or_percent(surge) == 0:
         detail = "may not be 0 when `maxSurge` is 0"
-        found.append(causes.invalid(f"{field}.maxUnavailable", unavailable, detail))
-    check_up_to_all(found, unavailable, f"{field}.maxUnavailable")
+        problems.append(causes.invalid(f"{field}.maxUnavailable", unavailable, detail))
+    check_up_to_all(problems, unavailable, f"{field}.maxUnavailable")

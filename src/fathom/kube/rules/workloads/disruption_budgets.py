@@ -18,23 +18,23 @@ class PodDisruptionBudgetStrategy(Strategy):
         obj["status"] = dict.fromkeys(_STATUS_COUNTS, 0)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         spec = obj.get("spec") or {}
         if "minAvailable" in spec and "maxUnavailable" in spec:
             detail = "minAvailable and maxUnavailable cannot be both set"
-            found.append(causes.invalid("spec", spec, detail))
+            problems.append(causes.invalid("spec", spec, detail))
         for name in ("minAvailable", "maxUnavailable"):
             if name in spec:
-                check_int_or_percent(found, spec[name], f"spec.{name}")
-                check_up_to_all(found, spec[name], f"spec.{name}")
-        check_selector(found, spec.get("selector"), "spec.selector")
+                check_int_or_percent(problems, spec[name], f"spec.{name}")
+                check_up_to_all(problems, spec[name], f"spec.{name}")
+        check_selector(problems, spec.get("selector"), "spec.selector")
         policy = spec.get("unhealthyPodEvictionPolicy")
         if policy is not None and policy not in _EVICTION_POLICIES:
             where = "spec.unhealthyPodEvictionPolicy"
-            found.append(causes.not_supported(where, policy, _EVICTION_POLICIES))
-        return found
+            problems.append(causes.not_supported(where, policy, _EVICTION_POLICIES))
+        return problems
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
-        check_counts(found, obj.get("status") or {}, _STATUS_COUNTS, "status")
-        return found
+        problems: list[Cause] = Causes()
+        check_counts(problems, obj.get("status") or {}, _STATUS_COUNTS, "status")
+        return problems

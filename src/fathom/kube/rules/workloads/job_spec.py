@@ -38,170 +38,170 @@ def default_job_spec(spec: Obj) -> None:
     default_template(spec.get("template") or {})
 
 
-def check_job_spec(found: list[Cause], spec: Obj, field: str) -> None:
+def check_job_spec(problems: list[Cause], spec: Obj, field: str) -> None:
     """All but the selector, which a CronJob's template may not have."""
-    check_counts(found, spec, _COUNTS, field)
+    check_counts(problems, spec, _COUNTS, field)
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
         detail = "when maxFailedIndexes is specified"
-        found.append(causes.required(f"{field}.backoffLimitPerIndex", detail))
+        problems.append(causes.required(f"{field}.backoffLimitPerIndex", detail))
     if "managedBy" in spec:
-        _check_managed_by(found, spec["managedBy"], f"{field}.managedBy")
+        _check_managed_by(problems, spec["managedBy"], f"{field}.managedBy")
     mode = spec.get("completionMode", "NonIndexed")
     if mode not in _MODES:
-        found.append(causes.not_supported(f"{field}.completionMode", mode, _MODES))
+        problems.append(causes.not_supported(f"{field}.completionMode", mode, _MODES))
     elif mode == "Indexed":
-        _check_indexed(found, spec, field)
+        _check_indexed(problems, spec, field)
     else:
         for name in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
             if name in spec:
                 detail = "requires indexed completion mode"
-                found.append(causes.invalid(f"{field}.{name}", spec[name], detail))
+                problems.append(causes.invalid(f"{field}.{name}", spec[name], detail))
     if policy := spec.get("podFailurePolicy"):
-        _check_failure_policy(found, policy, spec, f"{field}.podFailurePolicy")
-    _check_replacement(found, spec, f"{field}.podReplacementPolicy")
+        _check_failure_policy(problems, policy, spec, f"{field}.podFailurePolicy")
+    _check_replacement(problems, spec, f"{field}.podReplacementPolicy")
     template = spec.get("template") or {}
-    check_pod_template(found, template, f"{field}.template")
-    _check_restart(found, template, f"{field}.template.spec.restartPolicy", "podFailurePolicy" in spec)
+    check_pod_template(problems, template, f"{field}.template")
+    _check_restart(problems, template, f"{field}.template.spec.restartPolicy", "podFailurePolicy" in spec)
 
 
-def _check_managed_by(found: list[Cause], name: str, field: str) -> None:
+def _check_managed_by(problems: list[Cause], name: str, field: str) -> None:
     host, slash, path = name.partition("/")
     if not name:
-        found.append(causes.required(field))
+        problems.append(causes.required(field))
     elif not slash or not host or not path:
         detail = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        found.append(causes.invalid(field, name, detail))
+        problems.append(causes.invalid(field, name, detail))
     else:
-        found += causes.each(field, host, formats.dns_subdomain(host))
-        found += causes.each(field, path, formats.http_path(path))
+        problems += causes.each(field, host, formats.dns_subdomain(host))
+        problems += causes.each(field, path, formats.http_path(path))
     if len(name.encode()) > _MANAGED_BY_MAX:
-        found.append(causes.too_long(field, _MANAGED_BY_MAX))
+        problems.append(causes.too_long(field, _MANAGED_BY_MAX))
 
 
-def _check_indexed(found: list[Cause], spec: Obj, field: str) -> None:
+def _check_indexed(problems: list[Cause], spec: Obj, field: str) -> None:
     completions, parallelism = spec.get("completions"), spec.get("parallelism", 1)
     failed = spec.get("maxFailedIndexes")
     if completions is None:
-        found.append(causes.required(f"{field}.completions", "when completion mode is Indexed"))
+        problems.append(causes.required(f"{field}.completions", "when completion mode is Indexed"))
     if parallelism > _INDEXED_PARALLELISM_MAX:
         detail = f"must be less than or equal to {_INDEXED_PARALLELISM_MAX} when completion mode is Indexed"
-        found.append(causes.invalid(f"{field}.parallelism", parallelism, detail))
+        problems.append(causes.invalid(f"{field}.parallelism", parallelism, detail))
     if failed is not None and completions is not None and failed > completions:
         detail = "must be less than or equal to completions"
-        found.append(causes.invalid(f"{field}.maxFailedIndexes", failed, detail))
+        problems.append(causes.invalid(f"{field}.maxFailedIndexes", failed, detail))
     if failed is not None and failed > _FAILED_INDEXES_MAX:
         detail = f"must be less than or equal to {_FAILED_INDEXES_MAX}"
-        found.append(causes.invalid(f"{field}.maxFailedIndexes", failed, detail))
+        problems.append(causes.invalid(f"{field}.maxFailedIndexes", failed, detail))
     if (completions or 0) > _COMPLETIONS_SOFT_MAX and "backoffLimitPerIndex" in spec and failed is None:
         detail = f"must be specified when completions is above {_COMPLETIONS_SOFT_MAX}"
-        found.append(causes.required(f"{field}.maxFailedIndexes", detail))
+        problems.append(causes.required(f"{field}.maxFailedIndexes", detail))
     if policy := spec.get("successPolicy"):
-        _check_success_policy(found, policy, completions or 0, f"{field}.successPolicy.rules")
+        _check_success_policy(problems, policy, completions or 0, f"{field}.successPolicy.rules")
 
 
-def _check_success_policy(found: list[Cause], policy: Obj, completions: int, field: str) -> None:
+def _check_success_policy(problems: list[Cause], policy: Obj, completions: int, field: str) -> None:
     rules = policy.get("rules") or []
     if not rules:
         detail = "at least one rules must be specified when the successPolicy is specified"
-        found.append(causes.required(field, detail))
+        problems.append(causes.required(field, detail))
     if len(rules) > _RULES_MAX:
-        found.append(causes.too_many(field, len(rules), _RULES_MAX))
+        problems.append(causes.too_many(field, len(rules), _RULES_MAX))
     for index, rule in enumerate(rules):
         here, count = f"{field}[{index}]", rule.get("succeededCount")
         if count is None and "succeededIndexes" not in rule:
             detail = "at least one of succeededCount or succeededIndexes must be specified"
-            found.append(causes.required(here, detail))
+            problems.append(causes.required(here, detail))
         if count is not None:
-            check_counts(found, rule, ("succeededCount",), here)
+            check_counts(problems, rule, ("succeededCount",), here)
             if count > completions:
                 words = "(the number of specified completions)"
                 detail = f"must be less than or equal to {completions} {words}"
-                found.append(causes.invalid(f"{here}.succeededCount", count, detail))
+                problems.append(causes.invalid(f"{here}.succeededCount", count, detail))
 
 
-def _check_failure_policy(found: list[Cause], policy: Obj, spec: Obj, field: str) -> None:
+def _check_failure_policy(problems: list[Cause], policy: Obj, spec: Obj, field: str) -> None:
     rules = policy.get("rules") or []
     if len(rules) > _RULES_MAX:
-        found.append(causes.too_many(f"{field}.rules", len(rules), _RULES_MAX))
+        problems.append(causes.too_many(f"{field}.rules", len(rules), _RULES_MAX))
     pod = (spec.get("template") or {}).get("spec") or {}
     names = {one.get("name") for key in ("containers", "initContainers") for one in pod.get(key) or ()}
     for index, rule in enumerate(rules):
         here, action = f"{field}.rules[{index}]", rule.get("action", "")
         if not action:
             listed = " ".join(causes.quoted(one) for one in _ACTIONS)
-            found.append(causes.required(f"{here}.action", f"valid values: [{listed}]"))
+            problems.append(causes.required(f"{here}.action", f"valid values: [{listed}]"))
         elif action not in _ACTIONS:
-            found.append(causes.not_supported(f"{here}.action", action, _ACTIONS))
+            problems.append(causes.not_supported(f"{here}.action", action, _ACTIONS))
         elif action == "FailIndex" and "backoffLimitPerIndex" not in spec:
             detail = "requires the backoffLimitPerIndex to be set"
-            found.append(causes.invalid(f"{here}.action", action, detail))
-        _check_failure_rule(found, rule, names, here)
+            problems.append(causes.invalid(f"{here}.action", action, detail))
+        _check_failure_rule(problems, rule, names, here)
 
 
-def _check_failure_rule(found: list[Cause], rule: Obj, names: set[str | None], field: str) -> None:
+def _check_failure_rule(problems: list[Cause], rule: Obj, names: set[str | None], field: str) -> None:
     codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or []
     if codes is not None:
-        _check_exit_codes(found, codes, names, f"{field}.onExitCodes")
+        _check_exit_codes(problems, codes, names, f"{field}.onExitCodes")
     if len(conditions) > _CONDITIONS_MAX:
-        found.append(causes.too_many(f"{field}.onPodConditions", len(conditions), _CONDITIONS_MAX))
+        problems.append(causes.too_many(f"{field}.onPodConditions", len(conditions), _CONDITIONS_MAX))
     for index, pattern in enumerate(conditions):
         here, kind = f"{field}.onPodConditions[{index}]", pattern.get("type", "")
-        found += causes.each(f"{here}.type", kind, formats.qualified_name(kind))
+        problems += causes.each(f"{here}.type", kind, formats.qualified_name(kind))
         status = pattern.get("status", "True")
         if status not in _STATUSES:
-            found.append(causes.not_supported(f"{here}.status", status, _STATUSES))
+            problems.append(causes.not_supported(f"{here}.status", status, _STATUSES))
     if codes is not None and conditions:
         detail = "specifying both OnExitCodes and OnPodConditions is not supported"
-        found.append(causes.invalid(field, causes.OMITTED, detail))
+        problems.append(causes.invalid(field, causes.OMITTED, detail))
     if codes is None and not conditions:
         detail = "specifying one of OnExitCodes and OnPodConditions is required"
-        found.append(causes.invalid(field, causes.OMITTED, detail))
+        problems.append(causes.invalid(field, causes.OMITTED, detail))
 
 
-def _check_exit_codes(found: list[Cause], codes: Obj, names: set[str | None], field: str) -> None:
+def _check_exit_codes(problems: list[Cause], codes: Obj, names: set[str | None], field: str) -> None:
     operator, values, container = (
         codes.get("operator", ""),
         codes.get("values") or [],
         codes.get("containerName"),
     )
     if not operator:
-        found.append(causes.required(f"{field}.operator", 'valid values: ["In" "NotIn"]'))
+        problems.append(causes.required(f"{field}.operator", 'valid values: ["In" "NotIn"]'))
     elif operator not in {"In", "NotIn"}:
-        found.append(causes.not_supported(f"{field}.operator", operator, ("In", "NotIn")))
+        problems.append(causes.not_supported(f"{field}.operator", operator, ("In", "NotIn")))
     if container is not None and container not in names:
         detail = "must be one of the container or initContainer names in the pod template"
-        found.append(causes.invalid(f"{field}.containerName", container, detail))
+        problems.append(causes.invalid(f"{field}.containerName", container, detail))
     if not values:
-        found.append(causes.invalid(f"{field}.values", values, "at least one value is required"))
+        problems.append(causes.invalid(f"{field}.values", values, "at least one value is required"))
     elif len(values) > _EXIT_CODES_MAX:
-        found.append(causes.too_many(f"{field}.values", len(values), _EXIT_CODES_MAX))
+        problems.append(causes.too_many(f"{field}.values", len(values), _EXIT_CODES_MAX))
     seen: set[int] = set()
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
             where = f"{field}.values[{index}]"
-            found.append(causes.invalid(where, value, "must not be 0 for the In operator"))
+            problems.append(causes.invalid(where, value, "must not be 0 for the In operator"))
         if value in seen:
-            found.append(causes.duplicate(f"{field}.values[{index}]", value))
+            problems.append(causes.duplicate(f"{field}.values[{index}]", value))
         seen.add(value)
     if values != sorted(values):
-        found.append(causes.invalid(f"{field}.values", values, "must be ordered"))
+        problems.append(causes.invalid(f"{field}.values", values, "must be ordered"))
 
 
-def _check_replacement(found: list[Cause], spec: Obj, field: str) -> None:
+def _check_replacement(problems: list[Cause], spec: Obj, field: str) -> None:
     policy = spec.get("podReplacementPolicy")
     if policy is None:
         return
     allowed = ("Failed",) if "podFailurePolicy" in spec else ("Failed", "TerminatingOrFailed")
     if policy not in allowed:
-        found.append(causes.not_supported(field, policy, allowed))
+        problems.append(causes.not_supported(field, policy, allowed))
 
 
-def _check_restart(found: list[Cause], template: Obj, field: str, failure_policy: bool) -> None:
+def _check_restart(problems: list[Cause], template: Obj, field: str, failure_policy: bool) -> None:
     restart = (template.get("spec") or {}).get("restartPolicy", "Always")
     if restart == "Always":
-        found.append(causes.required(field, 'valid values: "OnFailure", "Never"'))
+        problems.append(causes.required(field, 'valid values: "OnFailure", "Never"'))
     elif restart not in {"OnFailure", "Never"}:
-        found.append(causes.not_supported(field, restart, ("OnFailure", "Never")))
+        problems.append(causes.not_supported(field, restart, ("OnFailure", "Never")))
     elif failure_policy and restart != "Never":
         detail = 'only "Never" is supported when podFailurePolicy is specified'
-        found.append(causes.invalid(field, restart, detail))
+        problems.append(causes.invalid(field, restart, detail))

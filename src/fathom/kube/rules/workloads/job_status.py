@@ -15,23 +15,23 @@ def is_true(conditions: list[Obj] | None, kind: str) -> bool:
     return any(one.get("type") == kind and one.get("status") == "True" for one in conditions or ())
 
 
-def check_job_status(found: list[Cause], obj: Obj, old: Obj) -> None:
+def check_job_status(problems: list[Cause], obj: Obj, old: Obj) -> None:
     """`obj` and `old` are whole Jobs. A field is checked only where it changed, so that an inconsistent
     status can be repaired."""
     status, before = obj.get("status") or {}, old.get("status") or {}
-    check_counts(found, status, _COUNTS, "status")
-    _check_conditions(found, status.get("conditions") or [], before.get("conditions") or [])
-    _check_finish(found, status, before)
-    _check_times(found, obj, before)
+    check_counts(problems, status, _COUNTS, "status")
+    _check_conditions(problems, status.get("conditions") or [], before.get("conditions") or [])
+    _check_finish(problems, status, before)
+    _check_times(problems, obj, before)
     for name in ("failed", "succeeded"):
         if status.get(name, 0) < before.get(name, 0):
             detail = f"cannot decrease the {name} counter"
-            found.append(causes.invalid(f"status.{name}", status.get(name, 0), detail))
+            problems.append(causes.invalid(f"status.{name}", status.get(name, 0), detail))
 
 
-def _check_conditions(found: list[Cause], new: list[Obj], old: list[Obj]) -> None:
+def _check_conditions(problems: list[Cause], new: list[Obj], old: list[Obj]) -> None:
     def refuse(detail: str) -> None:
-        found.append(causes.invalid("status.conditions", causes.OMITTED, detail))
+        problems.append(causes.invalid("status.conditions", causes.OMITTED, detail))
 
     complete, failed = is_true(new, "Complete"), is_true(new, "Failed")
     met, target = is_true(new, "SuccessCriteriaMet"), is_true(new, "FailureTarget")
@@ -58,7 +58,7 @@ def _check_conditions(found: list[Cause], new: list[Obj], old: list[Obj]) -> Non
         refuse("cannot disable the SuccessCriteriaMet=True condition")
 
 
-def _check_finish(found: list[Cause], status: Obj, before: Obj) -> None:
+def _check_finish(problems: list[Cause], status: Obj, before: Obj) -> None:
     conditions, old = status.get("conditions"), before.get("conditions")
     finished = is_true(conditions, "Complete") or is_true(conditions, "Failed")
     if not finished or (is_true(old, "Complete") or is_true(old, "Failed")):
@@ -66,26 +66,26 @@ def _check_finish(found: list[Cause], status: Obj, before: Obj) -> None:
     for name in ("active", "terminating"):
         if status.get(name, 0) > 0:
             detail = f"{name}>0 is invalid for finished job"
-            found.append(causes.invalid(f"status.{name}", status[name], detail))
+            problems.append(causes.invalid(f"status.{name}", status[name], detail))
     if "startTime" not in status:
-        found.append(causes.required("status.startTime", "startTime is required for finished job"))
+        problems.append(causes.required("status.startTime", "startTime is required for finished job"))
     if is_true(conditions, "Complete") and "completionTime" not in status:
         detail = "completionTime is required for Complete jobs"
-        found.append(causes.required("status.completionTime", detail))
+        problems.append(causes.required("status.completionTime", detail))
 
 
-def _check_times(found: list[Cause], obj: Obj, before: Obj) -> None:
+def _check_times(problems: list[Cause], obj: Obj, before: Obj) -> None:
     status, field = obj.get("status") or {}, "status.completionTime"
     end, old_end = status.get("completionTime"), before.get("completionTime")
     if end is not None and end != old_end:
         if not is_true(status.get("conditions"), "Complete"):
             detail = "cannot set completionTime when there is no Complete=True condition"
-            found.append(causes.invalid(field, end, detail))
+            problems.append(causes.invalid(field, end, detail))
         if status.get("startTime", "") > end:  # Times are in one canonical form, which sorts.
-            found.append(causes.invalid(field, end, "must be equal to or after `startTime`"))
+            problems.append(causes.invalid(field, end, "must be equal to or after `startTime`"))
         if old_end is not None:
-            found.append(causes.invalid(field, end, causes.IMMUTABLE))
+            problems.append(causes.invalid(field, end, causes.IMMUTABLE))
     start, old_start = status.get("startTime"), before.get("startTime")
     if old_start is not None and start != old_start and not (obj.get("spec") or {}).get("suspend"):
         detail = "field is immutable for unsuspended job once set"
-        found.append(causes.invalid("status.startTime", start, detail))
+        problems.append(causes.invalid("status.startTime", start, detail))

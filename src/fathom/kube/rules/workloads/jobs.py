@@ -36,33 +36,33 @@ class JobStrategy(Strategy):
             _generate_selector(obj)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
-        _check_generated(found, obj)
-        _check_spec(found, obj["spec"])
-        _check_name(found, obj)
-        return found
+        problems: list[Cause] = Causes()
+        _check_generated(problems, obj)
+        _check_spec(problems, obj["spec"])
+        _check_name(problems, obj)
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         spec, before = obj["spec"], old.get("spec") or {}
-        _check_spec(found, spec)
-        _check_completions(found, spec, before)
-        check_fixed(found, spec, old, "selector", *_IMMUTABLE)
-        _check_template(found, spec.get("template") or {}, old)
-        _check_name(found, obj)
-        return found
+        _check_spec(problems, spec)
+        _check_completions(problems, spec, before)
+        check_fixed(problems, spec, old, "selector", *_IMMUTABLE)
+        _check_template(problems, spec.get("template") or {}, old)
+        _check_name(problems, obj)
+        return problems
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
-        check_job_status(found, obj, old)
-        return found
+        problems: list[Cause] = Causes()
+        check_job_status(problems, obj, old)
+        return problems
 
     def warnings(self, obj: Obj) -> list[str]:
-        found = super().warnings(obj)
+        warnings = super().warnings(obj)
         if reasons := formats.dns_label(metadata(obj).get("name", "")):
             why = "this is used in Pod names and hostnames, which can result in surprising behavior"
-            found.insert(0, f"metadata.name: {why}; a DNS label is recommended: [{' '.join(reasons)}]")
-        return found
+            warnings.insert(0, f"metadata.name: {why}; a DNS label is recommended: [{' '.join(reasons)}]")
+        return warnings
 
     def field(self, obj: Obj, path: str) -> str | None:
         if path == "status.successful":
@@ -83,7 +83,7 @@ def _generate_selector(obj: Obj) -> None:
     selector.setdefault("matchLabels", {}).setdefault(_UID_LABEL, uid_of(obj))
 
 
-def _check_generated(found: list[Cause], obj: Obj) -> None:
+def _check_generated(problems: list[Cause], obj: Obj) -> None:
     spec = obj["spec"]
     selector = spec.get("selector")
     if spec.get("manualSelector") or selector is None:
@@ -99,25 +99,25 @@ def _check_generated(found: list[Cause], obj: Obj) -> None:
     for key, value in expected.items():
         where = f"spec.template.metadata.labels[{key}]"
         if key not in labels:
-            found.append(causes.required(where, f"must be '{value}'"))
+            problems.append(causes.required(where, f"must be '{value}'"))
         elif labels[key] != value:
-            found.append(causes.invalid(where, labels, f"must be '{value}'"))
+            problems.append(causes.invalid(where, labels, f"must be '{value}'"))
     if selects(selector, expected) is False:
-        found.append(causes.invalid("spec.selector", selector, "`selector` not auto-generated"))
+        problems.append(causes.invalid("spec.selector", selector, "`selector` not auto-generated"))
 
 
-def _check_spec(found: list[Cause], spec: Obj) -> None:
-    check_job_spec(found, spec, "spec")
+def _check_spec(problems: list[Cause], spec: Obj) -> None:
+    check_job_spec(problems, spec, "spec")
     selector = spec.get("selector")
     if selector is None:
-        found.append(causes.required("spec.selector"))
+        problems.append(causes.required("spec.selector"))
     else:
-        check_selector(found, selector, "spec.selector")
+        check_selector(problems, selector, "spec.selector")
     if selects(selector, {}) is not None:
-        check_template_labels(found, selector, spec.get("template") or {})
+        check_template_labels(problems, selector, spec.get("template") or {})
 
 
-def _check_name(found: list[Cause], obj: Obj) -> None:
+def _check_name(problems: list[Cause], obj: Obj) -> None:
     """The pods of an indexed Job have the Job's name and their index as host name."""
     spec, name = obj["spec"], metadata(obj).get("name", "")
     if spec.get("completionMode") != "Indexed" or not spec.get("completions"):
@@ -125,29 +125,29 @@ def _check_name(found: list[Cause], obj: Obj) -> None:
     longest = f"{name}-{spec['completions'] - 1}"
     if formats.dns_label(longest):
         detail = f"will not able to create pod with invalid DNS label: {longest}"
-        found.append(causes.invalid("metadata.name", name, detail))
+        problems.append(causes.invalid("metadata.name", name, detail))
 
 
-def _check_completions(found: list[Cause], spec: Obj, before: Obj) -> None:
+def _check_completions(problems: list[Cause], spec: Obj, before: Obj) -> None:
     """Immutable, except that an indexed Job may be resized together with its parallelism."""
     new, old = spec.get("completions"), before.get("completions")
     if new == old:
         return
     if spec.get("completionMode") != "Indexed":
-        found.append(causes.invalid("spec.completions", new, causes.IMMUTABLE))
+        problems.append(causes.invalid("spec.completions", new, causes.IMMUTABLE))
     elif new is not None and spec.get("parallelism") != new:
         detail = "can only be modified in tandem with spec.parallelism"
-        found.append(causes.invalid("spec.completions", new, detail))
+        problems.append(causes.invalid("spec.completions", new, detail))
 
 
-def _check_template(found: list[Cause], template: Obj, old: Obj) -> None:
+def _check_template(problems: list[Cause], template: Obj, old: Obj) -> None:
     before = (old.get("spec") or {}).get("template") or {}
     if template == before:
         return
     if _not_started(old):
         before = _with_scheduling(before, template)
     if not same(template, before):
-        found.append(causes.invalid("spec.template", template, causes.IMMUTABLE))
+        problems.append(causes.invalid("spec.template", template, causes.IMMUTABLE))
 
 
 def _not_started(old: Obj) -> bool:

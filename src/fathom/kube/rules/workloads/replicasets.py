@@ -37,25 +37,25 @@ class ReplicaSetStrategy(Strategy):
         obj["status"] = {"replicas": 0}
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
-        check_counts(found, obj["spec"], ("replicas", "minReadySeconds"), "spec")
-        check_selected_template(found, obj["spec"], "ReplicaSet", empty_for="deployment")
-        return found
+        problems: list[Cause] = Causes()
+        check_counts(problems, obj["spec"], ("replicas", "minReadySeconds"), "spec")
+        check_selected_template(problems, obj["spec"], "ReplicaSet", empty_for="deployment")
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found = self.validate_create(obj)
-        check_fixed(found, obj["spec"], old, "selector")
-        return found
+        problems = self.validate_create(obj)
+        check_fixed(problems, obj["spec"], old, "selector")
+        return problems
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         status = obj.get("status") or {}
-        check_counts(found, status, _STATUS_COUNTS, "status")
+        check_counts(problems, status, _STATUS_COUNTS, "status")
         check_at_most(
-            found, status, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"), "replicas"
+            problems, status, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"), "replicas"
         )
-        check_at_most(found, status, ("availableReplicas",), "readyReplicas")
-        return found
+        check_at_most(problems, status, ("availableReplicas",), "readyReplicas")
+        return problems
 
     def field(self, obj: Obj, path: str) -> str | None:
         if path == "status.replicas":
@@ -78,23 +78,23 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
                 meta["labels"] = dict(labels)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         spec = obj["spec"]
-        check_counts(found, spec, ("minReadySeconds", "replicas"), "spec")
+        check_counts(problems, spec, ("minReadySeconds", "replicas"), "spec")
         selector, template = spec.get("selector") or {}, spec.get("template")
         if not selector:
-            found.append(causes.required("spec.selector"))
-        found += label_causes(selector, "spec.selector")
+            problems.append(causes.required("spec.selector"))
+        problems += label_causes(selector, "spec.selector")
         if template is None:
-            found.append(causes.required("spec.template"))
-            return found
+            problems.append(causes.required("spec.template"))
+            return problems
         labels = (template.get("metadata") or {}).get("labels") or {}
         if any(labels.get(key) != value for key, value in selector.items()):
             detail = "`selector` does not match template `labels`"
-            found.append(causes.invalid("spec.template.metadata.labels", labels, detail))
-        check_pod_template(found, template, "spec.template")
-        check_kept_running(found, template, "ReplicationController")
-        return found
+            problems.append(causes.invalid("spec.template.metadata.labels", labels, detail))
+        check_pod_template(problems, template, "spec.template")
+        check_kept_running(problems, template, "ReplicationController")
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         return self.validate_create(obj)

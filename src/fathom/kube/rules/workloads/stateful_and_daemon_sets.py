@@ -61,77 +61,77 @@ class StatefulSetStrategy(Strategy):
         obj["status"] = {"replicas": 0, "availableReplicas": 0}
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         spec = obj["spec"]
         policy = spec.get("podManagementPolicy", "OrderedReady")
         if policy not in {"OrderedReady", "Parallel"}:
             detail = "must be 'OrderedReady' or 'Parallel'"
-            found.append(causes.invalid("spec.podManagementPolicy", policy, detail))
-        _check_set_update(found, spec["updateStrategy"])
-        _check_retention(found, spec.get("persistentVolumeClaimRetentionPolicy") or {})
-        check_counts(found, spec, ("replicas", "minReadySeconds"), "spec")
+            problems.append(causes.invalid("spec.podManagementPolicy", policy, detail))
+        _check_set_update(problems, spec["updateStrategy"])
+        _check_retention(problems, spec.get("persistentVolumeClaimRetentionPolicy") or {})
+        check_counts(problems, spec, ("replicas", "minReadySeconds"), "spec")
         start = (spec.get("ordinals") or {}).get("start")
-        found += causes.not_negative("spec.ordinals.start", start)
+        problems += causes.not_negative("spec.ordinals.start", start)
         if service := spec.get("serviceName"):
-            found += causes.each("spec.serviceName", service, formats.dns_label(service))
-        _check_set_template(found, spec)
-        return found
+            problems += causes.each("spec.serviceName", service, formats.dns_label(service))
+        _check_set_template(problems, spec)
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found = self.validate_create(obj)
+        problems = self.validate_create(obj)
         names = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
-        check_fixed(found, obj["spec"], old, *names)
-        return found
+        check_fixed(problems, obj["spec"], old, *names)
+        return problems
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         status = obj.get("status") or {}
-        check_counts(found, status, _SET_COUNTS, "status")
+        check_counts(problems, status, _SET_COUNTS, "status")
         within = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-        check_at_most(found, status, within, "replicas")
-        check_collisions(found, status, old.get("status") or {})
-        return found
+        check_at_most(problems, status, within, "replicas")
+        check_collisions(problems, status, old.get("status") or {})
+        return problems
 
 
-def _check_set_update(found: list[Cause], update: Obj) -> None:
+def _check_set_update(problems: list[Cause], update: Obj) -> None:
     kind, rolling, field = update.get("type", ""), update.get("rollingUpdate"), "spec.updateStrategy"
     if kind == _ON_DELETE:
         if rolling is not None:
             detail = f"only allowed for updateStrategy '{_ROLLING}'"
-            found.append(causes.invalid(f"{field}.rollingUpdate", rolling, detail))
+            problems.append(causes.invalid(f"{field}.rollingUpdate", rolling, detail))
     elif kind != _ROLLING:
-        found.append(causes.invalid(field, update, f"must be '{_ROLLING}' or '{_ON_DELETE}'"))
+        problems.append(causes.invalid(field, update, f"must be '{_ROLLING}' or '{_ON_DELETE}'"))
     elif rolling is not None:
-        check_counts(found, rolling, ("partition",), f"{field}.rollingUpdate")
+        check_counts(problems, rolling, ("partition",), f"{field}.rollingUpdate")
         most, where = rolling.get("maxUnavailable"), f"{field}.rollingUpdate.maxUnavailable"
         if most is not None:
-            check_int_or_percent(found, most, where)
+            check_int_or_percent(problems, most, where)
             if int_or_percent(most) == 0:
-                found.append(causes.invalid(where, most, "cannot be 0"))
-            check_up_to_all(found, most, where)
+                problems.append(causes.invalid(where, most, "cannot be 0"))
+            check_up_to_all(problems, most, where)
 
 
-def _check_retention(found: list[Cause], policy: Obj) -> None:
+def _check_retention(problems: list[Cause], policy: Obj) -> None:
     for name in ("whenDeleted", "whenScaled"):
         value = policy.get(name, "Retain")
         if value not in {"Retain", "Delete"}:
             where = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
-            found.append(causes.not_supported(where, value, ("Retain", "Delete")))
+            problems.append(causes.not_supported(where, value, ("Retain", "Delete")))
 
 
-def _check_set_template(found: list[Cause], spec: Obj) -> None:
+def _check_set_template(problems: list[Cause], spec: Obj) -> None:
     selector = spec.get("selector")
     if selector is None:
-        found.append(causes.required("spec.selector"))
+        problems.append(causes.required("spec.selector"))
     else:
-        check_selector(found, selector, "spec.selector")
+        check_selector(problems, selector, "spec.selector")
         if is_empty(selector):
             detail = "empty selector is invalid for statefulset"
-            found.append(causes.invalid("spec.selector", selector, detail))
+            problems.append(causes.invalid("spec.selector", selector, detail))
     template = _with_claims(spec.get("template") or {}, spec.get("volumeClaimTemplates") or [])
-    if check_template_labels(found, selector, template):
-        check_pod_template(found, template, "spec.template")
-    check_kept_running(found, template, "StatefulSet")
+    if check_template_labels(problems, selector, template):
+        check_pod_template(problems, template, "spec.template")
+    check_kept_running(problems, template, "StatefulSet")
 
 
 def _with_claims(template: Obj, claims: list[Obj]) -> Obj:
@@ -163,65 +163,65 @@ class DaemonSetStrategy(Strategy):
         obj["status"] = dict.fromkeys(_DAEMON_COUNTS[:4], 0)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         spec = obj["spec"]
         selector, template = spec.get("selector"), spec.get("template") or {}
-        check_selector(found, selector, "spec.selector")
-        check_template_labels(found, selector, template)
+        check_selector(problems, selector, "spec.selector")
+        check_template_labels(problems, selector, template)
         if selector is not None and is_empty(selector):
             detail = "empty selector is invalid for daemonset"
-            found.append(causes.invalid("spec.selector", selector, detail))
-        check_pod_template(found, template, "spec.template")
-        check_kept_running(found, template, "DaemonSet")
-        check_counts(found, spec, ("minReadySeconds", "revisionHistoryLimit"), "spec")
-        _check_daemon_update(found, spec["updateStrategy"])
-        return found
+            problems.append(causes.invalid("spec.selector", selector, detail))
+        check_pod_template(problems, template, "spec.template")
+        check_kept_running(problems, template, "DaemonSet")
+        check_counts(problems, spec, ("minReadySeconds", "revisionHistoryLimit"), "spec")
+        _check_daemon_update(problems, spec["updateStrategy"])
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found = self.validate_create(obj)
-        check_fixed(found, obj["spec"], old, "selector")
-        return found
+        problems = self.validate_create(obj)
+        check_fixed(problems, obj["spec"], old, "selector")
+        return problems
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
+        problems: list[Cause] = Causes()
         status = obj.get("status") or {}
-        check_counts(found, status, _DAEMON_COUNTS, "status")
-        check_collisions(found, status, old.get("status") or {})
-        return found
+        check_counts(problems, status, _DAEMON_COUNTS, "status")
+        check_collisions(problems, status, old.get("status") or {})
+        return problems
 
 
-def _check_daemon_update(found: list[Cause], update: Obj) -> None:
+def _check_daemon_update(problems: list[Cause], update: Obj) -> None:
     kind, field = update.get("type", ""), "spec.updateStrategy"
     if kind == _ON_DELETE:
         return
     if kind != _ROLLING:
-        found.append(causes.not_supported(field, update, (_ROLLING, _ON_DELETE)))
+        problems.append(causes.not_supported(field, update, (_ROLLING, _ON_DELETE)))
         return
     rolling = update.get("rollingUpdate") or {}
     for name in ("maxUnavailable", "maxSurge"):
-        check_int_or_percent(found, rolling.get(name, 0), f"{field}.rollingUpdate.{name}")
-        check_up_to_all(found, rolling.get(name), f"{field}.rollingUpdate.{name}")
+        check_int_or_percent(problems, rolling.get(name, 0), f"{field}.rollingUpdate.{name}")
+        check_up_to_all(problems, rolling.get(name), f"{field}.rollingUpdate.{name}")
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
     if int_or_percent(unavailable) and int_or_percent(surge):
         detail = "may not be set when maxUnavailable is non-zero"
-        found.append(causes.invalid(f"{field}.rollingUpdate.maxSurge", surge, detail))
+        problems.append(causes.invalid(f"{field}.rollingUpdate.maxSurge", surge, detail))
     elif not int_or_percent(unavailable) and not int_or_percent(surge):
         detail = "cannot be 0 when maxSurge is 0"
-        found.append(causes.required(f"{field}.rollingUpdate.maxUnavailable", detail))
+        problems.append(causes.required(f"{field}.rollingUpdate.maxUnavailable", detail))
 
 
 class ControllerRevisionStrategy(Strategy):
     """A snapshot: only its `revision` may change."""
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found = causes.not_negative("revision", obj.get("revision", 0))
+        problems = causes.not_negative("revision", obj.get("revision", 0))
         if not isinstance(obj.get("data"), dict):
-            found.append(causes.required("data", "data is mandatory"))
-        return found
+            problems.append(causes.required("data", "data is mandatory"))
+        return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found = causes.not_negative("revision", obj.get("revision", 0))
-        return found + causes.unchanged("data", obj.get("data"), old.get("data"))
+        problems = causes.not_negative("revision", obj.get("revision", 0))
+        return problems + causes.unchanged("data", obj.get("data"), old.get("data"))
 
 
 class PodTemplateStrategy(Strategy):
@@ -229,6 +229,6 @@ class PodTemplateStrategy(Strategy):
         default_template(obj.get("template") or {})
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = Causes()
-        check_pod_template(found, obj.get("template") or {}, "template")
-        return found
+        problems: list[Cause] = Causes()
+        check_pod_template(problems, obj.get("template") or {}, "template")
+        return problems
