@@ -57,9 +57,9 @@ def _differences(new: Any, old: Any, path: str) -> Iterator[tuple[str, Any, Any]
     if new == old:
         return
     if isinstance(new, dict | None) and isinstance(old, dict | None):
-        was, now = old or {}, new or {}
-        for name in (*was, *(name for name in now if name not in was)):
-            before, after = _present(name, was.get(name)), _present(name, now.get(name))
+        old_fields, new_fields = old or {}, new or {}
+        for name in (*old_fields, *(name for name in new_fields if name not in old_fields)):
+            before, after = _present(name, old_fields.get(name)), _present(name, new_fields.get(name))
             yield from _differences(after, before, f"{path}.{name}" if path else name)
     elif isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
         for index, (after, before) in enumerate(zip(new, old, strict=True)):

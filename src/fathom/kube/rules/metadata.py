@@ -59,8 +59,8 @@ def update_causes(obj: Obj, old: Obj, kind: Kind) -> list[Cause]:
     meta, before = metadata(obj), metadata(old)
     problems = _added_finalizers(meta, before) if before.get("deletionTimestamp") else []
     for field in _IMMUTABLE:
-        value, was = meta.get(field), before.get(field)
-        if value != was and (value or was):
+        value, old_value = meta.get(field), before.get(field)
+        if value != old_value and (value or old_value):
             problems.append(causes.invalid(f"metadata.{field}", value, causes.IMMUTABLE))
     if meta.get("generation") != before.get("generation"):
         problems += _generation_causes(meta.get("generation") or 0, before.get("generation") or 0)
@@ -163,14 +163,14 @@ def _owner_causes(owners: list[Obj]) -> list[Cause]:
             break
         problems += _one_owner_causes(owner, f"metadata.ownerReferences[{index}]")
         if owner.get("controller"):
-            this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
+            reference = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if controller:
                 detail = (
                     'Only one reference can have Controller set to true. Found "true" in references for '
-                    f"{controller} and {this}"
+                    f"{controller} and {reference}"
                 )
                 problems.append(causes.invalid("metadata.ownerReferences", owners, detail))
-            controller = controller or this
+            controller = controller or reference
     return problems
 
 
@@ -219,7 +219,7 @@ def _added_finalizers(meta: Obj, before: Obj) -> list[Cause]:
     added = sorted({*_listed(meta)} - {*_listed(before)})
     if not added:
         return []
-    shown = "[]string{" + ", ".join(causes.quoted(one) for one in added) + "}"
+    shown = "[]string{" + ", ".join(causes.quoted(finalizer) for finalizer in added) + "}"
     detail = "no new finalizers can be added if the object is being deleted, found new finalizers"
     return [causes.forbidden("metadata.finalizers", f"{detail} {shown}")]
 

@@ -160,10 +160,10 @@ def _check_against_limit(problems: list[Cause], name: str, amount: Quantity, lim
 
 
 def _check_hugepages_company(problems: list[Cause], limits: Obj, requests: Obj, field: str) -> None:
-    asked = {**limits, **requests}
-    if CPU in asked or MEMORY in asked:
+    resources = {**limits, **requests}
+    if CPU in resources or MEMORY in resources:
         return
-    if any(is_hugepages(name) for name in asked):
+    if any(is_hugepages(name) for name in resources):
         problems.append(causes.forbidden(field, "HugePages require cpu or memory"))
 
 
@@ -173,21 +173,21 @@ def check_claims(problems: list[Cause], claims: list[Obj], field: str, declared:
     parts: set[tuple[str, str]] = set()
     named: set[str] = set()
     for index, claim in enumerate(claims):
-        here = f"{field}[{index}]"
+        claim_field = f"{field}[{index}]"
         name, request = claim.get("name") or "", claim.get("request") or ""
         if not name:
-            problems.append(causes.required(here))
+            problems.append(causes.required(claim_field))
             continue
         if name in whole or (name, request) in parts or (not request and name in named):
             shown = f"{name}/{request}" if request and name not in whole else name
-            problems.append(causes.duplicate(here, shown))
+            problems.append(causes.duplicate(claim_field, shown))
         named.add(name)
         if request:
             parts.add((name, request))
         else:
             whole.add(name)
         if name not in declared:
-            problems.append(causes.not_found(here, name, _declared_claims(declared)))
+            problems.append(causes.not_found(claim_field, name, _declared_claims(declared)))
 
 
 def _declared_claims(declared: frozenset[str]) -> str:
@@ -214,9 +214,9 @@ def settle_amounts(amounts: Obj) -> None:
 
 def qos_class(spec: Obj) -> str:
     """BestEffort requests nothing, Guaranteed has limits equal to its requests, Burstable is the rest."""
-    whole = spec.get("resources")
-    if whole and (whole.get("requests") or whole.get("limits")):
-        return _requirements_class(whole)
+    pod_level = spec.get("resources")
+    if pod_level and (pod_level.get("requests") or pod_level.get("limits")):
+        return _requirements_class(pod_level)
     classes = [
         _requirements_class(container.get("resources") or {})
         for field in ("initContainers", "containers")
@@ -224,7 +224,7 @@ def qos_class(spec: Obj) -> str:
     ]
     if not classes:
         return "BestEffort"
-    return classes[0] if all(one == classes[0] for one in classes) else "Burstable"
+    return classes[0] if all(qos == classes[0] for qos in classes) else "Burstable"
 
 
 def _requirements_class(requirements: Mapping[str, Any]) -> str:
@@ -236,8 +236,8 @@ def _requirements_class(requirements: Mapping[str, Any]) -> str:
 
 
 def _amount_class(request: Any, limit: Any) -> str:
-    asked = ZERO if request is None else parse(request)
-    given = ZERO if limit is None else parse(limit)
-    if asked != given:
+    requested = ZERO if request is None else parse(request)
+    limited = ZERO if limit is None else parse(limit)
+    if requested != limited:
         return "Burstable"
-    return "Guaranteed" if asked else "BestEffort"
+    return "Guaranteed" if requested else "BestEffort"

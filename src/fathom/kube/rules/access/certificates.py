@@ -14,8 +14,8 @@ class CertificateRequestStrategy(Strategy):
         for field in _REQUESTER:
             spec.pop(field, None)
         user = moment.user
-        asked = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
-        spec |= {field: value for field, value in asked.items() if value}
+        requester = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+        spec |= {field: value for field, value in requester.items() if value}
         if user.extra:
             spec["extra"] = {key: list(values) for key, values in user.extra}
 

@@ -57,8 +57,8 @@ def signer_reasons(signer: str) -> list[str]:
 
 def bundle_causes(trust: str) -> list[Cause]:
     """The first problem only: each names an entry."""
-    why = next(_wrong(trust), "")
-    return [causes.invalid("spec.trustBundle", "<value omitted>", why)] if why else []
+    problem = next(_wrong(trust), "")
+    return [causes.invalid("spec.trustBundle", "<value omitted>", problem)] if problem else []
 
 
 def _wrong(trust: str) -> Iterator[str]:

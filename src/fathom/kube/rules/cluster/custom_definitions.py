@@ -32,8 +32,8 @@ class DefinitionStrategy(Strategy):
 
     def _establish(self, obj: Obj, moment: WriteMoment) -> None:
         if not crd_causes(obj):  # Else validation will refuse it.
-            others = (seen.obj for seen in moment.view.list(RESOURCE))
-            obj["status"] = established(obj, moment.now, others)
+            definitions = (seen.obj for seen in moment.view.list(RESOURCE))
+            obj["status"] = established(obj, moment.now, definitions)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
         return crd_causes(obj)

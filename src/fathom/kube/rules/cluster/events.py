@@ -32,16 +32,16 @@ def _namespaces(obj: Obj) -> tuple[str, str]:
 
 
 def _check_old(problems: list[Cause], obj: Obj) -> None:
-    own, involved = _namespaces(obj)
-    if own != involved and (involved or own not in {"", "default"}):
-        problems.append(causes.invalid("involvedObject.namespace", involved, _ELSEWHERE))
+    event_namespace, object_namespace = _namespaces(obj)
+    if event_namespace != object_namespace and (object_namespace or event_namespace not in {"", "default"}):
+        problems.append(causes.invalid("involvedObject.namespace", object_namespace, _ELSEWHERE))
 
 
 def _check_new(problems: list[Cause], obj: Obj) -> None:
     """Events with an eventTime must name the reporter and the action."""
-    own, involved = _namespaces(obj)
-    if not involved and own not in {"default", "kube-system"}:
-        problems.append(causes.invalid("involvedObject.namespace", involved, _ELSEWHERE))
+    event_namespace, object_namespace = _namespaces(obj)
+    if not object_namespace and event_namespace not in {"default", "kube-system"}:
+        problems.append(causes.invalid("involvedObject.namespace", object_namespace, _ELSEWHERE))
     for name in ("reportingComponent", "reportingInstance", "action", "reason"):
         if not obj.get(name):
             problems.append(causes.required(name))

@@ -75,17 +75,19 @@ def _default_status(status: Obj) -> None:
 def check_taints(problems: list[Cause], taints: list[Obj], field: str) -> None:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
-        here = f"{field}[{index}]"
+        taint_field = f"{field}[{index}]"
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
-        problems += causes.each(f"{here}.key", key, formats.qualified_name(key))
+        problems += causes.each(f"{taint_field}.key", key, formats.qualified_name(key))
         if reasons := formats.label_value(value):
-            problems.append(causes.invalid(f"{here}.value", value, ";".join(reasons)))
+            problems.append(causes.invalid(f"{taint_field}.value", value, ";".join(reasons)))
         if not effect:
-            problems.append(causes.required(f"{here}.effect"))
+            problems.append(causes.required(f"{taint_field}.effect"))
         elif effect not in TAINT_EFFECTS:
-            problems.append(causes.not_supported(f"{here}.effect", effect, TAINT_EFFECTS))
+            problems.append(causes.not_supported(f"{taint_field}.effect", effect, TAINT_EFFECTS))
         if (key, effect) in seen:
-            problems.append(causes.duplicate(here, taint, "taints must be unique by key and effect pair"))
+            problems.append(
+                causes.duplicate(taint_field, taint, "taints must be unique by key and effect pair")
+            )
         seen.add((key, effect))
 
 
@@ -98,10 +100,10 @@ def _check_resources(problems: list[Cause], status: Obj) -> None:
 def _check_addresses(problems: list[Cause], status: Obj) -> None:
     seen: set[bytes] = set()
     for index, address in enumerate(status.get("addresses") or ()):
-        known = encode_sorted(address)
-        if known in seen:
+        encoded = encode_sorted(address)
+        if encoded in seen:
             problems.append(causes.duplicate(f"status.addresses[{index}]", address))
-        seen.add(known)
+        seen.add(encoded)
 
 
 def _check_cidrs(problems: list[Cause], cidrs: list[str]) -> None:

@@ -21,9 +21,9 @@ class PriorityClassStrategy(Strategy):
         problems: list[Cause] = Causes()
         name, value = metadata(obj).get("name", ""), obj.get("value", 0)
         if name.startswith(SYSTEM_PREFIX):
-            if wrong := _not_that_class(name, obj):
-                words = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
-                problems.append(causes.forbidden("metadata.name", f"{words}. error: {wrong}"))
+            if problem := _not_that_class(name, obj):
+                rule = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
+                problems.append(causes.forbidden("metadata.name", f"{rule}. error: {problem}"))
         elif value > USER_VALUE_MAX:
             detail = f"maximum allowed value of a user defined priority is {USER_VALUE_MAX}"
             problems.append(causes.forbidden("value", detail))

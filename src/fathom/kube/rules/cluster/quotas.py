@@ -150,12 +150,12 @@ class LimitRangeStrategy(Strategy):
         problems: list[Cause] = Causes()
         seen: set[str] = set()
         for index, limit in enumerate((obj.get("spec") or {}).get("limits") or ()):
-            here, kind = f"spec.limits[{index}]", limit.get("type", "")
-            _check_limit_type(problems, kind, f"{here}.type")
+            limit_field, kind = f"spec.limits[{index}]", limit.get("type", "")
+            _check_limit_type(problems, kind, f"{limit_field}.type")
             if kind in seen:
-                problems.append(causes.duplicate(f"{here}.type", kind))
+                problems.append(causes.duplicate(f"{limit_field}.type", kind))
             seen.add(kind)
-            _check_limit(problems, limit, kind, here)
+            _check_limit(problems, limit, kind, limit_field)
         return problems
 
 
@@ -183,7 +183,7 @@ def _check_limit(problems: list[Cause], limit: Obj, kind: str, field: str) -> No
             else:
                 check_name(problems, name, f"{field}.{side}[{name}]")
     if kind == "PersistentVolumeClaim" and not any(
-        "storage" in (limit.get(one) or {}) for one in ("min", "max")
+        "storage" in (limit.get(bound) or {}) for bound in ("min", "max")
     ):
         detail = "either minimum or maximum storage value is required, but neither was provided"
         problems.append(causes.required(f"{field}.limits", detail))

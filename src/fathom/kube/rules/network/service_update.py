@@ -52,9 +52,9 @@ def _keep_node_ports(spec: Obj, old: Obj) -> None:
     before = {port.get("name", ""): port.get("nodePort") for port in old.get("ports") or ()}
     taken = {port.get("nodePort") for port in spec.get("ports") or ()}
     for port in spec.get("ports") or ():
-        known = before.get(port.get("name", ""))
-        if not port.get("nodePort") and known and known not in taken:
-            port["nodePort"] = known
+        old_port = before.get(port.get("name", ""))
+        if not port.get("nodePort") and old_port and old_port not in taken:
+            port["nodePort"] = old_port
 
 
 def drop_what_no_longer_applies(spec: Obj, old: Obj) -> None:
@@ -62,8 +62,8 @@ def drop_what_no_longer_applies(spec: Obj, old: Obj) -> None:
     if _needs_ip(old) and not _needs_ip(spec):
         _drop_unchanged(spec, old, "clusterIPs", "clusterIP", "ipFamilies", "ipFamilyPolicy")
     if _needs_node_ports(old) and not _needs_node_ports(spec):
-        known = {port.get("nodePort") for port in old.get("ports") or ()}
-        if all(port.get("nodePort") in known for port in spec.get("ports") or () if port.get("nodePort")):
+        old_ports = {port.get("nodePort") for port in old.get("ports") or ()}
+        if all(port.get("nodePort") in old_ports for port in spec.get("ports") or () if port.get("nodePort")):
             for port in spec.get("ports") or ():
                 port.pop("nodePort", None)
     if _needs_health_port(old) and not _needs_health_port(spec):
@@ -107,16 +107,16 @@ def _check_list(
     problems: list[Cause], new: list[Any], old: list[Any], names: tuple[str, str], spec: Obj
 ) -> None:
     """The second value may be added or removed; the first one must stay."""
-    field, one = names
+    field, value_name = names
     if len(new) == len(old):
         for index, (after, before) in enumerate(zip(new, old, strict=True)):
             if after != before:
                 problems.append(causes.invalid(f"{field}[{index}]", new, _FIXED))
         return
     if not new:
-        problems.append(causes.invalid(f"{field}[0]", new, f"primary {one} can not be unset"))
+        problems.append(causes.invalid(f"{field}[0]", new, f"primary {value_name} can not be unset"))
     elif old and new[0] != old[0]:
         problems.append(causes.invalid(f"{field}[0]", new, _FIXED))
     if len(new) == 1 and len(old) > 1 and spec.get("ipFamilyPolicy") != "SingleStack":
-        detail = f"must be set to 'SingleStack' when releasing the secondary {one}"
+        detail = f"must be set to 'SingleStack' when releasing the secondary {value_name}"
         problems.append(causes.invalid("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), detail))

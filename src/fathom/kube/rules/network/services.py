@@ -76,13 +76,13 @@ class ServiceStrategy(Strategy):
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
         problems: list[Cause] = Causes()
-        ingress = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+        points = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
         field = "status.loadBalancer.ingress"
-        if ingress and (obj.get("spec") or {}).get("type") != "LoadBalancer":
+        if points and (obj.get("spec") or {}).get("type") != "LoadBalancer":
             detail = "may only be used when `spec.type` is 'LoadBalancer'"
             return [causes.forbidden(field, detail)]
-        for index, one in enumerate(ingress):
-            _check_ingress(problems, one, f"{field}[{index}]")
+        for index, point in enumerate(points):
+            _check_ingress(problems, point, f"{field}[{index}]")
         return problems
 
 
@@ -170,24 +170,24 @@ def _check_addresses(problems: list[Cause], spec: Obj) -> None:
         problems.append(causes.invalid(field, ips, "must be empty when `clusterIP` is not specified"))
     _check_families(problems, spec)
     before = len(problems)
-    for index, one in enumerate(ips):
-        if index == 0 and one == NONE:
+    for index, address in enumerate(ips):
+        if index == 0 and address == NONE:
             if len(ips) > 1:
                 problems.append(causes.invalid(field, ips, "'None' must be the first and only value"))
         else:
-            problems += causes.each(f"{field}[{index}]", one, formats.ip_address(one))
-    wrong = len(problems) > before
+            problems += causes.each(f"{field}[{index}]", address, formats.ip_address(address))
+    malformed = len(problems) > before
     if len(ips) > 2:
         problems.append(causes.invalid(field, ips, "may only hold up to 2 values"))
-    if wrong or is_headless(spec):
+    if malformed or is_headless(spec):
         return
-    if len(ips) > 1 and sorted(formats.is_ipv6(one) for one in ips) != [False, True]:
+    if len(ips) > 1 and sorted(formats.is_ipv6(address) for address in ips) != [False, True]:
         detail = "may specify no more than one IP for each IP family"
         problems.append(causes.invalid(field, ips, detail))
-    for index, (one, family) in enumerate(zip(ips, spec.get("ipFamilies") or (), strict=False)):
-        if formats.is_ipv6(one) != (family == "IPv6"):
+    for index, (address, family) in enumerate(zip(ips, spec.get("ipFamilies") or (), strict=False)):
+        if formats.is_ipv6(address) != (family == "IPv6"):
             detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
-            problems.append(causes.invalid(f"{field}[{index}]", one, detail))
+            problems.append(causes.invalid(f"{field}[{index}]", address, detail))
 
 
 def _check_families(problems: list[Cause], spec: Obj) -> None:
@@ -245,9 +245,9 @@ def _check_traffic(problems: list[Cause], spec: Obj) -> None:
         problems += causes.each("spec.healthCheckNodePort", port, formats.port_number(port))
     if inside is not None and inside not in _POLICIES:
         problems.append(causes.not_supported("spec.internalTrafficPolicy", inside, _POLICIES))
-    spread = spec.get("trafficDistribution")
-    if spread is not None and spread not in _DISTRIBUTIONS:
-        problems.append(causes.not_supported("spec.trafficDistribution", spread, _DISTRIBUTIONS))
+    distribution = spec.get("trafficDistribution")
+    if distribution is not None and distribution not in _DISTRIBUTIONS:
+        problems.append(causes.not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS))
 
 
 def _check_ingress(problems: list[Cause], ingress: Obj, field: str) -> None:

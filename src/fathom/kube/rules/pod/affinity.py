@@ -28,9 +28,9 @@ def _check_node_affinity(problems: list[Cause], affinity: Obj, field: str) -> No
     if required is not None:
         check_node_selector(problems, required, f"{field}.{REQUIRED}")
     for index, term in enumerate(affinity.get(PREFERRED) or ()):
-        here = f"{field}.{PREFERRED}[{index}]"
-        _check_weight(problems, term, here)
-        _check_node_term(problems, term.get("preference") or {}, f"{here}.preference", strict=False)
+        term_field = f"{field}.{PREFERRED}[{index}]"
+        _check_weight(problems, term, term_field)
+        _check_node_term(problems, term.get("preference") or {}, f"{term_field}.preference", strict=False)
 
 
 def check_node_selector(problems: list[Cause], selector: Obj, field: str) -> None:
@@ -44,10 +44,10 @@ def check_node_selector(problems: list[Cause], selector: Obj, field: str) -> Non
 
 
 def _check_node_term(problems: list[Cause], term: Obj, field: str, *, strict: bool) -> None:
-    for index, one in enumerate(term.get("matchExpressions") or ()):
-        _check_node_expression(problems, one, f"{field}.matchExpressions[{index}]", strict=strict)
-    for index, one in enumerate(term.get("matchFields") or ()):
-        _check_node_field(problems, one, f"{field}.matchFields[{index}]")
+    for index, expression in enumerate(term.get("matchExpressions") or ()):
+        _check_node_expression(problems, expression, f"{field}.matchExpressions[{index}]", strict=strict)
+    for index, expression in enumerate(term.get("matchFields") or ()):
+        _check_node_field(problems, expression, f"{field}.matchFields[{index}]")
 
 
 def _check_node_expression(problems: list[Cause], expression: Obj, field: str, *, strict: bool) -> None:
@@ -90,9 +90,9 @@ def _check_pod_affinity(problems: list[Cause], affinity: Obj, field: str) -> Non
     for index, term in enumerate(affinity.get(REQUIRED) or ()):
         _check_pod_term(problems, term, f"{field}.{REQUIRED}[{index}]")
     for index, term in enumerate(affinity.get(PREFERRED) or ()):
-        here = f"{field}.{PREFERRED}[{index}]"
-        _check_weight(problems, term, here)
-        _check_pod_term(problems, term.get("podAffinityTerm") or {}, f"{here}.podAffinityTerm")
+        term_field = f"{field}.{PREFERRED}[{index}]"
+        _check_weight(problems, term, term_field)
+        _check_pod_term(problems, term.get("podAffinityTerm") or {}, f"{term_field}.podAffinityTerm")
 
 
 def _check_pod_term(problems: list[Cause], term: Obj, field: str) -> None:
@@ -203,11 +203,11 @@ def _check_toleration_value(problems: list[Cause], operator: str, value: str, fi
 def check_spread(problems: list[Cause], constraints: list[Obj], field: str) -> None:
     last_at = {_spread_pair(constraint): index for index, constraint in enumerate(constraints)}
     for index, constraint in enumerate(constraints):
-        here = f"{field}[{index}]"
-        _check_constraint(problems, constraint, here)
+        constraint_field = f"{field}[{index}]"
+        _check_constraint(problems, constraint, constraint_field)
         pair = _spread_pair(constraint)
         if last_at[pair] > index:
-            where = f"{here}.{{topologyKey, whenUnsatisfiable}}"
+            where = f"{constraint_field}.{{topologyKey, whenUnsatisfiable}}"
             problems.append(causes.duplicate(where, f"{{{pair[0]}, {pair[1]}}}"))
 
 

@@ -62,15 +62,15 @@ def check_containers(problems: list[Cause], containers: list[Obj], field: str, p
         return
     names: set[str] = set()
     for index, container in enumerate(containers):
-        here = f"{field}[{index}]"
-        _check_common(problems, container, here, pod)
+        container_field = f"{field}[{index}]"
+        _check_common(problems, container, container_field, pod)
         name = container.get("name", "")
         if name in names:
-            problems.append(causes.duplicate(f"{here}.name", name))
+            problems.append(causes.duplicate(f"{container_field}.name", name))
         names.add(name)
-        _check_running(problems, container, here, pod)
+        _check_running(problems, container, container_field, pod)
         if "restartPolicy" in container or "restartPolicyRules" in container:
-            _check_restart(problems, container, here)
+            _check_restart(problems, container, container_field)
     _check_host_ports(problems, containers, field)
 
 
@@ -79,41 +79,41 @@ def check_init_containers(
 ) -> None:
     names = {container.get("name", "") for container in regular}
     for index, container in enumerate(containers):
-        here = f"{field}[{index}]"
-        _check_common(problems, container, here, pod)
+        container_field = f"{field}[{index}]"
+        _check_common(problems, container, container_field, pod)
         name = container.get("name", "")
         if name in names:
-            problems.append(causes.duplicate(f"{here}.name", name))
+            problems.append(causes.duplicate(f"{container_field}.name", name))
         names.add(name)
-        _check_restart(problems, container, here)
+        _check_restart(problems, container, container_field)
         _check_host_ports(problems, [container], field)
         if container.get("restartPolicy") == "Always":
-            _check_running(problems, container, here, pod)
+            _check_running(problems, container, container_field, pod)
             continue
         for forbidden in _ONLY_RUNNING:
             if forbidden in container:
                 detail = "may not be set for init containers without restartPolicy=Always"
-                problems.append(causes.forbidden(f"{here}.{forbidden}", detail))
+                problems.append(causes.forbidden(f"{container_field}.{forbidden}", detail))
 
 
 def check_ephemeral_containers(
-    problems: list[Cause], containers: list[Obj], others: list[Obj], field: str, pod: PodScope
+    problems: list[Cause], containers: list[Obj], target_containers: list[Obj], field: str, pod: PodScope
 ) -> None:
-    targets = {container.get("name", "") for container in others}
+    targets = {container.get("name", "") for container in target_containers}
     names = set(targets)
     for index, container in enumerate(containers):
-        here = f"{field}[{index}]"
-        _check_common(problems, container, here, pod)
+        container_field = f"{field}[{index}]"
+        _check_common(problems, container, container_field, pod)
         name, target = container.get("name", ""), container.get("targetContainerName", "")
         if name in names:
-            problems.append(causes.duplicate(f"{here}.name", name))
+            problems.append(causes.duplicate(f"{container_field}.name", name))
         names.add(name)
         if target and target not in targets:
-            problems.append(causes.not_found(f"{here}.targetContainerName", target))
-        for one in _NOT_EPHEMERAL:
-            if container.get(one):
+            problems.append(causes.not_found(f"{container_field}.targetContainerName", target))
+        for forbidden in _NOT_EPHEMERAL:
+            if container.get(forbidden):
                 detail = "cannot be set for an Ephemeral Container"
-                problems.append(causes.forbidden(f"{here}.{one}", detail))
+                problems.append(causes.forbidden(f"{container_field}.{forbidden}", detail))
 
 
 def _check_common(problems: list[Cause], container: Obj, field: str, pod: PodScope) -> None:
@@ -164,24 +164,24 @@ def _check_running(problems: list[Cause], container: Obj, field: str, pod: PodSc
 def _check_ports(problems: list[Cause], ports: list[Obj], field: str) -> None:
     names: set[str] = set()
     for index, port in enumerate(ports):
-        here, name = f"{field}[{index}]", port.get("name")
+        port_field, name = f"{field}[{index}]", port.get("name")
         if name:
             if reasons := formats.port_name(name):
-                problems += causes.each(f"{here}.name", name, reasons)
+                problems += causes.each(f"{port_field}.name", name, reasons)
             elif name in names:
-                problems.append(causes.duplicate(f"{here}.name", name))
+                problems.append(causes.duplicate(f"{port_field}.name", name))
             names.add(name)
         number = port.get("containerPort")
         if not number:
-            problems.append(causes.required(f"{here}.containerPort"))
+            problems.append(causes.required(f"{port_field}.containerPort"))
         elif reasons := formats.port_number(number):
-            problems += causes.each(f"{here}.containerPort", number, reasons)
+            problems += causes.each(f"{port_field}.containerPort", number, reasons)
         host = port.get("hostPort")
         if host and (reasons := formats.port_number(host)):
-            problems += causes.each(f"{here}.hostPort", host, reasons)
+            problems += causes.each(f"{port_field}.hostPort", host, reasons)
         protocol = port.get("protocol")
         if protocol and protocol not in PROTOCOLS:
-            problems.append(causes.not_supported(f"{here}.protocol", protocol, PROTOCOLS))
+            problems.append(causes.not_supported(f"{port_field}.protocol", protocol, PROTOCOLS))
 
 
 def _check_host_ports(problems: list[Cause], containers: list[Obj], field: str) -> None:
@@ -253,17 +253,17 @@ def _check_file_key(problems: list[Cause], source: Obj, field: str) -> None:
 
 def _check_env_from(problems: list[Cause], sources: list[Obj], field: str) -> None:
     for index, source in enumerate(sources):
-        here, prefix = f"{field}[{index}]", source.get("prefix", "")
+        source_field, prefix = f"{field}[{index}]", source.get("prefix", "")
         if prefix:
-            problems += causes.each(f"{here}.prefix", prefix, formats.env_name(prefix))
+            problems += causes.each(f"{source_field}.prefix", prefix, formats.env_name(prefix))
         present = [name for name in ("configMapRef", "secretRef") if name in source]
         for name in present:
             object_name = source[name].get("name", "")
             if not object_name:
-                problems.append(causes.required(f"{here}.{name}.name"))
+                problems.append(causes.required(f"{source_field}.{name}.name"))
             else:
                 reasons = formats.dns_subdomain(object_name)
-                problems += causes.each(f"{here}.{name}.name", object_name, reasons)
+                problems += causes.each(f"{source_field}.{name}.name", object_name, reasons)
         if not present:
             problems.append(causes.invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif len(present) > 1:

@@ -30,15 +30,15 @@ def check_mounts(problems: list[Cause], container: Obj, volumes: Volumes, field:
         _check_mount(problems, mount, volumes, attached, f"{field}.volumeMounts[{index}]")
         path = mount.get("mountPath", "")
         if path in seen:
-            here = f"{field}.volumeMounts[{index}].mountPath"
-            problems.append(causes.invalid(here, path, "must be unique"))
+            path_field = f"{field}.volumeMounts[{index}].mountPath"
+            problems.append(causes.invalid(path_field, path, "must be unique"))
         seen.add(path)
         _check_mount_options(problems, mount, container, f"{field}.volumeMounts")
     _check_devices(problems, list(devices), mounted, volumes, f"{field}.volumeDevices")
 
 
 def _taken(uses: Sequence[Obj], path: str) -> _Taken:
-    return _Taken({one.get("name", "") for one in uses}, {one.get(path, "") for one in uses})
+    return _Taken({use.get("name", "") for use in uses}, {use.get(path, "") for use in uses})
 
 
 def _check_mount(problems: list[Cause], mount: Obj, volumes: Volumes, attached: _Taken, field: str) -> None:
@@ -75,10 +75,10 @@ def _check_mount_options(problems: list[Cause], mount: Obj, container: Obj, fiel
 
 
 def _check_recursive(problems: list[Cause], mount: Obj, field: str) -> None:
-    wanted = mount["recursiveReadOnly"]
-    if wanted not in {"Disabled", "Enabled", "IfPossible"}:
-        problems.append(causes.not_supported(field, wanted, ("Disabled", "Enabled", "IfPossible")))
-    elif wanted != "Disabled":
+    mode = mount["recursiveReadOnly"]
+    if mode not in {"Disabled", "Enabled", "IfPossible"}:
+        problems.append(causes.not_supported(field, mode, ("Disabled", "Enabled", "IfPossible")))
+    elif mode != "Disabled":
         if not mount.get("readOnly"):
             problems.append(causes.forbidden(field, "may only be specified when readOnly is true"))
         if mount.get("mountPropagation", "None") != "None":
@@ -92,23 +92,25 @@ def _check_devices(
     names: set[str] = set()
     paths: set[str] = set()
     for index, device in enumerate(devices):
-        here = f"{field}[{index}]"
+        device_field = f"{field}[{index}]"
         name, path = device.get("name", ""), device.get("devicePath", "")
-        _check_device_volume(problems, name, volumes, here)
+        _check_device_volume(problems, name, volumes, device_field)
         if name in names:
-            problems.append(causes.invalid(f"{here}.name", name, "must be unique"))
+            problems.append(causes.invalid(f"{device_field}.name", name, "must be unique"))
         if not path:
-            problems.append(causes.required(f"{here}.devicePath"))
+            problems.append(causes.required(f"{device_field}.devicePath"))
         if path in paths:
-            problems.append(causes.invalid(f"{here}.devicePath", path, "must be unique"))
+            problems.append(causes.invalid(f"{device_field}.devicePath", path, "must be unique"))
         if ".." in path.split("/"):
             detail = "can not contain backsteps ('..')"
-            problems.append(causes.invalid(f"{here}.devicePath", path, detail))
+            problems.append(causes.invalid(f"{device_field}.devicePath", path, detail))
         if name in mounted.names:
-            problems.append(causes.invalid(f"{here}.name", name, "must not already exist in volumeMounts"))
+            problems.append(
+                causes.invalid(f"{device_field}.name", name, "must not already exist in volumeMounts")
+            )
         if path in mounted.paths:
             detail = "must not already exist as a path in volumeMounts"
-            problems.append(causes.invalid(f"{here}.devicePath", path, detail))
+            problems.append(causes.invalid(f"{device_field}.devicePath", path, detail))
         names.add(name)
         paths.add(path)
 

@@ -13,32 +13,34 @@ SHARED = ("cpu", "memory")  # The pod-level resources that containers can share.
 
 def with_pod_level(spec: Obj) -> Obj:
     """The completed spec; the argument itself where there is nothing to complete."""
-    whole = spec.get("resources") or {}
-    asked, most = amounts(whole.get(REQUESTS)), amounts(whole.get(LIMITS))
-    if not asked and not most:
+    resources = spec.get("resources") or {}
+    own_requests, own_limits = amounts(resources.get(REQUESTS)), amounts(resources.get(LIMITS))
+    if not own_requests and not own_limits:
         return spec
-    requests = {**most, **_together(spec, REQUESTS), **asked}
-    limits = {**_limits(spec, requests), **most}
-    done = {**whole, REQUESTS: _texts(requests)}
+    requests = {**own_limits, **_together(spec, REQUESTS), **own_requests}
+    limits = {**_limits(spec, requests), **own_limits}
+    completed = {**resources, REQUESTS: _texts(requests)}
     if limits:
-        done[LIMITS] = _texts(limits)
-    return {**spec, "resources": done}
+        completed[LIMITS] = _texts(limits)
+    return {**spec, "resources": completed}
 
 
-def _together(spec: Obj, what: str) -> Amounts:
-    alone = {field: spec.get(field) or [] for field in ("containers", "initContainers")}
-    return {name: one for name, one in pod_amounts({"spec": alone}, what).items() if name in SHARED}
+def _together(spec: Obj, side: str) -> Amounts:
+    containers = {field: spec.get(field) or [] for field in ("containers", "initContainers")}
+    return {
+        name: amount for name, amount in pod_amounts({"spec": containers}, side).items() if name in SHARED
+    }
 
 
 def _limits(spec: Obj, requests: Amounts) -> Amounts:
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    own = [container_amounts(one, LIMITS) for one in containers]
+    container_limits = [container_amounts(container, LIMITS) for container in containers]
     return {
-        name: max(one, requests[name])
-        for name, one in _together(spec, LIMITS).items()
-        if name in requests and all(name in each for each in own)
+        name: max(amount, requests[name])
+        for name, amount in _together(spec, LIMITS).items()
+        if name in requests and all(name in limits for limits in container_limits)
     }
 
 
-def _texts(listed: Amounts) -> dict[str, str]:
-    return {name: str(one) for name, one in listed.items()}
+def _texts(resources: Amounts) -> dict[str, str]:
+    return {name: str(amount) for name, amount in resources.items()}

@@ -18,9 +18,9 @@ def check_probes(problems: list[Cause], container: Obj, field: str, grace_s: int
     for name in ("livenessProbe", "startupProbe"):
         if probe := container.get(name):
             _check_probe(problems, probe, f"{field}.{name}", grace_s)
-            once = probe.get("successThreshold", 1)
-            if once != 1:
-                problems.append(causes.invalid(f"{field}.{name}.successThreshold", once, "must be 1"))
+            threshold = probe.get("successThreshold", 1)
+            if threshold != 1:
+                problems.append(causes.invalid(f"{field}.{name}.successThreshold", threshold, "must be 1"))
     if probe := container.get("readinessProbe"):
         _check_probe(problems, probe, f"{field}.readinessProbe", grace_s)
         if "terminationGracePeriodSeconds" in probe:
@@ -56,16 +56,16 @@ def check_handler(problems: list[Cause], handler: Obj, field: str, grace_s: int 
     for extra in present[1:]:
         problems.append(causes.forbidden(f"{field}.{extra}", "may not specify more than 1 handler type"))
     name = present[0]
-    action, here = handler[name], f"{field}.{name}"
+    action, action_field = handler[name], f"{field}.{name}"
     if name == "exec":
         if not action.get("command"):
-            problems.append(causes.required(f"{here}.command"))
+            problems.append(causes.required(f"{action_field}.command"))
     elif name == "httpGet":
-        _check_http(problems, action, here)
+        _check_http(problems, action, action_field)
     elif name == "sleep":
-        _check_sleep(problems, action.get("seconds", 0), here, grace_s)
+        _check_sleep(problems, action.get("seconds", 0), action_field, grace_s)
     else:
-        check_port(problems, action.get("port", 0), f"{here}.port")
+        check_port(problems, action.get("port", 0), f"{action_field}.port")
 
 
 def _check_http(problems: list[Cause], action: Obj, field: str) -> None:

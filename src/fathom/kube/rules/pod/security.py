@@ -107,31 +107,35 @@ def _check_seccomp(problems: list[Cause], profile: Obj, field: str) -> None:
 def _check_app_armor(problems: list[Cause], profile: Obj, field: str) -> None:
     _check_profile_type(problems, profile, field, "appArmorProfile")
     path = profile.get("localhostProfile")
-    here = f"{field}.localhostProfile"
+    path_field = f"{field}.localhostProfile"
     if profile.get("type") != "Localhost":
         if path is not None and profile.get("type") in _PROFILES:
-            problems.append(causes.invalid(here, path, "can only be set when AppArmor type is Localhost"))
+            problems.append(
+                causes.invalid(path_field, path, "can only be set when AppArmor type is Localhost")
+            )
     elif not path:
-        problems.append(causes.required(here, "must be set when AppArmor type is Localhost"))
+        problems.append(causes.required(path_field, "must be set when AppArmor type is Localhost"))
     elif path.strip() != path:
-        problems.append(causes.invalid(here, path, "must not be padded with whitespace"))
+        problems.append(causes.invalid(path_field, path, "must not be padded with whitespace"))
     elif len(path.encode()) > _LOCALHOST_PROFILE_MAX:
-        problems.append(causes.too_long(here, _LOCALHOST_PROFILE_MAX))
+        problems.append(causes.too_long(path_field, _LOCALHOST_PROFILE_MAX))
 
 
 def _check_sysctls(problems: list[Cause], sysctls: list[Obj], spec: Obj, field: str) -> None:
     seen: set[str] = set()
     for index, sysctl in enumerate(sysctls):
-        here, name = f"{field}[{index}].name", sysctl.get("name", "")
+        name_field, name = f"{field}[{index}].name", sysctl.get("name", "")
         if not name:
-            problems.append(causes.required(here))
+            problems.append(causes.required(name_field))
         elif len(name) > _SYSCTL_MAX or not _is_sysctl(name):
             detail = f"must have at most {_SYSCTL_MAX} characters and match regex ^{_SYSCTL}$"
-            problems.append(causes.invalid(here, name, detail))
+            problems.append(causes.invalid(name_field, name, detail))
         elif name in seen:
-            problems.append(causes.duplicate(here, name))
+            problems.append(causes.duplicate(name_field, name))
         if spec.get("hostNetwork") and name.startswith(_NET_SYSCTLS):
-            problems.append(causes.invalid(here, name, "may not be specified when 'hostNetwork' is true"))
+            problems.append(
+                causes.invalid(name_field, name, "may not be specified when 'hostNetwork' is true")
+            )
         if spec.get("hostIPC") and name.startswith(_IPC_SYSCTLS):
-            problems.append(causes.invalid(here, name, "may not be specified when 'hostIPC' is true"))
+            problems.append(causes.invalid(name_field, name, "may not be specified when 'hostIPC' is true"))
         seen.add(name)

@@ -69,8 +69,10 @@ def _check_all_containers(problems: list[Cause], spec: Obj, field: str, scope: P
     if init:
         check_init_containers(problems, init, regular, f"{field}.initContainers", scope)
     if ephemeral := spec.get("ephemeralContainers"):
-        others = [*regular, *init]
-        check_ephemeral_containers(problems, ephemeral, others, f"{field}.ephemeralContainers", scope)
+        target_containers = [*regular, *init]
+        check_ephemeral_containers(
+            problems, ephemeral, target_containers, f"{field}.ephemeralContainers", scope
+        )
 
 
 def _check_choices(problems: list[Cause], spec: Obj, field: str) -> None:
@@ -208,23 +210,25 @@ def _check_searches(problems: list[Cause], searches: list[str], field: str) -> N
 def _check_resource_claims(problems: list[Cause], claims: list[Obj], field: str) -> None:
     seen: set[str] = set()
     for index, claim in enumerate(claims):
-        here, name = f"{field}[{index}]", claim.get("name", "")
+        claim_field, name = f"{field}[{index}]", claim.get("name", "")
         if not name:
-            problems.append(causes.required(f"{here}.name"))
+            problems.append(causes.required(f"{claim_field}.name"))
         elif name in seen:
-            problems.append(causes.duplicate(f"{here}.name", name))
+            problems.append(causes.duplicate(f"{claim_field}.name", name))
         else:
-            problems += causes.each(f"{here}.name", name, formats.dns_label(name))
+            problems += causes.each(f"{claim_field}.name", name, formats.dns_label(name))
         seen.add(name)
-        given = [one for one in ("resourceClaimName", "resourceClaimTemplateName") if one in claim]
-        if len(given) == 2:
+        sources = [source for source in ("resourceClaimName", "resourceClaimTemplateName") if source in claim]
+        if len(sources) == 2:
             detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            problems.append(causes.invalid(here, claim, detail))
-        elif not given:
+            problems.append(causes.invalid(claim_field, claim, detail))
+        elif not sources:
             detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            problems.append(causes.invalid(here, claim, detail))
-        for one in given:
-            problems += causes.each(f"{here}.{one}", claim[one], formats.dns_subdomain(claim[one]))
+            problems.append(causes.invalid(claim_field, claim, detail))
+        for source in sources:
+            problems += causes.each(
+                f"{claim_field}.{source}", claim[source], formats.dns_subdomain(claim[source])
+            )
 
 
 def _check_os(problems: list[Cause], spec: Obj, os: str, field: str) -> None:

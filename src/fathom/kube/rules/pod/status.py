@@ -31,8 +31,8 @@ def keep_observed(status: Obj, old: Obj) -> None:
     for condition in old.get("conditions") or ():
         before.setdefault(condition.get("type", ""), []).append(condition.get("observedGeneration", 0))
     for condition in status.get("conditions") or ():
-        known = before.get(condition.get("type", ""))
-        generation = known.pop(0) if known else 0
+        generations = before.get(condition.get("type", ""))
+        generation = generations.pop(0) if generations else 0
         if generation and not condition.get("observedGeneration"):
             condition["observedGeneration"] = generation
 
@@ -55,13 +55,13 @@ def check_pod_status(problems: list[Cause], new: Obj, old: Obj) -> None:
 
 def _check_conditions(problems: list[Cause], conditions: list[Obj]) -> None:
     for index, condition in enumerate(conditions):
-        here = f"status.conditions[{index}]"
+        condition_field = f"status.conditions[{index}]"
         generation, kind = condition.get("observedGeneration", 0), condition.get("type", "")
         if generation < 0:
-            where = f"{here}.observedGeneration"
+            where = f"{condition_field}.observedGeneration"
             problems.append(causes.invalid(where, generation, "must be a non-negative integer"))
         if kind not in _SYSTEM_CONDITIONS and (reasons := formats.qualified_name(kind)):
-            problems += causes.each(f"{here}.Type", kind, reasons)
+            problems += causes.each(f"{condition_field}.Type", kind, reasons)
 
 
 def _check_nomination(problems: list[Cause], status: Obj, before: Obj, *, bound: bool) -> None:
@@ -75,9 +75,9 @@ def _check_nomination(problems: list[Cause], status: Obj, before: Obj, *, bound:
 
 
 def _check_transitions(
-    problems: list[Cause], new: list[Obj], old: list[Obj], pod: Obj, which: tuple[str, str]
+    problems: list[Cause], new: list[Obj], old: list[Obj], pod: Obj, names: tuple[str, str]
 ) -> None:
-    field, containers = which
+    field, containers = names
     spec = pod.get("spec") or {}
     now = {status.get("name"): status for status in new}
     for index, status in enumerate(old):
@@ -90,23 +90,25 @@ def _check_transitions(
             problems.append(causes.forbidden(where, "may not be transitioned to non-terminated state"))
 
 
-def _may_restart(spec: Obj, containers: str, name: str, ended: Obj) -> bool:
-    own = next((one for one in spec.get(containers) or () if one.get("name") == name), None)
-    if own is None:
+def _may_restart(spec: Obj, containers: str, name: str, terminated: Obj) -> bool:
+    container = next(
+        (candidate for candidate in spec.get(containers) or () if candidate.get("name") == name), None
+    )
+    if container is None:
         return False
     if _may_start_anew(spec):
         return True
-    policy = own.get("restartPolicy") or spec.get("restartPolicy", "Always")
-    code = ended.get("exitCode", 0)
-    if any(_rule_restarts(rule, code) for rule in own.get("restartPolicyRules") or ()):
+    policy = container.get("restartPolicy") or spec.get("restartPolicy", "Always")
+    code = terminated.get("exitCode", 0)
+    if any(_rule_restarts(rule, code) for rule in container.get("restartPolicyRules") or ()):
         return True
     return bool(policy == "Always" or (policy == "OnFailure" and code != 0))
 
 
 def _may_start_anew(spec: Obj) -> bool:
     """Whether the end of one container can restart all of them, including those that have finished."""
-    every = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    rules = (rule for one in every for rule in one.get("restartPolicyRules") or ())
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    rules = (rule for container in containers for rule in container.get("restartPolicyRules") or ())
     return any(rule.get("action") == "RestartAllContainers" for rule in rules)
 
 
@@ -117,13 +119,13 @@ def _rule_restarts(rule: Obj, code: int) -> bool:
 
 
 def _check_ips(problems: list[Cause], status: Obj, before: Obj) -> None:
-    ips = status.get("podIPs") or []
-    known = [one.get("ip") for one in before.get("podIPs") or ()]
-    for index, one in enumerate(ips):
-        ip = one.get("ip", "")
-        if ip not in known:
+    addresses = status.get("podIPs") or []
+    old_ips = [address.get("ip") for address in before.get("podIPs") or ()]
+    for index, address in enumerate(addresses):
+        ip = address.get("ip", "")
+        if ip not in old_ips:
             problems += causes.each(f"status.podIPs[{index}]", ip, formats.ip_address(ip))
-    families = [formats.is_ipv6(one.get("ip", "")) for one in ips]
-    if len(ips) > 1 and sorted(families) != [False, True]:
+    families = [formats.is_ipv6(address.get("ip", "")) for address in addresses]
+    if len(addresses) > 1 and sorted(families) != [False, True]:
         detail = "may specify no more than one IP for each IP family"
-        problems.append(causes.invalid("status.podIPs", ips, detail))
+        problems.append(causes.invalid("status.podIPs", addresses, detail))

@@ -47,7 +47,7 @@ class PodStrategy(Strategy):
 
     def settle_create(self, obj: Obj, draft: Obj) -> Obj:
         spec, before = obj["spec"], draft["spec"]
-        if "resources" not in spec and all(spec.get(one) is before.get(one) for one in WITH_RESOURCES):
+        if "resources" not in spec and all(spec.get(field) is before.get(field) for field in WITH_RESOURCES):
             return obj
         spec = with_pod_level(spec)
         return {**obj, "spec": spec, "status": {**obj["status"], "qosClass": qos_class(spec)}}
@@ -115,7 +115,9 @@ class PodStrategy(Strategy):
         if path == "spec.hostNetwork":
             return "true" if (obj.get("spec") or {}).get("hostNetwork") else "false"
         if path == "status.podIPs":
-            return ",".join(one.get("ip", "") for one in (obj.get("status") or {}).get("podIPs") or ())
+            return ",".join(
+                address.get("ip", "") for address in (obj.get("status") or {}).get("podIPs") or ()
+            )
         return None
 
 

@@ -132,17 +132,20 @@ def _check_narrowed(problems: list[Cause], new: Obj, old: Obj) -> None:
         detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         problems.append(causes.invalid(field, after, detail))
         return
-    for index, (term, was) in enumerate(zip(after, before, strict=False)):
-        if not _only_adds(term, was):
+    for index, (term, old_term) in enumerate(zip(after, before, strict=False)):
+        if not _only_adds(term, old_term):
             detail = "only additions are allowed (no mutations or deletions)"
             problems.append(causes.invalid(f"{field}[{index}]", term, detail))
 
 
-def _only_adds(term: Obj, was: Obj) -> bool:
+def _only_adds(term: Obj, old_term: Obj) -> bool:
     names = ("matchExpressions", "matchFields")
-    if not any(was.get(name) for name in names):
+    if not any(old_term.get(name) for name in names):
         return not any(term.get(name) for name in names)
-    return all((term.get(name) or [])[: len(was.get(name) or ())] == (was.get(name) or []) for name in names)
+    return all(
+        (term.get(name) or [])[: len(old_term.get(name) or ())] == (old_term.get(name) or [])
+        for name in names
+    )
 
 
 def check_annotation_update(problems: list[Cause], new: Obj, old: Obj) -> None:

@@ -68,27 +68,29 @@ Volumes = dict[str, Obj]
 
 def check_volumes(problems: list[Cause], volumes: list[Obj], field: str, pod_name: str = "") -> Volumes:
     """The well-formed volumes by name: those that mounts may refer to."""
-    known: Volumes = {}
-    made = {f"{pod_name}-{one.get('name', '')}" for one in volumes if pod_name and "ephemeral" in one}
+    well_formed: Volumes = {}
+    created_claims = {
+        f"{pod_name}-{volume.get('name', '')}" for volume in volumes if pod_name and "ephemeral" in volume
+    }
     for index, volume in enumerate(volumes):
-        here = f"{field}[{index}]"
-        wrong: list[Cause] = Causes()
-        _check_source(wrong, volume, here, pod_name)
+        volume_field = f"{field}[{index}]"
+        volume_problems: list[Cause] = Causes()
+        _check_source(volume_problems, volume, volume_field, pod_name)
         name = volume.get("name", "")
         if not name:
-            wrong.append(causes.required(f"{here}.name"))
+            volume_problems.append(causes.required(f"{volume_field}.name"))
         elif reasons := formats.dns_label(name):
-            wrong += causes.each(f"{here}.name", name, reasons)
-        if name in known:
-            wrong.append(causes.duplicate(f"{here}.name", name))
-        if not wrong:
-            known[name] = volume
-        problems += wrong
+            volume_problems += causes.each(f"{volume_field}.name", name, reasons)
+        if name in well_formed:
+            volume_problems.append(causes.duplicate(f"{volume_field}.name", name))
+        if not volume_problems:
+            well_formed[name] = volume
+        problems += volume_problems
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
-        if claim in made:
+        if claim in created_claims:
             detail = "must not reference a PVC that gets created for an ephemeral volume"
-            problems.append(causes.invalid(f"{here}.persistentVolumeClaim.claimName", claim, detail))
-    return known
+            problems.append(causes.invalid(f"{volume_field}.persistentVolumeClaim.claimName", claim, detail))
+    return well_formed
 
 
 def _check_source(problems: list[Cause], volume: Obj, field: str, pod_name: str) -> None:
@@ -222,13 +224,13 @@ def _projected(problems: list[Cause], source: Obj, field: str) -> None:
     _check_mode(problems, source.get("defaultMode"), f"{field}.defaultMode")
     paths: set[str] = set()
     for index, part in enumerate(source.get("sources") or ()):
-        here = f"{field}.sources[{index}]"
+        source_field = f"{field}.sources[{index}]"
         kinds = [name for name in _PROJECTIONS if name in part]
         for name in kinds:
-            _PROJECTIONS[name](problems, part[name], f"{here}.{name}", field, paths)
+            _PROJECTIONS[name](problems, part[name], f"{source_field}.{name}", field, paths)
         if len(kinds) > 1:
             detail = "may not specify more than 1 volume type per source"
-            problems.append(causes.forbidden(here, detail))
+            problems.append(causes.forbidden(source_field, detail))
 
 
 def _project_keys(problems: list[Cause], part: Obj, field: str, volume_field: str, paths: set[str]) -> None:
@@ -273,9 +275,9 @@ def _project_bundle(problems: list[Cause], part: Obj, field: str, volume_field: 
     _claim_path(problems, path, volume_field, paths, path)
 
 
-def _claim_path(problems: list[Cause], path: str, field: str, paths: set[str], shown: str) -> None:
+def _claim_path(problems: list[Cause], path: str, field: str, paths: set[str], value: str) -> None:
     if path and path in paths:
-        problems.append(causes.invalid(field, shown, "conflicting duplicate paths"))
+        problems.append(causes.invalid(field, value, "conflicting duplicate paths"))
     paths.add(path)
 
 

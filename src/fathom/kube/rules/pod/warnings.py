@@ -68,12 +68,12 @@ def _placement(spec: Obj, at: str) -> Iterator[str]:
     for key in spec.get("nodeSelector") or ():
         if key in _OLD_LABELS:
             yield f"{at}.nodeSelector[{key}]: {_OLD_LABELS[key]}"
-    for index, spread in enumerate(spec.get("topologySpreadConstraints") or ()):
-        here, key = f"{at}.topologySpreadConstraints[{index}]", spread.get("topologyKey", "")
+    for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+        constraint_field, key = f"{at}.topologySpreadConstraints[{index}]", constraint.get("topologyKey", "")
         if key in _OLD_LABELS:
-            yield f"{here}.topologyKey: {key} is {_OLD_LABELS[key]}"
-        if "labelSelector" not in spread:
-            yield f"{here}.labelSelector: a null labelSelector results in matching no pod"
+            yield f"{constraint_field}.topologyKey: {key} is {_OLD_LABELS[key]}"
+        if "labelSelector" not in constraint:
+            yield f"{constraint_field}.labelSelector: a null labelSelector results in matching no pod"
 
 
 def _twice(items: Sequence[Obj], name: str, at: str) -> Iterator[str]:

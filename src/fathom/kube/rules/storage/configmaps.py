@@ -45,7 +45,7 @@ class ConfigMapStrategy(Strategy):
             return problems
         # Wrong limits stored before this check existed do not prevent a new label, or a deletion.
         same = all((obj.get(name) or {}) == (old.get(name) or {}) for name in ("data", "binaryData"))
-        return [one for one in problems if one not in _wrong_limits(old)] if same else problems
+        return [problem for problem in problems if problem not in _wrong_limits(old)] if same else problems
 
 
 def _may_be_too_long(text: Obj, binary: Obj) -> bool:
@@ -62,14 +62,14 @@ def _wrong_limits(obj: Obj) -> list[Cause]:
     """Of the ConfigMap that configures the node brake: a misspelt limit would silently have no effect."""
     if key_of(obj) != brake.BRAKE:
         return []
-    known = f"the limits are {', '.join(brake.NAMES)}"
+    hint = f"the limits are {', '.join(brake.NAMES)}"
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
-    wrong = [
-        causes.invalid(f"data[{name}]", data[name], f"{message}; {known}")
+    problems = [
+        causes.invalid(f"data[{name}]", data[name], f"{message}; {hint}")
         for name, message in brake.wrong_limits(data)
     ]
-    return wrong + [
-        causes.invalid(f"binaryData[{name}]", name, f"limits are text, in data; {known}") for name in binary
+    return problems + [
+        causes.invalid(f"binaryData[{name}]", name, f"limits are text, in data; {hint}") for name in binary
     ]
 
 
@@ -144,5 +144,5 @@ def _check_docker(problems: list[Cause], data: Obj, key: str) -> None:
         return
     try:
         msgspec.json.decode(base64.b64decode(data[key]), type=dict)
-    except (binascii.Error, msgspec.DecodeError) as why:
-        problems.append(causes.invalid(f"data[{key}]", "<secret contents redacted>", str(why)))
+    except (binascii.Error, msgspec.DecodeError) as error:
+        problems.append(causes.invalid(f"data[{key}]", "<secret contents redacted>", str(error)))

@@ -79,8 +79,8 @@ def _check_schedule(problems: list[Cause], schedule: str) -> None:
     if not schedule:
         problems.append(causes.required(field))
         return
-    if wrong := _schedule_fault(schedule):
-        problems.append(causes.invalid(field, schedule, wrong))
+    if fault := _schedule_fault(schedule):
+        problems.append(causes.invalid(field, schedule, fault))
     if "TZ" in schedule:
         detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
         problems.append(causes.invalid(field, schedule, detail))
@@ -96,8 +96,8 @@ def _schedule_fault(schedule: str) -> str:
         return f"expected exactly {len(_FIELDS)} fields, found {len(parts)}: [{' '.join(parts)}]"
     for part, (low, high, names) in zip(parts, _FIELDS, strict=True):
         for item in part.split(","):
-            if wrong := _item_fault(item, low, high, names):
-                return wrong
+            if fault := _item_fault(item, low, high, names):
+                return fault
     return ""
 
 

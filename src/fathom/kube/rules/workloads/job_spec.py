@@ -107,16 +107,16 @@ def _check_success_policy(problems: list[Cause], policy: Obj, completions: int, 
     if len(rules) > _RULES_MAX:
         problems.append(causes.too_many(field, len(rules), _RULES_MAX))
     for index, rule in enumerate(rules):
-        here, count = f"{field}[{index}]", rule.get("succeededCount")
+        rule_field, count = f"{field}[{index}]", rule.get("succeededCount")
         if count is None and "succeededIndexes" not in rule:
             detail = "at least one of succeededCount or succeededIndexes must be specified"
-            problems.append(causes.required(here, detail))
+            problems.append(causes.required(rule_field, detail))
         if count is not None:
-            check_counts(problems, rule, ("succeededCount",), here)
+            check_counts(problems, rule, ("succeededCount",), rule_field)
             if count > completions:
                 words = "(the number of specified completions)"
                 detail = f"must be less than or equal to {completions} {words}"
-                problems.append(causes.invalid(f"{here}.succeededCount", count, detail))
+                problems.append(causes.invalid(f"{rule_field}.succeededCount", count, detail))
 
 
 def _check_failure_policy(problems: list[Cause], policy: Obj, spec: Obj, field: str) -> None:
@@ -124,18 +124,20 @@ def _check_failure_policy(problems: list[Cause], policy: Obj, spec: Obj, field: 
     if len(rules) > _RULES_MAX:
         problems.append(causes.too_many(f"{field}.rules", len(rules), _RULES_MAX))
     pod = (spec.get("template") or {}).get("spec") or {}
-    names = {one.get("name") for key in ("containers", "initContainers") for one in pod.get(key) or ()}
+    names = {
+        container.get("name") for key in ("containers", "initContainers") for container in pod.get(key) or ()
+    }
     for index, rule in enumerate(rules):
-        here, action = f"{field}.rules[{index}]", rule.get("action", "")
+        rule_field, action = f"{field}.rules[{index}]", rule.get("action", "")
         if not action:
-            listed = " ".join(causes.quoted(one) for one in _ACTIONS)
-            problems.append(causes.required(f"{here}.action", f"valid values: [{listed}]"))
+            listed = " ".join(causes.quoted(allowed) for allowed in _ACTIONS)
+            problems.append(causes.required(f"{rule_field}.action", f"valid values: [{listed}]"))
         elif action not in _ACTIONS:
-            problems.append(causes.not_supported(f"{here}.action", action, _ACTIONS))
+            problems.append(causes.not_supported(f"{rule_field}.action", action, _ACTIONS))
         elif action == "FailIndex" and "backoffLimitPerIndex" not in spec:
             detail = "requires the backoffLimitPerIndex to be set"
-            problems.append(causes.invalid(f"{here}.action", action, detail))
-        _check_failure_rule(problems, rule, names, here)
+            problems.append(causes.invalid(f"{rule_field}.action", action, detail))
+        _check_failure_rule(problems, rule, names, rule_field)
 
 
 def _check_failure_rule(problems: list[Cause], rule: Obj, names: set[str | None], field: str) -> None:
@@ -145,11 +147,11 @@ def _check_failure_rule(problems: list[Cause], rule: Obj, names: set[str | None]
     if len(conditions) > _CONDITIONS_MAX:
         problems.append(causes.too_many(f"{field}.onPodConditions", len(conditions), _CONDITIONS_MAX))
     for index, pattern in enumerate(conditions):
-        here, kind = f"{field}.onPodConditions[{index}]", pattern.get("type", "")
-        problems += causes.each(f"{here}.type", kind, formats.qualified_name(kind))
+        condition_field, kind = f"{field}.onPodConditions[{index}]", pattern.get("type", "")
+        problems += causes.each(f"{condition_field}.type", kind, formats.qualified_name(kind))
         status = pattern.get("status", "True")
         if status not in _STATUSES:
-            problems.append(causes.not_supported(f"{here}.status", status, _STATUSES))
+            problems.append(causes.not_supported(f"{condition_field}.status", status, _STATUSES))
     if codes is not None and conditions:
         detail = "specifying both OnExitCodes and OnPodConditions is not supported"
         problems.append(causes.invalid(field, causes.OMITTED, detail))

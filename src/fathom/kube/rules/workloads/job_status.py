@@ -12,7 +12,9 @@ _TERMINAL = ("Failed", "Complete", "FailureTarget")
 
 
 def is_true(conditions: list[Obj] | None, kind: str) -> bool:
-    return any(one.get("type") == kind and one.get("status") == "True" for one in conditions or ())
+    return any(
+        condition.get("type") == kind and condition.get("status") == "True" for condition in conditions or ()
+    )
 
 
 def check_job_status(problems: list[Cause], obj: Obj, old: Obj) -> None:

@@ -141,9 +141,9 @@ def _with_claims(template: Obj, claims: list[Obj]) -> Obj:
     spec.pop("subdomain", None)
     names = [(claim.get("metadata") or {}).get("name", "") for claim in claims]
     if names:
-        made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
-        kept = [volume for volume in spec.get("volumes") or () if volume.get("name") not in names]
-        spec["volumes"] = made + kept
+        claim_volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+        other_volumes = [volume for volume in spec.get("volumes") or () if volume.get("name") not in names]
+        spec["volumes"] = claim_volumes + other_volumes
     return {**template, "spec": spec}
 
 
