@@ -22,13 +22,13 @@ _OTHERS = frozenset({"pod_conditions"})
 
 
 def _cells() -> Mapping[str, Cell]:
-    found: dict[str, Cell] = {"age": age}
+    cells: dict[str, Cell] = {"age": age}
     for module in _MODULES:
         for name, value in vars(module).items():
-            own = callable(value) and getattr(value, "__module__", "") == module.__name__
-            if own and not name.startswith("_") and name not in _OTHERS:
-                found[name] = value
-    return MappingProxyType(found)
+            is_own = callable(value) and getattr(value, "__module__", "") == module.__name__
+            if is_own and not name.startswith("_") and name not in _OTHERS:
+                cells[name] = value
+    return MappingProxyType(cells)
 
 
 CELLS: Mapping[str, Cell] = _cells()

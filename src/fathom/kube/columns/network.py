@@ -12,13 +12,13 @@ def service_cluster_ip(service: Obj, now_ns: int) -> str:
 
 
 def service_external_ip(service: Obj, now_ns: int) -> str:
-    kind, own = text(service, "spec", "type"), items(service, "spec", "externalIPs")
+    kind, external_ips = text(service, "spec", "type"), items(service, "spec", "externalIPs")
     if kind == "ExternalName":
         return text(service, "spec", "externalName")
     if kind == "LoadBalancer":
-        return ",".join([*_ingress_points(service), *own]) or "<pending>"
+        return ",".join([*_ingress_points(service), *external_ips]) or "<pending>"
     if kind in {"ClusterIP", "NodePort"}:
-        return ",".join(own) or NONE
+        return ",".join(external_ips) or NONE
     return "<unknown>"
 
 
@@ -32,20 +32,20 @@ def service_ports(service: Obj, now_ns: int) -> str:
 
 
 def _port(port: Obj) -> str:
-    own = f"{port.get('port', 0)}:{port['nodePort']}" if port.get("nodePort") else str(port.get("port", 0))
-    return f"{own}/{text(port, 'protocol')}"
+    ports = f"{port.get('port', 0)}:{port['nodePort']}" if port.get("nodePort") else str(port.get("port", 0))
+    return f"{ports}/{text(port, 'protocol')}"
 
 
 def endpoints(obj: Obj, now_ns: int) -> str:
-    found: list[str] = []
+    host_ports: list[str] = []
     for subset in items(obj, "subsets"):
         addresses = [text(address, "ip") for address in items(subset, "addresses")]
         ports = items(subset, "ports")
         if not ports:
-            found += addresses
+            host_ports += addresses
         for port in ports:
-            found += [_host_port(ip, port.get("port", 0)) for ip in addresses]
-    return listed(found, missing=NONE if not items(obj, "subsets") else "")
+            host_ports += [_host_port(ip, port.get("port", 0)) for ip in addresses]
+    return listed(host_ports, missing=NONE if not items(obj, "subsets") else "")
 
 
 def _host_port(ip: str, port: int) -> str:
@@ -58,8 +58,8 @@ def slice_ports(obj: Obj, now_ns: int) -> str:
 
 
 def slice_endpoints(obj: Obj, now_ns: int) -> str:
-    found = [str(ip) for endpoint in items(obj, "endpoints") for ip in items(endpoint, "addresses")]
-    return listed(found, missing=UNSET)
+    addresses = [str(ip) for endpoint in items(obj, "endpoints") for ip in items(endpoint, "addresses")]
+    return listed(addresses, missing=UNSET)
 
 
 def ingress_hosts(obj: Obj, now_ns: int) -> str:
@@ -76,11 +76,11 @@ def ingress_ports(obj: Obj, now_ns: int) -> str:
 
 
 def ingressclass_parameters(obj: Obj, now_ns: int) -> str:
-    given = part(obj, "spec", "parameters")
-    if not given:
+    parameters = part(obj, "spec", "parameters")
+    if not parameters:
         return NONE
-    group = text(given, "apiGroup")
-    return f"{text(given, 'kind')}{f'.{group}' if group else ''}/{text(given, 'name')}"
+    group = text(parameters, "apiGroup")
+    return f"{text(parameters, 'kind')}{f'.{group}' if group else ''}/{text(parameters, 'name')}"
 
 
 def pod_selector(obj: Obj, now_ns: int) -> str:
@@ -93,4 +93,4 @@ def ip_parent(obj: Obj, now_ns: int) -> str:
         return NONE
     group, namespace = text(parent, "group"), text(parent, "namespace")
     resource = f"{text(parent, 'resource')}{f'.{group}' if group else ''}".lower()
-    return "/".join(one for one in (resource, namespace, text(parent, "name")) if one)
+    return "/".join(segment for segment in (resource, namespace, text(parent, "name")) if segment)

@@ -54,10 +54,10 @@ class Path:
         return obj
 
     def find(self, obj: Any) -> Iterator[Any]:
-        found: Iterator[Any] = iter((obj,))
+        values: Iterator[Any] = iter((obj,))
         for step in self._steps:
-            found = _each(step, found)
-        return found
+            values = _each(step, values)
+        return values
 
 
 def _each(step: Step, values: Iterator[Any]) -> Iterator[Any]:
@@ -87,24 +87,24 @@ def parse_path(text: str) -> Path:
     return Path(tuple(steps))
 
 
-def _step(text: str, at: int, whole: str) -> tuple[Step, int]:
+def _step(text: str, at: int, full_path: str) -> tuple[Step, int]:
     if text.startswith("..", at):
         return _recurse, at + 1 if text[at + 2 : at + 3] not in {"", "["} else at + 2
     if text.startswith((".*", "[*]"), at):
         return _all, at + (2 if text[at] == "." else 3)
     if text[at] == "." and at + 1 == len(text):
         return _same, at + 1
-    if found := _field(text, at):
-        return _named(_unescaped(found[1])), found.end()
-    if found := _quoted(text, at):
-        return _named(_unescaped(found[1] if found[1] is not None else found[2])), found.end()
-    if found := _index(text, at):
-        return _at(int(found[1])), found.end()
-    if found := _slice(text, at):
-        return _within(found.groups()), found.end()
-    if found := _filter(text, at):
-        return _where(*found.groups()), found.end()
-    raise ValueError(f"unrecognized JSONPath {whole!r} at {text[at:]!r}")
+    if match := _field(text, at):
+        return _named(_unescaped(match[1])), match.end()
+    if match := _quoted(text, at):
+        return _named(_unescaped(match[1] if match[1] is not None else match[2])), match.end()
+    if match := _index(text, at):
+        return _at(int(match[1])), match.end()
+    if match := _slice(text, at):
+        return _within(match.groups()), match.end()
+    if match := _filter(text, at):
+        return _where(*match.groups()), match.end()
+    raise ValueError(f"unrecognized JSONPath {full_path!r} at {text[at:]!r}")
 
 
 def _unescaped(name: str) -> str:
@@ -157,30 +157,30 @@ def _recurse(value: Any) -> Iterator[Any]:
         if not level:
             return
         yield from level
-        level = [inner for one in level for inner in _all(one)]
+        level = [inner for container in level for inner in _all(container)]
 
 
 def _where(path: str, operator: str | None, text: str | None) -> Step:
     inner = parse_path(path)
     if operator is None or text is None:
-        return lambda value: (one for one in _all(value) if inner.first(one) is not None)
+        return lambda value: (item for item in _all(value) if inner.first(item) is not None)
     literal, compare = _read(text), _COMPARE[operator]
 
-    def holds(one: Any) -> bool:
-        found = inner.first(one)
+    def holds(item: Any) -> bool:
+        value = inner.first(item)
         try:
-            return found is not None and compare(found, literal)
+            return value is not None and compare(value, literal)
         except TypeError:  # A string and a number cannot be compared.
             return False
 
-    return lambda value: (one for one in _all(value) if holds(one))
+    return lambda value: (item for item in _all(value) if holds(item))
 
 
 def _read(text: str) -> Any:
-    found = _literal(text)
-    if found is None:
+    match = _literal(text)
+    if match is None:
         raise ValueError(f"unrecognized literal {text!r}")
-    single, double, number, flag = found.groups()
+    single, double, number, flag = match.groups()
     if number is not None:
         return float(number) if "." in number else int(number)
     if flag is not None:

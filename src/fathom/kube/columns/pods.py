@@ -52,7 +52,7 @@ def _summary(pod: Obj) -> _Sum:
 
 
 def _add_init(pod: Obj, total: _Sum, sidecars: _Sum) -> None:
-    containers = {one.get("name"): one for one in items(pod, "spec", "initContainers")}
+    containers = {container.get("name"): container for container in items(pod, "spec", "initContainers")}
     for index, status in enumerate(items(pod, "status", "initContainerStatuses")):
         total.restarted(status)
         keeps_running = part(containers, status.get("name", "")).get("restartPolicy") == "Always"
@@ -114,7 +114,7 @@ def _end_reason(ended: Obj) -> str:
 def pod_ready(pod: Obj, now_ns: int) -> str:
     init = items(pod, "spec", "initContainers")
     total = len(items(pod, "spec", "containers"))
-    total += sum(one.get("restartPolicy") == "Always" for one in init)
+    total += sum(container.get("restartPolicy") == "Always" for container in init)
     return f"{_summary(pod).ready}/{total}"
 
 

@@ -37,7 +37,7 @@ def subject_groups(obj: Obj, now_ns: int) -> str:
 
 def subject_service_accounts(obj: Obj, now_ns: int) -> str:
     accounts = _subjects(obj, "ServiceAccount")
-    return ", ".join(f"{text(one, 'namespace')}/{text(one, 'name')}" for one in accounts)
+    return ", ".join(f"{text(account, 'namespace')}/{text(account, 'name')}" for account in accounts)
 
 
 def csr_duration(obj: Obj, now_ns: int) -> str:
@@ -103,8 +103,8 @@ def param_ref(obj: Obj, now_ns: int) -> str:
 
 
 def _level(obj: Obj, *path: str) -> Any:
-    found = lookup(obj, "spec", *path)
-    return NONE if found is None else found
+    value = lookup(obj, "spec", *path)
+    return NONE if value is None else value
 
 
 def plc_shares(obj: Obj, now_ns: int) -> Any:

@@ -21,10 +21,10 @@ def pvc_capacity(obj: Obj, now_ns: int) -> str:
 
 def access_modes(obj: Obj, now_ns: int) -> str:
     """A claim shows the modes of its volume: none before it is bound."""
-    of = "status" if obj.get("kind") == "PersistentVolumeClaim" else "spec"
-    if of == "status" and not text(obj, "spec", "volumeName"):
+    section = "status" if obj.get("kind") == "PersistentVolumeClaim" else "spec"
+    if section == "status" and not text(obj, "spec", "volumeName"):
         return ""
-    modes = items(obj, of, "accessModes")
+    modes = items(obj, section, "accessModes")
     return ",".join(short for mode, short in _MODES.items() if mode in modes)
 
 
@@ -55,4 +55,4 @@ def csi_drivers(obj: Obj, now_ns: int) -> int:
 def csi_token_requests(obj: Obj, now_ns: int) -> str:
     if "tokenRequests" not in part(obj, "spec"):
         return UNSET
-    return ",".join(text(one, "audience") for one in items(obj, "spec", "tokenRequests"))
+    return ",".join(text(request, "audience") for request in items(obj, "spec", "tokenRequests"))

@@ -14,23 +14,23 @@ LISTED_MAX = 3
 
 def part(obj: Any, *path: str) -> Any:
     """A dictionary at a path; an empty one where there is none."""
-    found = lookup(obj, *path)
-    return found if isinstance(found, dict) else {}
+    value = lookup(obj, *path)
+    return value if isinstance(value, dict) else {}
 
 
 def items(obj: Any, *path: str) -> list[Any]:
-    found = lookup(obj, *path)
-    return found if isinstance(found, list) else []
+    value = lookup(obj, *path)
+    return value if isinstance(value, list) else []
 
 
 def text(obj: Any, *path: str, missing: str = "") -> str:
-    found = lookup(obj, *path)
-    return missing if found in (None, "") else str(found)
+    value = lookup(obj, *path)
+    return missing if value in (None, "") else str(value)
 
 
 def number(obj: Any, *path: str) -> int:
-    found = lookup(obj, *path)
-    return found if isinstance(found, int) else 0
+    value = lookup(obj, *path)
+    return value if isinstance(value, int) else 0
 
 
 def labels_text(labels: Any) -> str:
@@ -52,17 +52,19 @@ def selector_text(selector: Any) -> str:
         return "<error>"
 
 
-def listed(found: Sequence[str], *, missing: str, limit: int = LISTED_MAX, separator: str = ",") -> str:
+def listed(texts: Sequence[str], *, missing: str, limit: int = LISTED_MAX, separator: str = ",") -> str:
     """The first few items, and how many more there are."""
-    if not found:
+    if not texts:
         return missing
-    shown = separator.join(found[:limit])
-    return f"{shown} + {len(found) - limit} more..." if len(found) > limit else shown
+    shown = separator.join(texts[:limit])
+    return f"{shown} + {len(texts) - limit} more..." if len(texts) > limit else shown
 
 
 def condition(obj: Obj, kind: str) -> Obj:
     """A condition of the status by its type; {} where there is none."""
-    return next((one for one in items(obj, "status", "conditions") if one.get("type") == kind), {})
+    return next(
+        (candidate for candidate in items(obj, "status", "conditions") if candidate.get("type") == kind), {}
+    )
 
 
 def is_true(obj: Obj, kind: str) -> bool:

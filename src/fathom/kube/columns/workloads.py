@@ -24,22 +24,24 @@ _TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"),
 
 def _template(obj: Obj) -> Obj:
     for path in _TEMPLATES:
-        if found := part(obj, *path):
-            return dict(found)
+        if template := part(obj, *path):
+            return dict(template)
     return {}
 
 
 def containers(obj: Obj, now_ns: int) -> str:
-    return ",".join(text(one, "name") for one in items(_template(obj), "spec", "containers"))
+    return ",".join(text(container, "name") for container in items(_template(obj), "spec", "containers"))
 
 
 def images(obj: Obj, now_ns: int) -> str:
-    return ",".join(text(one, "image") for one in items(_template(obj), "spec", "containers"))
+    return ",".join(text(container, "image") for container in items(_template(obj), "spec", "containers"))
 
 
 def selector(obj: Obj, now_ns: int) -> str:
-    own = lookup(obj, "spec", "selector")
-    return selector_text(lookup(obj, "spec", "jobTemplate", "spec", "selector") if own is None else own)
+    own_selector = lookup(obj, "spec", "selector")
+    return selector_text(
+        lookup(obj, "spec", "jobTemplate", "spec", "selector") if own_selector is None else own_selector
+    )
 
 
 def template_labels(obj: Obj, now_ns: int) -> str:
@@ -89,11 +91,11 @@ def job_status(job: Obj, now_ns: int) -> str:
 
 
 def job_completions(job: Obj, now_ns: int) -> str:
-    done, wanted = number(job, "status", "succeeded"), lookup(job, "spec", "completions")
+    succeeded, wanted = number(job, "status", "succeeded"), lookup(job, "spec", "completions")
     if wanted is not None:
-        return f"{done}/{wanted}"
+        return f"{succeeded}/{wanted}"
     parallelism = number(job, "spec", "parallelism")
-    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
 
 def job_duration(job: Obj, now_ns: int) -> str:
@@ -131,20 +133,20 @@ def hpa_targets(obj: Obj, now_ns: int) -> str:
 def _hpa_target(metric: Obj, status: Obj) -> str:
     kind = text(metric, "type")
     field = kind[:1].lower() + kind[1:]
-    target, now = part(metric, field, "target"), part(status, field, "current")
+    target, current = part(metric, field, "target"), part(status, field, "current")
     if kind in {"Resource", "ContainerResource"}:
         name = text(metric, field, "name")
         if "averageValue" in target:
-            return f"{name}: {text(now, 'averageValue', missing=UNKNOWN)}/{target['averageValue']}"
+            return f"{name}: {text(current, 'averageValue', missing=UNKNOWN)}/{target['averageValue']}"
         wanted = f"{target['averageUtilization']}%" if "averageUtilization" in target else "<auto>"
-        return f"{name}: {_percent(now.get('averageUtilization'))}/{wanted}"
+        return f"{name}: {_percent(current.get('averageUtilization'))}/{wanted}"
     if kind == "Pods":
-        return f"{text(now, 'averageValue', missing=UNKNOWN)}/{text(target, 'averageValue')}"
+        return f"{text(current, 'averageValue', missing=UNKNOWN)}/{text(target, 'averageValue')}"
     if kind not in {"Object", "External"}:
         return "<unknown type>"
     if "averageValue" in target:
-        return f"{text(now, 'averageValue', missing=UNKNOWN)}/{target['averageValue']} (avg)"
-    return f"{text(now, 'value', missing=UNKNOWN)}/{text(target, 'value')}"
+        return f"{text(current, 'averageValue', missing=UNKNOWN)}/{target['averageValue']} (avg)"
+    return f"{text(current, 'value', missing=UNKNOWN)}/{text(target, 'value')}"
 
 
 def _percent(value: Any) -> str:

@@ -34,8 +34,8 @@ def apply_patch(content_type: str, patch: bytes, current: Obj, schema: PatchSche
             patched = merge(current, _object(patch))
         case "application/strategic-merge-patch+json" if schema is not None:
             patched = merge_strategically(current, _object(patch), schema)
-        case other:
-            raise _unsupported(other, custom=schema is None)
+        case unknown:
+            raise _unsupported(unknown, custom=schema is None)
     if not isinstance(patched, dict):
         kind = scalars.json_kind(patched)
         cause = causes.invalid("patch", kind, "the patched object must be a JSON object")
@@ -49,9 +49,9 @@ def _object(patch: bytes) -> dict[str, Any]:
     except parse.MalformedBody as error:
         raise bad_request(f"error decoding patch: {error}") from None
     if not isinstance(read, dict):
-        got = scalars.json_kind(read)
+        kind = scalars.json_kind(read)
         into = "Go value of type map[string]interface {}"
-        raise bad_request(f"error decoding patch: json: cannot unmarshal {got} into {into}")
+        raise bad_request(f"error decoding patch: json: cannot unmarshal {kind} into {into}")
     return read
 
 

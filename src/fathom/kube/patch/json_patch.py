@@ -45,9 +45,9 @@ def read_operations(patch: bytes) -> list[Operation]:
     try:
         read = parse.plain(patch)
         if not isinstance(read, list):
-            got = scalars.json_kind(read)
+            kind = scalars.json_kind(read)
             raise bad_request(
-                f"error decoding patch: json: cannot unmarshal {got} into Go value of type []interface {{}}"
+                f"error decoding patch: json: cannot unmarshal {kind} into Go value of type []interface {{}}"
             )
         operations = _read(patch)
     except (parse.MalformedBody, msgspec.ValidationError) as error:
@@ -101,75 +101,75 @@ class _Document:
                 self._move(operation, path)
             case "copy":
                 self._copy(operation, path)
-            case other:
-                raise _Inapplicable(f"Unexpected kind: {other}")
+            case unknown:
+                raise _Inapplicable(f"Unexpected kind: {unknown}")
 
     def _find(self, path: Sequence[str]) -> Any:
-        found = self.root
+        value = self.root
         for step in path:
-            if isinstance(found, dict) and step in found:
-                found = found[step]
-            elif isinstance(found, list) and _is_index(step) and int(step) < len(found):
-                found = found[int(step)]
+            if isinstance(value, dict) and step in value:
+                value = value[step]
+            elif isinstance(value, list) and _is_index(step) and int(step) < len(value):
+                value = value[int(step)]
             else:
                 raise KeyError(step)
-        return found
+        return value
 
     def _owned_at(self, path: Sequence[str]) -> Any:
         """The container at a path; it and every container above it are copied first, once."""
-        self.root = here = self._make_own(self.root)
+        self.root = container = self._make_own(self.root)
         for step in path:
-            key = step if isinstance(here, dict) else int(step)
-            here[key] = inner = self._make_own(here[key])
-            here = inner
-        return here
+            key = step if isinstance(container, dict) else int(step)
+            container[key] = inner = self._make_own(container[key])
+            container = inner
+        return container
 
     def _make_own(self, container: Any) -> Any:
         if id(container) in self._own:
             return container
-        mine = dict(container) if isinstance(container, dict) else list(container)
-        self._own[id(mine)] = mine
-        return mine
+        copied = dict(container) if isinstance(container, dict) else list(container)
+        self._own[id(copied)] = copied
+        return copied
 
     def _parent(self, path: Sequence[str], missing: str) -> Any:
         """The container of the path's last step, copied so that it may be changed."""
         try:
-            found = self._find(path[:-1])
+            container = self._find(path[:-1])
         except KeyError:
-            found = None
-        if not isinstance(found, dict | list):
+            container = None
+        if not isinstance(container, dict | list):
             raise _Inapplicable(f"{missing}: missing value")
         return self._owned_at(path[:-1])
 
-    def _add(self, path: Sequence[str], value: Any, text: str, what: str) -> None:
+    def _add(self, path: Sequence[str], value: Any, text: str, op: str) -> None:
         _check_depth(path, value, text)
         if not path:
             self.root = value
             return
-        parent = self._parent(path, f'{what} operation does not apply: doc is missing path: "{text}"')
+        parent = self._parent(path, f'{op} operation does not apply: doc is missing path: "{text}"')
         step = path[-1]
         if isinstance(parent, dict):
             parent[step] = value
             return
-        index = len(parent) if step == "-" else _index(step, text, what)
+        index = len(parent) if step == "-" else _index(step, text, op)
         if index > len(parent):
-            raise _Inapplicable(_out_of_range(index, text, what))
+            raise _Inapplicable(_out_of_range(index, text, op))
         parent.insert(index, value)
 
-    def _remove(self, path: Sequence[str], text: str, what: str) -> None:
+    def _remove(self, path: Sequence[str], text: str, op: str) -> None:
         if not path:
-            raise _Inapplicable(f"{what} operation does not apply: the whole document cannot be removed")
-        parent = self._parent(path, f'{what} operation does not apply: doc is missing path: "{text}"')
+            raise _Inapplicable(f"{op} operation does not apply: the whole document cannot be removed")
+        parent = self._parent(path, f'{op} operation does not apply: doc is missing path: "{text}"')
         step = path[-1]
         if isinstance(parent, dict):
             if step not in parent:
                 why = f"Unable to remove nonexistent key: {step}: missing value"
-                raise _Inapplicable(f"error in {what} for path: '{text}': {why}")
+                raise _Inapplicable(f"error in {op} for path: '{text}': {why}")
             del parent[step]
             return
-        index = _index(step, text, what)
+        index = _index(step, text, op)
         if index >= len(parent):
-            raise _Inapplicable(_out_of_range(index, text, what))
+            raise _Inapplicable(_out_of_range(index, text, op))
         del parent[index]
 
     def _replace(self, path: Sequence[str], value: Any, text: str) -> None:
@@ -187,11 +187,11 @@ class _Document:
 
     def _test(self, path: Sequence[str], value: Any, text: str) -> None:
         try:
-            found = self._find(path)
+            current = self._find(path)
         except KeyError:
             why = f"test operation does not apply: is missing path: {text}: missing value"
             raise _Inapplicable(why) from None
-        if not same(found, value):
+        if not same(current, value):
             raise _Inapplicable(f"testing value {text} failed: test failed")
 
     def _move(self, operation: Operation, path: Sequence[str]) -> None:
@@ -238,12 +238,12 @@ class _Document:
         return source, operation.source
 
 
-def _steps(pointer: str, what: str) -> tuple[str, ...]:
+def _steps(pointer: str, member: str) -> tuple[str, ...]:
     """A JSON pointer's steps, RFC 6901."""
     if not pointer:
         return ()
     if not pointer.startswith("/"):
-        raise _Inapplicable(f'{what} "{pointer}" is no JSON pointer: it must be empty or start with "/"')
+        raise _Inapplicable(f'{member} "{pointer}" is no JSON pointer: it must be empty or start with "/"')
     if "~" not in pointer:
         return tuple(pointer[1:].split("/"))
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/"))
@@ -255,17 +255,15 @@ def _value(operation: Operation) -> Any:
     return operation.value
 
 
-def _index(step: str, text: str, what: str) -> int:
+def _index(step: str, text: str, op: str) -> int:
     if not _is_index(step):
-        raise _Inapplicable(
-            f"error in {what} for path: '{text}': value was not a proper array index: '{step}'"
-        )
+        raise _Inapplicable(f"error in {op} for path: '{text}': value was not a proper array index: '{step}'")
     return int(step)
 
 
-def _out_of_range(index: int, text: str, what: str) -> str:
+def _out_of_range(index: int, text: str, op: str) -> str:
     why = f"Unable to access invalid index: {index}: invalid index referenced"
-    return f"error in {what} for path: '{text}': {why}"
+    return f"error in {op} for path: '{text}': {why}"
 
 
 def _check_depth(path: Sequence[str], value: Any, text: str) -> None:
@@ -282,16 +280,16 @@ def _levels(value: Any) -> Iterator[list[Any]]:
     level = [value] if isinstance(value, dict | list) else []
     while level:
         yield level
-        inside = (one.values() if isinstance(one, dict) else one for one in level)
+        inside = (container.values() if isinstance(container, dict) else container for container in level)
         level = [inner for inners in inside for inner in inners if isinstance(inner, dict | list)]
 
 
-def same(one: Any, other: Any) -> bool:
+def same(left: Any, right: Any) -> bool:
     """Equal as JSON: in Python, True equals 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)

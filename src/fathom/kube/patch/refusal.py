@@ -26,26 +26,26 @@ _SCALARS: Final = re.compile(r"string|bool|u?int\d*|float\d+")
 
 def unreadable(content_type: str, patch: bytes, patched: Obj, error: ApiError) -> ApiError:
     """`error` is the 400 that the patched object got."""
-    _, _, told = error.message.partition(_HANDLED)
-    why = told.partition(": ")[2] or error.message
+    _, _, kind_and_detail = error.message.partition(_HANDLED)
+    detail = kind_and_detail.partition(": ")[2] or error.message
     if content_type == STRATEGIC_MERGE_PATCH:
-        cause = causes.invalid("patch", go_map(parse.plain(patch)), _restored(why))
+        cause = causes.invalid("patch", go_map(parse.plain(patch)), _restored(detail))
     else:
-        cause = causes.invalid("patch", encode_json(patched).decode(), why)
+        cause = causes.invalid("patch", encode_json(patched).decode(), detail)
     return invalid(group="", kind="", name="", causes=[cause])
 
 
-def _restored(why: str) -> str:
-    found = _UNMARSHAL.match(why)
-    if found is None:
-        return why
-    got, wanted = _GO_KINDS.get(found[1], found[1]), found[2]
-    for start, words in _RESTORED:
+def _restored(detail: str) -> str:
+    match = _UNMARSHAL.match(detail)
+    if match is None:
+        return detail
+    kind, wanted = _GO_KINDS.get(match[1], match[1]), match[2]
+    for start, template in _RESTORED:
         if wanted.startswith(start):
-            return words.format(got)
+            return template.format(kind)
     if _SCALARS.fullmatch(wanted):
         return f"unrecognized type: {wanted}"
-    return f"cannot restore struct from: {got}"
+    return f"cannot restore struct from: {kind}"
 
 
 def go_map(value: Any) -> str:

@@ -32,8 +32,8 @@ class DefinitionSchema:
 
     def __init__(self, definitions: Mapping[str, Mapping[str, Any]], node: Mapping[str, Any]) -> None:
         self.merge_key: str = node.get("x-kubernetes-patch-merge-key", "")
-        words = node.get("x-kubernetes-patch-strategy", "").split(",")
-        self.strategy: str = next((word for word in words if word in {"merge", "replace"}), "")
+        strategies = node.get("x-kubernetes-patch-strategy", "").split(",")
+        self.strategy: str = next((word for word in strategies if word in {"merge", "replace"}), "")
         self._definitions = definitions
         self._inside = self._resolve(node)
         self._fields: dict[str, DefinitionSchema | None] = {}  # A cache of lookups in the definitions.
@@ -43,8 +43,8 @@ class DefinitionSchema:
             return self._fields[name]
         properties = self._inside.get("properties", {})
         if name in properties:
-            self._fields[name] = found = DefinitionSchema(self._definitions, properties[name])
-            return found
+            self._fields[name] = schema = DefinitionSchema(self._definitions, properties[name])
+            return schema
         # Users choose the keys of a map, so they are not cached.
         values = self._inside.get("additionalProperties")
         return DefinitionSchema(self._definitions, values) if isinstance(values, dict) else None

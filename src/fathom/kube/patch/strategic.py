@@ -62,11 +62,11 @@ def _merge(current: Obj, patch: Obj, schema: PatchSchema | None, work: _Work) ->
     if directive not in (None, "merge"):  # A tuple: the directive may be anything, also unhashable.
         raise bad_request(f"unknown patch type: {_word(directive)} in map: {_brief(patch)}")
     merged = _retained(current, patch)
-    done = {DIRECTIVE, RETAIN_KEYS}
-    _set_orders(merged, patch, schema, done, work)
-    _delete_values(merged, patch, done)
+    handled = {DIRECTIVE, RETAIN_KEYS}
+    _set_orders(merged, patch, schema, handled, work)
+    _delete_values(merged, patch, handled)
     for name, value in patch.items():
-        if name not in done:
+        if name not in handled:
             _merge_field(merged, name, value, schema.field(name) if schema else None, work)
     return merged
 
@@ -104,23 +104,23 @@ def _retained(current: Obj, patch: Obj) -> Obj:
     return {name: value for name, value in current.items() if name in kept}
 
 
-def _delete_values(merged: Obj, patch: Obj, done: set[str]) -> None:
+def _delete_values(merged: Obj, patch: Obj, handled: set[str]) -> None:
     for directive in [name for name in patch if name.startswith(DELETE_FROM)]:
-        done.add(directive)
+        handled.add(directive)
         name = _field_of(directive, DELETE_FROM)
         values = {_key(value, "") for value in _list(patch[directive], BAD_PRIMITIVE_LIST)}
         if isinstance(merged.get(name), list):
             merged[name] = [item for item in merged[name] if _key_or_none(item, "") not in values]
 
 
-def _set_orders(merged: Obj, patch: Obj, schema: PatchSchema | None, done: set[str], work: _Work) -> None:
+def _set_orders(merged: Obj, patch: Obj, schema: PatchSchema | None, handled: set[str], work: _Work) -> None:
     """Lists with a stated order, merged with their patches."""
     for directive in [name for name in patch if name.startswith(SET_ORDER)]:
         name = _field_of(directive, SET_ORDER)
         order = _list(patch[directive], BAD_ORDER)
         field = schema.field(name) if schema else None
         merge_key = field.merge_key if field else ""
-        done |= {directive, name}
+        handled |= {directive, name}
         current = merged.get(name)
         if patch.get(name) is not None:
             _check_order(_list(patch[name], BAD_ORDER), order, merge_key)
@@ -192,23 +192,23 @@ def _without_deleted(current: list[Any], patch: list[Any], merge_key: str) -> li
 
 
 def _in_order(
-    merged: Sequence[Any], asked: Sequence[Any], before: Sequence[Any], merge_key: str
+    merged: Sequence[Any], order: Sequence[Any], before: Sequence[Any], merge_key: str
 ) -> list[Any]:
     """Items that the patch names are in the patch's order; each other item comes before the first of them
     that it preceded before the patch. So a new item comes first, as in kube-apiserver."""
     keys = [_key_or_none(item, merge_key) for item in merged]
-    asked_at, before_at = _positions(asked, merge_key), _positions(before, merge_key)
-    named = sorted((at for at, key in enumerate(keys) if key in asked_at), key=lambda at: asked_at[keys[at]])
-    others = [at for at, key in enumerate(keys) if key not in asked_at]
+    order_at, before_at = _positions(order, merge_key), _positions(before, merge_key)
+    named = sorted((at for at, key in enumerate(keys) if key in order_at), key=lambda at: order_at[keys[at]])
+    unnamed = [at for at, key in enumerate(keys) if key not in order_at]
     ordered: list[Any] = []
     passed = 0
     for at in named:
-        here = before_at.get(keys[at], -1)
-        while passed < len(others) and before_at.get(keys[others[passed]], len(before)) < here:
-            ordered.append(merged[others[passed]])
+        position = before_at.get(keys[at], -1)
+        while passed < len(unnamed) and before_at.get(keys[unnamed[passed]], len(before)) < position:
+            ordered.append(merged[unnamed[passed]])
             passed += 1
         ordered.append(merged[at])
-    return ordered + [merged[at] for at in others[passed:]]
+    return ordered + [merged[at] for at in unnamed[passed:]]
 
 
 def _positions(items: Sequence[Any], merge_key: str) -> dict[Hashable, int]:
@@ -227,8 +227,8 @@ def _key(item: Any, merge_key: str) -> Hashable:
 
 
 def _key_or_none(item: Any, merge_key: str) -> Hashable:
-    found = item.get(merge_key) if merge_key and isinstance(item, dict) else item
-    return None if isinstance(found, dict | list) or (merge_key and found is item) else found
+    key = item.get(merge_key) if merge_key and isinstance(item, dict) else item
+    return None if isinstance(key, dict | list) or (merge_key and key is item) else key
 
 
 def _list(value: Any, refusal: str) -> list[Any]:
