@@ -18,7 +18,7 @@ Cell = Callable[[Obj, int], Any]
 
 _MODULES: tuple[ModuleType, ...] = (events, network, nodes, pods, policy, storage, workloads)
 # Public functions of the modules that are no columns.
-_OTHERS = frozenset({"pod_conditions"})
+_NOT_COLUMNS = frozenset({"pod_conditions"})
 
 
 def _cells() -> Mapping[str, Cell]:
@@ -26,7 +26,7 @@ def _cells() -> Mapping[str, Cell]:
     for module in _MODULES:
         for name, value in vars(module).items():
             is_own = callable(value) and getattr(value, "__module__", "") == module.__name__
-            if is_own and not name.startswith("_") and name not in _OTHERS:
+            if is_own and not name.startswith("_") and name not in _NOT_COLUMNS:
                 cells[name] = value
     return MappingProxyType(cells)
 

@@ -56,11 +56,11 @@ class Path:
     def find(self, obj: Any) -> Iterator[Any]:
         values: Iterator[Any] = iter((obj,))
         for step in self._steps:
-            values = _each(step, values)
+            values = _apply_step(step, values)
         return values
 
 
-def _each(step: Step, values: Iterator[Any]) -> Iterator[Any]:
+def _apply_step(step: Step, values: Iterator[Any]) -> Iterator[Any]:
     for value in values:
         yield from step(value)
 
@@ -77,33 +77,33 @@ def parse_path(text: str) -> Path:
         inner = f".{inner}"
     if plain := _fields(inner):
         names = tuple(plain[0].split(".")[1:])
-        return Path(tuple(_named(name) for name in names), names)
+        return Path(tuple(_field_step(name) for name in names), names)
     steps: list[Step] = []
     at = 0
     while at < len(inner):
-        step, end = _step(inner, at, text)
+        step, end = _parse_step(inner, at, text)
         steps.append(step)
         at = end
     return Path(tuple(steps))
 
 
-def _step(text: str, at: int, full_path: str) -> tuple[Step, int]:
+def _parse_step(text: str, at: int, full_path: str) -> tuple[Step, int]:
     if text.startswith("..", at):
-        return _recurse, at + 1 if text[at + 2 : at + 3] not in {"", "["} else at + 2
+        return _descendants, at + 1 if text[at + 2 : at + 3] not in {"", "["} else at + 2
     if text.startswith((".*", "[*]"), at):
-        return _all, at + (2 if text[at] == "." else 3)
+        return _children, at + (2 if text[at] == "." else 3)
     if text[at] == "." and at + 1 == len(text):
-        return _same, at + 1
+        return _itself, at + 1
     if match := _field(text, at):
-        return _named(_unescaped(match[1])), match.end()
+        return _field_step(_unescaped(match[1])), match.end()
     if match := _quoted(text, at):
-        return _named(_unescaped(match[1] if match[1] is not None else match[2])), match.end()
+        return _field_step(_unescaped(match[1] if match[1] is not None else match[2])), match.end()
     if match := _index(text, at):
-        return _at(int(match[1])), match.end()
+        return _index_step(int(match[1])), match.end()
     if match := _slice(text, at):
-        return _within(match.groups()), match.end()
+        return _slice_step(match.groups()), match.end()
     if match := _filter(text, at):
-        return _where(*match.groups()), match.end()
+        return _filter_step(*match.groups()), match.end()
     raise ValueError(f"unrecognized JSONPath {full_path!r} at {text[at:]!r}")
 
 
@@ -111,11 +111,11 @@ def _unescaped(name: str) -> str:
     return re.sub(r"\\(.)", r"\1", name)
 
 
-def _same(value: Any) -> Iterator[Any]:
+def _itself(value: Any) -> Iterator[Any]:
     yield value
 
 
-def _named(name: str) -> Step:
+def _field_step(name: str) -> Step:
     def step(value: Any) -> Iterator[Any]:
         if isinstance(value, dict) and name in value:
             yield value[name]
@@ -123,7 +123,7 @@ def _named(name: str) -> Step:
     return step
 
 
-def _at(index: int) -> Step:
+def _index_step(index: int) -> Step:
     def step(value: Any) -> Iterator[Any]:
         if isinstance(value, list) and -len(value) <= index < len(value):
             yield value[index]
@@ -131,7 +131,7 @@ def _at(index: int) -> Step:
     return step
 
 
-def _within(bounds: tuple[str | None, ...]) -> Step:
+def _slice_step(bounds: tuple[str | None, ...]) -> Step:
     first, last, stride = (int(bound) if bound else None for bound in bounds)
     if stride is not None and stride <= 0:
         raise ValueError("the step of a slice must be positive")
@@ -143,28 +143,28 @@ def _within(bounds: tuple[str | None, ...]) -> Step:
     return step
 
 
-def _all(value: Any) -> Iterator[Any]:
+def _children(value: Any) -> Iterator[Any]:
     if isinstance(value, list):
         yield from value
     elif isinstance(value, dict):
         yield from value.values()
 
 
-def _recurse(value: Any) -> Iterator[Any]:
+def _descendants(value: Any) -> Iterator[Any]:
     """The value and everything below it, as deep as an object may be."""
     level = [value]
     for _ in range(_DEPTH_MAX):
         if not level:
             return
         yield from level
-        level = [inner for container in level for inner in _all(container)]
+        level = [inner for container in level for inner in _children(container)]
 
 
-def _where(path: str, operator: str | None, text: str | None) -> Step:
+def _filter_step(path: str, operator: str | None, text: str | None) -> Step:
     inner = parse_path(path)
     if operator is None or text is None:
-        return lambda value: (item for item in _all(value) if inner.first(item) is not None)
-    literal, compare = _read(text), _COMPARE[operator]
+        return lambda value: (item for item in _children(value) if inner.first(item) is not None)
+    literal, compare = _parse_literal(text), _COMPARE[operator]
 
     def holds(item: Any) -> bool:
         value = inner.first(item)
@@ -173,10 +173,10 @@ def _where(path: str, operator: str | None, text: str | None) -> Step:
         except TypeError:  # A string and a number cannot be compared.
             return False
 
-    return lambda value: (item for item in _all(value) if holds(item))
+    return lambda value: (item for item in _children(value) if holds(item))
 
 
-def _read(text: str) -> Any:
+def _parse_literal(text: str) -> Any:
     match = _literal(text)
     if match is None:
         raise ValueError(f"unrecognized literal {text!r}")

@@ -102,25 +102,25 @@ def param_ref(obj: Obj, now_ns: int) -> str:
     return selector_text(ref["selector"]) if "selector" in ref else UNSET
 
 
-def _level(obj: Obj, *path: str) -> Any:
+def _spec_value(obj: Obj, *path: str) -> Any:
     value = lookup(obj, "spec", *path)
     return NONE if value is None else value
 
 
 def plc_shares(obj: Obj, now_ns: int) -> Any:
-    return _level(obj, "limited", "nominalConcurrencyShares")
+    return _spec_value(obj, "limited", "nominalConcurrencyShares")
 
 
 def plc_queues(obj: Obj, now_ns: int) -> Any:
-    return _level(obj, "limited", "limitResponse", "queuing", "queues")
+    return _spec_value(obj, "limited", "limitResponse", "queuing", "queues")
 
 
 def plc_hand(obj: Obj, now_ns: int) -> Any:
-    return _level(obj, "limited", "limitResponse", "queuing", "handSize")
+    return _spec_value(obj, "limited", "limitResponse", "queuing", "handSize")
 
 
 def plc_queue_length(obj: Obj, now_ns: int) -> Any:
-    return _level(obj, "limited", "limitResponse", "queuing", "queueLengthLimit")
+    return _spec_value(obj, "limited", "limitResponse", "queuing", "queueLengthLimit")
 
 
 def claim_state(obj: Obj, now_ns: int) -> str:

@@ -37,7 +37,7 @@ class _Inapplicable(Exception):
     """The patch is well formed, but does not apply to this document."""
 
 
-_read = msgspec.json.Decoder(list[Operation]).decode
+_decode_operations = msgspec.json.Decoder(list[Operation]).decode
 
 
 def read_operations(patch: bytes) -> list[Operation]:
@@ -49,7 +49,7 @@ def read_operations(patch: bytes) -> list[Operation]:
             raise bad_request(
                 f"error decoding patch: json: cannot unmarshal {kind} into Go value of type []interface {{}}"
             )
-        operations = _read(patch)
+        operations = _decode_operations(patch)
     except (parse.MalformedBody, msgspec.ValidationError) as error:
         raise bad_request(f"error decoding patch: {error}") from None
     if len(operations) > OPERATIONS_MAX:

@@ -16,31 +16,31 @@ from fathom.model.errors import ApiError, invalid
 from fathom.model.media_types import STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Obj
 
-_HANDLED: Final = " cannot be handled as a "
+_CANNOT_HANDLE: Final = " cannot be handled as a "
 _UNMARSHAL: Final = re.compile(r"json: cannot unmarshal (\w+).* of type (\S+)$")
 # The names of types in a strategic merge, which works on Go values and not on JSON.
 _GO_KINDS: Final = {"object": "map", "array": "slice", "number": "int64"}
-_RESTORED: Final = (("[]", "cannot restore slice from {}"), ("map[", "cannot restore map from {}"))
+_CONTAINER_DETAILS: Final = (("[]", "cannot restore slice from {}"), ("map[", "cannot restore map from {}"))
 _SCALARS: Final = re.compile(r"string|bool|u?int\d*|float\d+")
 
 
 def unreadable(content_type: str, patch: bytes, patched: Obj, error: ApiError) -> ApiError:
     """`error` is the 400 that the patched object got."""
-    _, _, kind_and_detail = error.message.partition(_HANDLED)
+    _, _, kind_and_detail = error.message.partition(_CANNOT_HANDLE)
     detail = kind_and_detail.partition(": ")[2] or error.message
     if content_type == STRATEGIC_MERGE_PATCH:
-        cause = causes.invalid("patch", go_map(parse.plain(patch)), _restored(detail))
+        cause = causes.invalid("patch", go_map(parse.plain(patch)), _strategic_detail(detail))
     else:
         cause = causes.invalid("patch", encode_json(patched).decode(), detail)
     return invalid(group="", kind="", name="", causes=[cause])
 
 
-def _restored(detail: str) -> str:
+def _strategic_detail(detail: str) -> str:
     match = _UNMARSHAL.match(detail)
     if match is None:
         return detail
     kind, wanted = _GO_KINDS.get(match[1], match[1]), match[2]
-    for start, template in _RESTORED:
+    for start, template in _CONTAINER_DETAILS:
         if wanted.startswith(start):
             return template.format(kind)
     if _SCALARS.fullmatch(wanted):

@@ -60,7 +60,7 @@ def _merge(current: Obj, patch: Obj, schema: PatchSchema | None, work: _Work) ->
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):  # A tuple: the directive may be anything, also unhashable.
-        raise bad_request(f"unknown patch type: {_word(directive)} in map: {_brief(patch)}")
+        raise bad_request(f"unknown patch type: {_directive_text(directive)} in map: {_brief(patch)}")
     merged = _retained(current, patch)
     handled = {DIRECTIVE, RETAIN_KEYS}
     _set_orders(merged, patch, schema, handled, work)
@@ -97,7 +97,7 @@ def _plain(value: Any) -> Any:
 def _retained(current: Obj, patch: Obj) -> Obj:
     if RETAIN_KEYS not in patch:
         return dict(current)
-    kept = {name for name in _list(patch[RETAIN_KEYS], BAD_RETAIN_KEYS) if isinstance(name, str)}
+    kept = {name for name in _require_list(patch[RETAIN_KEYS], BAD_RETAIN_KEYS) if isinstance(name, str)}
     for name, value in patch.items():
         if value is not None and name not in kept and not name.startswith("$"):
             raise bad_request(BAD_RETAIN_KEYS)
@@ -108,7 +108,7 @@ def _delete_values(merged: Obj, patch: Obj, handled: set[str]) -> None:
     for directive in [name for name in patch if name.startswith(DELETE_FROM)]:
         handled.add(directive)
         name = _field_of(directive, DELETE_FROM)
-        values = {_key(value, "") for value in _list(patch[directive], BAD_PRIMITIVE_LIST)}
+        values = {_key(value, "") for value in _require_list(patch[directive], BAD_PRIMITIVE_LIST)}
         if isinstance(merged.get(name), list):
             merged[name] = [item for item in merged[name] if _key_or_none(item, "") not in values]
 
@@ -117,13 +117,13 @@ def _set_orders(merged: Obj, patch: Obj, schema: PatchSchema | None, handled: se
     """Lists with a stated order, merged with their patches."""
     for directive in [name for name in patch if name.startswith(SET_ORDER)]:
         name = _field_of(directive, SET_ORDER)
-        order = _list(patch[directive], BAD_ORDER)
+        order = _require_list(patch[directive], BAD_ORDER)
         field = schema.field(name) if schema else None
         merge_key = field.merge_key if field else ""
         handled |= {directive, name}
         current = merged.get(name)
         if patch.get(name) is not None:
-            _check_order(_list(patch[name], BAD_ORDER), order, merge_key)
+            _check_order(_require_list(patch[name], BAD_ORDER), order, merge_key)
             _merge_field(merged, name, patch[name], field, work)
         elif name in patch:
             merged.pop(name, None)
@@ -135,7 +135,7 @@ def _set_orders(merged: Obj, patch: Obj, schema: PatchSchema | None, handled: se
 def _check_order(patch: list[Any], order: list[Any], merge_key: str) -> None:
     """The patch's items must be in the stated order."""
     positions = {_key(item, merge_key): at for at, item in enumerate(order)}
-    wanted = [positions.get(_key(item, merge_key)) for item in patch if not _is_special(item)]
+    wanted = [positions.get(_key(item, merge_key)) for item in patch if not _has_directive(item)]
     known = [at for at in wanted if at is not None]
     if len(known) != len(wanted) or known != sorted(known):
         raise bad_request(
@@ -150,9 +150,9 @@ def _merge_list(current: list[Any], patch: list[Any], schema: PatchSchema, work:
     if not merge_key:
         return _in_order(_union(current, patch), patch, current, "")
     if any(isinstance(item, dict) and item.get(DIRECTIVE) == "replace" for item in patch):
-        return [_plain(item) for item in patch if not _is_special(item)]
+        return [_plain(item) for item in patch if not _has_directive(item)]
     current = _without_deleted(current, patch, merge_key)
-    additions = [item for item in patch if not _is_special(item)]
+    additions = [item for item in patch if not _has_directive(item)]
     return _in_order(_merge_items(current, additions, schema, work), additions, current, merge_key)
 
 
@@ -173,18 +173,18 @@ def _merge_items(current: list[Any], patch: list[Any], schema: PatchSchema, work
     return merged
 
 
-def _is_special(item: Any) -> bool:
+def _has_directive(item: Any) -> bool:
     return isinstance(item, dict) and DIRECTIVE in item
 
 
 def _without_deleted(current: list[Any], patch: list[Any], merge_key: str) -> list[Any]:
     doomed = set()
-    for item in filter(_is_special, patch):
+    for item in filter(_has_directive, patch):
         directive = item[DIRECTIVE]
         if directive == "merge":
             raise bad_request("merging lists cannot yet be specified in the patch")
         if directive != "delete":
-            raise bad_request(f"unknown patch type: {_word(directive)} in map: {_brief(item)}")
+            raise bad_request(f"unknown patch type: {_directive_text(directive)} in map: {_brief(item)}")
         doomed.add(_key(item, merge_key))
     if not doomed:
         return current
@@ -231,7 +231,7 @@ def _key_or_none(item: Any, merge_key: str) -> Hashable:
     return None if isinstance(key, dict | list) or (merge_key and key is item) else key
 
 
-def _list(value: Any, refusal: str) -> list[Any]:
+def _require_list(value: Any, refusal: str) -> list[Any]:
     if not isinstance(value, list):
         raise bad_request(refusal)
     return value
@@ -244,7 +244,7 @@ def _field_of(directive: str, prefix: str) -> str:
     return name
 
 
-def _word(directive: Any) -> str:
+def _directive_text(directive: Any) -> str:
     return directive if isinstance(directive, str) else _brief(directive)
 
 

@@ -161,7 +161,7 @@ def _owner_causes(owners: list[Obj]) -> list[Cause]:
     for index, owner in enumerate(owners):
         if len(problems) > CAUSES_MAX:
             break
-        problems += _one_owner_causes(owner, f"metadata.ownerReferences[{index}]")
+        problems += _owner_reference_causes(owner, f"metadata.ownerReferences[{index}]")
         if owner.get("controller"):
             reference = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if controller:
@@ -174,7 +174,7 @@ def _owner_causes(owners: list[Obj]) -> list[Cause]:
     return problems
 
 
-def _one_owner_causes(owner: Obj, field: str) -> list[Cause]:
+def _owner_reference_causes(owner: Obj, field: str) -> list[Cause]:
     problems: list[Cause] = Causes()
     version = owner.get("apiVersion")
     if not version:
@@ -216,7 +216,7 @@ def standard_finalizer_causes(finalizer: str, field: str) -> list[Cause]:
 
 
 def _added_finalizers(meta: Obj, before: Obj) -> list[Cause]:
-    added = sorted({*_listed(meta)} - {*_listed(before)})
+    added = sorted({*_finalizers_of(meta)} - {*_finalizers_of(before)})
     if not added:
         return []
     shown = "[]string{" + ", ".join(causes.quoted(finalizer) for finalizer in added) + "}"
@@ -224,5 +224,5 @@ def _added_finalizers(meta: Obj, before: Obj) -> list[Cause]:
     return [causes.forbidden("metadata.finalizers", f"{detail} {shown}")]
 
 
-def _listed(meta: Obj) -> list[Any]:
+def _finalizers_of(meta: Obj) -> list[Any]:
     return meta.get("finalizers") or []

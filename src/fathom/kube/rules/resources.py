@@ -122,7 +122,7 @@ def check_requirements(
         amount = parse(text)
         _check_entry(problems, name, amount, f"{field}.requests[{name}]", names)
         _check_against_limit(problems, name, amount, limits, field)
-    _check_hugepages_company(problems, limits, requests, field)
+    _check_hugepages_require_cpu_or_memory(problems, limits, requests, field)
 
 
 def _check_entry(problems: list[Cause], name: str, amount: Quantity, field: str, names: NameCheck) -> None:
@@ -159,7 +159,9 @@ def _check_against_limit(problems: list[Cause], name: str, amount: Quantity, lim
         problems.append(causes.invalid(f"{field}.requests", str(amount), detail))
 
 
-def _check_hugepages_company(problems: list[Cause], limits: Obj, requests: Obj, field: str) -> None:
+def _check_hugepages_require_cpu_or_memory(
+    problems: list[Cause], limits: Obj, requests: Obj, field: str
+) -> None:
     resources = {**limits, **requests}
     if CPU in resources or MEMORY in resources:
         return

@@ -57,11 +57,11 @@ def signer_reasons(signer: str) -> list[str]:
 
 def bundle_causes(trust: str) -> list[Cause]:
     """The first problem only: each names an entry."""
-    problem = next(_wrong(trust), "")
+    problem = next(_bundle_problems(trust), "")
     return [causes.invalid("spec.trustBundle", "<value omitted>", problem)] if problem else []
 
 
-def _wrong(trust: str) -> Iterator[str]:
+def _bundle_problems(trust: str) -> Iterator[str]:
     """The problems of a bundle. Text between its certificates is ignored."""
     if len(trust) > BUNDLE_BYTES_MAX:
         yield f"must be no more than {BUNDLE_BYTES_MAX} bytes"

@@ -8,7 +8,7 @@ from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, metadata
 
 _LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
-_ELSEWHERE = "does not match event.namespace"
+_NAMESPACE_MISMATCH = "does not match event.namespace"
 
 
 class EventStrategy(Strategy):
@@ -34,14 +34,14 @@ def _namespaces(obj: Obj) -> tuple[str, str]:
 def _check_old(problems: list[Cause], obj: Obj) -> None:
     event_namespace, object_namespace = _namespaces(obj)
     if event_namespace != object_namespace and (object_namespace or event_namespace not in {"", "default"}):
-        problems.append(causes.invalid("involvedObject.namespace", object_namespace, _ELSEWHERE))
+        problems.append(causes.invalid("involvedObject.namespace", object_namespace, _NAMESPACE_MISMATCH))
 
 
 def _check_new(problems: list[Cause], obj: Obj) -> None:
     """Events with an eventTime must name the reporter and the action."""
     event_namespace, object_namespace = _namespaces(obj)
     if not object_namespace and event_namespace not in {"default", "kube-system"}:
-        problems.append(causes.invalid("involvedObject.namespace", object_namespace, _ELSEWHERE))
+        problems.append(causes.invalid("involvedObject.namespace", object_namespace, _NAMESPACE_MISMATCH))
     for name in ("reportingComponent", "reportingInstance", "action", "reason"):
         if not obj.get(name):
             problems.append(causes.required(name))

@@ -21,7 +21,7 @@ class PriorityClassStrategy(Strategy):
         problems: list[Cause] = Causes()
         name, value = metadata(obj).get("name", ""), obj.get("value", 0)
         if name.startswith(SYSTEM_PREFIX):
-            if problem := _not_that_class(name, obj):
+            if problem := _system_class_problem(name, obj):
                 rule = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
                 problems.append(causes.forbidden("metadata.name", f"{rule}. error: {problem}"))
         elif value > USER_VALUE_MAX:
@@ -39,7 +39,7 @@ class PriorityClassStrategy(Strategy):
         return problems + causes.unchanged("preemptionPolicy", policy, before)
 
 
-def _not_that_class(name: str, obj: Obj) -> str:
+def _system_class_problem(name: str, obj: Obj) -> str:
     if name not in SYSTEM_CLASSES:
         return f"{name} is not a known system priority class"
     if obj.get("value", 0) != SYSTEM_CLASSES[name]:

@@ -20,14 +20,16 @@ def check_ports(problems: list[Cause], spec: Obj) -> None:
     ports = spec.get("ports") or []
     names: set[str] = set()
     for index, port in enumerate(ports):
-        _check_one(problems, port, f"spec.ports[{index}]", names, named=len(ports) > 1)
+        _check_service_port(problems, port, f"spec.ports[{index}]", names, named=len(ports) > 1)
         if spec["type"] == "ClusterIP" and port.get("nodePort"):
             detail = "may not be used when `type` is 'ClusterIP'"
             problems.append(causes.forbidden(f"spec.ports[{index}].nodePort", detail))
     _check_distinct(problems, ports)
 
 
-def _check_one(problems: list[Cause], port: Obj, field: str, names: set[str], *, named: bool) -> None:
+def _check_service_port(
+    problems: list[Cause], port: Obj, field: str, names: set[str], *, named: bool
+) -> None:
     name, number, protocol = port.get("name", ""), port.get("port", 0), port.get("protocol", "")
     if name:
         problems += causes.each(f"{field}.name", name, formats.dns_label(name))

@@ -70,13 +70,13 @@ def drop_what_no_longer_applies(spec: Obj, old: Obj) -> None:
         _drop_unchanged(spec, old, "healthCheckNodePort")
     if old.get("type") == "LoadBalancer" and spec.get("type") != "LoadBalancer":
         _drop_unchanged(spec, old, "allocateLoadBalancerNodePorts", "loadBalancerClass")
-    if _is_outside(old) and not _is_outside(spec):
+    if _is_external(old) and not _is_external(spec):
         _drop_unchanged(spec, old, "externalTrafficPolicy")
     if not _needs_ip(spec):
         spec.pop("internalTrafficPolicy", None)
 
 
-def _is_outside(spec: Obj) -> bool:
+def _is_external(spec: Obj) -> bool:
     return _needs_node_ports(spec) or bool(spec.get("type") == "ClusterIP" and spec.get("externalIPs"))
 
 

@@ -14,7 +14,7 @@ from fathom.model.objects import Obj
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 
 
-class _Taken(NamedTuple):
+class _NamesAndPaths(NamedTuple):
     """The volumes and paths that a container uses in one of the two ways."""
 
     names: set[str]
@@ -24,7 +24,7 @@ class _Taken(NamedTuple):
 def check_mounts(problems: list[Cause], container: Obj, volumes: Volumes, field: str) -> None:
     """`volumeMounts` and `volumeDevices` of one container: of known volumes, without overlap."""
     mounts, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
-    mounted, attached = _taken(mounts, "mountPath"), _taken(devices, "devicePath")
+    mounted, attached = _names_and_paths(mounts, "mountPath"), _names_and_paths(devices, "devicePath")
     seen: set[str] = set()
     for index, mount in enumerate(mounts):
         _check_mount(problems, mount, volumes, attached, f"{field}.volumeMounts[{index}]")
@@ -37,11 +37,13 @@ def check_mounts(problems: list[Cause], container: Obj, volumes: Volumes, field:
     _check_devices(problems, list(devices), mounted, volumes, f"{field}.volumeDevices")
 
 
-def _taken(uses: Sequence[Obj], path: str) -> _Taken:
-    return _Taken({use.get("name", "") for use in uses}, {use.get(path, "") for use in uses})
+def _names_and_paths(uses: Sequence[Obj], path: str) -> _NamesAndPaths:
+    return _NamesAndPaths({use.get("name", "") for use in uses}, {use.get(path, "") for use in uses})
 
 
-def _check_mount(problems: list[Cause], mount: Obj, volumes: Volumes, attached: _Taken, field: str) -> None:
+def _check_mount(
+    problems: list[Cause], mount: Obj, volumes: Volumes, attached: _NamesAndPaths, field: str
+) -> None:
     name, path = mount.get("name", ""), mount.get("mountPath", "")
     if not name:
         problems.append(causes.required(f"{field}.name"))
@@ -87,7 +89,7 @@ def _check_recursive(problems: list[Cause], mount: Obj, field: str) -> None:
 
 
 def _check_devices(
-    problems: list[Cause], devices: list[Obj], mounted: _Taken, volumes: Volumes, field: str
+    problems: list[Cause], devices: list[Obj], mounted: _NamesAndPaths, volumes: Volumes, field: str
 ) -> None:
     names: set[str] = set()
     paths: set[str] = set()

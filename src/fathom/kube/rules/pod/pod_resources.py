@@ -17,15 +17,15 @@ def with_pod_level(spec: Obj) -> Obj:
     own_requests, own_limits = amounts(resources.get(REQUESTS)), amounts(resources.get(LIMITS))
     if not own_requests and not own_limits:
         return spec
-    requests = {**own_limits, **_together(spec, REQUESTS), **own_requests}
+    requests = {**own_limits, **_container_sum(spec, REQUESTS), **own_requests}
     limits = {**_limits(spec, requests), **own_limits}
-    completed = {**resources, REQUESTS: _texts(requests)}
+    completed = {**resources, REQUESTS: _as_texts(requests)}
     if limits:
-        completed[LIMITS] = _texts(limits)
+        completed[LIMITS] = _as_texts(limits)
     return {**spec, "resources": completed}
 
 
-def _together(spec: Obj, side: str) -> Amounts:
+def _container_sum(spec: Obj, side: str) -> Amounts:
     containers = {field: spec.get(field) or [] for field in ("containers", "initContainers")}
     return {
         name: amount for name, amount in pod_amounts({"spec": containers}, side).items() if name in SHARED
@@ -37,10 +37,10 @@ def _limits(spec: Obj, requests: Amounts) -> Amounts:
     container_limits = [container_amounts(container, LIMITS) for container in containers]
     return {
         name: max(amount, requests[name])
-        for name, amount in _together(spec, LIMITS).items()
+        for name, amount in _container_sum(spec, LIMITS).items()
         if name in requests and all(name in limits for limits in container_limits)
     }
 
 
-def _texts(resources: Amounts) -> dict[str, str]:
+def _as_texts(resources: Amounts) -> dict[str, str]:
     return {name: str(amount) for name, amount in resources.items()}

@@ -96,7 +96,7 @@ def _may_restart(spec: Obj, containers: str, name: str, terminated: Obj) -> bool
     )
     if container is None:
         return False
-    if _may_start_anew(spec):
+    if _may_restart_all(spec):
         return True
     policy = container.get("restartPolicy") or spec.get("restartPolicy", "Always")
     code = terminated.get("exitCode", 0)
@@ -105,7 +105,7 @@ def _may_restart(spec: Obj, containers: str, name: str, terminated: Obj) -> bool
     return bool(policy == "Always" or (policy == "OnFailure" and code != 0))
 
 
-def _may_start_anew(spec: Obj) -> bool:
+def _may_restart_all(spec: Obj) -> bool:
     """Whether the end of one container can restart all of them, including those that have finished."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     rules = (rule for container in containers for rule in container.get("restartPolicyRules") or ())

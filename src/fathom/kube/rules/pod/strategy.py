@@ -138,7 +138,7 @@ def _judged(obj: Obj) -> Judged:
     # The pod's name is part of the names of its ephemeral claims; nothing else depends on it.
     name = metadata(obj).get("name", "") if _has_ephemeral(spec) else ""
     encoded = encode_json(spec)
-    return _remembered(encoded, name) if len(encoded) <= SPEC_BYTES_MAX else judge_spec(spec, name)
+    return _judged_cached(encoded, name) if len(encoded) <= SPEC_BYTES_MAX else judge_spec(spec, name)
 
 
 def _has_ephemeral(spec: Obj) -> bool:
@@ -146,7 +146,7 @@ def _has_ephemeral(spec: Obj) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _remembered(encoded: bytes, name: str) -> Judged:
+def _judged_cached(encoded: bytes, name: str) -> Judged:
     return judge_spec(decode_json(encoded), name)
 
 

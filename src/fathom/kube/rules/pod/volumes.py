@@ -163,7 +163,7 @@ def _check_key_to_path(problems: list[Cause], item: Obj, field: str) -> None:
     _check_mode(problems, item.get("mode"), f"{field}.mode")
 
 
-def _claim(problems: list[Cause], source: Obj, field: str) -> None:
+def _volume_claim(problems: list[Cause], source: Obj, field: str) -> None:
     if not source.get("claimName"):
         problems.append(causes.required(f"{field}.claimName"))
 
@@ -238,7 +238,7 @@ def _project_keys(problems: list[Cause], part: Obj, field: str, volume_field: st
         problems.append(causes.required(f"{field}.name"))
     for index, item in enumerate(part.get("items") or ()):
         _check_key_to_path(problems, item, f"{field}.items[{index}]")
-        _claim_path(problems, item.get("path", ""), volume_field, paths, part.get("name", ""))
+        _check_unique_path(problems, item.get("path", ""), volume_field, paths, part.get("name", ""))
 
 
 def _project_downward(
@@ -246,7 +246,7 @@ def _project_downward(
 ) -> None:
     for item in part.get("items") or ():
         _check_downward_file(problems, item, field)
-        _claim_path(problems, item.get("path", ""), volume_field, paths, item.get("path", ""))
+        _check_unique_path(problems, item.get("path", ""), volume_field, paths, item.get("path", ""))
 
 
 def _project_token(problems: list[Cause], part: Obj, field: str, volume_field: str, paths: set[str]) -> None:
@@ -272,10 +272,10 @@ def _project_bundle(problems: list[Cause], part: Obj, field: str, volume_field: 
     if not path:
         problems.append(causes.required(f"{field}.path"))
     check_local_path(problems, path, f"{field}.path")
-    _claim_path(problems, path, volume_field, paths, path)
+    _check_unique_path(problems, path, volume_field, paths, path)
 
 
-def _claim_path(problems: list[Cause], path: str, field: str, paths: set[str], value: str) -> None:
+def _check_unique_path(problems: list[Cause], path: str, field: str, paths: set[str], value: str) -> None:
     if path and path in paths:
         problems.append(causes.invalid(field, value, "conflicting duplicate paths"))
     paths.add(path)
@@ -294,7 +294,7 @@ _SOURCE_CHECKS: dict[str, Callable[[list[Cause], Obj, str], None]] = {
     "hostPath": _host_path,
     "secret": _secret,
     "nfs": _nfs,
-    "persistentVolumeClaim": _claim,
+    "persistentVolumeClaim": _volume_claim,
     "downwardAPI": _downward,
     "configMap": _config_map,
     "projected": _projected,

@@ -46,25 +46,25 @@ def annotation_warnings(annotations: Obj, at: str = "") -> list[str]:
 
 def spec_warnings(spec: Obj, at: str = "") -> list[str]:
     return [
-        *_placement(spec, f"{at}spec"),
+        *_placement_warnings(spec, f"{at}spec"),
         *(
             f"{at}spec.volumes[{index}].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"
             for index, volume in enumerate(spec.get("volumes") or ())
             if "gitRepo" in volume
         ),
-        *_twice(spec.get("hostAliases") or (), "ip", f"{at}spec.hostAliases"),
-        *_twice(spec.get("imagePullSecrets") or (), "name", f"{at}spec.imagePullSecrets"),
+        *_duplicates(spec.get("hostAliases") or (), "ip", f"{at}spec.hostAliases"),
+        *_duplicates(spec.get("imagePullSecrets") or (), "name", f"{at}spec.imagePullSecrets"),
         *(
             warning
             for kind in _CONTAINERS
             for index, container in enumerate(spec.get(kind) or ())
-            for warning in _container(container, f"{at}spec.{kind}[{index}]")
+            for warning in _container_warnings(container, f"{at}spec.{kind}[{index}]")
         ),
         *pod_sentences(spec, f"{at}spec"),
     ]
 
 
-def _placement(spec: Obj, at: str) -> Iterator[str]:
+def _placement_warnings(spec: Obj, at: str) -> Iterator[str]:
     for key in spec.get("nodeSelector") or ():
         if key in _OLD_LABELS:
             yield f"{at}.nodeSelector[{key}]: {_OLD_LABELS[key]}"
@@ -76,7 +76,7 @@ def _placement(spec: Obj, at: str) -> Iterator[str]:
             yield f"{constraint_field}.labelSelector: a null labelSelector results in matching no pod"
 
 
-def _twice(items: Sequence[Obj], name: str, at: str) -> Iterator[str]:
+def _duplicates(items: Sequence[Obj], name: str, at: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, item in enumerate(items):
         value = item.get(name, "")
@@ -87,13 +87,13 @@ def _twice(items: Sequence[Obj], name: str, at: str) -> Iterator[str]:
         seen.add(value)
 
 
-def _container(container: Obj, at: str) -> Iterator[str]:
+def _container_warnings(container: Obj, at: str) -> Iterator[str]:
     env = container.get("env") or ()
     if len(env) > 1:
-        yield from _hidden(env, at)
+        yield from _hidden_variables(env, at)
     ports = container.get("ports") or ()
     if len(ports) > 1:
-        yield from _same_ports(ports, at)
+        yield from _duplicate_ports(ports, at)
     for side in ("limits", "requests"):
         amounts = (container.get("resources") or {}).get(side) or {}
         for name in _BYTES:
@@ -102,7 +102,7 @@ def _container(container: Obj, at: str) -> Iterator[str]:
                 yield f"{at}.resources.{side}[{name}]: {why}"
 
 
-def _hidden(env: Sequence[Obj], at: str) -> Iterator[str]:
+def _hidden_variables(env: Sequence[Obj], at: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, variable in enumerate(env):
         name = variable.get("name", "")
@@ -112,7 +112,7 @@ def _hidden(env: Sequence[Obj], at: str) -> Iterator[str]:
         seen.add(name)
 
 
-def _same_ports(ports: Sequence[Obj], at: str) -> Iterator[str]:
+def _duplicate_ports(ports: Sequence[Obj], at: str) -> Iterator[str]:
     seen: dict[tuple[int, str], int] = {}
     for index, port in enumerate(ports):
         key = (port.get("containerPort", 0), port.get("protocol", "TCP"))

@@ -13,7 +13,7 @@ from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, key_of, metadata
 
 SIZE_BYTES_MAX = 1024 * 1024
-_SEALED = "field is immutable when `immutable` is set"
+_IMMUTABLE = "field is immutable when `immutable` is set"
 _ACCOUNT_NAME = "kubernetes.io/service-account.name"
 _DOCKER_KEYS = {
     "kubernetes.io/dockercfg": ".dockercfg",
@@ -34,18 +34,18 @@ class ConfigMapStrategy(Strategy):
         if _may_be_too_long(text, binary) and _size(text, binary) > SIZE_BYTES_MAX:
             problems.append(causes.too_long("", SIZE_BYTES_MAX))
         if metadata(obj).get("name") == brake.BRAKE.name:
-            problems += _wrong_limits(obj)
+            problems += _brake_problems(obj)
         return problems
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         problems: list[Cause] = Causes()
-        _check_sealed(problems, obj, old, ("data", "binaryData"))
+        _check_immutable(problems, obj, old, ("data", "binaryData"))
         problems += self.validate_create(obj)
         if not problems:
             return problems
         # Wrong limits stored before this check existed do not prevent a new label, or a deletion.
         same = all((obj.get(name) or {}) == (old.get(name) or {}) for name in ("data", "binaryData"))
-        return [problem for problem in problems if problem not in _wrong_limits(old)] if same else problems
+        return [problem for problem in problems if problem not in _brake_problems(old)] if same else problems
 
 
 def _may_be_too_long(text: Obj, binary: Obj) -> bool:
@@ -58,7 +58,7 @@ def _size(text: Obj, binary: Obj) -> int:
     return decoded + sum(len(value.encode()) for value in text.values())
 
 
-def _wrong_limits(obj: Obj) -> list[Cause]:
+def _brake_problems(obj: Obj) -> list[Cause]:
     """Of the ConfigMap that configures the node brake: a misspelt limit would silently have no effect."""
     if key_of(obj) != brake.BRAKE:
         return []
@@ -96,7 +96,7 @@ class SecretStrategy(Strategy):
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         problems = causes.unchanged("type", obj.get("type", ""), old.get("type", ""))
-        _check_sealed(problems, obj, old, ("data",))
+        _check_immutable(problems, obj, old, ("data",))
         return problems + self.validate_create(obj)
 
 
@@ -106,14 +106,14 @@ def _check_keys(problems: list[Cause], data: Obj, field: str) -> None:
             problems += causes.each(f"{field}[{key}]", key, reasons)
 
 
-def _check_sealed(problems: list[Cause], obj: Obj, old: Obj, names: tuple[str, ...]) -> None:
+def _check_immutable(problems: list[Cause], obj: Obj, old: Obj, names: tuple[str, ...]) -> None:
     if not old.get("immutable"):
         return
     if not obj.get("immutable"):
-        problems.append(causes.forbidden("immutable", _SEALED))
+        problems.append(causes.forbidden("immutable", _IMMUTABLE))
     for name in names:
         if (obj.get(name) or {}) != (old.get(name) or {}):
-            problems.append(causes.forbidden(name, _SEALED))
+            problems.append(causes.forbidden(name, _IMMUTABLE))
 
 
 def _decoded_size(encoded: str) -> int:
