@@ -150,7 +150,7 @@ def test_true_is_not_one() -> None:
         ({"op": "grow", "path": "/c"}, "Unexpected kind: grow"),
         (
             {"op": "add", "path": "c", "value": 1},
-            'path "c" is no JSON pointer: it must be empty or start with "/"',
+            'path "c" is not a JSON pointer: it must be empty or start with "/"',
         ),
         (
             {"op": "remove", "path": ""},

@@ -72,7 +72,10 @@ def parse_path(text: str) -> Path:
     inner = text.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     # Each recursion multiplies the number of visited values by the size of the object: one is allowed.
     if len(inner) > _LENGTH_MAX or inner.count("..") > 1 or "..." in inner:
-        raise ValueError(f"unrecognized JSONPath of {len(inner)} characters: too long or too deep")
+        raise ValueError(
+            f"unrecognized JSONPath of {len(inner)} characters: "
+            f"at most {_LENGTH_MAX} characters and one '..' are allowed"
+        )
     if inner and inner[0] not in ".[":
         inner = f".{inner}"
     if plain := _fields(inner):

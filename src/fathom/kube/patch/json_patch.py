@@ -209,7 +209,9 @@ class _Document:
         """Limit the work of moves: each walks the whole value, and a patch may move the same value often."""
         self._moved += sum(len(level) for level in _levels(value))
         if self._moved > MOVED_MAX:
-            raise _Inapplicable(f"Unable to complete the move: more than {MOVED_MAX} objects and lists moved")
+            raise _Inapplicable(
+                f"Unable to complete the move: the patch moves more than {MOVED_MAX} objects and lists"
+            )
 
     def _copy(self, operation: Operation, path: Sequence[str]) -> None:
         source, _ = self._source(operation)
@@ -243,7 +245,7 @@ def _steps(pointer: str, member: str) -> tuple[str, ...]:
     if not pointer:
         return ()
     if not pointer.startswith("/"):
-        raise _Inapplicable(f'{member} "{pointer}" is no JSON pointer: it must be empty or start with "/"')
+        raise _Inapplicable(f'{member} "{pointer}" is not a JSON pointer: it must be empty or start with "/"')
     if "~" not in pointer:
         return tuple(pointer[1:].split("/"))
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/"))

@@ -43,7 +43,10 @@ class _Work:
     def count(self, entries: int) -> None:
         self.done += entries
         if self.done > COPIED_MAX:
-            raise bad_request(f"the patch changes the same lists again and again: over {COPIED_MAX} entries")
+            raise bad_request(
+                "the patch merges the same list items too often: it copies more than "
+                f"{COPIED_MAX} fields and items"
+            )
 
 
 def merge_strategically(current: Obj, patch: Obj, schema: PatchSchema | None) -> Obj:

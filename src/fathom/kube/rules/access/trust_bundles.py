@@ -51,7 +51,7 @@ def signer_reasons(signer: str) -> list[str]:
     if len(signer) > SIGNER_BYTES_MAX:
         return [f"must be no more than {SIGNER_BYTES_MAX} bytes"]
     if not all(_SEGMENT.fullmatch(part) for part in path.split("/")):
-        return ["the path must consist of letters, digits, '-', '_' and '.', in parts between slashes"]
+        return ["the path must consist of segments of letters, digits, '-', '_' and '.', separated by '/'"]
     return formats.dns_subdomain(domain)
 
 

@@ -62,14 +62,15 @@ def _brake_problems(obj: Obj) -> list[Cause]:
     """Of the ConfigMap that configures the node brake: a misspelt limit would silently have no effect."""
     if key_of(obj) != brake.BRAKE:
         return []
-    hint = f"the limits are {', '.join(brake.NAMES)}"
+    hint = f"valid limits are {', '.join(brake.NAMES)}"
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     problems = [
         causes.invalid(f"data[{name}]", data[name], f"{message}; {hint}")
         for name, message in brake.wrong_limits(data)
     ]
     return problems + [
-        causes.invalid(f"binaryData[{name}]", name, f"limits are text, in data; {hint}") for name in binary
+        causes.invalid(f"binaryData[{name}]", name, f"limits belong in data, as text; {hint}")
+        for name in binary
     ]
 
 
