@@ -17,7 +17,7 @@ from fathom.model.objects import Obj
 Cell = Callable[[Obj, int], Any]
 
 _MODULES: tuple[ModuleType, ...] = (events, network, nodes, pods, policy, storage, workloads)
-# Public functions of the modules that are no columns.
+# Public functions of these modules that are not columns.
 _NOT_COLUMNS = frozenset({"pod_conditions"})
 
 

@@ -4,7 +4,7 @@
     .spec.ports[0].port   .items[-1]   .items[0:2]   .spec.hosts[*]   ..name
     .status.conditions[?(@.type=="Ready")].status
 
-A path without a match finds nothing: that is no error.
+A path without a match finds nothing: that is not an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">=": lambda left, right: bool(left >= right),
 }
 _DEPTH_MAX = 64
-_LENGTH_MAX = 1024  # No column needs more, and the patterns below look ahead.
+_LENGTH_MAX = 1024  # No column needs more, and the patterns above look ahead.
 
 
 class Path:

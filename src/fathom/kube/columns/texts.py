@@ -41,7 +41,7 @@ def labels_text(labels: Any) -> str:
 
 
 def selector_text(selector: Any) -> str:
-    """Of a LabelSelector, or of the plain map of older kinds."""
+    """The text of a LabelSelector, or of the plain label map of older kinds."""
     if not isinstance(selector, dict) or not selector:
         return NONE
     if all(isinstance(value, str) for value in selector.values()):

@@ -68,7 +68,7 @@ def apply_operations(document: Any, operations: Sequence[Operation]) -> Any:
         try:
             patched.apply(operation)
         except _Inapplicable as error:
-            # kube-apiserver's message is the first half only.
+            # kube-apiserver's message ends before the colon.
             raise ApiError(
                 422,
                 "Invalid",

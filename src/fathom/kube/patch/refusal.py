@@ -1,4 +1,4 @@
-"""The error for a patch whose result is no object of its kind, with kube-apiserver's messages.
+"""The error for a patch whose result is not a valid object of its kind, with kube-apiserver's messages.
 
 A body that cannot be read is a 400; a patch that leads to such a body is a 422 about the patch. After a merge
 or a JSON patch the message shows the patched object; after a strategic merge the patch, as Go prints a map.
@@ -25,7 +25,7 @@ _SCALARS: Final = re.compile(r"string|bool|u?int\d*|float\d+")
 
 
 def unreadable(content_type: str, patch: bytes, patched: Obj, error: ApiError) -> ApiError:
-    """`error` is the 400 that the patched object got."""
+    """`error` is the 400 error from decoding the patched object."""
     _, _, kind_and_detail = error.message.partition(_CANNOT_HANDLE)
     detail = kind_and_detail.partition(": ")[2] or error.message
     if content_type == STRATEGIC_MERGE_PATCH:

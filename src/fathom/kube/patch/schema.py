@@ -9,7 +9,7 @@ _REF = "#/$defs/"
 
 
 class PatchSchema(Protocol):
-    """One field. Of a list, `field` looks into its items."""
+    """How one field merges. For a list, `field` looks into its items."""
 
     @property
     def merge_key(self) -> str:

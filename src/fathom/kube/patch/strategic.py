@@ -3,7 +3,7 @@
     null                             deletes a field
     $patch: replace | delete         in an object: only the patch's fields stay, or none
     {$patch: delete, name: x}        in a list: removes the item; {$patch: replace} replaces the list
-    $retainKeys: [a, b]              fields of the object that are not listed go
+    $retainKeys: [a, b]              deletes fields of the object that are not listed
     $deleteFromPrimitiveList/f: [x]  takes values out of the list f of plain values
     $setElementOrder/f: [...]        the order of the list f; items that it does not name keep their places
 

@@ -39,7 +39,7 @@ _QUALIFIED_COMPUTE = frozenset(
 _STANDARD = _COMPUTE | _COUNTED | _QUALIFIED_COMPUTE | {"storage", "requests.storage"}
 _QUOTA = _STANDARD - {"storage"}
 
-CLAIMS_LISTED_MAX = 10  # Of a pod's claims, in the error about an unknown one.
+CLAIMS_LISTED_MAX = 10  # The claims that the error about an unknown claim lists.
 
 NameCheck = Callable[[list[Cause], str, str], None]
 

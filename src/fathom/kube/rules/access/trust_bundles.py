@@ -56,7 +56,7 @@ def signer_reasons(signer: str) -> list[str]:
 
 
 def bundle_causes(trust: str) -> list[Cause]:
-    """The first problem only: each names an entry."""
+    """Only the first problem is reported: its message names the entry."""
     problem = next(_bundle_problems(trust), "")
     return [causes.invalid("spec.trustBundle", "<value omitted>", problem)] if problem else []
 

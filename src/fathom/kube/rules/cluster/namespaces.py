@@ -26,7 +26,7 @@ class NamespaceStrategy(Strategy):
         obj["status"] = {"phase": "Active"}
 
     def prepare_update(self, obj: Obj, old: Obj, moment: WriteMoment) -> None:
-        """Its finalizers change through `finalize` alone."""
+        """Only the `finalize` subresource changes a namespace's finalizers."""
         spec = {**(obj.get("spec") or {}), "finalizers": (old.get("spec") or {}).get("finalizers")}
         obj["spec"] = {name: value for name, value in spec.items() if value is not None}
 

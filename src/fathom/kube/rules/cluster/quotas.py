@@ -63,7 +63,7 @@ class ResourceQuotaStrategy(Strategy):
 
 
 def _check_counts(problems: list[Cause], spec: Obj) -> None:
-    """Limit their number: every counted object is compared with every one of them."""
+    """Limit the resources, scopes and terms: every counted object is compared with all of them."""
     hard, scopes = spec.get("hard") or {}, spec.get("scopes") or []
     expressions = (spec.get("scopeSelector") or {}).get("matchExpressions") or []
     if len(hard) > _NAMES_MAX:
@@ -135,7 +135,8 @@ def _check_scope_values(problems: list[Cause], operator: str, values: list[str],
 
 class LimitRangeStrategy(Strategy):
     def default(self, obj: Obj) -> None:
-        """A container's default limit is its maximum; its default request that limit, or the minimum."""
+        """A container's default limit is its maximum; its default request is that limit, or else
+        the minimum."""
         for limit in (obj.get("spec") or {}).get("limits") or ():
             if limit.get("type") != "Container":
                 continue
@@ -196,7 +197,8 @@ def _amount(limit: Obj, side: str, name: str) -> Quantity | None:
     return None if text is None else parse(text)
 
 
-# Which amount may not be above which, whose field and value the message shows, and their names in it.
+# The side that must not be above the other, the other side, whose field and whose value the message shows,
+# and the names of both sides in the message.
 _ORDER = (
     ("min", "max", "min", "min", "min value", "max value"),
     ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value", "default request value"),

@@ -53,7 +53,7 @@ class PodScope(msgspec.Struct, frozen=True):
     restart: str
     os: str
     host_users: bool
-    is_pod: bool  # Not a template: then an image may be a placeholder.
+    is_pod: bool  # False for a template: its image may be a placeholder.
 
 
 def check_containers(problems: list[Cause], containers: list[Obj], field: str, pod: PodScope) -> None:

@@ -15,7 +15,7 @@ _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 
 
 class _NamesAndPaths(NamedTuple):
-    """The volumes and paths that a container uses in one of the two ways."""
+    """The volume names and paths of a container's mounts, or of its devices."""
 
     names: set[str]
     paths: set[str]

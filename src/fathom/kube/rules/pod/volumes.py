@@ -18,7 +18,7 @@ from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 from fathom.model.quantity import parse
 
-# In kube-apiserver's order; where its messages use another name for one, with that name.
+# Volume sources in kube-apiserver's order, each with the name that its messages use.
 SOURCES = {
     "emptyDir": "emptyDir",
     "hostPath": "hostPath",

@@ -31,7 +31,7 @@ _OLD_ANNOTATIONS = {
 
 
 def pod_warnings(pod: Obj, at: str = "") -> list[str]:
-    """Of a pod, or of a template at the path `at` ('spec.template.')."""
+    """Warnings about a pod, or about a template at the path `at` ('spec.template.')."""
     annotations = (pod.get("metadata") or {}).get("annotations")
     return [*annotation_warnings(annotations or {}, at), *spec_warnings(pod.get("spec") or {}, at)]
 

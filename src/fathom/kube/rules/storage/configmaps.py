@@ -59,7 +59,7 @@ def _size(text: Obj, binary: Obj) -> int:
 
 
 def _brake_problems(obj: Obj) -> list[Cause]:
-    """Of the ConfigMap that configures the node brake: a misspelt limit would silently have no effect."""
+    """Wrong limits in the ConfigMap of the node brake: a misspelt limit would silently have no effect."""
     if key_of(obj) != brake.BRAKE:
         return []
     hint = f"valid limits are {', '.join(brake.NAMES)}"

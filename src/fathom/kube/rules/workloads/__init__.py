@@ -1,1 +1,1 @@
-"""Rules of Deployments, Jobs and their like."""
+"""Rules of Deployments, Jobs and other workloads."""
