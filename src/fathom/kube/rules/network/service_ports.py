@@ -18,9 +18,9 @@ def default_ports(spec: Obj) -> None:
 
 def check_ports(problems: list[Cause], spec: Obj) -> None:
     ports = spec.get("ports") or []
-    names: set[str] = set()
+    port_names: set[str] = set()
     for index, port in enumerate(ports):
-        _check_service_port(problems, port, f"spec.ports[{index}]", names, named=len(ports) > 1)
+        _check_service_port(problems, port, f"spec.ports[{index}]", port_names, named=len(ports) > 1)
         if spec["type"] == "ClusterIP" and port.get("nodePort"):
             detail = "may not be used when `type` is 'ClusterIP'"
             problems.append(causes.forbidden(f"spec.ports[{index}].nodePort", detail))
@@ -50,15 +50,15 @@ def _check_service_port(
 
 
 def _check_distinct(problems: list[Cause], ports: list[Obj]) -> None:
-    on_nodes: set[tuple[str, int]] = set()
-    inside: set[tuple[str, int]] = set()
+    node_ports: set[tuple[str, int]] = set()
+    service_ports: set[tuple[str, int]] = set()
     for index, port in enumerate(ports):
         protocol, number, node_port = port.get("protocol", ""), port.get("port", 0), port.get("nodePort", 0)
         if node_port:
-            if (protocol, node_port) in on_nodes:
+            if (protocol, node_port) in node_ports:
                 problems.append(causes.duplicate(f"spec.ports[{index}].nodePort", node_port))
-            on_nodes.add((protocol, node_port))
-        if (protocol, number) in inside:
-            shown = {"port": number, "protocol": protocol, "targetPort": 0}
-            problems.append(causes.duplicate(f"spec.ports[{index}]", shown))
-        inside.add((protocol, number))
+            node_ports.add((protocol, node_port))
+        if (protocol, number) in service_ports:
+            duplicate_port = {"port": number, "protocol": protocol, "targetPort": 0}
+            problems.append(causes.duplicate(f"spec.ports[{index}]", duplicate_port))
+        service_ports.add((protocol, number))

@@ -95,11 +95,11 @@ def check_address_update(problems: list[Cause], spec: Obj, old: Obj) -> None:
             families, old_families = spec.get("ipFamilies") or [], old.get("ipFamilies") or []
             _check_list(problems, families, old_families, ("spec.ipFamilies", "ipFamily"), spec)
     if spec.get("type") == old.get("type") == "LoadBalancer":
-        chosen = spec.get("loadBalancerClass")
-        if chosen != old.get("loadBalancerClass"):
-            problems.append(causes.invalid("spec.loadBalancerClass", chosen, _FIXED))
-    moved = spec.get("healthCheckNodePort") != old.get("healthCheckNodePort")
-    if moved and _needs_health_port(spec) and _needs_health_port(old):
+        lb_class = spec.get("loadBalancerClass")
+        if lb_class != old.get("loadBalancerClass"):
+            problems.append(causes.invalid("spec.loadBalancerClass", lb_class, _FIXED))
+    port_changed = spec.get("healthCheckNodePort") != old.get("healthCheckNodePort")
+    if port_changed and _needs_health_port(spec) and _needs_health_port(old):
         problems.append(causes.forbidden("spec.healthCheckNodePort", causes.IMMUTABLE))
 
 

@@ -109,11 +109,11 @@ def _default_families(spec: Obj) -> None:
     without a selector may point anywhere."""
     if spec["type"] == "ExternalName":
         return
-    anywhere = spec.get("clusterIP") == NONE and not spec.get("selector")
-    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if anywhere else "SingleStack")
+    headless_without_selector = spec.get("clusterIP") == NONE and not spec.get("selector")
+    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if headless_without_selector else "SingleStack")
     if spec.get("ipFamilies"):
         return
-    if anywhere:
+    if headless_without_selector:
         spec["ipFamilies"] = ["IPv4", "IPv6"]
         return
     ips = [ip for ip in spec.get("clusterIPs") or () if ip != NONE]
@@ -219,32 +219,32 @@ def _check_external(problems: list[Cause], obj: Obj) -> None:
         problems.append(causes.forbidden(f"metadata.annotations[{_RANGES}]", _LB_ONLY))
     if "allocateLoadBalancerNodePorts" in spec and not is_lb:
         problems.append(causes.forbidden("spec.allocateLoadBalancerNodePorts", _LB_ONLY))
-    chosen = spec.get("loadBalancerClass")
-    if chosen is not None and not is_lb:
+    lb_class = spec.get("loadBalancerClass")
+    if lb_class is not None and not is_lb:
         problems.append(causes.forbidden("spec.loadBalancerClass", _LB_ONLY))
-    elif chosen is not None:
-        problems += causes.each("spec.loadBalancerClass", chosen, formats.qualified_name(chosen))
+    elif lb_class is not None:
+        problems += causes.each("spec.loadBalancerClass", lb_class, formats.qualified_name(lb_class))
 
 
 def _check_traffic(problems: list[Cause], spec: Obj) -> None:
-    outside, inside = spec.get("externalTrafficPolicy", ""), spec.get("internalTrafficPolicy")
+    external, internal = spec.get("externalTrafficPolicy", ""), spec.get("internalTrafficPolicy")
     field = "spec.externalTrafficPolicy"
     if not externally_accessible(spec):
-        if outside:
+        if external:
             detail = "may only be set for externally-accessible services"
-            problems.append(causes.invalid(field, outside, detail))
-    elif outside not in _POLICIES:
+            problems.append(causes.invalid(field, external, detail))
+    elif external not in _POLICIES:
         problems.append(
-            causes.not_supported(field, outside, _POLICIES) if outside else causes.required(field)
+            causes.not_supported(field, external, _POLICIES) if external else causes.required(field)
         )
     port = spec.get("healthCheckNodePort", 0)
-    if port and not (spec["type"] == "LoadBalancer" and outside == "Local"):
+    if port and not (spec["type"] == "LoadBalancer" and external == "Local"):
         detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         problems.append(causes.invalid("spec.healthCheckNodePort", port, detail))
     elif port:
         problems += causes.each("spec.healthCheckNodePort", port, formats.port_number(port))
-    if inside is not None and inside not in _POLICIES:
-        problems.append(causes.not_supported("spec.internalTrafficPolicy", inside, _POLICIES))
+    if internal is not None and internal not in _POLICIES:
+        problems.append(causes.not_supported("spec.internalTrafficPolicy", internal, _POLICIES))
     distribution = spec.get("trafficDistribution")
     if distribution is not None and distribution not in _DISTRIBUTIONS:
         problems.append(causes.not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS))

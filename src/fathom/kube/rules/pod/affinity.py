@@ -122,9 +122,9 @@ def check_label_keys(problems: list[Cause], term: Obj, field: str) -> None:
         for index, key in enumerate(keys):
             problems += causes.each(f"{field}.{name}[{index}]", key, formats.qualified_name(key))
     _check_selected_twice(problems, selector or {}, match, field)
-    refused = set(mismatch)
+    mismatched = set(mismatch)
     for index, key in enumerate(match):
-        if key in refused:
+        if key in mismatched:
             detail = "exists in both matchLabelKeys and mismatchLabelKeys"
             problems.append(causes.invalid(f"{field}.matchLabelKeys[{index}]", key, detail))
 

@@ -191,10 +191,10 @@ def _check_host_ports(problems: list[Cause], containers: list[Obj], field: str) 
         for number, port in enumerate(container.get("ports") or ()):
             if not port.get("hostPort"):
                 continue
-            wanted = f"{port.get('protocol', 'TCP')}/{port.get('hostIP', '')}/{port['hostPort']}"
-            if wanted in taken:
-                problems.append(causes.duplicate(f"{field}[{index}].ports[{number}].hostPort", wanted))
-            taken.add(wanted)
+            host_port = f"{port.get('protocol', 'TCP')}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if host_port in taken:
+                problems.append(causes.duplicate(f"{field}[{index}].ports[{number}].hostPort", host_port))
+            taken.add(host_port)
 
 
 def _check_env(problems: list[Cause], env: list[Obj], field: str) -> None:

@@ -79,13 +79,17 @@ def _check_transitions(
 ) -> None:
     field, containers = names
     spec = pod.get("spec") or {}
-    now = {status.get("name"): status for status in new}
+    new_by_name = {status.get("name"): status for status in new}
     for index, status in enumerate(old):
-        ended = (status.get("state") or {}).get("terminated")
-        current = now.get(status.get("name"))
-        if ended is None or current is None or (current.get("state") or {}).get("terminated") is not None:
+        terminated = (status.get("state") or {}).get("terminated")
+        new_status = new_by_name.get(status.get("name"))
+        if (
+            terminated is None
+            or new_status is None
+            or (new_status.get("state") or {}).get("terminated") is not None
+        ):
             continue
-        if not containers or not _may_restart(spec, containers, status.get("name", ""), ended):
+        if not containers or not _may_restart(spec, containers, status.get("name", ""), terminated):
             where = f"status.{field}[{index}].state"
             problems.append(causes.forbidden(where, "may not be transitioned to non-terminated state"))
 

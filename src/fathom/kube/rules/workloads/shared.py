@@ -22,10 +22,10 @@ def check_counts(problems: list[Cause], obj: Obj, names: tuple[str, ...], field:
 
 def check_at_most(problems: list[Cause], status: Obj, names: tuple[str, ...], limit: str) -> None:
     """Counts of a status that must not be greater than another one."""
-    most = status.get(limit, 0)
+    maximum = status.get(limit, 0)
     for name in names:
         count = status.get(name, 0)
-        if count > most:
+        if count > maximum:
             detail = f"cannot be greater than {'status.replicas' if limit == 'replicas' else limit}"
             problems.append(causes.invalid(f"status.{name}", count, detail))
 

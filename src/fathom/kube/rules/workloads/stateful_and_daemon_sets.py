@@ -103,12 +103,12 @@ def _check_set_update(problems: list[Cause], update: Obj) -> None:
         problems.append(causes.invalid(field, update, f"must be '{_ROLLING}' or '{_ON_DELETE}'"))
     elif rolling is not None:
         check_counts(problems, rolling, ("partition",), f"{field}.rollingUpdate")
-        most, where = rolling.get("maxUnavailable"), f"{field}.rollingUpdate.maxUnavailable"
-        if most is not None:
-            check_int_or_percent(problems, most, where)
-            if int_or_percent(most) == 0:
-                problems.append(causes.invalid(where, most, "cannot be 0"))
-            check_up_to_all(problems, most, where)
+        unavailable, where = rolling.get("maxUnavailable"), f"{field}.rollingUpdate.maxUnavailable"
+        if unavailable is not None:
+            check_int_or_percent(problems, unavailable, where)
+            if int_or_percent(unavailable) == 0:
+                problems.append(causes.invalid(where, unavailable, "cannot be 0"))
+            check_up_to_all(problems, unavailable, where)
 
 
 def _check_retention(problems: list[Cause], policy: Obj) -> None:
