@@ -40,9 +40,9 @@ def node_facts(obj: Obj) -> ParsedNode:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     listed = status.get("allocatable") or status.get("capacity") or {}
     images = {
-        image_name(str(name)): int(one.get("sizeBytes") or 0)
-        for one in status.get("images") or ()
-        for name in one.get("names") or ()
+        image_name(str(name)): int(image.get("sizeBytes") or 0)
+        for image in status.get("images") or ()
+        for name in image.get("names") or ()
     }
     return ParsedNode(
         labels=tuple(sorted((str(name), str(value)) for name, value in labels_of(obj).items())),
@@ -67,13 +67,13 @@ _CONDITION_TAINTS = {
 
 def _taints(spec: Obj, status: Obj) -> tuple[Taint, ...]:
     written = [
-        Taint(str(one.get("key") or ""), str(one.get("value") or ""), str(one.get("effect") or ""))
-        for one in spec.get("taints") or ()
+        Taint(str(taint.get("key") or ""), str(taint.get("value") or ""), str(taint.get("effect") or ""))
+        for taint in spec.get("taints") or ()
     ]
     implied = [
-        Taint(_CONDITION_TAINTS[found], "", "NoSchedule")
-        for one in status.get("conditions") or ()
-        if (found := (str(one.get("type")), str(one.get("status")))) in _CONDITION_TAINTS
+        Taint(_CONDITION_TAINTS[state], "", "NoSchedule")
+        for condition in status.get("conditions") or ()
+        if (state := (str(condition.get("type")), str(condition.get("status")))) in _CONDITION_TAINTS
     ]
     return tuple(dict.fromkeys((*written, *implied)))
 
@@ -100,11 +100,11 @@ class LabelColumn:
         return self._by_value.get(value)
 
     def _id(self, value: str) -> int:
-        found = self._by_value.get(value)
-        if found is None:
-            found = self._by_value[value] = len(self.values)
+        value_id = self._by_value.get(value)
+        if value_id is None:
+            value_id = self._by_value[value] = len(self.values)
             self.values.append(value)
-        return found
+        return value_id
 
     def grow(self, capacity: int) -> None:
         self.ids = grown(self.ids, capacity)

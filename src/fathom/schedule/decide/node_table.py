@@ -113,13 +113,13 @@ class NodeTable:
 
     def resource(self, name: str) -> int:
         """The column of a resource; added at the first call."""
-        found = self.resources.get(name)
-        if found is None:
-            found = self.resources[name] = len(self.resources)
-            if found >= self.allocatable.shape[1]:
+        column = self.resources.get(name)
+        if column is None:
+            column = self.resources[name] = len(self.resources)
+            if column >= self.allocatable.shape[1]:
                 self.allocatable = _widened(self.allocatable)
                 self.tally.widen()
-        return found
+        return column
 
     def counter(self, wanted: WantedCount) -> Counter:
         """How many such pods each node has, kept up to date while `nodes_version` stays the same."""
@@ -130,8 +130,8 @@ class NodeTable:
 
     def assumed(self, uid: str) -> str | None:
         """The node that a pod is assumed on, if any."""
-        found = self.placed.get(uid)
-        return found.node if found is not None and found.assumed else None
+        placed = self.placed.get(uid)
+        return placed.node if placed is not None and placed.assumed else None
 
     def changed_rows(self, version: int) -> list[int] | None:
         """Rows whose pods changed since (-1: pods on no known node). None: too long ago, or nodes changed
@@ -188,10 +188,10 @@ class NodeTable:
 
     def set_reserved(self, classes: Iterable[Reserved]) -> bool:
         """Set the CapacityClasses of the cluster."""
-        found = tuple(sorted(classes, key=lambda one: one.name))
-        if found == self.reserved:
+        ordered = tuple(sorted(classes, key=lambda reserved_class: reserved_class.name))
+        if ordered == self.reserved:
             return False
-        self.reserved = found
+        self.reserved = ordered
         for row, facts in enumerate(self.facts):
             self.exclusive[row] = self._exclusive_class(dict(facts.labels))
         self._nodes_changed()
@@ -340,7 +340,7 @@ class NodeTable:
             if row >= self.alive.shape[0]:
                 self._grow(2 * row)
         self.names[row], self.row_of[name], self.alive[row] = name, row, True
-        for claim in [one for one in self.claims.values() if one.node == name]:
+        for claim in [claim for claim in self.claims.values() if claim.node == name]:
             self.claims_on.setdefault(row, {})[claim.holder] = claim
         return row
 
@@ -368,8 +368,8 @@ class NodeTable:
         self.unschedulable[row] = facts.unschedulable
         self.taint_sets[row] = self._taint_set(facts.taints)
         self.exclusive[row] = self._exclusive_class(labels)
-        for one in self._labels.values():
-            one.put(row, labels)
+        for label_column in self._labels.values():
+            label_column.put(row, labels)
         self.facts[row] = facts
 
     def _move_zone(self, row: int, zone: str) -> None:
@@ -397,15 +397,19 @@ class NodeTable:
         self.claims_on.pop(row, None)
 
     def _taint_set(self, taints: tuple[Taint, ...]) -> int:
-        found = self._taint_ids.get(taints)
-        if found is None:
-            found = self._taint_ids[taints] = len(self.taints)
+        set_id = self._taint_ids.get(taints)
+        if set_id is None:
+            set_id = self._taint_ids[taints] = len(self.taints)
             self.taints.append(taints)
-        return found
+        return set_id
 
     def _exclusive_class(self, labels: Mapping[str, str]) -> int:
-        for index, one in enumerate(self.reserved):
-            if not one.kept and one.node_selector and all(labels.get(k) == v for k, v in one.node_selector):
+        for index, reserved_class in enumerate(self.reserved):
+            if (
+                not reserved_class.kept
+                and reserved_class.node_selector
+                and all(labels.get(k) == v for k, v in reserved_class.node_selector)
+            ):
                 return index + 1
         return 0
 

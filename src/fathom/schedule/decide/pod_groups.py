@@ -42,14 +42,14 @@ class PodGroup:
         self.rows: dict[int, int] = {}  # Row -> pods there; never a zero.
         self.counters: list[Counter] = []  # The counters that count this group.
 
-    def add(self, row: int, one: int) -> None:
-        left = self.rows.get(row, 0) + one
-        if left:
-            self.rows[row] = left
+    def add(self, row: int, sign: int) -> None:
+        pods = self.rows.get(row, 0) + sign
+        if pods:
+            self.rows[row] = pods
         else:
             del self.rows[row]
         for counter in self.counters:
-            counter.counts[row] += one
+            counter.counts[row] += sign
 
 
 class Counter:
@@ -80,10 +80,10 @@ class TermCount:
         self.role, self.weight, self.term = role, weight, term
         self.rows: dict[int, int] = {}  # Row -> pods there; never a zero.
 
-    def add(self, row: int, one: int) -> None:
-        left = self.rows.get(row, 0) + one
-        if left:
-            self.rows[row] = left
+    def add(self, row: int, sign: int) -> None:
+        pods = self.rows.get(row, 0) + sign
+        if pods:
+            self.rows[row] = pods
         else:
             del self.rows[row]
 
@@ -97,7 +97,7 @@ class TermCount:
 
 
 def matches_all(terms: tuple[AffinityTerm, ...], group: PodGroup, namespaces: Namespaces) -> bool:
-    return all(matches(one, group.namespace, group.labels, namespaces) for one in terms)
+    return all(matches(term, group.namespace, group.labels, namespaces) for term in terms)
 
 
 def matches(term: AffinityTerm, namespace: str, labels: Mapping[str, str], namespaces: Namespaces) -> bool:

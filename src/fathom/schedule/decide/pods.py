@@ -81,22 +81,28 @@ _encode = msgspec.msgpack.Encoder().encode
 def _read_from(obj: Obj, tenant: str) -> tuple[Any, ...]:
     meta, spec = metadata(obj), obj.get("spec") or {}
     parts = [
-        (one.get("resources"), one.get("ports"), one.get("image"), one.get("restartPolicy"), first)
+        (
+            container.get("resources"),
+            container.get("ports"),
+            container.get("image"),
+            container.get("restartPolicy"),
+            first,
+        )
         for first, listed in ((True, "initContainers"), (False, "containers"))
-        for one in spec.get(listed) or ()
+        for container in spec.get(listed) or ()
     ]
     volumes = [
         (
-            one.get("persistentVolumeClaim"),
-            (meta.get("name"), one.get("name")) if "ephemeral" in one else None,
+            volume.get("persistentVolumeClaim"),
+            (meta.get("name"), volume.get("name")) if "ephemeral" in volume else None,
         )
-        for one in spec.get("volumes") or ()
-        if "persistentVolumeClaim" in one or "ephemeral" in one
+        for volume in spec.get("volumes") or ()
+        if "persistentVolumeClaim" in volume or "ephemeral" in volume
     ]
     owners = [
-        (one.get("kind"), one.get("name"))
-        for one in meta.get("ownerReferences") or ()
-        if one.get("controller")
+        (owner.get("kind"), owner.get("name"))
+        for owner in meta.get("ownerReferences") or ()
+        if owner.get("controller")
     ]
     drawn = (meta.get("annotations") or {}).get(CAPACITY_CLASS)
     return (
@@ -105,7 +111,7 @@ def _read_from(obj: Obj, tenant: str) -> tuple[Any, ...]:
         labels_of(obj),
         owners,
         drawn,
-        [spec.get(one) for one in _READ],
+        [spec.get(field) for field in _READ],
         parts,
         volumes,
     )

@@ -91,7 +91,7 @@ def preempt(
 class Preempter:
     def __init__(self, table: NodeTable, rules: Rules = RULES) -> None:
         self._table, self._rules = table, rules
-        self._kept: _Looked | None = None
+        self._kept: _CandidateSearch | None = None
 
     def preempt(
         self, pod: PodView, world: PlacementContext, budgets: Sequence[DisruptionBudget] = ()
@@ -99,41 +99,45 @@ class Preempter:
         refusal = _not_eligible(pod, self._table, world)
         if refusal is not None:
             return refusal
-        looked = self._look(pod, world, tuple(budgets))
-        if not looked.candidates:
-            return Preemption(None, message=looked.refusals(len(self._table)))
-        best = min(looked.candidates.values(), key=lambda one: (one.harm, one.row))
-        return _preemption(pod, best, self._table, len(looked.candidates))
+        search = self._look(pod, world, tuple(budgets))
+        if not search.candidates:
+            return Preemption(None, message=search.refusals(len(self._table)))
+        best = min(search.candidates.values(), key=lambda candidate: (candidate.harm, candidate.row))
+        return _preemption(pod, best, self._table, len(search.candidates))
 
-    def _look(self, pod: PodView, world: PlacementContext, budgets: tuple[DisruptionBudget, ...]) -> _Looked:
+    def _look(
+        self, pod: PodView, world: PlacementContext, budgets: tuple[DisruptionBudget, ...]
+    ) -> _CandidateSearch:
         holder = pod.uid if pod.uid in self._table.claims else ""
         world = msgspec.structs.replace(world, holder=holder, tie_seed=0, seen={})
         kept = self._kept
         if kept is None or not kept.is_for(pod.shape, world, budgets):
-            kept = self._kept = _Looked(ShapeScan(pod.shape, self._table, world, self._rules), budgets)
+            kept = self._kept = _CandidateSearch(
+                ShapeScan(pod.shape, self._table, world, self._rules), budgets
+            )
         kept.look()
         return kept
 
 
-class _Looked:
+class _CandidateSearch:
     """The nodes where a pod of one shape could preempt, kept up to date as rows change."""
 
-    def __init__(self, made: ShapeScan, budgets: tuple[DisruptionBudget, ...]) -> None:
-        self.made, self.budgets = made, budgets
+    def __init__(self, scan: ShapeScan, budgets: tuple[DisruptionBudget, ...]) -> None:
+        self.scan, self.budgets = scan, budgets
         self.candidates: dict[int, _Candidate] = {}
         self._refused: dict[int, str] = {}
         self._untried: dict[int, None] = {}  # In order: rows not tried because there are enough candidates.
         self._version = -1
 
     def is_for(self, shape: PodShape, world: PlacementContext, budgets: tuple[DisruptionBudget, ...]) -> bool:
-        return self.made.shape == shape and self.made.world == world and self.budgets == budgets
+        return self.scan.shape == shape and self.scan.world == world and self.budgets == budgets
 
     def look(self) -> None:
-        table = self.made.table
+        table = self.scan.table
         changed = table.changed_rows(self._version) if self._version >= 0 else None
-        self.made.refresh(self.made.world)
+        self.scan.refresh(self.scan.world)
         self._version = table.version
-        if changed is None or self.made.has_layers:  # A domain spans many rows: look at all.
+        if changed is None or self.scan.has_layers:  # A domain spans many rows: look at all.
             self.candidates, self._refused, self._untried = {}, {}, {}
             changed = list(range(table.height))
         for row in changed:
@@ -147,21 +151,21 @@ class _Looked:
         self.candidates.pop(row, None)
         self._refused.pop(row, None)
         self._untried.pop(row, None)
-        code = int(self.made.codes()[row]) if row >= 0 else FITS
+        code = int(self.scan.codes()[row]) if row >= 0 else FITS
         if code in {FITS, Reasons.GONE}:
             return
-        if self.made.reasons.listed[code].resolvable:
+        if self.scan.reasons.listed[code].resolvable:
             self._untried[row] = None
         else:
             self._refused[row] = NOT_HELPFUL
 
     def _try(self, row: int) -> None:
         del self._untried[row]
-        found = _candidate(self.made, row, self.budgets)
-        if found is None:
+        candidate = _candidate(self.scan, row, self.budgets)
+        if candidate is None:
             self._refused[row] = NO_VICTIMS
         else:
-            self.candidates[row] = found
+            self.candidates[row] = candidate
 
     def refusals(self, nodes: int) -> str:
         counts: dict[str, int] = {}
@@ -178,7 +182,7 @@ def _not_eligible(pod: PodView, table: NodeTable, world: PlacementContext) -> Pr
         return _ineligible(f"policy {world.policy.name}")
     row = table.row_of.get(pod.nominated)
     leaving = row is not None and any(
-        one.view.deleting and one.view.priority < pod.priority for one in table.pods_on[row].values()
+        placed.view.deleting and placed.view.priority < pod.priority for placed in table.pods_on[row].values()
     )
     why = f"terminating pods on the nominated node {pod.nominated}"
     return _ineligible(why, leaving=True) if leaving else None
@@ -188,40 +192,40 @@ def _ineligible(why: str, *, leaving: bool = False) -> Preemption:
     return Preemption(None, message=f"preemption: not eligible due to {why}.", leaving=leaving)
 
 
-def _candidate(made: ShapeScan, row: int, budgets: Iterable[DisruptionBudget]) -> _Candidate | None:
+def _candidate(scan: ShapeScan, row: int, budgets: Iterable[DisruptionBudget]) -> _Candidate | None:
     """The victims on this node. None: it has none, or evicting all of them is not enough."""
-    table = made.table
-    lower = [one for one in table.pods_on[row].values() if one.view.priority < made.shape.priority]
+    table = scan.table
+    lower = [placed for placed in table.pods_on[row].values() if placed.view.priority < scan.shape.priority]
     if not lower:
         return None
     lower.sort(key=_importance)
-    lifted = [table.lift(one.view.uid) for one in lower]
-    if not made.fits_now(row):
-        for one in lifted:
-            table.put_back(one)
+    lifted = [table.lift(placed.view.uid) for placed in lower]
+    if not scan.fits_now(row):
+        for placed in lifted:
+            table.put_back(placed)
         return None
     breaks = _broken(lower, budgets)
-    victims = _victims(made, row, lower, breaks)
-    for one in victims:
-        table.put_back(one)
+    victims = _victims(scan, row, lower, breaks)
+    for placed in victims:
+        table.put_back(placed)
     return _weighed(row, victims, breaks)
 
 
-def _victims(made: ShapeScan, row: int, lower: list[CountedPod], breaks: dict[str, str]) -> list[CountedPod]:
+def _victims(scan: ShapeScan, row: int, lower: list[CountedPod], breaks: dict[str, str]) -> list[CountedPod]:
     """Put back the pods that can stay: first those whose eviction would break a budget, the most important
     first. The others stay lifted, and are returned."""
     victims = []
-    for one in sorted(lower, key=lambda one: not breaks[one.view.uid]):
-        made.table.put_back(one)
-        if not made.fits_now(row):
-            made.table.lift(one.view.uid)
-            victims.append(one)
+    for placed in sorted(lower, key=lambda placed: not breaks[placed.view.uid]):
+        scan.table.put_back(placed)
+        if not scan.fits_now(row):
+            scan.table.lift(placed.view.uid)
+            victims.append(placed)
     return victims
 
 
-def _importance(one: CountedPod) -> tuple[int, int, str]:
+def _importance(placed: CountedPod) -> tuple[int, int, str]:
     """Sorts the most important first: by priority, then the longest running."""
-    return (-one.view.priority, _began(one.view), one.view.uid)
+    return (-placed.view.priority, _began(placed.view), placed.view.uid)
 
 
 def _began(pod: PodView) -> int:
@@ -231,21 +235,21 @@ def _began(pod: PodView) -> int:
 
 def _broken(pods: list[CountedPod], budgets: Iterable[DisruptionBudget]) -> dict[str, str]:
     """Uid -> the budget that allows no more disruptions when the pod's turn comes, or ''."""
-    left = {budget.key: budget.allowed for budget in budgets}
+    remaining = {budget.key: budget.allowed for budget in budgets}
     listed = list(budgets)
-    found: dict[str, str] = {}
-    for one in pods:
-        found[one.view.uid] = ""
+    broken: dict[str, str] = {}
+    for placed in pods:
+        broken[placed.view.uid] = ""
         for budget in listed:
-            if budget.covers(one.view):
-                left[budget.key] -= 1
-                if left[budget.key] < 0:
-                    found[one.view.uid] = "/".join(budget.key)
-    return found
+            if budget.covers(placed.view):
+                remaining[budget.key] -= 1
+                if remaining[budget.key] < 0:
+                    broken[placed.view.uid] = "/".join(budget.key)
+    return broken
 
 
 def _weighed(row: int, victims: list[CountedPod], breaks: dict[str, str]) -> _Candidate:
-    views = sorted((one.view for one in victims), key=lambda view: (-view.priority, view.uid))
+    views = sorted((placed.view for placed in victims), key=lambda view: (-view.priority, view.uid))
     highest = views[0].priority if views else -PRIORITY_OFFSET
     # Of equal harm, the node with the youngest victims: by the first started of each node's most important.
     began = min((_began(view) for view in views if view.priority == highest), default=0)

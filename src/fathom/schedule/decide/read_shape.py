@@ -68,7 +68,7 @@ def shape_of(pod: Obj, *, tenant: str) -> PodShape:
         node_selector=_pairs(spec.get("nodeSelector")),
         node_terms=_node_terms(affinity.get("nodeAffinity") or {}),
         preferred_nodes=tuple(_preferred_nodes(affinity.get("nodeAffinity") or {})),
-        tolerations=tuple(_toleration(one) for one in spec.get("tolerations") or ()),
+        tolerations=tuple(_toleration(toleration) for toleration in spec.get("tolerations") or ()),
         ports=tuple(_ports(spec)),
         affinity=tuple(_required(affinity.get("podAffinity"), namespace, labels)),
         anti_affinity=tuple(_required(affinity.get("podAntiAffinity"), namespace, labels)),
@@ -76,17 +76,19 @@ def shape_of(pod: Obj, *, tenant: str) -> PodShape:
             *_weighted(affinity.get("podAffinity"), namespace, labels, sign=1),
             *_weighted(affinity.get("podAntiAffinity"), namespace, labels, sign=-1),
         ),
-        spreads=tuple(_spread(one, labels) for one in spec.get("topologySpreadConstraints") or ()),
-        images=tuple(image_name(str(one.get("image") or "")) for one in containers),
+        spreads=tuple(
+            _spread(constraint, labels) for constraint in spec.get("topologySpreadConstraints") or ()
+        ),
+        images=tuple(image_name(str(container.get("image") or "")) for container in containers),
         claims=tuple(_claims(pod)),
-        gates=tuple(str(one.get("name")) for one in spec.get("schedulingGates") or ()),
+        gates=tuple(str(gate.get("name")) for gate in spec.get("schedulingGates") or ()),
     )
 
 
 def needs_of(pod: Obj) -> Needs:
     """What the pod uses on a node, including one of its pod slots."""
-    asked = {name: units(name, one) for name, one in pod_amounts(pod, REQUESTS).items()}
-    return tuple(sorted((name, amount) for name, amount in {**asked, PODS: 1}.items() if amount))
+    requested = {name: units(name, amount) for name, amount in pod_amounts(pod, REQUESTS).items()}
+    return tuple(sorted((name, amount) for name, amount in {**requested, PODS: 1}.items() if amount))
 
 
 def units(resource: str, amount: Quantity) -> int:
@@ -105,13 +107,13 @@ def node_terms_of(selector: Obj | None) -> tuple[NodeTerm, ...] | None:
     """The terms of a NodeSelector: a pod's required one, or a PersistentVolume's."""
     if selector is None:
         return None
-    return tuple(_node_term(one) for one in selector.get("nodeSelectorTerms") or ())
+    return tuple(_node_term(term) for term in selector.get("nodeSelectorTerms") or ())
 
 
 def _owner(pod: Obj) -> str:
     owners = metadata(pod).get("ownerReferences") or ()
-    found = next((one for one in owners if one.get("controller")), None)
-    return f"{found.get('kind')}/{found.get('name')}" if found else ""
+    controller = next((owner for owner in owners if owner.get("controller")), None)
+    return f"{controller.get('kind')}/{controller.get('name')}" if controller else ""
 
 
 def _scored(pod: Obj, resource: str, unasked: int) -> int:
@@ -119,7 +121,9 @@ def _scored(pod: Obj, resource: str, unasked: int) -> int:
     spec = pod.get("spec") or {}
     filled = {
         **spec,
-        "containers": [_with_least(one, resource, unasked) for one in spec.get("containers") or ()],
+        "containers": [
+            _with_least(container, resource, unasked) for container in spec.get("containers") or ()
+        ],
     }
     amount = pod_amounts({"spec": filled}, REQUESTS).get(resource)
     return units(resource, amount) if amount else 0
@@ -143,16 +147,16 @@ def _node_terms(affinity: Obj) -> tuple[NodeTerm, ...] | None:
 
 
 def _preferred_nodes(affinity: Obj) -> Iterator[Preferred]:
-    for one in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
-        term = _node_term(one.get("preference") or {})
-        if one.get("weight") and (term.labels or term.fields):
-            yield Preferred(int(one["weight"]), term)
+    for preferred in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+        term = _node_term(preferred.get("preference") or {})
+        if preferred.get("weight") and (term.labels or term.fields):
+            yield Preferred(int(preferred["weight"]), term)
 
 
 def _node_term(term: Obj) -> NodeTerm:
     return NodeTerm(
-        labels=tuple(_requirement(one) for one in term.get("matchExpressions") or ()),
-        fields=tuple(_requirement(one) for one in term.get("matchFields") or ()),
+        labels=tuple(_requirement(expression) for expression in term.get("matchExpressions") or ()),
+        fields=tuple(_requirement(expression) for expression in term.get("matchFields") or ()),
     )
 
 
@@ -172,17 +176,17 @@ def _is_number(text: str) -> bool:
     )
 
 
-def _toleration(one: Obj) -> Toleration:
+def _toleration(toleration: Obj) -> Toleration:
     return Toleration(
-        key=str(one.get("key") or ""),
-        exists=one.get("operator") == "Exists",
-        value=str(one.get("value") or ""),
-        effect=str(one.get("effect") or ""),
+        key=str(toleration.get("key") or ""),
+        exists=toleration.get("operator") == "Exists",
+        value=str(toleration.get("value") or ""),
+        effect=str(toleration.get("effect") or ""),
     )
 
 
 def _ports(spec: Obj) -> Iterator[HostPort]:
-    sidecars = (one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always")
+    sidecars = (init for init in spec.get("initContainers") or () if init.get("restartPolicy") == "Always")
     for container in (*(spec.get("containers") or ()), *sidecars):
         for port in container.get("ports") or ():
             if port.get("hostPort"):
@@ -193,20 +197,20 @@ def _ports(spec: Obj) -> Iterator[HostPort]:
 
 
 def _required(affinity: Obj | None, namespace: str, labels: dict[str, str]) -> Iterator[AffinityTerm]:
-    for one in (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ():
-        yield _term(one, namespace, labels)
+    for term in (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ():
+        yield _term(term, namespace, labels)
 
 
 def _weighted(
     affinity: Obj | None, namespace: str, labels: dict[str, str], *, sign: int
 ) -> Iterator[Weighted]:
-    for one in (affinity or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ():
-        term = _term(one.get("podAffinityTerm") or {}, namespace, labels)
-        yield Weighted(sign * int(one.get("weight") or 0), term)
+    for preferred in (affinity or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+        term = _term(preferred.get("podAffinityTerm") or {}, namespace, labels)
+        yield Weighted(sign * int(preferred.get("weight") or 0), term)
 
 
 def _term(term: Obj, namespace: str, labels: dict[str, str]) -> AffinityTerm:
-    listed = tuple(sorted({str(one) for one in term.get("namespaces") or ()}))
+    listed = tuple(sorted({str(name) for name in term.get("namespaces") or ()}))
     selected = term.get("namespaceSelector")
     return AffinityTerm(
         topology_key=str(term.get("topologyKey") or ""),
@@ -221,16 +225,16 @@ def _term(term: Obj, namespace: str, labels: dict[str, str]) -> AffinityTerm:
     )
 
 
-def _spread(one: Obj, labels: dict[str, str]) -> Spread:
-    selector = selector_of(one.get("labelSelector"))
+def _spread(constraint: Obj, labels: dict[str, str]) -> Spread:
+    selector = selector_of(constraint.get("labelSelector"))
     return Spread(
-        topology_key=str(one.get("topologyKey") or ""),
-        max_skew=int(one.get("maxSkew") or 1),
-        hard=one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
-        selector=narrowed(selector, labels, same=one.get("matchLabelKeys") or (), other=()),
-        min_domains=int(one.get("minDomains") or 1),
-        honor_affinity=one.get("nodeAffinityPolicy", "Honor") != "Ignore",
-        honor_taints=one.get("nodeTaintsPolicy", "Ignore") == "Honor",
+        topology_key=str(constraint.get("topologyKey") or ""),
+        max_skew=int(constraint.get("maxSkew") or 1),
+        hard=constraint.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
+        selector=narrowed(selector, labels, same=constraint.get("matchLabelKeys") or (), other=()),
+        min_domains=int(constraint.get("minDomains") or 1),
+        honor_affinity=constraint.get("nodeAffinityPolicy", "Honor") != "Ignore",
+        honor_taints=constraint.get("nodeTaintsPolicy", "Ignore") == "Honor",
     )
 
 

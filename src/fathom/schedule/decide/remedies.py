@@ -66,18 +66,18 @@ def taints(trial: Trial) -> Iterator[Remedy]:
 
 def _untolerated(trial: Trial) -> list[Taint]:
     """Taints that the pod does not tolerate, those of most nodes first."""
-    counts: dict[Taint, int] = {}
+    nodes: dict[Taint, int] = {}  # How many have it.
     table = trial.table
     for row in _alive(trial):
         for taint in table.taints[int(table.taint_sets[row])]:
             if taint.effect in BLOCKING and taint != UNSCHEDULABLE and not trial.shape.tolerates(taint):
-                counts[taint] = counts.get(taint, 0) + 1
-    return sorted(counts, key=lambda one: (-counts[one], one.key, one.value, one.effect))[:TRIED_MAX]
+                nodes[taint] = nodes.get(taint, 0) + 1
+    return sorted(nodes, key=lambda taint: (-nodes[taint], taint.key, taint.value, taint.effect))[:TRIED_MAX]
 
 
 def affinity(trial: Trial) -> Iterator[Remedy]:
     for key, value in trial.shape.node_selector[:TRIED_MAX]:
-        fewer = tuple(one for one in trial.shape.node_selector if one != (key, value))
+        fewer = tuple(pair for pair in trial.shape.node_selector if pair != (key, value))
         rows = trial.opened(node_selector=fewer)
         if len(rows):
             text = f"drop {key}={value} from the nodeSelector, or label {_one_of(rows)} with it"
@@ -93,10 +93,10 @@ def affinity(trial: Trial) -> Iterator[Remedy]:
 
 def override(trial: Trial) -> Iterator[Remedy]:
     """End one override: enough where it alone keeps the pod from some node."""
-    names = tuple(dict.fromkeys(one.override for one in trial.world.avoided))
+    names = tuple(dict.fromkeys(avoidance.override for avoidance in trial.world.avoided))
     for name in names:
-        left = tuple(one for one in trial.world.avoided if one.override != name)
-        rows = trial.opened(world={"avoided": left})
+        remaining = tuple(avoidance for avoidance in trial.world.avoided if avoidance.override != name)
+        rows = trial.opened(world={"avoided": remaining})
         if len(rows):
             yield Remedy("Override", _ended((name,)), OPERATOR, len(rows), GRANT)
             return
@@ -126,24 +126,24 @@ def capacity_class(trial: Trial) -> Iterator[Remedy]:
 
 
 def _classes(trial: Trial) -> list[str]:
-    return [one.name for one in trial.table.reserved[:TRIED_MAX]]
+    return [reserved_class.name for reserved_class in trial.table.reserved[:TRIED_MAX]]
 
 
 def quota(trial: Trial) -> Iterator[Remedy]:
     """Raise the quota for one domain: a zone and the class that the pod would draw on there. All limits that
     it exceeds there must be raised."""
-    given = trial.world.quota
+    tenant_quota = trial.world.quota
     rows = trial.opened(without=("TenantQuota",))
-    if given is None or not len(rows):
+    if tenant_quota is None or not len(rows):
         return
-    layer = QuotaLayer(trial.shape, Rows(trial.table), trial.world, given, Reasons())
+    layer = QuotaLayer(trial.shape, Rows(trial.table), trial.world, tenant_quota, Reasons())
     places: dict[int, int] = {}
     for row in rows.numbers():
         domain = int(layer.domains[row])
         places[domain] = places.get(domain, 0) + 1
     for domain, count in places.items():
         short = layer.short_at(domain)
-        text = " and ".join(_quota_short(given.tenant, *one) for one in short)
+        text = " and ".join(_quota_short(tenant_quota.tenant, *shortage) for shortage in short)
         yield Remedy("TenantQuota", text, TENANT_ADMIN, count, GRANT, len(short))
 
 
@@ -157,7 +157,7 @@ def _quota_short(tenant: str, limit: QuotaLimit, name: str, over: int) -> str:
 
 def ports(trial: Trial) -> Iterator[Remedy]:
     rows = trial.opened(without=("NodePorts",))
-    wanted = ", ".join(f"{one.port}/{one.protocol}" for one in trial.shape.ports)
+    wanted = ", ".join(f"{port.port}/{port.protocol}" for port in trial.shape.ports)
     yield from _if_any(
         "NodePorts", rows, f"free host port {wanted} on {_one_of(rows)}", OPERATOR, effort=GRANT
     )
@@ -172,11 +172,12 @@ def resources(trial: Trial) -> Iterator[Remedy]:
     if not ranked:
         return
     rank, row, short = min(ranked)
-    words = " and ".join(_lack(one, asked - free) for one, asked, free in short)
+    lacking = " and ".join(_lack(resource, requested - free) for resource, requested, free in short)
     asks = ", ".join(
-        f"{shown(one, asked)} {one} asked for, {shown(one, free)} free" for one, asked, free in short
+        f"{shown(resource, requested)} {resource} asked for, {shown(resource, free)} free"
+        for resource, requested, free in short
     )
-    text = f"node {trial.table.names[row]} lacks {words} ({asks})"
+    text = f"node {trial.table.names[row]} lacks {lacking} ({asks})"
     yield Remedy("NodeResourcesFit", text, OPERATOR, 1, ROOM, rank[0] * 10**6 + rank[1])
 
 
@@ -184,30 +185,30 @@ Short = list[tuple[str, int, int]]  # (resource, requested, free)
 
 
 def _rank(short: Short) -> tuple[int, int]:
-    return len(short), sum(1000 * (asked - free) // max(asked, 1) for _, asked, free in short)
+    return len(short), sum(1000 * (requested - free) // max(requested, 1) for _, requested, free in short)
 
 
 def _shortages(trial: Trial, rows: Rows) -> Iterator[tuple[int, Short]]:
     table, promised = trial.table, promised_to_others(trial.shape, rows, trial.world)
     for at, row in enumerate(rows.numbers()):
         short = []
-        for name, asked in trial.shape.requests:
+        for name, requested in trial.shape.requests:
             column = table.resources[name]
             free = int(table.allocatable[row, column] - table.tally.requested[row, column])
             free -= 0 if promised is None else int(promised[at, column])
-            if asked > free:
-                short.append((name, asked, max(free, 0)))
+            if requested > free:
+                short.append((name, requested, max(free, 0)))
         yield row, short
 
 
 def _without_promises(trial: Trial) -> Iterator[Remedy]:
     """Unused room that is not for this pod: kept by a class, or held for another pod."""
-    for one in trial.table.reserved[:TRIED_MAX]:
-        if one.kept and not trial.shape.capacity_class:
-            rows = trial.opened(world={"allowed": (*trial.world.allowed, Allowed("", one.name))})
+    for reserved_class in trial.table.reserved[:TRIED_MAX]:
+        if reserved_class.kept and not trial.shape.capacity_class:
+            rows = trial.opened(world={"allowed": (*trial.world.allowed, Allowed("", reserved_class.name))})
             text = (
-                f"an override that allows capacity class {one.name} would open {_nodes(len(rows))},"
-                " parts of which are kept for it"
+                f"an override that allows capacity class {reserved_class.name} would open"
+                f" {_nodes(len(rows))}, parts of which are kept for it"
             )
             yield from _if_any("NodeResourcesFit", rows, text, OPERATOR, effort=GRANT)
     if trial.table.claims_on:
@@ -237,20 +238,20 @@ def volumes(trial: Trial) -> Iterator[Remedy]:
 
 
 def spread(trial: Trial) -> Iterator[Remedy]:
-    rule, hard = "PodTopologySpread", [one for one in trial.shape.spreads if one.hard]
-    for one in hard:
-        others = tuple(other for other in trial.shape.spreads if other != one)
+    rule, hard = "PodTopologySpread", [constraint for constraint in trial.shape.spreads if constraint.hard]
+    for constraint in hard:
+        others = tuple(other for other in trial.shape.spreads if other != constraint)
         rows = trial.opened(spreads=others)
         if len(rows):
-            skew = skew_of(one, trial.shape, Rows(trial.table))
-            most = _skew_needed(one, skew, rows)
+            skew = skew_of(constraint, trial.shape, Rows(trial.table))
+            most = _skew_needed(constraint, skew, rows)
             if most:
-                rows = trial.opened(spreads=(*others, msgspec.structs.replace(one, max_skew=most)))
-            text = _relaxed(one, skew, most, rows, f"maxSkew over {one.topology_key}")
+                rows = trial.opened(spreads=(*others, msgspec.structs.replace(constraint, max_skew=most)))
+            text = _relaxed(constraint, skew, most, rows, f"maxSkew over {constraint.topology_key}")
             yield Remedy(rule, text, OWNER, len(rows), WISH, most)
     if len(hard) > 1:
         rows = trial.opened(spreads=())
-        keys = " and ".join(dict.fromkeys(one.topology_key for one in hard))
+        keys = " and ".join(dict.fromkeys(constraint.topology_key for constraint in hard))
         yield from _if_any(rule, rows, f"relax the spread over {keys}", OWNER, effort=WISH, amount=10**6)
 
 
@@ -269,8 +270,8 @@ def zone_skew(trial: Trial) -> Iterator[Remedy]:
 
 def _skew_needed(constraint: Spread, skew: ZoneSkew, rows: Rows) -> int:
     """The skew that the constraint would have to allow for the nearest row. 0: the rows lack its label."""
-    there = [value for value in rows.labels(constraint.topology_key) if value is not None]
-    return min((skew.counts.get(value, 0) + skew.own - skew.least for value in there), default=0)
+    values = [value for value in rows.labels(constraint.topology_key) if value is not None]
+    return min((skew.counts.get(value, 0) + skew.own - skew.least for value in values), default=0)
 
 
 def _relaxed(constraint: Spread, skew: ZoneSkew, most: int, rows: Rows, limit: str) -> str:
@@ -279,11 +280,11 @@ def _relaxed(constraint: Spread, skew: ZoneSkew, most: int, rows: Rows, limit: s
         return f"label {_one_of(rows)} with {constraint.topology_key}"
     if len(skew.counts) < constraint.min_domains:
         lacking = constraint.min_domains - len(skew.counts)
-        where = f"add {lacking} more to the {len(skew.counts)} domains"
+        alternative = f"add {lacking} more to the {len(skew.counts)} domains"
     else:
         fewest = sorted(value for value, count in skew.counts.items() if count == skew.least)
-        where = f"open a node in {' or '.join(fewest[:NAMED_MAX])}, with the fewest such pods, to it"
-    return f"raise {limit} from {constraint.max_skew} to {most}, or {where}"
+        alternative = f"open a node in {' or '.join(fewest[:NAMED_MAX])}, with the fewest such pods, to it"
+    return f"raise {limit} from {constraint.max_skew} to {most}, or {alternative}"
 
 
 def neighbours(trial: Trial) -> Iterator[Remedy]:
@@ -304,7 +305,9 @@ def neighbours(trial: Trial) -> Iterator[Remedy]:
 def _with_company(trial: Trial, rows: Rows) -> list[int]:
     """The rows where the pod's own affinity is met."""
     layers = together(trial.shape, Rows(trial.table), Reasons())
-    return [row for row in rows.numbers() if all(one.codes[int(one.domains[row])] == FITS for one in layers)]
+    return [
+        row for row in rows.numbers() if all(layer.codes[int(layer.domains[row])] == FITS for layer in layers)
+    ]
 
 
 def _fewest(trial: Trial, rows: list[int]) -> tuple[int, list[str]]:
@@ -316,13 +319,13 @@ def _fewest(trial: Trial, rows: list[int]) -> tuple[int, list[str]]:
             domain = int(table.label_column(key).ids[placed.row])
             near.setdefault((key, domain), {})["/".join(placed.view.key)] = None
     keys = sorted({key for key, _ in near})
-    found = []
+    ranked = []
     for row in rows:
         at = [(key, int(table.label_column(key).ids[row])) for key in keys]
-        names = sorted({name for one in at if one[1] != MISSING for name in near.get(one, ())})
+        names = sorted({name for place in at if place[1] != MISSING for name in near.get(place, ())})
         if names:
-            found.append((len(names), row, names))
-    _, row, names = min(found, default=(0, rows[0], []))
+            ranked.append((len(names), row, names))
+    _, row, names = min(ranked, default=(0, rows[0], []))
     return row, names
 
 
@@ -344,12 +347,12 @@ def _repelling(shape: PodShape, pod: PodView, table: NodeTable) -> Iterator[str]
 def lifted(rule: str) -> Callable[[Trial], Iterator[Remedy]]:
     """The remedy for a rule that offers none itself: names the nodes that it alone rejects."""
 
-    def found(trial: Trial) -> Iterator[Remedy]:
+    def remedy(trial: Trial) -> Iterator[Remedy]:
         rows = trial.opened(without=(rule,))
         text = f"rule {rule} alone keeps it from {_one_of(rows)}"
         yield from _if_any(rule, rows, text, OPERATOR, effort=WISH)
 
-    return found
+    return remedy
 
 
 def _if_any(rule: str, rows: Rows, text: str, by: str, *, effort: int, amount: int = 0) -> Iterator[Remedy]:

@@ -33,24 +33,33 @@ def remedies(
     """The changes that would admit the pod, the smallest first. Empty: it fits already."""
     if not len(table):
         return [NO_NODES]
-    made = ShapeScan(shape, table, world, rules)
-    if (made.codes() == FITS).any():
+    scan = ShapeScan(shape, table, world, rules)
+    if (scan.codes() == FITS).any():
         return []
     trial = Trial(shape, table, world, rules)
-    found = _sorted(_offered(made.rejecting_rules(), trial), rules)
-    return found or _several(trial)
+    offered = _sorted(_offered(scan.rejecting_rules(), trial), rules)
+    return offered or _several(trial)
 
 
 def _offered(names: Iterable[str], trial: Trial) -> list[Remedy]:
     # A cordon may be rejected by its own rule or, as a taint, by the taint rule.
-    wanted = dict.fromkeys(one for name in names for one in ((CORDON, TAINTS) if name == TAINTS else (name,)))
-    return [one for name in wanted for one in REMEDIES.get(name, lifted(name))(trial)]
+    wanted = dict.fromkeys(
+        rule for name in names for rule in ((CORDON, TAINTS) if name == TAINTS else (name,))
+    )
+    return [remedy for name in wanted for remedy in REMEDIES.get(name, lifted(name))(trial)]
 
 
-def _sorted(found: list[Remedy], rules: Rules) -> list[Remedy]:
-    order = {one.name: at for at, one in enumerate(rules.filters)}
+def _sorted(offered: list[Remedy], rules: Rules) -> list[Remedy]:
+    order = {rule.name: at for at, rule in enumerate(rules.filters)}
     return sorted(
-        found, key=lambda one: (one.effort, -order.get(one.rule, 0), one.amount, -one.nodes, one.change)
+        offered,
+        key=lambda remedy: (
+            remedy.effort,
+            -order.get(remedy.rule, 0),
+            remedy.amount,
+            -remedy.nodes,
+            remedy.change,
+        ),
     )
 
 
@@ -62,7 +71,7 @@ def _several(trial: Trial) -> list[Remedy]:
     row = min(objecting, key=lambda row: (len(objecting[row]), row))
     parts: list[Remedy] = []
     for name in objecting[row]:
-        others = [one for one in objecting[row] if one != name]
+        others = [rule for rule in objecting[row] if rule != name]
         parts += _sorted(_offered((name,), trial.on(row, without=others)), trial.rules)[:1]
     # A cordon is one change, though two rules reject it.
     text = "; and ".join(dict.fromkeys(part.change for part in parts))
@@ -73,12 +82,12 @@ def _several(trial: Trial) -> list[Remedy]:
 def _objecting(trial: Trial) -> dict[int, list[str]]:
     """Row -> the rules that reject it, each tried alone."""
     rows = np.flatnonzero(trial.table.alive[: trial.table.height])[:ROWS_MAX].tolist()
-    found: dict[int, list[str]] = {row: [] for row in rows}
-    names = [one.name for one in trial.rules.filters]
+    rejecting: dict[int, list[str]] = {row: [] for row in rows}
+    names = [rule.name for rule in trial.rules.filters]
     for name in names:
         alone = without_rules(trial.rules, (other for other in names if other != name))
         codes = ShapeScan(trial.shape, trial.table, trial.world, alone).codes()
         for row in rows:
             if codes[row] != FITS:
-                found[row].append(name)
-    return found
+                rejecting[row].append(name)
+    return rejecting

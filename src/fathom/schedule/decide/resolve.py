@@ -40,10 +40,12 @@ def policy_for(
         if rollout.spec.scope.includes(tenant=pod.tenant, namespace=pod.key.namespace, workloads=names)
     ]
     identity = f"{pod.key.namespace}/{names[-1]}"
-    for rollout in sorted(concerned, key=lambda one: (-one.spec.scope.narrowness, one.metadata.name)):
-        found = policies.get(policy_in(rollout, identity))
-        if found is not None:
-            return policy_of(found)
+    for rollout in sorted(
+        concerned, key=lambda rollout: (-rollout.spec.scope.narrowness, rollout.metadata.name)
+    ):
+        policy = policies.get(policy_in(rollout, identity))
+        if policy is not None:
+            return policy_of(policy)
     return Policy(name=BUILT_IN)
 
 
@@ -78,10 +80,10 @@ def quota_of(quota: TenantQuota) -> Quota:
     )
 
 
-def reserved_of(one: CapacityClass) -> Reserved:
-    spec = one.spec
+def reserved_of(capacity_class: CapacityClass) -> Reserved:
+    spec = capacity_class.spec
     return Reserved(
-        one.name, tuple(sorted(spec.node_selector.items())), needs_of(spec.resources), spec.tenants
+        capacity_class.name, tuple(sorted(spec.node_selector.items())), needs_of(spec.resources), spec.tenants
     )
 
 
@@ -96,8 +98,8 @@ def avoided_by(override: SchedulerOverride, pod: PodView) -> tuple[Avoided, ...]
     name, target = _name(override), named(override.spec.target)
     changes = override.spec.changes
     if target is not None and target.kind in LABELS:
-        held = changes.cordon or changes.drain
-        return (Avoided(name, LABELS[target.kind], (target.name,)),) if held else ()
+        closed = changes.cordon or changes.drain
+        return (Avoided(name, LABELS[target.kind], (target.name,)),) if closed else ()
     if not concerns(override, pod):
         return ()
     listed = {
@@ -116,8 +118,8 @@ def allowed_by(override: SchedulerOverride, pod: PodView, *, used: int) -> tuple
     if not changes.allow_reserved_capacity_class or not concerns(override, pod):
         return ()
     most = changes.reserved_replicas
-    left = None if most is None else max(0, most - used)
-    return (Allowed(_name(override), changes.allow_reserved_capacity_class, left, scope_of(override)),)
+    remaining = None if most is None else max(0, most - used)
+    return (Allowed(_name(override), changes.allow_reserved_capacity_class, remaining, scope_of(override)),)
 
 
 def scope_of(override: SchedulerOverride) -> Pairs:

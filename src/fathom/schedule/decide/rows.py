@@ -40,8 +40,8 @@ class Rows:
         """The position of a table row among these rows."""
         if isinstance(self.index, slice):
             return row if row < self.size else None
-        found = np.flatnonzero(self.index == row)
-        return int(found[0]) if found.size else None
+        positions = np.flatnonzero(self.index == row)
+        return int(positions[0]) if positions.size else None
 
     def yes(self) -> Bools:
         return np.ones(self.size, dtype=np.bool_)
@@ -62,7 +62,7 @@ class Rows:
     def labels(self, key: str) -> list[str | None]:
         """The label's value on each row. Slower than ids: meant for users' own rules."""
         values = self.label_values(key)
-        return [values[one] if one else None for one in self.label_ids(key).tolist()]
+        return [values[value_id] if value_id else None for value_id in self.label_ids(key).tolist()]
 
     def amounts(self, resource: str) -> tuple[Ints, Ints]:
         """Allocatable and requested amounts per row; CPU in thousandths, the rest in ones."""
@@ -74,37 +74,37 @@ class Rows:
 
     def matching(self, terms: tuple[NodeTerm, ...]) -> Bools:
         """The rows where one of the terms matches."""
-        found = self.no()
+        matched = self.no()
         for term in terms:
-            found |= self._term(term)
-        return found
+            matched |= self._term(term)
+        return matched
 
     def having(self, pairs: Pairs) -> Bools:
         """The rows whose labels have these values."""
-        found = self.yes()
+        matched = self.yes()
         for key, value in pairs:
             wanted = self.table.label_column(key).id_of(value)
-            found &= self.label_ids(key) == wanted if wanted is not None else self.no()
-        return found
+            matched &= self.label_ids(key) == wanted if wanted is not None else self.no()
+        return matched
 
     def named(self, name: str) -> Bools:
-        found = self.no()
+        matched = self.no()
         row = self.table.row_of.get(name)
         position = None if row is None else self.position(row)
         if position is not None:
-            found[position] = True
-        return found
+            matched[position] = True
+        return matched
 
     def _term(self, term: NodeTerm) -> Bools:
         if not term.labels and not term.fields:
             return self.no()
-        found = self.yes()
-        for one in term.labels:
-            column = self.table.label_column(one.key)
-            found &= accepted(one, column)[self.label_ids(one.key)]
-        for one in term.fields:
-            found &= self._field(one)
-        return found
+        matched = self.yes()
+        for requirement in term.labels:
+            column = self.table.label_column(requirement.key)
+            matched &= accepted(requirement, column)[self.label_ids(requirement.key)]
+        for requirement in term.fields:
+            matched &= self._field(requirement)
+        return matched
 
     def _field(self, requirement: Requirement) -> Bools:
         """Match a field: metadata.name is the only one; any other is empty on every node."""
@@ -129,9 +129,9 @@ def accepted(requirement: Requirement, column: LabelColumn) -> Bools:
         answer[MISSING] = operator == ABSENT
         return answer
     for value in requirement.values:
-        found = column.id_of(value)
-        if found is not None:
-            answer[found] = True
+        value_id = column.id_of(value)
+        if value_id is not None:
+            answer[value_id] = True
     if operator == IN:
         return answer
     return ~answer
@@ -148,9 +148,9 @@ class Reasons:
 
     def code(self, reason: Reason, general: Callable[[], Reason] | None = None) -> int:
         """The reason's code. A pass that is nearly out of codes uses the rule's general reason instead."""
-        found = self._codes.get(reason)
-        if found is not None:
-            return found
+        code = self._codes.get(reason)
+        if code is not None:
+            return code
         if len(self.listed) >= CODES_MAX - 32 and general is not None:
             return self.code(general())
         if len(self.listed) >= CODES_MAX:

@@ -227,19 +227,19 @@ class Rules(msgspec.Struct, frozen=True):
         """The filters that the policy leaves enabled."""
         listed, off = policy.filters, policy.disabled_filters
         return tuple(
-            one
-            for one in self.filters
-            if not one.optional or (one.name not in off and (not listed or one.name in listed))
+            rule
+            for rule in self.filters
+            if not rule.optional or (rule.name not in off and (not listed or rule.name in listed))
         )
 
     def helped_by(self, names: Sequence[str]) -> tuple[str, ...]:
         """Events that could help a pod that these rules rejected. For optional rules, a change of policy is
         among them."""
-        rejecting = [one for one in self.filters if one.name in names]
-        found = {event for one in rejecting for event in one.helped_by}
-        if any(one.optional for one in rejecting):
-            found.add(POLICY_CHANGED)
-        return tuple(sorted(found))
+        rejecting = [rule for rule in self.filters if rule.name in names]
+        events = {event for rule in rejecting for event in rule.helped_by}
+        if any(rule.optional for rule in rejecting):
+            events.add(POLICY_CHANGED)
+        return tuple(sorted(events))
 
     def rejections(self, counts: Sequence[tuple[Reason, int]]) -> tuple[Rejection, ...]:
         """The rejections by rule, the decisive one first: of the rules whose nodes are nearest to taking the
@@ -247,32 +247,32 @@ class Rules(msgspec.Struct, frozen=True):
         by_rule: dict[str, list[tuple[Reason, int]]] = {}
         for reason, count in counts:
             by_rule.setdefault(reason.rule, []).append((reason, count))
-        filters = {one.name: one for one in self.filters}
+        filters = {rule.name: rule for rule in self.filters}
         ranked = [
-            (_distance(filters.get(rule)), _rejection(rule, filters.get(rule), found))
-            for rule, found in by_rule.items()
+            (_distance(filters.get(rule)), _rejection(rule, filters.get(rule), counted))
+            for rule, counted in by_rule.items()
         ]
         ranked.sort(key=lambda each: (each[0], -each[1].nodes, each[1].rule))
         return tuple([rejection for _, rejection in ranked])
 
 
-def _distance(one: FilterRule | TopologyFilter | None) -> int:
+def _distance(rule: FilterRule | TopologyFilter | None) -> int:
     """How far a rejected node is from taking the pod. A node rejected by quota has passed all other rules: a
     grant is enough. A node that is full, or has the wrong pods, suits the pod. A node rejected by its labels
     or taints does not matter while there are nodes that suit the pod."""
-    if one is not None and one.boundary == QUOTA:
+    if rule is not None and rule.boundary == QUOTA:
         return 0
-    return 1 if isinstance(one, TopologyFilter) or (one is not None and one.reads == "pods") else 2
+    return 1 if isinstance(rule, TopologyFilter) or (rule is not None and rule.reads == "pods") else 2
 
 
 def _rejection(
-    rule: str, one: FilterRule | TopologyFilter | None, reasons: Sequence[tuple[Reason, int]]
+    rule: str, filter_rule: FilterRule | TopologyFilter | None, reasons: Sequence[tuple[Reason, int]]
 ) -> Rejection:
-    """`one` is None if a user's filter gives its reasons a rule name other than its own."""
-    boundary = one.boundary if one is not None else SCHEDULER
+    """`filter_rule` is None if a user's filter gives its reasons a rule name other than its own."""
+    boundary = filter_rule.boundary if filter_rule is not None else SCHEDULER
     most, _ = max(reasons, key=lambda each: each[1])
     reason = most.pending if boundary_of(most.pending) == boundary else boundary
-    remedy = (one.remedy if one is not None else "") or remedy_for(reason)
+    remedy = (filter_rule.remedy if filter_rule is not None else "") or remedy_for(reason)
     return Rejection(rule, boundary, sum(count for _, count in reasons), remedy, reason)
 
 

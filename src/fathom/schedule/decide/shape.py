@@ -112,7 +112,7 @@ class PodShape(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
         return 0
 
     def tolerates(self, taint: Taint) -> bool:
-        return any(one.tolerates(taint) for one in self.tolerations)
+        return any(toleration.tolerates(taint) for toleration in self.tolerations)
 
     @property
     def best_effort(self) -> bool:

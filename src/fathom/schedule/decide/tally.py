@@ -66,51 +66,51 @@ class NodeTally:
         self._profiles: dict[tuple[PodShape, bool], Profile] = {}
         self._namespaces: Namespaces = {}
 
-    def add(self, view: PodView, row: int, charged: Charged, capacity_class: str, one: int) -> None:
-        """Add (one=1) or remove (-1) a pod. Without a row it counts for its tenant only."""
+    def add(self, view: PodView, row: int, charged: Charged, capacity_class: str, sign: int) -> None:
+        """Add (sign=1) or remove (-1) a pod. Without a row it counts for its tenant only."""
         profile = self.profile(view.shape, deleting=view.deleting)
-        self.charge(charged, view.shape.requests, one)
+        self.charge(charged, view.shape.requests, sign)
         if row < 0:
             return
-        if one > 0:
+        if sign > 0:
             self.requested[row] += profile.vector
         else:
             self.requested[row] -= profile.vector
         scored = self.scored[row]
-        scored[0] += one * view.shape.scored_cpu_milli
-        scored[1] += one * view.shape.scored_memory
+        scored[0] += sign * view.shape.scored_cpu_milli
+        scored[1] += sign * view.shape.scored_memory
         if profile.group is not None:
-            profile.group.add(row, one)
+            profile.group.add(row, sign)
         for term in profile.terms:
-            term.add(row, one)
+            term.add(row, sign)
         if view.shape.ports:
-            self._add_ports(view.shape, row, one)
+            self._add_ports(view.shape, row, sign)
         if capacity_class:
-            _add(self.drawn, (row, capacity_class), view.shape.requests, one)
+            _add(self.drawn, (row, capacity_class), view.shape.requests, sign)
 
-    def charge(self, charged: Charged, needs: Needs, one: int) -> None:
+    def charge(self, charged: Charged, needs: Needs, sign: int) -> None:
         tenant, zone, capacity_class = charged
         places = self.used.setdefault(tenant, {})
-        _add(places, (zone, capacity_class), needs, one)
+        _add(places, (zone, capacity_class), needs, sign)
         if not places:
             del self.used[tenant]
 
     def profile(self, shape: PodShape, *, deleting: bool = False) -> Profile:
-        found = self._profiles.get((shape, deleting))
-        if found is None or found.vector.shape[0] != self.requested.shape[1]:
+        profile = self._profiles.get((shape, deleting))
+        if profile is None or profile.vector.shape[0] != self.requested.shape[1]:
             if len(self._profiles) >= PROFILES_MAX:
                 self._forget_idle()
-            found = self._profiles[shape, deleting] = self._new_profile(shape, deleting)
-        return found
+            profile = self._profiles[shape, deleting] = self._new_profile(shape, deleting)
+        return profile
 
     def counter(self, wanted: WantedCount) -> Counter:
         """How many wanted pods each node has, kept up to date until `forget_counters`."""
-        found = self._counters.get(wanted)
-        if found is None:
-            found = self._counters[wanted] = Counter(wanted, self.requested.shape[0])
+        counter = self._counters.get(wanted)
+        if counter is None:
+            counter = self._counters[wanted] = Counter(wanted, self.requested.shape[0])
             for group in self.groups.values():
-                found.take(group, self._namespaces)
-        return found
+                counter.take(group, self._namespaces)
+        return counter
 
     @property
     def crowded(self) -> bool:
@@ -125,9 +125,9 @@ class NodeTally:
         """Placed pods' terms that select a new pod of this shape."""
         labels = dict(shape.labels)
         return [
-            one
-            for one in self.terms.values()
-            if one.rows and matches(one.term, shape.namespace, labels, self._namespaces)
+            term_count
+            for term_count in self.terms.values()
+            if term_count.rows and matches(term_count.term, shape.namespace, labels, self._namespaces)
         ]
 
     def recount(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
@@ -164,9 +164,9 @@ class NodeTally:
         profile.terms = tuple(
             self._term(role, weight, term)
             for role, weight, term in (
-                *((ANTI, 0, one) for one in shape.anti_affinity),
-                *((TOGETHER, 1, one) for one in shape.affinity),
-                *((LIKED, one.weight, one.term) for one in shape.preferred_pods),
+                *((ANTI, 0, term) for term in shape.anti_affinity),
+                *((TOGETHER, 1, term) for term in shape.affinity),
+                *((LIKED, preferred.weight, preferred.term) for preferred in shape.preferred_pods),
             )
         )
         return profile
@@ -175,30 +175,30 @@ class NodeTally:
         """Drop shapes, groups and terms that no pod has any more. Every pod may have labels of its own, so
         what is kept must stay bounded."""
         self._profiles.clear()
-        self.groups = {key: one for key, one in self.groups.items() if one.rows}
-        self.terms = {key: one for key, one in self.terms.items() if one.rows}
+        self.groups = {key: group for key, group in self.groups.items() if group.rows}
+        self.terms = {key: term_count for key, term_count in self.terms.items() if term_count.rows}
 
     def _group(self, shape: PodShape, deleting: bool) -> PodGroup:
         key = (shape.namespace, shape.labels, deleting)
-        found = self.groups.get(key)
-        if found is None:
-            found = self.groups[key] = PodGroup(shape.namespace, shape.labels, deleting=deleting)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = PodGroup(shape.namespace, shape.labels, deleting=deleting)
             for counter in self._counters.values():
-                counter.take(found, self._namespaces)
-        return found
+                counter.take(group, self._namespaces)
+        return group
 
     def _term(self, role: str, weight: int, term: AffinityTerm) -> TermCount:
         key = (role, weight, term)
-        found = self.terms.get(key)
-        if found is None:
-            found = self.terms[key] = TermCount(role, weight, term)
-        return found
+        term_count = self.terms.get(key)
+        if term_count is None:
+            term_count = self.terms[key] = TermCount(role, weight, term)
+        return term_count
 
-    def _add_ports(self, shape: PodShape, row: int, one: int) -> None:
+    def _add_ports(self, shape: PodShape, row: int, sign: int) -> None:
         for port in shape.ports:
             on_rows = self.ports.setdefault((port.protocol, port.port), {})
             addresses = on_rows.setdefault(row, {})
-            addresses[port.address] = addresses.get(port.address, 0) + one
+            addresses[port.address] = addresses.get(port.address, 0) + sign
             if not addresses[port.address]:
                 del addresses[port.address]
             if not addresses:
@@ -207,15 +207,15 @@ class NodeTally:
                 del self.ports[port.protocol, port.port]
 
 
-def _add(sums: dict[K, dict[str, int]], key: K, needs: Needs, one: int) -> None:
+def _add(sums: dict[K, dict[str, int]], key: K, needs: Needs, sign: int) -> None:
     """Add to the sums; zero entries are removed."""
     amounts = sums.get(key)
     if amounts is None:
         amounts = sums[key] = {}
     for name, amount in needs:
-        left = amounts.get(name, 0) + one * amount
-        if left:
-            amounts[name] = left
+        total = amounts.get(name, 0) + sign * amount
+        if total:
+            amounts[name] = total
         else:
             del amounts[name]
     if not amounts:

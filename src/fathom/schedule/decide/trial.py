@@ -49,9 +49,9 @@ class Trial(msgspec.Struct, frozen=True):
         """The nodes that would take the pod with another spec, in another context, without some rules."""
         shape = msgspec.structs.replace(self.shape, **wishes) if wishes else self.shape
         context = msgspec.structs.replace(self.world, **world) if world else self.world
-        made = ShapeScan(shape, self.table, context, without_rules(self.rules, without))
-        found = np.flatnonzero(made.codes() == FITS)
-        return Rows(self.table, found if self.only is None else found[found == self.only])
+        scan = ShapeScan(shape, self.table, context, without_rules(self.rules, without))
+        fitting = np.flatnonzero(scan.codes() == FITS)
+        return Rows(self.table, fitting if self.only is None else fitting[fitting == self.only])
 
     def on(self, row: int, *, without: Iterable[str]) -> Trial:
         """A trial on one node, without some rules."""
@@ -59,7 +59,9 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 def without_rules(rules: Rules, names: Iterable[str]) -> Rules:
-    left = frozenset(names)
-    if not left:
+    left_out = frozenset(names)
+    if not left_out:
         return rules
-    return msgspec.structs.replace(rules, filters=tuple(one for one in rules.filters if one.name not in left))
+    return msgspec.structs.replace(
+        rules, filters=tuple(rule for rule in rules.filters if rule.name not in left_out)
+    )

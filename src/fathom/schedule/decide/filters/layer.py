@@ -32,9 +32,9 @@ def per_domain(domains: Ids, size: int, counter: Counter, only: Bools | None = N
     if only is not None:
         counts = np.where(only, counts, 0)
     some = np.flatnonzero(counts)
-    found = np.zeros(size, dtype=np.int64)
-    np.add.at(found, domains[some], counts[some])
-    return found
+    totals = np.zeros(size, dtype=np.int64)
+    np.add.at(totals, domains[some], counts[some])
+    return totals
 
 
 def moved(old: Codes, new: Codes) -> Moved:

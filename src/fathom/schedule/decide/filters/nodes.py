@@ -48,7 +48,7 @@ def taints(shape: PodShape, rows: Rows, _: PlacementContext, reasons: Reasons) -
 
 
 def untolerated(shape: PodShape, listed: tuple[Taint, ...]) -> Taint | None:
-    return next((one for one in listed if one.effect in BLOCKING and not shape.tolerates(one)), None)
+    return next((taint for taint in listed if taint.effect in BLOCKING and not shape.tolerates(taint)), None)
 
 
 def _tainted(taint: Taint) -> Reason:

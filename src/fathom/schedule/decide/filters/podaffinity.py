@@ -43,15 +43,15 @@ def together(shape: PodShape, rows: Rows, reasons: Reasons) -> list[TogetherLaye
     if not shape.affinity:
         return []
     counter = rows.table.counter(WantedCount(shape.affinity))
-    own = all(is_own(one, shape, rows.table) for one in shape.affinity)
+    own = all(is_own(term, shape, rows.table) for term in shape.affinity)
     code = reasons.code(LONELY)
-    made = [TogetherLayer(one, rows, own=own, code=code) for one in shape.affinity]
-    for layer in made:
+    term_layers = [TogetherLayer(term, rows, own=own, code=code) for term in shape.affinity]
+    for layer in term_layers:
         layer.counts = per_domain(layer.domains, layer.counts.size, counter)
-    for layer in made:
-        layer.all = made
+    for layer in term_layers:
+        layer.all = term_layers
         layer.codes = layer.judged()
-    return made
+    return term_layers
 
 
 class TogetherLayer:
@@ -66,7 +66,7 @@ class TogetherLayer:
         self.codes: Codes = np.zeros(self.counts.size, dtype=np.uint8)
 
     def judged(self) -> Codes:
-        first = self.own and not any(one.counts[1:].any() for one in self.all)
+        first = self.own and not any(layer.counts[1:].any() for layer in self.all)
         codes = np.where((self.counts > 0) | first, FITS, self.code).astype(np.uint8)
         codes[MISSING] = self.code
         return codes
@@ -76,21 +76,21 @@ class TogetherLayer:
             return []
         # The first layer counts for all: whether any matching pod exists is a question about all layers.
         if self is self.all[0]:
-            for one in self.all:
-                one.counts[one.domains[row]] += 1
+            for layer in self.all:
+                layer.counts[layer.domains[row]] += 1
         old, self.codes = self.codes, self.judged()
         return moved(old, self.codes)
 
 
 def _apart(shape: PodShape, rows: Rows, reasons: Reasons) -> list[ApartLayer]:
-    made = []
+    apart_layers = []
     for term in shape.anti_affinity:
         column = rows.table.label_column(term.topology_key)
         domains = column.ids[rows.index].copy()
         counts = per_domain(domains, len(column.values), rows.table.counter(WantedCount((term,))))
         own = is_own(term, shape, rows.table)
-        made.append(ApartLayer(domains, counts, own=own, code=reasons.code(DISLIKED)))
-    return made
+        apart_layers.append(ApartLayer(domains, counts, own=own, code=reasons.code(DISLIKED)))
+    return apart_layers
 
 
 class ApartLayer:
@@ -112,12 +112,12 @@ def _unwelcome(shape: PodShape, rows: Rows, reasons: Reasons) -> list[ApartLayer
     what its own anti-affinity, which is checked before, rejects as well: hence own=False."""
     counts: dict[str, Ints] = {}
     table = rows.table
-    for one in table.tally.terms_about(shape):
-        if one.role == ANTI:
-            key = one.term.topology_key
+    for term_count in table.tally.terms_about(shape):
+        if term_count.role == ANTI:
+            key = term_count.term.topology_key
             column = table.label_column(key)
-            found = one.per_domain(column.ids, len(column.values))
-            counts[key] = counts[key] + found if key in counts else found
+            by_domain = term_count.per_domain(column.ids, len(column.values))
+            counts[key] = counts[key] + by_domain if key in counts else by_domain
     code = reasons.code(UNWELCOME) if counts else FITS
     return [
         ApartLayer(table.label_column(key).ids[rows.index].copy(), counts[key], own=False, code=code)

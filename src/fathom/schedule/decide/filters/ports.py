@@ -29,4 +29,4 @@ def ports(shape: PodShape, rows: Rows, _: PlacementContext, reasons: Reasons) ->
 
 
 def clashes(port: HostPort, addresses: Iterable[str]) -> bool:
-    return any(port.address == ANY_ADDRESS or one in {ANY_ADDRESS, port.address} for one in addresses)
+    return any(port.address == ANY_ADDRESS or address in {ANY_ADDRESS, port.address} for address in addresses)

@@ -26,7 +26,7 @@ def quotas(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reason
 
 def quota_reason(tenant: str, limit: QuotaLimit) -> str:
     """The limit's name, as the ledger has it."""
-    return "quota/" + "-".join(one for one in (tenant, limit.zone, limit.capacity_class) if one)
+    return "quota/" + "-".join(part for part in (tenant, limit.zone, limit.capacity_class) if part)
 
 
 def _full(name: str, tenant: str) -> Reason:
@@ -53,7 +53,7 @@ class QuotaLayer:
     ) -> None:
         self._shape, self._table, self._world, self._quota = shape, rows.table, world, quota
         self._codes = [
-            reasons.code(_full(quota_reason(quota.tenant, one), quota.tenant)) for one in quota.limits
+            reasons.code(_full(quota_reason(quota.tenant, limit), quota.tenant)) for limit in quota.limits
         ]
         places: dict[tuple[str, str], int] = {}
         self.domains = self._places(rows, places)
@@ -64,7 +64,7 @@ class QuotaLayer:
         """Nodes of one zone and one exclusive class are one domain. Where classes keep a part of nodes and an
         override opens one, each node is looked at."""
         table = self._table
-        if any(one.kept for one in table.reserved) and self._world.allowed:
+        if any(reserved_class.kept for reserved_class in table.reserved) and self._world.allowed:
             first = inverse = np.arange(rows.size)
         else:
             classes = len(table.reserved) + 1
@@ -77,7 +77,7 @@ class QuotaLayer:
         return numbers[inverse]
 
     def _judged(self) -> Codes:
-        full = [self._is_full(one) for one in self._quota.limits]
+        full = [self._is_full(limit) for limit in self._quota.limits]
         codes = np.zeros(max(1, len(self._domain_of)), dtype=np.uint8)
         for at, (zone, capacity_class) in enumerate(self._domain_of):
             codes[at] = next(
@@ -96,15 +96,15 @@ class QuotaLayer:
     def _short(self, limit: QuotaLimit) -> Iterator[tuple[str, int]]:
         """The resources by which the pod would exceed the limit, and by how much."""
         for name, most in limit.needs:
-            asked = self._shape.amount(name)
-            over = self._used(limit, name) + asked - most if asked else 0
+            requested = self._shape.amount(name)
+            over = self._used(limit, name) + requested - most if requested else 0
             if over > 0:
                 yield name, over
 
     def short_at(self, domain: int) -> list[tuple[QuotaLimit, str, int]]:
         """All that would have to be granted for one domain."""
         place = self._domain_of[domain]
-        limits = [one for one in self._quota.limits if covers(one, *place)]
+        limits = [limit for limit in self._quota.limits if covers(limit, *place)]
         return [(limit, name, over) for limit in limits for name, over in self._short(limit)]
 
     def _used(self, limit: QuotaLimit, resource: str) -> int:

@@ -22,10 +22,10 @@ from fathom.schedule.decide.verdicts import FITS, Codes, Reason
 
 
 def fit(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) -> Codes:
-    asked = shape.requests
-    short = np.zeros(rows.size, dtype=np.int64)  # A bit for each of `asked`.
+    requests = shape.requests
+    short = np.zeros(rows.size, dtype=np.int64)  # A bit for each of `requests`.
     table, promised = rows.table, promised_to_others(shape, rows, world)
-    for bit, (name, amount) in enumerate(asked[:_BITS_MAX]):
+    for bit, (name, amount) in enumerate(requests[:_BITS_MAX]):
         column = table.resource(name)
         free = table.allocatable[rows.index, column] - table.tally.requested[rows.index, column]
         if promised is not None:
@@ -34,7 +34,7 @@ def fit(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) 
     codes = rows.codes()
     for combination in np.unique(short).tolist() if short.any() else ():
         if combination:
-            codes[short == combination] = _code(asked, combination, reasons)
+            codes[short == combination] = _code(requests, combination, reasons)
     return codes
 
 
@@ -55,8 +55,8 @@ def fit_one(shape: PodShape, table: NodeTable, row: int, world: PlacementContext
 _BITS_MAX = 62
 
 
-def _code(asked: Needs, combination: int, reasons: Reasons) -> int:
-    short = [name for bit, (name, _) in enumerate(asked[:_BITS_MAX]) if combination >> bit & 1]
+def _code(requests: Needs, combination: int, reasons: Reasons) -> int:
+    short = [name for bit, (name, _) in enumerate(requests[:_BITS_MAX]) if combination >> bit & 1]
     return reasons.code(_short_of(short), lambda: _short_of(short[:1]))
 
 
@@ -72,7 +72,7 @@ def _short_of(names: list[str]) -> Reason:
 def promised_to_others(shape: PodShape, rows: Rows, world: PlacementContext) -> Ints | None:
     """(rows, resources): unused room that is promised to other pods. None: there is none."""
     table = rows.table
-    kept = any(one.kept for one in table.reserved)
+    kept = any(reserved_class.kept for reserved_class in table.reserved)
     if not table.claims_on and not kept:
         return None
     promised = np.zeros((rows.size, table.allocatable.shape[1]), dtype=np.int64)
@@ -105,13 +105,13 @@ def _comes_after(claim: RoomClaim, own: RoomClaim | None) -> bool:
 def _add_kept(promised: Ints, shape: PodShape, rows: Rows, world: PlacementContext) -> None:
     """Add what a class keeps of its nodes, less what its own pods already use of that."""
     tally = rows.table.tally
-    for one in rows.table.reserved:
-        if not one.kept or draws_on(one, shape, world):
+    for reserved_class in rows.table.reserved:
+        if not reserved_class.kept or draws_on(reserved_class, shape, world):
             continue
-        kept = tally.vector(one.kept)
-        there = rows.having(one.node_selector) if one.node_selector else rows.no()
-        promised[there] += kept
+        kept = tally.vector(reserved_class.kept)
+        in_class = rows.having(reserved_class.node_selector) if reserved_class.node_selector else rows.no()
+        promised[in_class] += kept
         for (row, name), drawn in tally.drawn.items():
-            position = rows.position(row) if name == one.name else None
-            if position is not None and there[position]:
+            position = rows.position(row) if name == reserved_class.name else None
+            if position is not None and in_class[position]:
                 promised[position] -= np.minimum(tally.vector(tuple(drawn.items())), kept)

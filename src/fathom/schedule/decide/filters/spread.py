@@ -37,13 +37,16 @@ DISTINGUISHING = frozenset(
 
 
 def spreads(shape: PodShape, rows: Rows, _: PlacementContext, reasons: Reasons) -> Sequence[Layer]:
-    hard = tuple(one for one in shape.spreads if one.hard)
+    hard = tuple(constraint for constraint in shape.spreads if constraint.hard)
     if not hard:
         return ()
-    eligible = with_labels(tuple(one.topology_key for one in hard), rows)
+    eligible = with_labels(tuple(constraint.topology_key for constraint in hard), rows)
     skewed = reasons.code(Reason("PodTopologySpread", (SKEWED,)))
     unlabelled = reasons.code(Reason("PodTopologySpread", (UNLABELLED,), resolvable=False))
-    return [SpreadLayer(one, shape, rows, eligible, skewed=skewed, missing=unlabelled) for one in hard]
+    return [
+        SpreadLayer(constraint, shape, rows, eligible, skewed=skewed, missing=unlabelled)
+        for constraint in hard
+    ]
 
 
 def zone_skew(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) -> Sequence[Layer]:
@@ -85,10 +88,10 @@ def workload_selector(shape: PodShape) -> LabelSelector | None:
 
 
 def with_labels(keys: tuple[str, ...], rows: Rows) -> Bools:
-    found = rows.table.alive[rows.index].copy()
+    labelled = rows.table.alive[rows.index].copy()
     for key in keys:
-        found &= rows.label_ids(key) != MISSING
-    return found
+        labelled &= rows.label_ids(key) != MISSING
+    return labelled
 
 
 def counted_nodes(constraint: Spread, shape: PodShape, rows: Rows, eligible: Bools) -> Bools:

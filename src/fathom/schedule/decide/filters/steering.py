@@ -26,19 +26,19 @@ def freshness(_: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons
 
 def avoided(_: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) -> Codes:
     codes = rows.codes()
-    for one in world.avoided:
-        text = f"override/{one.override}: {_words(one)}"
-        reason = Reason("Override", (text,), resolvable=False, pending=OVERRIDE, about=one.override)
-        for value in one.values:
-            there = rows.having(((one.label, value), *one.scope))
-            if one.label == HOSTNAME_LABEL:  # A node without the label is its own host.
-                there |= rows.named(value) & rows.having(one.scope)
-            codes[(codes == FITS) & there] = reasons.code(reason)
+    for avoidance in world.avoided:
+        text = f"override/{avoidance.override}: {_avoidance_text(avoidance)}"
+        reason = Reason("Override", (text,), resolvable=False, pending=OVERRIDE, about=avoidance.override)
+        for value in avoidance.values:
+            matching = rows.having(((avoidance.label, value), *avoidance.scope))
+            if avoidance.label == HOSTNAME_LABEL:  # A node without the label is its own host.
+                matching |= rows.named(value) & rows.having(avoidance.scope)
+            codes[(codes == FITS) & matching] = reasons.code(reason)
     return codes
 
 
-def _words(one: Avoided) -> str:
-    return f"node(s) are to be avoided ({one.label} in {', '.join(one.values)})"
+def _avoidance_text(avoidance: Avoided) -> str:
+    return f"node(s) are to be avoided ({avoidance.label} in {', '.join(avoidance.values)})"
 
 
 def doubted(_: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) -> Codes:
@@ -61,49 +61,55 @@ def reserved(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reas
     """Nodes of a class are for pods of the class; a pod that asks for a class gets its nodes or none."""
     codes, wanted = rows.codes(), shape.capacity_class
     if wanted:
-        own = next((one for one in rows.table.reserved if one.name == wanted), None)
-        there = rows.having(own.node_selector) if own is not None and own.node_selector else rows.no()
-        codes[~there] = _code(reasons, wanted, "node(s) were not in the capacity class")
+        own = next(
+            (reserved_class for reserved_class in rows.table.reserved if reserved_class.name == wanted), None
+        )
+        in_class = rows.having(own.node_selector) if own is not None and own.node_selector else rows.no()
+        codes[~in_class] = _code(reasons, wanted, "node(s) were not in the capacity class")
         if own is not None:
-            closed = there & ~_open(own, shape, rows, world)
+            closed = in_class & ~_open(own, shape, rows, world)
             codes[closed] = _code(reasons, wanted, f"tenant {shape.tenant} may not use the capacity class")
     of_class = rows.table.exclusive[rows.index]
-    for number, one in enumerate(rows.table.reserved, start=1):
-        if one.kept or not one.node_selector or one.name == wanted:
+    for number, reserved_class in enumerate(rows.table.reserved, start=1):
+        if reserved_class.kept or not reserved_class.node_selector or reserved_class.name == wanted:
             continue
         # A node of two classes belongs to the first for pods that ask for none, so the second closes it: no
         # pod can be of both.
-        open_here = rows.no() if wanted else (of_class == number) & _open(one, shape, rows, world)
-        code = _code(reasons, one.name, "node(s) were reserved for the capacity class")
-        codes[rows.having(one.node_selector) & ~open_here & (codes == FITS)] = code
+        open_here = rows.no() if wanted else (of_class == number) & _open(reserved_class, shape, rows, world)
+        code = _code(reasons, reserved_class.name, "node(s) were reserved for the capacity class")
+        codes[rows.having(reserved_class.node_selector) & ~open_here & (codes == FITS)] = code
     return codes
 
 
 def _code(reasons: Reasons, name: str, text: str) -> int:
-    words = f"capacity/{name}: {text}"
-    reason = Reason("CapacityClass", (words,), resolvable=False, pending=CAPACITY_CLASS, about=name)
+    full_text = f"capacity/{name}: {text}"
+    reason = Reason("CapacityClass", (full_text,), resolvable=False, pending=CAPACITY_CLASS, about=name)
     return reasons.code(reason)
 
 
-def _open(one: Reserved, shape: PodShape, rows: Rows, world: PlacementContext) -> Bools:
+def _open(reserved_class: Reserved, shape: PodShape, rows: Rows, world: PlacementContext) -> Bools:
     """Where pods of this shape may use the class: everywhere for its tenants, else as overrides say."""
-    if one.admits(shape.tenant):
+    if reserved_class.admits(shape.tenant):
         return rows.yes()
-    found = rows.no()
-    for allowed in _openings(one, world):
-        found |= rows.having(allowed.scope)
-    return found
+    open_rows = rows.no()
+    for allowed in _openings(reserved_class, world):
+        open_rows |= rows.having(allowed.scope)
+    return open_rows
 
 
-def _openings(one: Reserved, world: PlacementContext) -> list[Allowed]:
-    return [allowed for allowed in world.allowed if allowed.capacity_class == one.name and allowed.left != 0]
+def _openings(reserved_class: Reserved, world: PlacementContext) -> list[Allowed]:
+    return [
+        allowed
+        for allowed in world.allowed
+        if allowed.capacity_class == reserved_class.name and allowed.left != 0
+    ]
 
 
-def draws_on(one: Reserved, shape: PodShape, world: PlacementContext) -> bool:
+def draws_on(reserved_class: Reserved, shape: PodShape, world: PlacementContext) -> bool:
     """Whether this pod may use the room that a class keeps on its nodes."""
     if shape.capacity_class:
-        return shape.capacity_class == one.name
-    return bool(_openings(one, world))
+        return shape.capacity_class == reserved_class.name
+    return bool(_openings(reserved_class, world))
 
 
 def class_on(shape: PodShape, table: NodeTable, row: int, world: PlacementContext) -> str:
@@ -112,20 +118,26 @@ def class_on(shape: PodShape, table: NodeTable, row: int, world: PlacementContex
     if shape.capacity_class or number:
         return shape.capacity_class or table.reserved[number - 1].name
     labels = dict(table.facts[row].labels) if world.allowed else {}
-    for one in table.reserved:
-        if one.kept and draws_on(one, shape, world) and _has(labels, one.node_selector):
-            return one.name
+    for reserved_class in table.reserved:
+        if (
+            reserved_class.kept
+            and draws_on(reserved_class, shape, world)
+            and _has(labels, reserved_class.node_selector)
+        ):
+            return reserved_class.name
     return ""
 
 
 def overrides_used(shape: PodShape, table: NodeTable, row: int, world: PlacementContext) -> tuple[str, ...]:
     """The override without which the pod could not be on the row."""
     drawn = class_on(shape, table, row, world)
-    one = next((one for one in table.reserved if one.name == drawn), None)
-    if one is None or one.admits(shape.tenant):
+    reserved_class = next(
+        (reserved_class for reserved_class in table.reserved if reserved_class.name == drawn), None
+    )
+    if reserved_class is None or reserved_class.admits(shape.tenant):
         return ()
     labels = dict(table.facts[row].labels)
-    used = (allowed.override for allowed in _openings(one, world) if _has(labels, allowed.scope))
+    used = (allowed.override for allowed in _openings(reserved_class, world) if _has(labels, allowed.scope))
     return tuple(used)[:1]
 
 

@@ -45,8 +45,8 @@ def _judge(volume: Volume, claim: str, rows: Rows, codes: Codes, reasons: Reason
 def _in_zones(volume: Volume, rows: Rows) -> Bools:
     good = rows.yes()
     for label, values in volume.zones:
-        found = rows.no()
+        in_zone = rows.no()
         for value in values:
-            found |= rows.having(((label, value),))
-        good &= found
+            in_zone |= rows.having(((label, value),))
+        good &= in_zone
     return good

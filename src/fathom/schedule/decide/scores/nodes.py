@@ -20,16 +20,18 @@ def disliked_taints(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
     sets = rows.table.taint_sets[rows.index]
     for number in np.unique(sets).tolist():
         listed = rows.table.taints[number]
-        by_set[number] = sum(one.effect == "PreferNoSchedule" and not shape.tolerates(one) for one in listed)
+        by_set[number] = sum(
+            taint.effect == "PreferNoSchedule" and not shape.tolerates(taint) for taint in listed
+        )
     return by_set[sets]
 
 
 def liked_nodes(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
     """Raw: the sum of the weights of the preferred terms that match."""
-    found = np.zeros(rows.size, dtype=np.int64)
-    for one in shape.preferred_nodes:
-        found += one.weight * rows.matching((one.term,))
-    return found
+    points = np.zeros(rows.size, dtype=np.int64)
+    for preferred in shape.preferred_nodes:
+        points += preferred.weight * rows.matching((preferred.term,))
+    return points
 
 
 def images(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:

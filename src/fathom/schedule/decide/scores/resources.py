@@ -29,14 +29,14 @@ def most_allocated(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
 def _sums(shape: PodShape, rows: Rows, *, least: bool) -> tuple[Ints, Ints]:
     points = np.zeros(rows.size, dtype=np.int64)
     resources = np.zeros(rows.size, dtype=np.int64)
-    asked = (shape.scored_cpu_milli, shape.scored_memory)
+    requested = (shape.scored_cpu_milli, shape.scored_memory)
     for column in (0, 1):
         room = rows.table.allocatable[rows.index, column]
-        taken = rows.table.tally.scored[rows.index, column] + asked[column]
-        there = room > 0
-        left = np.maximum(room - taken, 0) if least else np.minimum(taken, room)
-        points += np.where(there, left * FULL // np.maximum(room, 1), 0)
-        resources += there
+        taken = rows.table.tally.scored[rows.index, column] + requested[column]
+        present = room > 0
+        part = np.maximum(room - taken, 0) if least else np.minimum(taken, room)
+        points += np.where(present, part * FULL // np.maximum(room, 1), 0)
+        resources += present
     return points, resources
 
 
@@ -60,10 +60,10 @@ def _fraction(shape: PodShape, rows: Rows, name: str, column: int) -> Ints:
 def least_allocated_one(shape: PodShape, table: NodeTable, row: int, _: PlacementContext) -> int:
     points = resources = 0
     taken = table.tally.scored[row].tolist()
-    asked = (shape.scored_cpu_milli, shape.scored_memory)
+    requested = (shape.scored_cpu_milli, shape.scored_memory)
     for column, room in enumerate(table.allocatable[row, :2].tolist()):
         if room > 0:
-            points += max(room - taken[column] - asked[column], 0) * FULL // room
+            points += max(room - taken[column] - requested[column], 0) * FULL // room
             resources += 1
     return points // resources if resources else 0
 
@@ -71,10 +71,10 @@ def least_allocated_one(shape: PodShape, table: NodeTable, row: int, _: Placemen
 def most_allocated_one(shape: PodShape, table: NodeTable, row: int, _: PlacementContext) -> int:
     points = resources = 0
     taken = table.tally.scored[row].tolist()
-    asked = (shape.scored_cpu_milli, shape.scored_memory)
+    requested = (shape.scored_cpu_milli, shape.scored_memory)
     for column, room in enumerate(table.allocatable[row, :2].tolist()):
         if room > 0:
-            points += min(taken[column] + asked[column], room) * FULL // room
+            points += min(taken[column] + requested[column], room) * FULL // room
             resources += 1
     return points // resources if resources else 0
 

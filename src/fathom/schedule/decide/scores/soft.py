@@ -60,10 +60,10 @@ class Places:
         if self._sizes[domain] == 1:
             points[row] += step
             return
-        found = self._rows.get(domain)
-        if found is None:
-            found = self._rows[domain] = np.flatnonzero(self._domains == domain)
-        points[found] += step
+        rows = self._rows.get(domain)
+        if rows is None:
+            rows = self._rows[domain] = np.flatnonzero(self._domains == domain)
+        points[rows] += step
 
 
 def divided(numerators: Ints, least: int, most: int, formula: Callable[[Ints], Ints]) -> Ints:
@@ -76,9 +76,9 @@ def divided(numerators: Ints, least: int, most: int, formula: Callable[[Ints], I
 
 
 def spreads(shape: PodShape, rows: Rows, world: PlacementContext) -> Sequence[Soft]:
-    wished = tuple(one for one in shape.spreads if not one.hard)
-    if wished:
-        return [SoftSpread(wished, shape, rows, strict=True)]
+    constraints = tuple(constraint for constraint in shape.spreads if not constraint.hard)
+    if constraints:
+        return [SoftSpread(constraints, shape, rows, strict=True)]
     defaults = _defaults(shape) if world.policy.default_spread and not shape.spreads else ()
     return [SoftSpread(defaults, shape, rows, strict=False)] if defaults else []
 
@@ -94,19 +94,24 @@ def _defaults(shape: PodShape) -> tuple[Spread, ...]:
 class SoftSpread:
     def __init__(self, constraints: tuple[Spread, ...], shape: PodShape, rows: Rows, *, strict: bool) -> None:
         table = rows.table
-        keys = tuple(one.topology_key for one in constraints)
+        keys = tuple(constraint.topology_key for constraint in constraints)
         alive = table.alive[rows.index].copy()
         # Nodes without the label are ignored where the pod itself has the constraint.
         self._concerned: Bools = with_labels(keys, rows) if strict else alive
-        self._skews = [one.max_skew for one in constraints]
+        self._skews = [constraint.max_skew for constraint in constraints]
         self._domains: list[Ids] = [table.label_column(key).ids[rows.index].copy() for key in keys]
-        self._own = [includes(one, shape) for one in constraints]
-        self._counted = [counted_nodes(one, shape, rows, self._concerned) for one in constraints]
+        self._own = [includes(constraint, shape) for constraint in constraints]
+        self._counted = [
+            counted_nodes(constraint, shape, rows, self._concerned) for constraint in constraints
+        ]
         self._counts: list[Ints] = [
             per_domain(
-                domains, len(table.label_column(key).values), table.counter(wanted_by(one, shape)), counted
+                domains,
+                len(table.label_column(key).values),
+                table.counter(wanted_by(constraint, shape)),
+                counted,
             )
-            for one, key, domains, counted in zip(
+            for constraint, key, domains, counted in zip(
                 constraints, keys, self._domains, self._counted, strict=True
             )
         ]
@@ -131,7 +136,7 @@ class SoftSpread:
         most, least = int(judged.max()), int(judged.min())
         if not most:
             return np.where(self._left, FULL, 0)
-        points = divided(raw, least, most, lambda one: FULL * (most + least - one) // most)
+        points = divided(raw, least, most, lambda values: FULL * (most + least - values) // most)
         return points if self._everyone else np.where(self._left, points, 0)
 
     def _look_again(self, feasible: Bools) -> None:
@@ -164,21 +169,21 @@ def neighbours(shape: PodShape, rows: Rows, _: PlacementContext) -> Sequence[Sof
     table = rows.table
     values: dict[str, Ints] = {}
     steps: dict[str, int] = {}
-    for one in shape.preferred_pods:
-        key = one.term.topology_key
+    for preferred in shape.preferred_pods:
+        key = preferred.term.topology_key
         column = table.label_column(key)
-        counter = table.counter(WantedCount((one.term,)))
-        _add(values, key, one.weight * per_domain(column.ids[rows.index], len(column.values), counter))
+        counter = table.counter(WantedCount((preferred.term,)))
+        _add(values, key, preferred.weight * per_domain(column.ids[rows.index], len(column.values), counter))
         # Once placed, it is one more pod that the next one prefers, and it prefers the next one as much.
-        steps[key] = steps.get(key, 0) + 2 * one.weight * is_own(one.term, shape, table)
+        steps[key] = steps.get(key, 0) + 2 * preferred.weight * is_own(preferred.term, shape, table)
     for term in shape.affinity:
         key = term.topology_key
         steps[key] = steps.get(key, 0) + TOGETHER_WEIGHT * is_own(term, shape, table)
-    for there in table.tally.terms_about(shape):
-        if there.role in {LIKED, TOGETHER}:
-            column = table.label_column(there.term.topology_key)
-            weight = there.weight if there.role == LIKED else TOGETHER_WEIGHT
-            _add(values, column.key, weight * there.per_domain(column.ids, len(column.values)))
+    for term_count in table.tally.terms_about(shape):
+        if term_count.role in {LIKED, TOGETHER}:
+            column = table.label_column(term_count.term.topology_key)
+            weight = term_count.weight if term_count.role == LIKED else TOGETHER_WEIGHT
+            _add(values, column.key, weight * term_count.per_domain(column.ids, len(column.values)))
     for key in steps:
         _add(values, key, np.zeros(len(table.label_column(key).values), dtype=np.int64))
     return [Neighbours(values, steps, rows)] if values else []
@@ -207,7 +212,7 @@ class Neighbours:
         least, most = int(judged.min()), int(judged.max())
         if most == least:
             return np.zeros(self._raw.size, dtype=np.int64)
-        return divided(self._raw, least, most, lambda one: FULL * (one - least) // (most - least))
+        return divided(self._raw, least, most, lambda values: FULL * (values - least) // (most - least))
 
     def placed(self, row: int) -> None:
         for (domains, step), places in zip(self._layers, self._places, strict=True):
