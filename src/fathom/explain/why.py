@@ -126,12 +126,14 @@ class WhyEvidence(msgspec.Struct, frozen=True, kw_only=True):
 def explain_gone(name: str, kept: Sequence[KeptDecision], reasons: Mapping[str, str] | None) -> Why:
     """Explain a deleted pod: what is recorded about the last pod of this name."""
     last = kept[-1]
-    same = [one for one in kept if one.decision.subject.uid == last.decision.subject.uid]
+    same = [record for record in kept if record.decision.subject.uid == last.decision.subject.uid]
     attempt = _attempt(same)
-    was = f"decision {attempt.id} was to {attempt.verdict} {attempt.node}".rstrip()
-    what = f"{was} at {attempt.time}: {attempt.outcome or attempt.message or 'no outcome on record'}"
+    decided = f"decision {attempt.id} was to {attempt.verdict} {attempt.node}".rstrip()
+    last_decision = (
+        f"{decided} at {attempt.time}: {attempt.outcome or attempt.message or 'no outcome on record'}"
+    )
     return Why(
-        summary=f"pod {name} is not there any more; the last {what}",
+        summary=f"pod {name} is not there any more; the last {last_decision}",
         pod=name,
         uid=last.decision.subject.uid,
         state="gone",
@@ -143,9 +145,9 @@ def explain_gone(name: str, kept: Sequence[KeptDecision], reasons: Mapping[str, 
     )
 
 
-def explain_pod(evidence: WhyEvidence, known: ClusterView) -> Why:
+def explain_pod(evidence: WhyEvidence, cluster: ClusterView) -> Why:
     pod = evidence.pod
-    view = known.view(pod)
+    view = cluster.view(pod)
     last = evidence.kept[-1] if evidence.kept else None
     name = "/".join(key_of(pod))
     attempt = None if last is None else _attempt(evidence.kept)
@@ -163,10 +165,10 @@ def explain_pod(evidence: WhyEvidence, known: ClusterView) -> Why:
             groups=recorded,
             freshness=_freshness(last, evidence),
         )
-    context = known.context(view, now_ns=evidence.now_ns)
-    placement = known.decider.place(view, context)
-    change = _smallest(view, known, context) if placement.node is None else None
-    now = _now(placement, known, last)
+    context = cluster.context(view, now_ns=evidence.now_ns)
+    placement = cluster.decider.place(view, context)
+    change = _smallest(view, cluster, context) if placement.node is None else None
+    now = _now(placement, cluster, last)
     decisive = _decisive(placement, view, change)
     state = _state(view, placement)
     return Why(
@@ -188,25 +190,29 @@ def explain_pod(evidence: WhyEvidence, known: ClusterView) -> Why:
     )
 
 
-def _smallest(view: PodView, known: ClusterView, context: PlacementContext) -> ExplainedChange | None:
+def _smallest(view: PodView, cluster: ClusterView, context: PlacementContext) -> ExplainedChange | None:
     if view.shape.gates:
         return ExplainedChange(
             f"remove the scheduling gates {', '.join(view.shape.gates)}", OWNER, "SchedulingGates"
         )
-    if leaving := _leaving(view, known):
+    if leaving := _leaving(view, cluster):
         names = ", ".join(leaving)
         text = f"wait until {names} has left {view.nominated}, where room is made for it"
         return ExplainedChange(text, "time", "NodeResourcesFit", 1)
-    found = remedies(view.shape, known.table, context, known.decider.rules)
-    return ExplainedChange(found[0].change, found[0].by, found[0].rule, found[0].nodes) if found else None
+    changes = remedies(view.shape, cluster.table, context, cluster.decider.rules)
+    return (
+        ExplainedChange(changes[0].change, changes[0].by, changes[0].rule, changes[0].nodes)
+        if changes
+        else None
+    )
 
 
-def _leaving(view: PodView, known: ClusterView) -> list[str]:
+def _leaving(view: PodView, cluster: ClusterView) -> list[str]:
     """The terminating pods of lower priority on the node that the pod is nominated to."""
-    row = known.table.row_of.get(view.nominated)
-    there = known.table.pods_on[row].values() if row is not None else ()
+    row = cluster.table.row_of.get(view.nominated)
+    pods = cluster.table.pods_on[row].values() if row is not None else ()
     return sorted(
-        "/".join(one.view.key) for one in there if one.view.deleting and one.view.priority < view.priority
+        "/".join(pod.view.key) for pod in pods if pod.view.deleting and pod.view.priority < view.priority
     )
 
 
@@ -219,13 +225,13 @@ def _state(view: PodView, placement: Placement) -> State:
 def _placed_line(name: str, view: PodView, pod: Obj, last: KeptDecision | None) -> str:
     where = f"pod {name} is on {view.node}" if view.node else f"pod {name} has finished"
     if last is None or last.decision.node != view.node:
-        by = (metadata(pod).get("annotations") or {}).get(DECISION_ANNOTATION)
-        return f"{where}: not by a decision on record here" + (f" ({by})" if by else "")
+        decision_id = (metadata(pod).get("annotations") or {}).get(DECISION_ANNOTATION)
+        return f"{where}: not by a decision on record here" + (f" ({decision_id})" if decision_id else "")
     decision = last.decision
     score = decision.scores.get(view.node)
-    others = [f"{node} {points}" for node, points in decision.scores.items() if node != view.node]
+    other_points = [f"{node} {points}" for node, points in decision.scores.items() if node != view.node]
     scored = f"the best of {_fitting(decision)} that fit, with {score} points" if score is not None else ""
-    beside = f" (as {', '.join(others)})" if others else ""
+    beside = f" (as {', '.join(other_points)})" if other_points else ""
     return f"{where}: {scored or 'as decided'}{beside}; decision {decision.id}"
 
 
@@ -261,7 +267,7 @@ def _failed(last: KeptDecision | None) -> str:
         return ""
     if last.decision.verdict == "unschedulable":
         return f", though it did not when it was last tried ({last.decision.message})"
-    refused = next((one for one in reversed(last.outcomes) if one.result in REFUSED), None)
+    refused = next((outcome for outcome in reversed(last.outcomes) if outcome.result in REFUSED), None)
     return f", though its last binding was refused ({refused.message})" if refused is not None else ""
 
 
@@ -270,7 +276,7 @@ def _attempt(kept: Sequence[KeptDecision]) -> ExplainedAttempt:
     decision, outcomes = kept[-1].decision, kept[-1].outcomes
     outcome = outcomes[-1] if outcomes else None
     at = f" at {outcome.revision}" if outcome is not None and outcome.revision else ""
-    said = "" if outcome is None else f"{outcome.result}{at}"
+    result = "" if outcome is None else f"{outcome.result}{at}"
     return ExplainedAttempt(
         id=decision.id,
         time=timestamp(decision.time_ns),
@@ -281,17 +287,17 @@ def _attempt(kept: Sequence[KeptDecision]) -> ExplainedAttempt:
         epoch=decision.epoch,
         node=decision.node,
         scores=decision.scores,
-        policies=tuple(_considered(one) for one in decision.policies),
-        overrides=tuple(_considered(one) for one in decision.overrides),
-        quotas=tuple(_considered(one) for one in decision.quotas),
-        outcome=said if outcome is None or not outcome.message else f"{said}: {outcome.message}",
+        policies=tuple(_considered(policy) for policy in decision.policies),
+        overrides=tuple(_considered(override) for override in decision.overrides),
+        quotas=tuple(_considered(quota) for quota in decision.quotas),
+        outcome=result if outcome is None or not outcome.message else f"{result}: {outcome.message}",
         message=decision.message,
-        victims=next((one.decision.victims for one in reversed(kept) if one.decision.victims), ()),
+        victims=next((record.decision.victims for record in reversed(kept) if record.decision.victims), ()),
     )
 
 
-def _considered(one: object) -> str:
-    name, revision, decisive = (getattr(one, field) for field in ("name", "revision", "decisive"))
+def _considered(considered: object) -> str:
+    name, revision, decisive = (getattr(considered, field) for field in ("name", "revision", "decisive"))
     return f"{name}{f' at {revision}' if revision else ''}{', decisive' if decisive else ''}"
 
 
@@ -300,28 +306,28 @@ def _groups(reasons: Mapping[str, str]) -> tuple[NodeGroup, ...]:
     for node, reason in reasons.items():
         if reason:
             nodes.setdefault(reason, []).append(node)
-    ordered = sorted(nodes.items(), key=lambda one: (-len(one[1]), one[0]))
+    ordered = sorted(nodes.items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(NodeGroup(reason, len(names), tuple(sorted(names))) for reason, names in ordered)
 
 
-def reasons_of(placement: Placement, known: ClusterView) -> dict[str, str]:
+def reasons_of(placement: Placement, cluster: ClusterView) -> dict[str, str]:
     """Node -> why it rejects the pod, for a decision just made; '' where it fits."""
     if placement.verdicts is None:
         return {}
     codes, listed = placement.verdicts.codes(), placement.verdicts.reasons()
-    found = {}
-    for row in np.flatnonzero(known.table.alive[: known.table.height]).tolist():
+    by_node = {}
+    for row in np.flatnonzero(cluster.table.alive[: cluster.table.height]).tolist():
         reason = listed[int(codes[row])]
-        found[known.table.names[row]] = _text(reason) if reason.rule else ""
-    return found
+        by_node[cluster.table.names[row]] = _text(reason) if reason.rule else ""
+    return by_node
 
 
 def _text(reason: Reason) -> str:
     return f"{reason.rule}: {', '.join(reason.texts)}"
 
 
-def _now(placement: Placement, known: ClusterView, last: KeptDecision | None) -> Now:
-    groups = _groups(reasons_of(placement, known))
+def _now(placement: Placement, cluster: ClusterView, last: KeptDecision | None) -> Now:
+    groups = _groups(reasons_of(placement, cluster))
     if last is None:
         return Now(placement.node, placement.message, groups)
     was_placed = last.decision.verdict == "bind"
@@ -348,9 +354,9 @@ def _decisive(placement: Placement, view: PodView, change: ExplainedChange | Non
         return ""
     if not placement.rejecting:
         return "there are no nodes"
-    ordered = sorted(placement.rejecting, key=lambda one: (-one[1], _text(one[0])))
+    ordered = sorted(placement.rejecting, key=lambda pair: (-pair[1], _text(pair[0])))
     rule = change.rule if change is not None else ""
-    reason, count = next((one for one in ordered if one[0].rule == rule), ordered[0])
+    reason, count = next((pair for pair in ordered if pair[0].rule == rule), ordered[0])
     return f"{_text(reason)} ({count} of {placement.nodes} nodes)"
 
 
@@ -358,7 +364,7 @@ def _freshness(last: KeptDecision | None, evidence: WhyEvidence) -> tuple[Used, 
     if last is None:
         return ()
     seen: Mapping[str, SeenVersions] = last.decision.seen
-    return tuple(_used(kind, one, evidence.latest.get(kind)) for kind, one in seen.items())
+    return tuple(_used(kind, versions, evidence.latest.get(kind)) for kind, versions in seen.items())
 
 
 def _used(kind: str, seen: SeenVersions, reached: ReachedStage | None) -> Used:

@@ -74,7 +74,9 @@ class Attempts:
             time_ns=self._state.clock.now_ns(),
             now_ns=self._state.clock.monotonic_ns(),
             seen=seen,
-            seen_briefly={kind: one for kind, one in seen.items() if kind in BASE or snapshot.size(kind)},
+            seen_briefly={
+                kind: versions for kind, versions in seen.items() if kind in BASE or snapshot.size(kind)
+            },
             epoch=(self._state.term.epoch or 0) if self._state.term is not None else 0,
             need="any: the commit proves it",
             context=context,

@@ -78,74 +78,74 @@ class BindSender:
         self._timeout_s = timeout_s
         self._batches = True
 
-    async def send(self, wishes: Sequence[BindRequest]) -> list[BindAnswer]:
+    async def send(self, requests: Sequence[BindRequest]) -> list[BindAnswer]:
         """One answer per bind request, in order, also after an error or a timeout."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._send(wishes)
+                return await self._send(requests)
         except TimeoutError:
-            return [BindAnswer("Unknown", message=f"no answer within {self._timeout_s:g} s")] * len(wishes)
+            return [BindAnswer("Unknown", message=f"no answer within {self._timeout_s:g} s")] * len(requests)
 
-    async def _send(self, wishes: Sequence[BindRequest]) -> list[BindAnswer]:
+    async def _send(self, requests: Sequence[BindRequest]) -> list[BindAnswer]:
         if self._batches:
-            answers = await send_batch(self._api, wishes)
+            answers = await send_batch(self._api, requests)
             if not all(answer.check == NO_BATCHES for answer in answers):
                 return answers
             self._batches = False
-        return list(await asyncio.gather(*(send_one(self._api, wish) for wish in wishes)))
+        return list(await asyncio.gather(*(send_one(self._api, request) for request in requests)))
 
 
-async def send_one(api: Api, wish: BindRequest) -> BindAnswer:
-    target = {"apiVersion": "v1", "kind": "Node", "name": wish.node}
+async def send_one(api: Api, request: BindRequest) -> BindAnswer:
+    target = {"apiVersion": "v1", "kind": "Node", "name": request.node}
     meta = {
-        "name": wish.name,
-        "namespace": wish.namespace,
-        "uid": wish.uid,
-        "annotations": dict(wish.annotations),
+        "name": request.name,
+        "namespace": request.namespace,
+        "uid": request.uid,
+        "annotations": dict(request.annotations),
     }
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
-    match await api.create(PODS, wish.namespace, body, "binding"):
+    match await api.create(PODS, request.namespace, body, "binding"):
         case Committed():
             return BindAnswer("Bound")
         case Unknown(cause=cause):
             return BindAnswer("Unknown", message=cause)
         case Conflict(why=why, causes=causes):
-            return await _refused(api, wish, why, causes)
+            return await _refused(api, request, why, causes)
         case Rejected(code=404, message=message):
             return BindAnswer("Refused", check="PodGone", message=message)
         case Rejected(reason=reason, message=message):
             return BindAnswer("Refused", check=reason, message=message)
 
 
-async def _refused(api: Api, wish: BindRequest, why: str, causes: tuple[str, ...]) -> BindAnswer:
+async def _refused(api: Api, request: BindRequest, why: str, causes: tuple[str, ...]) -> BindAnswer:
     """fathom's server names the failed check. Kubernetes names none, so read the pod: it may have a node."""
     if causes:
         return BindAnswer("Refused", check=causes[0], message=why)
-    found = await read_outcome(api, wish)
-    if found is not None and found.status != "Unknown":
-        return found
+    answer = await read_outcome(api, request)
+    if answer is not None and answer.status != "Unknown":
+        return answer
     return BindAnswer("Refused", check="Conflict", message=why)
 
 
-async def send_batch(api: Api, wishes: Sequence[BindRequest]) -> list[BindAnswer]:
+async def send_batch(api: Api, requests: Sequence[BindRequest]) -> list[BindAnswer]:
     """One answer per bind request, in order, also after an error."""
     body = {
         "apiVersion": "fathom.dev/v1alpha1",
         "kind": "BindingBatch",
-        "items": [msgspec.to_builtins(wish) for wish in wishes],
+        "items": [msgspec.to_builtins(request) for request in requests],
     }
     match await api.create(BINDING_BATCHES, "", body):
         case Committed(obj=obj):
-            return answers_in(obj, len(wishes))
+            return answers_in(obj, len(requests))
         case Unknown(cause=cause):
-            return [BindAnswer("Unknown", message=cause)] * len(wishes)
+            return [BindAnswer("Unknown", message=cause)] * len(requests)
         case Conflict(why=why, causes=causes):
             check = FENCE_LOST if FENCED in causes else "Conflict"
-            return [BindAnswer("Refused", check=check, message=why)] * len(wishes)
+            return [BindAnswer("Refused", check=check, message=why)] * len(requests)
         case Rejected(code=404, message=message):
-            return [BindAnswer("Refused", check=NO_BATCHES, message=message)] * len(wishes)
+            return [BindAnswer("Refused", check=NO_BATCHES, message=message)] * len(requests)
         case Rejected(reason=reason, message=message):
-            return [BindAnswer("Refused", check=reason, message=message)] * len(wishes)
+            return [BindAnswer("Refused", check=reason, message=message)] * len(requests)
 
 
 def answers_in(obj: Obj, count: int) -> list[BindAnswer]:
@@ -169,19 +169,19 @@ def _answer(result: Any) -> BindAnswer:
     return BindAnswer("Unknown", message=read.message)
 
 
-async def read_outcome(api: Api, wish: BindRequest) -> BindAnswer | None:
+async def read_outcome(api: Api, request: BindRequest) -> BindAnswer | None:
     """Read the pod to resolve an unknown outcome. None: the read failed; 'Unknown': the pod has no node, and
     the bind request may still be on its way."""
     try:
-        pod = await api.get(PODS, wish.namespace, wish.name)
+        pod = await api.get(PODS, request.namespace, request.name)
     except ApiError:
         return None
     if pod is None:
         return BindAnswer("Refused", check="PodGone", message="the pod is gone")
-    if uid_of(pod) != wish.uid:
+    if uid_of(pod) != request.uid:
         return BindAnswer("Refused", check="PodUidChanged", message="another pod has its name")
     node = lookup(pod, "spec", "nodeName")
-    if node == wish.node:
+    if node == request.node:
         return BindAnswer("Bound", revision=int(metadata(pod).get("resourceVersion") or 0))
     if node:
         return BindAnswer("Refused", check="PodBound", message=f"the pod is on {node}")

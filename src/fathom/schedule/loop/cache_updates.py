@@ -107,36 +107,36 @@ class CacheUpdates:
         self._state.seen(view.uid)
         was_free = before is None or not lookup(before, "spec", "nodeName")
         assumed = self._state.known.table.assumed(view.uid)
-        was = self._state.known.table.placed.get(view.uid)
-        held = was.view.shape.requests if was is not None else ()
+        old = self._state.known.table.placed.get(view.uid)
+        old_requests = old.view.shape.requests if old is not None else ()
         counted = self._state.known.table.put_pod(view)
         if assumed and assumed != view.node:
             self._state.news.tell_of_room(
                 assumed, f"pods {view.key.namespace}/{view.key.name} went to {view.node}"
             )
-        where = f"pods {view.key.namespace}/{view.key.name} on {view.node}"
+        detail = f"pods {view.key.namespace}/{view.key.name} on {view.node}"
         if view.finished:
             if counted:
-                self._state.news.tell_of_room(view.node, where)
+                self._state.news.tell_of_room(view.node, detail)
         elif was_free:
-            self._state.news.add(ClusterEvent(events.POD_PLACED, where))
+            self._state.news.add(ClusterEvent(events.POD_PLACED, detail))
         elif counted:
-            self._state.news.add(ClusterEvent(events.NEIGHBOUR_CHANGED, where))
-            if held != view.shape.requests:  # Resized: it may have freed some room.
-                self._state.news.tell_of_room(view.node, where)
+            self._state.news.add(ClusterEvent(events.NEIGHBOUR_CHANGED, detail))
+            if old_requests != view.shape.requests:  # Resized: it may have freed some room.
+                self._state.news.tell_of_room(view.node, detail)
 
 
 def is_only_bound(before: Obj, after: Obj, node: str) -> bool:
     """Whether a pod was bound to this node and nothing else that rules read has changed. False for a pod that
     uses an override: those are counted, so the pod is parsed in full."""
-    spec, was = after.get("spec") or {}, before.get("spec") or {}
-    meta, old = metadata(after), metadata(before)
-    if spec.get("nodeName") != node or "nodeName" in was or meta.get("labels") != old.get("labels"):
+    spec, old_spec = after.get("spec") or {}, before.get("spec") or {}
+    meta, old_meta = metadata(after), metadata(before)
+    if spec.get("nodeName") != node or "nodeName" in old_spec or meta.get("labels") != old_meta.get("labels"):
         return False
     if "deletionTimestamp" in meta or USED_OVERRIDES in (meta.get("annotations") or {}):
         return False
     if is_terminal(after):
         return False
-    return len(spec) == len(was) + 1 and all(
-        was.get(name) == spec[name] for name in spec if name != "nodeName"
+    return len(spec) == len(old_spec) + 1 and all(
+        old_spec.get(name) == spec[name] for name in spec if name != "nodeName"
     )

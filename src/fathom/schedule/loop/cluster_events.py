@@ -24,20 +24,20 @@ class ClusterEvents:
             name, f"{kind} {path} at {metadata(obj).get('resourceVersion')}{more}"
         )
 
-    def tell_of_room(self, node: str, what: str) -> None:
+    def tell_of_room(self, node: str, detail: str) -> None:
         self.tell_left(node)
-        self._happened[rules.POD_GONE] = ClusterEvent(rules.POD_GONE, what)
+        self._happened[rules.POD_GONE] = ClusterEvent(rules.POD_GONE, detail)
         self.moved.set()
 
     def tell_left(self, node: str) -> None:
         self._freed[node] = None
 
-    def put(self, happening: ClusterEvent) -> None:
-        self._happened[happening.name] = happening
+    def put(self, event: ClusterEvent) -> None:
+        self._happened[event.name] = event
 
-    def add(self, happening: ClusterEvent) -> None:
+    def add(self, event: ClusterEvent) -> None:
         """Add the event, unless one of its name is there already."""
-        self._happened.setdefault(happening.name, happening)
+        self._happened.setdefault(event.name, event)
 
     def take(self) -> tuple[list[ClusterEvent], dict[str, None]]:
         """Remove and return the events, and the nodes that pods have left."""
@@ -45,7 +45,7 @@ class ClusterEvents:
         freed, self._freed = self._freed, {}
         return list(happened.values()), freed
 
-    def ask_again(self, happening: ClusterEvent, freed: dict[str, None]) -> None:
-        self.add(happening)
+    def ask_again(self, event: ClusterEvent, freed: dict[str, None]) -> None:
+        self.add(event)
         self._freed.update(freed)
         self.moved.set()

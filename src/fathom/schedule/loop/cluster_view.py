@@ -146,10 +146,10 @@ class ClusterView:
         if after is None:
             self.table.remove_node(name)
             return (events.NODE_CHANGED,)  # One domain fewer may satisfy a spread constraint.
-        known = name in self.table.row_of
+        existed = name in self.table.row_of
         if not self.table.put_node(after):
             return trusted
-        return (*trusted, events.NODE_CHANGED if known else events.NODE_ADDED)
+        return (*trusted, events.NODE_CHANGED if existed else events.NODE_ADDED)
 
     def _trust(self, node: str, lost: int) -> tuple[str, ...]:
         if self._lost.get(node, 0) == lost:
@@ -172,9 +172,14 @@ class ClusterView:
             struct = None  # Written by another server or a newer version: it is ignored.
         _keep(self._own[kind], key_of(after or before or {}), struct)
         if kind == "CapacityClass":
-            self.table.set_reserved([reserved_of(one) for one in self._of("CapacityClass")])
+            self.table.set_reserved(
+                [reserved_of(capacity_class) for capacity_class in self._of("CapacityClass")]
+            )
         elif kind == "SchedulerOverride":
-            ends = [(expiry_ns(one), f"{key.namespace}/{key.name}") for key, one in self._own[kind].items()]
+            ends = [
+                (expiry_ns(override), f"{key.namespace}/{key.name}")
+                for key, override in self._own[kind].items()
+            ]
             self._expiries = sorted((end, name) for end, name in ends if end is not None)
 
     def passing(self, *, now_ns: int) -> list[str]:
@@ -189,7 +194,10 @@ class ClusterView:
 
     def tenant_changed(self, before: Obj | None, after: Obj | None) -> bool:
         """Whether a namespace's pods belong to another tenant now."""
-        old, new = (labels_of(one).get(TENANT) if one is not None else None for one in (before, after))
+        old, new = (
+            labels_of(namespace).get(TENANT) if namespace is not None else None
+            for namespace in (before, after)
+        )
         return old != new
 
     def view(self, pod: Obj) -> PodView:
@@ -223,13 +231,13 @@ class ClusterView:
         else on its reservation's node; else on the node its status names."""
         if node:
             self._nominated[view.uid] = node
-        held = self.held_for.get(view.uid)
-        where = self._nominated.get(view.uid) or (held.node if held is not None else view.nominated)
-        if held is not None and held.node == where:
-            self.table.unclaim(held.holder)  # The room is the pod's own, so it must not block the pod.
-            self._claim(view.uid, held)
-        elif where:
-            self.table.claim(view.uid, where, view.shape.requests, priority=view.priority)
+        room = self.held_for.get(view.uid)
+        chosen = self._nominated.get(view.uid) or (room.node if room is not None else view.nominated)
+        if room is not None and room.node == chosen:
+            self.table.unclaim(room.holder)  # The room is the pod's own, so it must not block the pod.
+            self._claim(view.uid, room)
+        elif chosen:
+            self.table.claim(view.uid, chosen, view.shape.requests, priority=view.priority)
         elif view.uid in self.table.claims:
             self.table.unclaim(view.uid)
 
@@ -241,53 +249,63 @@ class ClusterView:
         if uid in self.held_for:
             self._claim(self.held_for[uid].holder, self.held_for[uid])
 
-    def _claim(self, holder: str, held: HeldRoom) -> None:
+    def _claim(self, holder: str, room: HeldRoom) -> None:
         self.table.claim(
             holder,
-            held.node,
-            held.needs,
+            room.node,
+            room.needs,
             priority=HIGHEST,
-            tenant=held.tenant,
-            capacity_class=held.capacity_class,
+            tenant=room.tenant,
+            capacity_class=room.capacity_class,
         )
 
     def _put_reservation(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
         """Count the room that a reservation holds as taken, for every pod but its own."""
-        held = self._held(after)
-        was = "" if before is None else holder_of(before)
-        pod = "" if after is None or held is None else holder_of(after)
+        room = self._held(after)
+        old_holder = "" if before is None else holder_of(before)
+        holder = "" if after is None or room is None else holder_of(after)
         freed = False
-        if was and was != pod and was in self.held_for and self.held_for[was].uid == uid_of(before or {}):
-            del self.held_for[was]
-            freed = was not in self._nominated and self.table.unclaim(was)
-        if held is None:
+        if (
+            old_holder
+            and old_holder != holder
+            and old_holder in self.held_for
+            and self.held_for[old_holder].uid == uid_of(before or {})
+        ):
+            del self.held_for[old_holder]
+            freed = old_holder not in self._nominated and self.table.unclaim(old_holder)
+        if room is None:
             freed |= self.table.unclaim("/".join(("reservation", *key_of(after or before or {}))))
-            return (events.POD_GONE,) if freed or was else ()
-        if pod:
-            self.held_for[pod] = held
-        if pod and pod in self.table.claims and self._nominated.get(pod, held.node) == held.node:
-            self.table.unclaim(held.holder)
-            self._claim(pod, held)
+            return (events.POD_GONE,) if freed or old_holder else ()
+        if holder:
+            self.held_for[holder] = room
+        if holder and holder in self.table.claims and self._nominated.get(holder, room.node) == room.node:
+            self.table.unclaim(room.holder)
+            self._claim(holder, room)
         else:
-            self._claim(held.holder, held)
+            self._claim(room.holder, room)
         return ()
 
     def _held(self, obj: Obj | None) -> HeldRoom | None:
         """The room that a reservation holds. None: it holds nothing on a node."""
         try:
-            found = None if obj is None else read(Reservation, obj)
+            reservation = None if obj is None else read(Reservation, obj)
         except msgspec.ValidationError:
             return None
-        if obj is None or found is None or not found.spec.node_name or found.status.phase not in HOLDING:
+        if (
+            obj is None
+            or reservation is None
+            or not reservation.spec.node_name
+            or reservation.status.phase not in HOLDING
+        ):
             return None
         return HeldRoom(
             key=key_of(obj),
-            uid=found.metadata.uid,
-            node=found.spec.node_name,
-            needs=needs_of(found.spec.resources),
-            tenant=tenant_of(obj, self._namespaces.get(found.metadata.namespace)),
-            capacity_class=found.spec.capacity_class,
-            expires_ns=moment_ns(found.spec.expires_at) or 0,
+            uid=reservation.metadata.uid,
+            node=reservation.spec.node_name,
+            needs=needs_of(reservation.spec.resources),
+            tenant=tenant_of(obj, self._namespaces.get(reservation.metadata.namespace)),
+            capacity_class=reservation.spec.capacity_class,
+            expires_ns=moment_ns(reservation.spec.expires_at) or 0,
         )
 
     # Questions of the decider.
@@ -296,9 +314,9 @@ class ClusterView:
         """Which pods to evict for a pod that no node takes."""
         if pod.shape.gates or pod.priority <= self._lowest:
             return Preemption(None)  # No pod has a lower priority: not worth a pass over all nodes.
-        budgets = tuple(one for _, one in sorted(self._budgets.items()))
-        held = self.held_for.get(pod.uid)
-        nominated = self._nominated.get(pod.uid) or (held.node if held is not None else "")
+        budgets = tuple(budget for _, budget in sorted(self._budgets.items()))
+        room = self.held_for.get(pod.uid)
+        nominated = self._nominated.get(pod.uid) or (room.node if room is not None else "")
         if nominated and not pod.nominated:  # Not in its status yet; do not evict a second set.
             pod = msgspec.structs.replace(pod, nominated=nominated)
         return self.preempter.preempt(pod, world, budgets)
@@ -312,15 +330,15 @@ class ClusterView:
             self._doubted = doubted
             self._contexts.clear()
         key = (pod.shape, "" if pod.shape.workloads else pod.key.name if self._is_personal() else "")
-        found = self._contexts.get(key)
-        if found is None:
+        context = self._contexts.get(key)
+        if context is None:
             if len(self._contexts) >= CONTEXTS_MAX:
                 self._contexts.clear()
-            found = self._contexts[key] = self._resolve(pod, now_ns)
+            context = self._contexts[key] = self._resolve(pod, now_ns)
         holder = pod.uid if pod.uid in self.table.claims else ""
-        if holder or found.policy.max_view_age_ms is not None:
-            return msgspec.structs.replace(found, view_age_ms=view_age_ms, holder=holder)
-        return found
+        if holder or context.policy.max_view_age_ms is not None:
+            return msgspec.structs.replace(context, view_age_ms=view_age_ms, holder=holder)
+        return context
 
     def _is_personal(self) -> bool:
         """Whether an override or a rollout may name single pods that have no workload."""
@@ -331,14 +349,16 @@ class ClusterView:
         return pod.uid in self.table.claims or (not pod.shape.workloads and self._is_personal())
 
     def _resolve(self, pod: PodView, now_ns: int) -> PlacementContext:
-        overrides = [one for one in self._of("SchedulerOverride") if override_active(one, now_ns)]
-        policies = {one.metadata.name: one for one in self._of("SchedulingPolicy")}
+        overrides = [
+            override for override in self._of("SchedulerOverride") if override_active(override, now_ns)
+        ]
+        policies = {policy.metadata.name: policy for policy in self._of("SchedulingPolicy")}
         quota = self._own["TenantQuota"].get(Key("", pod.tenant))
         return PlacementContext(
             policy=policy_for(pod, self._of("PolicyRollout"), policies),
             quota=None if quota is None else quota_of(quota),
-            avoided=tuple(one for each in overrides for one in avoided_by(each, pod)),
-            allowed=tuple(one for each in overrides for one in self._allowed(each, pod)),
+            avoided=tuple(avoidance for override in overrides for avoidance in avoided_by(override, pod)),
+            allowed=tuple(allowed for override in overrides for allowed in self._allowed(override, pod)),
             trust_lost=dict(self._lost),
             doubted=self._doubted,
             volumes=self._volumes_of(pod),
@@ -347,7 +367,7 @@ class ClusterView:
 
     def _allowed(self, override: SchedulerOverride, pod: PodView) -> Iterable[Any]:
         name = f"{override.metadata.namespace}/{override.metadata.name}"
-        used = sum(name in rests.split(",") for rests in self._users.values())
+        used = sum(name in overrides.split(",") for overrides in self._users.values())
         return allowed_by(override, pod, used=used)
 
     def _volumes_of(self, pod: PodView) -> dict[tuple[str, str], Any]:
@@ -359,14 +379,14 @@ class ClusterView:
 
     def _of(self, kind: str) -> list[Any]:
         """Sorted by key: the order must not depend on which object came first."""
-        return [one for _, one in sorted(self._own[kind].items())]
+        return [obj for _, obj in sorted(self._own[kind].items())]
 
 
-def _keep(where: dict[Any, Any], key: Any, value: Any) -> None:
+def _keep(mapping: dict[Any, Any], key: Any, value: Any) -> None:
     if value is None:
-        where.pop(key, None)
+        mapping.pop(key, None)
     else:
-        where[key] = value
+        mapping[key] = value
 
 
 def _spec_and_phase(obj: Obj) -> tuple[Any, ...]:

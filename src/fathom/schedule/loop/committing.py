@@ -71,29 +71,31 @@ class Committing:
             self._flights.binding -= 1
 
     async def _commit(self, sent: list[SentBinding]) -> None:
-        answers = await self._sender.send([one.wish for one in sent])
-        for one, answer in zip(sent, answers, strict=True):
+        answers = await self._sender.send([binding.wish for binding in sent])
+        for binding, answer in zip(sent, answers, strict=True):
             if answer.status != "Unknown":
-                self._conclude(one, answer)
+                self._conclude(binding, answer)
         unknown = [
-            (one, answer) for one, answer in zip(sent, answers, strict=True) if answer.status == "Unknown"
+            (binding, answer)
+            for binding, answer in zip(sent, answers, strict=True)
+            if answer.status == "Unknown"
         ]
         if unknown:
             self._state.counts.unknown += len(unknown)
-            await asyncio.gather(*(self._settle(one, answer) for one, answer in unknown))
+            await asyncio.gather(*(self._settle(binding, answer) for binding, answer in unknown))
 
     async def _settle(self, sent: SentBinding, answer: BindAnswer) -> None:
         """Resolve an unknown outcome. Read the pod; if it has no node, send the same binding again: whichever
         of the two bindings comes first, the other finds the pod bound."""
         self._note(sent, "unknown", 0, answer.message)
         for attempt in count(1):
-            found = await read_outcome(self._api, sent.wish)
-            if found is not None and found.status == "Unknown":
-                (found,) = await self._sender.send([sent.wish])
-                if found.check == "PodBound":
-                    found = await read_outcome(self._api, sent.wish)
-            if found is not None and found.status != "Unknown" and found.check not in NOT_SENT:
-                self._conclude(sent, found, settled=True)
+            outcome = await read_outcome(self._api, sent.wish)
+            if outcome is not None and outcome.status == "Unknown":
+                (outcome,) = await self._sender.send([sent.wish])
+                if outcome.check == "PodBound":
+                    outcome = await read_outcome(self._api, sent.wish)
+            if outcome is not None and outcome.status != "Unknown" and outcome.check not in NOT_SENT:
+                self._conclude(sent, outcome, settled=True)
                 return
             await asyncio.sleep(SETTLE.jittered_s(attempt, self._rng))
 

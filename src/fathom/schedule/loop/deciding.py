@@ -74,7 +74,7 @@ class Deciding:
         self, entry: QueueEntry, pod: PodView, placement: Placement, around: Circumstances
     ) -> SentBinding:
         id_ = self._attempts.record(entry, pod, placement, around, "bind")
-        wish = BindRequest(
+        request = BindRequest(
             namespace=pod.key.namespace,
             name=pod.key.name,
             uid=pod.uid,
@@ -85,39 +85,39 @@ class Deciding:
             overrides=placement.overrides,
             reservation=self._reserved(pod.uid, placement.node or ""),
         )
-        sent = SentBinding(pod, wish, id_, entry.added_ns)
+        sent = SentBinding(pod, request, id_, entry.added_ns)
         self._state.pods.send(sent)
         return sent
 
     def _reserved(self, uid: str, node: str) -> str:
         """The reservation that its binding to this node uses, if any."""
-        held = self._state.known.held_for.get(uid)
-        return held.key.name if held is not None and held.node == node else ""
+        room = self._state.known.held_for.get(uid)
+        return room.key.name if room is not None and room.node == node else ""
 
     def _annotations(self, id_: str, placement: Placement) -> dict[str, str]:
-        found = {DECISION_ANNOTATION: id_}
+        annotations = {DECISION_ANNOTATION: id_}
         if placement.policy:
-            found[POLICY] = placement.policy
+            annotations[POLICY] = placement.policy
         if placement.overrides:
-            found[USED_OVERRIDES] = ",".join(placement.overrides)
+            annotations[USED_OVERRIDES] = ",".join(placement.overrides)
         if placement.capacity_class:
-            found[CAPACITY_CLASS] = placement.capacity_class
-        return found
+            annotations[CAPACITY_CLASS] = placement.capacity_class
+        return annotations
 
     def _cannot(self, entry: QueueEntry, pod: PodView, placement: Placement, around: Circumstances) -> None:
         self._state.counts.unschedulable += 1
         self._state.rejecting[pod.uid] = tuple(each.rule for each in placement.rejections)
-        found = self._state.known.preemption(pod, around.context)
-        stale = found.node is not None and not_fresh(
+        preemption = self._state.known.preemption(pod, around.context)
+        stale = preemption.node is not None and not_fresh(
             self._state.caches.snapshot(), now_s=asyncio.get_running_loop().time()
         )
         helped_by = (*placement.helped_by, rules.VIEW_FRESH) if stale else placement.helped_by
-        message = f"{placement.message} {found.message}".strip()
+        message = f"{placement.message} {preemption.message}".strip()
         placement = msgspec.structs.replace(placement, message=message)
-        if found.node is not None and not stale:
-            id_ = self._rooms.make(entry, pod, placement, around, found)
+        if preemption.node is not None and not stale:
+            id_ = self._rooms.make(entry, pod, placement, around, preemption)
         else:
-            if found.leaving:
+            if preemption.leaving:
                 self._rooms.reserve_soon(pod)
             else:
                 self._rooms.give_up(pod)

@@ -150,10 +150,10 @@ class Recorder:
     def _verdicts(
         self, placement: Placement, names: Sequence[str], nodes_version: int
     ) -> tuple[str, tuple[tuple[int, int, int], ...]]:
-        found = placement.verdicts
-        if found is None:
+        verdicts = placement.verdicts
+        if verdicts is None:
             return "", ()
-        log: VerdictLog = found.log
+        log: VerdictLog = verdicts.log
         kept = self._kept
         if kept is not None and kept.log is log and kept.reasons == len(log.reasons):
             changes = log.changes
@@ -161,12 +161,12 @@ class Recorder:
                 differs: tuple[tuple[int, int, int], ...] = ()
             else:
                 first = bisect_right(changes, kept.decision, key=_decision_of)
-                last = bisect_right(changes, found.decision, key=_decision_of)
-                differs = tuple([(one.layer, one.at, one.code) for one in changes[first:last]])
+                last = bisect_right(changes, verdicts.decision, key=_decision_of)
+                differs = tuple([(change.layer, change.at, change.code) for change in changes[first:last]])
             kept.age += 1
             if len(differs) <= DIFFERS_MAX and kept.age < TABLE_AGE_MAX:
                 return kept.id, differs
-        return self._new_table(log, found.decision, names, nodes_version), ()
+        return self._new_table(log, verdicts.decision, names, nodes_version), ()
 
     def _new_table(self, log: VerdictLog, decision: int, names: Sequence[str], nodes_version: int) -> str:
         id_ = self.next_id()
@@ -195,9 +195,9 @@ class Recorder:
         return id_
 
     def _column_id(self, domains: Any) -> str:
-        known = self._columns.get(id(domains))
-        if known is not None and known[1] is domains and self._count - known[2] < TABLE_AGE_MAX:
-            return known[0]
+        recorded = self._columns.get(id(domains))
+        if recorded is not None and recorded[1] is domains and self._count - recorded[2] < TABLE_AGE_MAX:
+            return recorded[0]
         if len(self._columns) > 64:
             self._columns.clear()
         id_ = self.next_id()
@@ -231,7 +231,10 @@ def _policies(context: PlacementContext, placement: Placement) -> tuple[Consider
 
 
 def _overrides(context: PlacementContext, placement: Placement) -> tuple[Considered, ...]:
-    listed = [*(one.override for one in context.avoided), *(one.override for one in context.allowed)]
+    listed = [
+        *(avoidance.override for avoidance in context.avoided),
+        *(allowed.override for allowed in context.allowed),
+    ]
     names = dict.fromkeys(listed)
     return tuple(
         Considered(name, 0, name in placement.overrides or _rejected_by(placement, OF_OVERRIDES, name))

@@ -59,13 +59,17 @@ Find = Callable[[Key], Obj | None]
 
 
 async def carry_out(
-    api: Api, key: Key, uid: str, found: Preemption, *, find: Find, now: str
+    api: Api, key: Key, uid: str, preemption: Preemption, *, find: Find, now: str
 ) -> list[Evicted]:
     """Nominate first, so that a reader who sees the evictions can tell which pod they were for."""
-    patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": found.node}}
+    patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": preemption.node}}
     await api.patch(PODS, key.namespace, key.name, patch, subresource="status")
-    outcomes = await asyncio.gather(*(_ask(api, one, find(one.key), now) for one in found.victims))
-    return [Evicted(one, _said(outcome)) for one, outcome in zip(found.victims, outcomes, strict=True)]
+    outcomes = await asyncio.gather(
+        *(_ask(api, victim, find(victim.key), now) for victim in preemption.victims)
+    )
+    return [
+        Evicted(victim, _said(outcome)) for victim, outcome in zip(preemption.victims, outcomes, strict=True)
+    ]
 
 
 async def _ask(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome:
@@ -87,7 +91,7 @@ async def _say_why(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outco
     """Write the condition once, on the pod at the revision that was read, so that its first time stays."""
     if pod is None or uid_of(pod) != victim.uid or is_deleting(pod) or is_true(pod, DISRUPTION_TARGET):
         return None
-    said = set_condition(
+    conditions = set_condition(
         [],
         type=DISRUPTION_TARGET,
         status="True",
@@ -100,7 +104,7 @@ async def _say_why(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outco
         PODS,
         victim.key.namespace,
         victim.key.name,
-        {"metadata": guard, "status": {"conditions": said}},
+        {"metadata": guard, "status": {"conditions": conditions}},
         subresource="status",
         media="application/strategic-merge-patch+json",
     )

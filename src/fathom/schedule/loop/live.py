@@ -22,9 +22,9 @@ ENTRY = "scheduler"
 JOURNALS = "journal"
 
 
-def journal_directory(data: Path, who: str = "scheduler") -> Path:
+def journal_directory(data: Path, component: str = "scheduler") -> Path:
     """The directory of a scheduler's decision journal."""
-    return data / JOURNALS / who
+    return data / JOURNALS / component
 
 
 class TimedJournal:

@@ -85,18 +85,20 @@ class PodStatusWriter:
         self._stir = asyncio.Event()
         self.dropped = 0  # Events that the rate limit dropped.
 
-    def waits(self, word: PodMessage) -> None:
+    def waits(self, pod_message: PodMessage) -> None:
         """A pod has no node."""
-        told = self._told.get(word.uid)
+        last = self._told.get(pod_message.uid)
         now_ns = self._clock.monotonic_ns()
-        if told is not None and is_no_news(told, word, now_ns=now_ns):
+        if last is not None and is_no_news(last, pod_message, now_ns=now_ns):
             return
         if len(self._line) < LINE_MAX:
-            self._told[word.uid] = ToldPod(word, now_ns)
-            self._line[word.uid] = word
+            self._told[pod_message.uid] = ToldPod(pod_message, now_ns)
+            self._line[pod_message.uid] = pod_message
             self._stir.set()
-            if word.reason == "Unschedulable":
-                self._event(word.key, word.uid, "FailedScheduling", "Warning", word.message)
+            if pod_message.reason == "Unschedulable":
+                self._event(
+                    pod_message.key, pod_message.uid, "FailedScheduling", "Warning", pod_message.message
+                )
 
     def placed(self, key: Key, uid: str, node: str) -> None:
         """A pod is bound: drop its message, and emit the event."""
@@ -143,8 +145,8 @@ class PodStatusWriter:
         """Send one message at a time, conditions before events; for ever."""
         while True:
             if self._line:
-                _, word = self._line.popitem(last=False)
-                await self._say(word)
+                _, pod_message = self._line.popitem(last=False)
+                await self._say(pod_message)
             elif self._events:
                 _, event = self._events.popitem(last=False)
                 await self._api.create(EVENTS, metadata(event)["namespace"], event)
@@ -154,63 +156,69 @@ class PodStatusWriter:
                 continue
             await asyncio.sleep(1.0 / WORDS_PER_S)
 
-    async def _say(self, word: PodMessage) -> None:
-        pod = self._find(word.key)
-        if pod is None or uid_of(pod) != word.uid or (pod.get("spec") or {}).get("nodeName"):
-            self._told.pop(word.uid, None)
+    async def _say(self, pod_message: PodMessage) -> None:
+        pod = self._find(pod_message.key)
+        if pod is None or uid_of(pod) != pod_message.uid or (pod.get("spec") or {}).get("nodeName"):
+            self._told.pop(pod_message.uid, None)
             return
-        said = conditions_said(pod, word, now=timestamp(self._clock.now_ns()))
-        if said == conditions_of(pod):
+        conditions = conditions_said(pod, pod_message, now=timestamp(self._clock.now_ns()))
+        if conditions == conditions_of(pod):
             return
         # The server merges conditions by type, so those of other writers stay as they are.
-        changed = [one for one in said if one not in conditions_of(pod)]
+        changed = [condition for condition in conditions if condition not in conditions_of(pod)]
         # 1. We find no node for the pod, in a view that is behind. 2. Another scheduler binds it. 3. We write
         # that it has no node, and nothing ever corrects that. So the write expects the revision in our cache.
-        guard = {"uid": word.uid, "resourceVersion": metadata(pod).get("resourceVersion")}
+        guard = {"uid": pod_message.uid, "resourceVersion": metadata(pod).get("resourceVersion")}
         patch = {"metadata": guard, "status": {"conditions": changed}}
         outcome = await self._api.patch(
             PODS,
-            word.key.namespace,
-            word.key.name,
+            pod_message.key.namespace,
+            pod_message.key.name,
             patch,
             subresource="status",
             media="application/strategic-merge-patch+json",
         )
         if isinstance(outcome, Conflict):
-            asyncio.get_running_loop().call_later(LATER_S, self._again, word)
+            asyncio.get_running_loop().call_later(LATER_S, self._again, pod_message)
 
-    def _again(self, word: PodMessage) -> None:
+    def _again(self, pod_message: PodMessage) -> None:
         """Queue the message again, unless there is a newer one or the pod needs none any more."""
-        told = self._told.get(word.uid)
-        newest = told is not None and told.word == word
-        if newest and word.uid not in self._line and len(self._line) < LINE_MAX:
-            self._line[word.uid] = word
+        last = self._told.get(pod_message.uid)
+        newest = last is not None and last.word == pod_message
+        if newest and pod_message.uid not in self._line and len(self._line) < LINE_MAX:
+            self._line[pod_message.uid] = pod_message
             self._stir.set()
 
 
-def is_no_news(told: ToldPod, word: PodMessage, *, now_ns: int) -> bool:
+def is_no_news(last: ToldPod, pod_message: PodMessage, *, now_ns: int) -> bool:
     """Whether the message is not worth a write: another cause is at once, other counts only after a while."""
-    before = told.word
-    if (before.reason, before.pending, before.lacks) != (word.reason, word.pending, word.lacks):
+    before = last.word
+    if (before.reason, before.pending, before.lacks) != (
+        pod_message.reason,
+        pod_message.pending,
+        pod_message.lacks,
+    ):
         return False
-    return before.message == word.message or now_ns - told.at_ns < AGAIN_NS
+    return before.message == pod_message.message or now_ns - last.at_ns < AGAIN_NS
 
 
-def conditions_said(pod: Obj, word: PodMessage, *, now: str) -> list[Obj]:
+def conditions_said(pod: Obj, pod_message: PodMessage, *, now: str) -> list[Obj]:
     """The conditions to write: Queued says only that the pod waits; the others give an attempt's result."""
     conditions = conditions_of(pod)
-    if word.reason == QUEUED:
-        return _said(pod, conditions, (QUEUED, "True", "Waiting", word.message), now)
-    conditions = _said(pod, conditions, (SCHEDULED, "False", word.reason, word.message), now)
-    if word.reason == "SchedulingGated":
+    if pod_message.reason == QUEUED:
+        return _said(pod, conditions, (QUEUED, "True", "Waiting", pod_message.message), now)
+    conditions = _said(pod, conditions, (SCHEDULED, "False", pod_message.reason, pod_message.message), now)
+    if pod_message.reason == "SchedulingGated":
         return conditions
     # PodScheduled has Kubernetes' reason; this condition has fathom's pending reason, for programs.
-    return _said(pod, conditions, (RETRYING, "True", word.pending or word.reason, word.retry), now)
+    return _said(
+        pod, conditions, (RETRYING, "True", pod_message.pending or pod_message.reason, pod_message.retry), now
+    )
 
 
-def _said(pod: Obj, conditions: list[Obj], what: tuple[str, Status, str, str], now: str) -> list[Obj]:
+def _said(pod: Obj, conditions: list[Obj], condition: tuple[str, Status, str, str], now: str) -> list[Obj]:
     generation = int(metadata(pod).get("generation") or 0) or None
-    kind, status, reason, message = what
+    kind, status, reason, message = condition
     return set_condition(
         conditions, type=kind, status=status, reason=reason, message=message,
         observed_generation=generation, now=now,

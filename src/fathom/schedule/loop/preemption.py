@@ -34,11 +34,11 @@ from fathom.schedule.loop.watched_kinds import RESERVATION
 
 class PreemptionLoop:
     def __init__(
-        self, state: SchedulerState, flights: BackgroundRequests, hearing: CacheUpdates, api: Api
+        self, state: SchedulerState, requests: BackgroundRequests, cache_updates: CacheUpdates, api: Api
     ) -> None:
         self._state = state
-        self._flights = flights
-        self._hearing = hearing
+        self._flights = requests
+        self._hearing = cache_updates
         self._api = api
         # By UID: whether the pod was taken from the queue meanwhile. Each has a background request, which
         # removes the entry however it ends.
@@ -50,21 +50,21 @@ class PreemptionLoop:
         pod: PodView,
         placement: Placement,
         around: Circumstances,
-        found: Preemption,
+        preemption: Preemption,
     ) -> str:
         """Claim the room in our table at once, so that the next pod does not count on it too; then evict."""
-        self._state.counts.preempted += len(found.victims)
-        self.give_up(pod, but=found.node or "")
-        self._state.known.nominate(pod, found.node or "")
+        self._state.counts.preempted += len(preemption.victims)
+        self.give_up(pod, but=preemption.node or "")
+        self._state.known.nominate(pod, preemption.node or "")
         table = self._state.known.table
         id_ = self._state.recorder.decided(
             entry, pod, placement, msgspec.structs.replace(around, need=f"no older than {FRESH_S:g} s: met"),
             verdict="preempt", names=table.names, nodes_version=table.nodes_version,
-            chosen=found.node or "", victims=tuple(_victim(one) for one in found.victims),
+            chosen=preemption.node or "", victims=tuple(_victim(victim) for victim in preemption.victims),
             condition="PodScheduled=False",
         )  # fmt: skip
         self._being_made[pod.uid] = False
-        self._flights.fly(self._evict(pod, found, id_))
+        self._flights.fly(self._evict(pod, preemption, id_))
         return id_
 
     def give_up(self, pod: PodView, *, but: str = "") -> None:
@@ -75,9 +75,9 @@ class PreemptionLoop:
             self._state.known.unnominate(pod.uid)
             self._state.news.tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
 
-    async def _evict(self, pod: PodView, found: Preemption, id_: str) -> None:
+    async def _evict(self, pod: PodView, preemption: Preemption, id_: str) -> None:
         try:
-            await self._ask_to_leave(pod, found, id_)
+            await self._ask_to_leave(pod, preemption, id_)
         finally:
             self._is_made(pod.uid)
 
@@ -85,19 +85,23 @@ class PreemptionLoop:
         if self._state.status_writer is not None:
             self._state.status_writer.preempted(victim.key, victim.uid, by=pod.uid, node=node)
 
-    async def _ask_to_leave(self, pod: PodView, found: Preemption, id_: str) -> None:
+    async def _ask_to_leave(self, pod: PodView, preemption: Preemption, id_: str) -> None:
         now = timestamp(self._state.clock.now_ns())
         view = self._state.caches.snapshot()
         done = await carry_out(
-            self._api, pod.key, pod.uid, found, find=lambda key: view.get("Pod", key), now=now
+            self._api, pod.key, pod.uid, preemption, find=lambda key: view.get("Pod", key), now=now
         )
-        for one in done:
-            self._say_preempted(one.victim, pod, found.node or "")
-        said = "; ".join(f"{'/'.join(one.victim.key)} {one.outcome}" for one in done)
-        result: Result = "committed" if all(one.outcome in {"asked", "gone"} for one in done) else "unknown"
+        for evicted in done:
+            self._say_preempted(evicted.victim, pod, preemption.node or "")
+        summary = "; ".join(f"{'/'.join(evicted.victim.key)} {evicted.outcome}" for evicted in done)
+        result: Result = (
+            "committed" if all(evicted.outcome in {"asked", "gone"} for evicted in done) else "unknown"
+        )
         now_ns = self._state.clock.now_ns()
-        self._state.recorder.concluded(id_, now_ns, result, message=said)
-        await self._reserve(pod.uid, found.node or "", asked={one.uid for one in found.victims})
+        self._state.recorder.concluded(id_, now_ns, result, message=summary)
+        await self._reserve(
+            pod.uid, preemption.node or "", victims={victim.uid for victim in preemption.victims}
+        )
 
     # Reserving.
 
@@ -117,9 +121,9 @@ class PreemptionLoop:
 
     def reserve_soon(self, pod: PodView) -> None:
         """Reserve room whose victims were evicted already, maybe by an earlier leader that got no further."""
-        held, now_ns = self._state.known.held_for.get(pod.uid), self._state.clock.now_ns()
+        room, now_ns = self._state.known.held_for.get(pod.uid), self._state.clock.now_ns()
         claim = self._state.known.table.claims.get(pod.uid)
-        if claim is not None and (held is None or is_due(held.expires_ns, now_ns=now_ns)):
+        if claim is not None and (room is None or is_due(room.expires_ns, now_ns=now_ns)):
             self._being_made[pod.uid] = False
             self._flights.fly(self._reserve_again(pod.uid, claim.node))
 
@@ -129,11 +133,11 @@ class PreemptionLoop:
         finally:
             self._is_made(uid)
 
-    async def _reserve(self, uid: str, node: str, *, asked: Set[str] = frozenset()) -> None:
-        """Reserve the victims' room for the pod, in the ledger that all schedulers share. `asked`: UIDs of
-        victims, which our view may not show as terminating yet."""
-        view, table = self._state.waiting.get(uid), self._state.known.table
-        pod = None if view is None else self._state.caches.snapshot().get("Pod", view.key)
+    async def _reserve(self, uid: str, node: str, *, victims: Set[str] = frozenset()) -> None:
+        """Reserve the victims' room for the pod, in the ledger that all schedulers share. `victims`: their
+        UIDs, which our view may not show as terminating yet."""
+        waiting, table = self._state.waiting.get(uid), self._state.known.table
+        pod = None if waiting is None else self._state.caches.snapshot().get("Pod", waiting.key)
         row = table.row_of.get(node)
         if (
             pod is None
@@ -144,34 +148,36 @@ class PreemptionLoop:
             return
         if self._being_made.get(uid):
             return  # There is room for it already: its binding takes it in one step.
-        there = [one.view for _, one in sorted(table.pods_on[row].items())]
-        leaving = [one for one in there if one.deleting or one.uid in asked]
+        views = [counted.view for _, counted in sorted(table.pods_on[row].items())]
+        leaving = [view for view in views if view.deleting or view.uid in victims]
         now_ns = self._state.clock.now_ns()
-        made = await reserve(self._api, reservation_for(pod, node, leaving, now_ns=now_ns), now_ns=now_ns)
-        if made is None:
+        reservation = await reserve(
+            self._api, reservation_for(pod, node, leaving, now_ns=now_ns), now_ns=now_ns
+        )
+        if reservation is None:
             return
         # 1. The create commits. 2. The watch delivers it. 3. The reservation is deleted: its pod is gone, or
         # repair did it. 4. The watch delivers that. 5. The create's answer arrives. Applied now, it would
         # keep the room for ever, since no event removes it again. The cache knows the revision it has
         # reached.
-        self._state.caches.apply_write(RESERVATION.name, made)
+        self._state.caches.apply_write(RESERVATION.name, reservation)
         if uid not in self._state.waiting:  # It was bound meanwhile, or is gone.
-            await self._let_go(uid, key_of(made), uid_of(made))
+            await self._let_go(uid, key_of(reservation), uid_of(reservation))
 
     def release(self, uid: str, *, but: str = "") -> None:
         """Delete the pod's reservation, unless it is on the node `but`. Where this fails, repair does it."""
-        held = self._state.known.held_for.get(uid)
-        if held is not None and held.node != but:
-            self._flights.fly(self._let_go(uid, held.key, held.uid))
+        room = self._state.known.held_for.get(uid)
+        if room is not None and room.node != but:
+            self._flights.fly(self._let_go(uid, room.key, room.uid))
 
     async def _let_go(self, uid: str, key: Key, reservation: str) -> None:
         """`reservation`: its UID. One that could not be deleted still holds its room, until the cache shows
         that it is gone."""
         outcome = await release(self._api, key, reservation)
-        held = self._state.known.held_for.get(uid)
-        if is_gone(outcome) and held is not None and held.uid == reservation:
-            self._hearing.reservation_changed(held.as_object(uid), None)
+        room = self._state.known.held_for.get(uid)
+        if is_gone(outcome) and room is not None and room.uid == reservation:
+            self._hearing.reservation_changed(room.as_object(uid), None)
 
 
-def _victim(one: Victim) -> str:
-    return f"{'/'.join(one.key)}: {one.reason}"
+def _victim(victim: Victim) -> str:
+    return f"{'/'.join(victim.key)}: {victim.reason}"

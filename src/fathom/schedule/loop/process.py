@@ -103,18 +103,18 @@ class SchedulerProcess:
         """Schedule until asked to stop, or until the lease is lost."""
         api = self._station.api(term)
         loop = asyncio.get_running_loop()
-        working = loop.create_task(self.scheduler.run(api, term), name="scheduling")
-        telling = loop.create_task(self._publisher(api).run()) if self._settings.own_kinds else None
+        scheduling = loop.create_task(self.scheduler.run(api, term), name="scheduling")
+        publishing = loop.create_task(self._publisher(api).run()) if self._settings.own_kinds else None
         try:
-            await asyncio.wait((working, *ends.all), return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                working.result()  # It ends by itself only with an error.
+            await asyncio.wait((scheduling, *ends.all), return_when=asyncio.FIRST_COMPLETED)
+            if scheduling.done():
+                scheduling.result()  # It ends by itself only with an error.
             return False if ends.lost else await self.scheduler.drain(self._settings.drain_s)
         finally:
-            working.cancel()
-            if telling is not None:
-                telling.cancel()
-            await asyncio.wait((working,))
+            scheduling.cancel()
+            if publishing is not None:
+                publishing.cancel()
+            await asyncio.wait((scheduling,))
 
     def _publisher(self, api: Api) -> SignalPublisher:
         settings = self._settings

@@ -133,35 +133,35 @@ class SchedulingQueue:
 
     @property
     def counts(self) -> dict[PodState, int]:
-        found: dict[PodState, int] = dict.fromkeys(WAITING, 0)
+        counts: dict[PodState, int] = dict.fromkeys(WAITING, 0)
         for entry in self._entries.values():
-            found[entry.state] += 1
-        return found
+            counts[entry.state] += 1
+        return counts
 
     # Adding, taking, returning.
 
     def add(self, pod: WaitingPod, cause: WakeCause, *, now_ns: int) -> None:
         """Add a new or changed pod. A pod in hand goes on: its commit will find the change."""
-        known = self._entries.get(pod.uid)
-        if known is None:
+        existing = self._entries.get(pod.uid)
+        if existing is None:
             self._count += 1
             entry = QueueEntry(pod, "gated", cause, now_ns, now_ns, number=self._count)
             self._entries[pod.uid] = entry
             if not pod.gated:
                 self._activate(entry, cause, now_ns)
             return
-        if known.pod == pod:
+        if existing.pod == pod:
             return
-        if known.state in TAKEN:
-            known.pod = pod
+        if existing.state in TAKEN:
+            existing.pod = pod
             return
-        self._leave(known)
-        known.pod = pod
+        self._leave(existing)
+        existing.pod = pod
         if pod.gated:
-            self._move(known, "gated")
-            known.cause, known.since_ns = cause, now_ns
+            self._move(existing, "gated")
+            existing.cause, existing.since_ns = cause, now_ns
         else:
-            self._activate(known, cause, now_ns)
+            self._activate(existing, cause, now_ns)
 
     def add_sent(self, pod: WaitingPod, cause: WakeCause, *, now_ns: int) -> None:
         """Add a pod that is ours again while its binding is under way: it is not taken before the answer."""

@@ -22,12 +22,14 @@ class QueueSignals:
     def raised(self) -> dict[str, str]:
         """Signal -> message, of the signals raised now. Called every few seconds."""
         now_ns = self._state.clock.monotonic_ns()
-        found = {}
+        signals = {}
         if late := self._late(now_ns):
-            found[QUEUE_AGE] = f"pods wait more than {FIRST_ATTEMPT_S:g} s for their first attempt: {late}"
+            signals[QUEUE_AGE] = f"pods wait more than {FIRST_ATTEMPT_S:g} s for their first attempt: {late}"
         if self._conflicts(now_ns) >= CONFLICTS_MIN:
-            found[BIND_CONFLICTS] = "bindings are refused again and again: the view they are made from is old"
-        return found
+            signals[BIND_CONFLICTS] = (
+                "bindings are refused again and again: the view they are made from is old"
+            )
+        return signals
 
     def _late(self, now_ns: int) -> str:
         """How many, roughly: an exact number would change, and be written, with every call."""

@@ -54,7 +54,7 @@ def reservation_for(pod: Obj, node: str, awaited: Iterable[PodView], *, now_ns: 
     key, uid, intent = key_of(pod), uid_of(pod), intent_of(pod)
     tenant, drawn = labels_of(pod).get(TENANT), lookup(pod, "metadata", "annotations", CAPACITY_CLASS)
     amounts = {name: str(amount) for name, amount in sorted(pod_amounts(pod, REQUESTS).items())}
-    awaits = [{"name": one.key.name, "namespace": one.key.namespace, "uid": one.uid} for one in awaited]
+    awaits = [{"name": view.key.name, "namespace": view.key.namespace, "uid": view.uid} for view in awaited]
     return {
         "apiVersion": "fathom.dev/v1alpha1",
         "kind": "Reservation",
@@ -83,17 +83,17 @@ def holder_of(reservation: Obj) -> str:
     return str(lookup(reservation, "metadata", "annotations", HOLDER_UID) or "")
 
 
-def standing_of(found: Obj | None, wanted: Obj, *, now_ns: int) -> Standing:
+def standing_of(existing: Obj | None, wanted: Obj, *, now_ns: int) -> Standing:
     """What the object of the wanted name is to us. A void reservation of ours is replaced, as is one for
     another node."""
-    if found is None:
+    if existing is None:
         return "free"
-    held = read(Reservation, found)
-    usable = held.status.phase in HOLDING and not is_deleting(found)
-    expires_ns = moment_ns(held.spec.expires_at)
-    if usable and holder_of(found) != holder_of(wanted):
+    reservation = read(Reservation, existing)
+    usable = reservation.status.phase in HOLDING and not is_deleting(existing)
+    expires_ns = moment_ns(reservation.spec.expires_at)
+    if usable and holder_of(existing) != holder_of(wanted):
         return "another's"
-    if not usable or held.spec.node_name != wanted["spec"]["nodeName"]:
+    if not usable or reservation.spec.node_name != wanted["spec"]["nodeName"]:
         return "void"
     return "void" if expires_ns is not None and now_ns >= expires_ns else "ours"
 
@@ -112,26 +112,26 @@ async def reserve(api: Api, wanted: Obj, *, now_ns: int) -> Obj | None:
             return outcome.obj
         if not isinstance(outcome, (Conflict, Unknown)):
             return None
-        found = await _read(api, key)
-        if isinstance(found, ApiError):
+        existing = await _read(api, key)
+        if isinstance(existing, ApiError):
             return None
-        standing = standing_of(found, wanted, now_ns=now_ns)
-        if found is not None and standing == "ours":
-            return await _renewed(api, found, wanted, now_ns=now_ns)
+        standing = standing_of(existing, wanted, now_ns=now_ns)
+        if existing is not None and standing == "ours":
+            return await _renewed(api, existing, wanted, now_ns=now_ns)
         if standing == "another's" or (standing == "free" and isinstance(outcome, Conflict)):
             return None  # In the latter case it was not the name: there is no room.
-        if found is not None:
-            await release(api, key, uid_of(found))
+        if existing is not None:
+            await release(api, key, uid_of(existing))
     return None
 
 
-async def _renewed(api: Api, found: Obj, wanted: Obj, *, now_ns: int) -> Obj:
-    if not is_due(moment_ns(lookup(found, "spec", "expiresAt")) or 0, now_ns=now_ns):
-        return found
-    key = key_of(found)
-    patch = {"metadata": {"uid": uid_of(found)}, "spec": {"expiresAt": wanted["spec"]["expiresAt"]}}
+async def _renewed(api: Api, existing: Obj, wanted: Obj, *, now_ns: int) -> Obj:
+    if not is_due(moment_ns(lookup(existing, "spec", "expiresAt")) or 0, now_ns=now_ns):
+        return existing
+    key = key_of(existing)
+    patch = {"metadata": {"uid": uid_of(existing)}, "spec": {"expiresAt": wanted["spec"]["expiresAt"]}}
     outcome = await api.patch(RESERVATION.resource, key.namespace, key.name, patch)
-    return outcome.obj if isinstance(outcome, Committed) else found
+    return outcome.obj if isinstance(outcome, Committed) else existing
 
 
 async def release(api: Api, key: Key, uid: str) -> Outcome:

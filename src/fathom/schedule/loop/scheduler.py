@@ -115,18 +115,18 @@ class Scheduler:
 
     def _deciding(self, api: Api) -> Deciding:
         """The objects that decide and send during one term."""
-        rooms = PreemptionLoop(self._state, self._flights, self._hearing, api)
-        committing = Committing(self._state, self._flights, rooms, api, rng=self._rng)
-        return Deciding(self._state, self._attempts, rooms, committing)
+        preemption = PreemptionLoop(self._state, self._flights, self._hearing, api)
+        committing = Committing(self._state, self._flights, preemption, api, rng=self._rng)
+        return Deciding(self._state, self._attempts, preemption, committing)
 
     async def _recover(self) -> None:
         """Retry the pods that an earlier term left in hand: its requests are fenced off by now, so a cache
         that has caught up shows their outcome."""
-        left = self._state.pods.unfinished()
-        if not left and not self._state.landed:
+        unfinished = self._state.pods.unfinished()
+        if not unfinished and not self._state.landed:
             return
         await self._state.caches.probe("Pod", timeout_s=PROBE_S)
-        for uid in left:
+        for uid in unfinished:
             if self._state.take_back(uid):
                 self._state.pods.retry(
                     uid,
@@ -193,9 +193,12 @@ class Scheduler:
             return
         snapshot = self._state.caches.snapshot()
         reached = min(snapshot.revisions.values())
-        now, who = timestamp(self._state.clock.now_ns()), self._state.rules.observer or self._state.rules.who
+        now, observer = (
+            timestamp(self._state.clock.now_ns()),
+            self._state.rules.observer or self._state.rules.who,
+        )
         for rollout in snapshot.list("PolicyRollout"):
-            patch = observed(rollout, who=who, reached=reached, now=now, term=self._lease_term())
+            patch = observed(rollout, who=observer, reached=reached, now=now, term=self._lease_term())
             if patch is not None:
                 await api.patch(ROLLOUT.resource, "", key_of(rollout).name, patch, subresource="status")
 

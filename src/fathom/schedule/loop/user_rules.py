@@ -27,36 +27,36 @@ def installed_rules(rules: Rules = RULES) -> Rules:
 
 
 def loaded(points: Iterable[EntryPoint]) -> list[Rule]:
-    found: list[Rule] = []
-    for point in sorted(points, key=lambda one: (one.name, one.value)):
-        found += _from(point)
-    return found
+    rules: list[Rule] = []
+    for point in sorted(points, key=lambda point: (point.name, point.value)):
+        rules += _from(point)
+    return rules
 
 
 def with_rules(rules: Rules, more: Iterable[Rule]) -> Rules:
     listed = list(more)
-    names = [one.name for one in (*rules.filters, *rules.scores)]
-    for one in listed:
-        if one.name in names:
-            raise RuleError(f"there is already a rule named {one.name!r}")
-        names.append(one.name)
+    names = [rule.name for rule in (*rules.filters, *rules.scores)]
+    for rule in listed:
+        if rule.name in names:
+            raise RuleError(f"there is already a rule named {rule.name!r}")
+        names.append(rule.name)
     return msgspec.structs.replace(
         rules,
-        filters=(*rules.filters, *(one for one in listed if isinstance(one, FilterRule | TopologyFilter))),
-        scores=(*rules.scores, *(one for one in listed if isinstance(one, Score | SoftScore))),
+        filters=(*rules.filters, *(rule for rule in listed if isinstance(rule, FilterRule | TopologyFilter))),
+        scores=(*rules.scores, *(rule for rule in listed if isinstance(rule, Score | SoftScore))),
     )
 
 
 def _from(point: EntryPoint) -> list[Rule]:
-    where = f"entry point {point.name!r} ({point.value}) of {GROUP}"
+    source = f"entry point {point.name!r} ({point.value}) of {GROUP}"
     try:
         value = point.load()
         if callable(value) and not isinstance(value, FilterRule | TopologyFilter | Score | SoftScore):
             value = value()
     except Exception as error:
-        raise RuleError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise RuleError(f"{source} cannot be loaded: {type(error).__name__}: {error}") from error
     listed = list(value) if isinstance(value, tuple | list) else [value]
-    for one in listed:
-        if not isinstance(one, FilterRule | TopologyFilter | Score | SoftScore):
-            raise RuleError(f"{where} is not a rule but {type(one).__name__}")
+    for rule in listed:
+        if not isinstance(rule, FilterRule | TopologyFilter | Score | SoftScore):
+            raise RuleError(f"{source} is not a rule but {type(rule).__name__}")
     return listed

@@ -93,8 +93,8 @@ class PolicyRollouts:
             self._bakes.pop(key, None)
             return signals
         now_ns = self._kit.monotonic_ns()
-        found = self._bakes[key] = bake(self._bakes.get(key), rollout, signals, monotonic_ns=now_ns)
-        return msgspec.structs.replace(signals, baked_ns=found.baked_ns)
+        current = self._bakes[key] = bake(self._bakes.get(key), rollout, signals, monotonic_ns=now_ns)
+        return msgspec.structs.replace(signals, baked_ns=current.baked_ns)
 
 
 def as_plan(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> Plan:
@@ -111,8 +111,10 @@ def as_plan(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> Plan
     )
     if following.status is None:
         baked = {} if following.baked_seconds is None else {"bakedSeconds": following.baked_seconds}
-        said = {} if _is_told(obj, rollout, following) else {"conditions": conditions}
-        statuses = (WriteStatus(target("PolicyRollout", obj), {**baked, **said}),) if baked or said else ()
+        changed = {} if _is_told(obj, rollout, following) else {"conditions": conditions}
+        statuses = (
+            (WriteStatus(target("PolicyRollout", obj), {**baked, **changed}),) if baked or changed else ()
+        )
         return Plan(statuses=statuses)
     allowed_ns = duration_ns(rollout.spec.gates.signals_max_age) or 30_000_000_000
     status = {**msgspec.to_builtins(following.status), **_blanks(following), "conditions": conditions}
@@ -142,17 +144,17 @@ def _blanks(following: Next) -> Obj:
 
 def _is_told(obj: Obj, rollout: PolicyRollout, following: Next) -> bool:
     """Whether the status says so already, apart from changing numbers."""
-    told = find_condition(conditions_of(obj), "Progressing")
-    if told is None:
+    condition = find_condition(conditions_of(obj), "Progressing")
+    if condition is None:
         return False
-    same = without_digits(told.get("message")) == without_digits(following.why)
-    return same or _is_final(told, rollout)
+    same = without_digits(condition.get("message")) == without_digits(following.why)
+    return same or _is_final(condition, rollout)
 
 
-def _is_final(told: Obj, rollout: PolicyRollout) -> bool:
+def _is_final(condition: Obj, rollout: PolicyRollout) -> bool:
     """Whether the condition tells how the rollout ended: people look for it later, so it stays."""
     phase = rollout.status.phase
-    return phase in {COMPLETE, ROLLED_BACK} and told.get("reason") == phase
+    return phase in {COMPLETE, ROLLED_BACK} and condition.get("reason") == phase
 
 
 def gather(rollout: PolicyRollout, view: Snapshot, *, now_ns: int) -> Signals:
@@ -166,14 +168,16 @@ def gather(rollout: PolicyRollout, view: Snapshot, *, now_ns: int) -> Signals:
 def trouble_of(view: Snapshot) -> str:
     """Trouble that holds a rollout but does not roll it back: a slow component, a failing Service."""
     raised = [
-        f"{component_of(one)}: {words}"
-        for one in view.list("ComponentSignals")
-        for words in raised_of(one).values()
+        f"{component_of(signals)}: {message}"
+        for signals in view.list("ComponentSignals")
+        for message in raised_of(signals).values()
     ]
-    burning = [
-        f"service {'/'.join(key_of(one))}" for one in view.list("Service") if is_true(one, CONNECTIONS_FAIL)
+    failing = [
+        f"service {'/'.join(key_of(service))}"
+        for service in view.list("Service")
+        if is_true(service, CONNECTIONS_FAIL)
     ]
-    return "; ".join([*raised, *(f"{one}: connections fail" for one in burning)][:TROUBLES_MAX])
+    return "; ".join([*raised, *(f"{service}: connections fail" for service in failing)][:TROUBLES_MAX])
 
 
 def _shares(rollout: PolicyRollout, view: Snapshot, since_ns: int) -> tuple[Share, Share]:

@@ -26,22 +26,22 @@ def observed(rollout: Obj, *, who: str, reached: int, now: str, term: LeaseTerm 
     activation = int(status.get("activationRevision") or 0)
     if not activation:
         return None
-    listed = [one for one in status.get("observedBy") or () if isinstance(one, dict)]
-    mine = next((one for one in listed if _is_mine(one, who, term)), None)
+    listed = [entry for entry in status.get("observedBy") or () if isinstance(entry, dict)]
+    mine = next((entry for entry in listed if _is_mine(entry, who, term)), None)
     if mine is not None and (reached < activation or int(mine.get("revision") or 0) >= activation):
         return None
     if not listed and reached < activation:
         return None
-    said = {
+    report = {
         "controller": who,
         "observedGeneration": int(metadata(rollout).get("generation") or 0),
         "revision": reached,
         "time": now,
         **({"lease": term.lease, "epoch": term.epoch} if term.lease else {}),
     }
-    others = [one for one in listed if not _is_replaced(one, who, term)]
+    others = [entry for entry in listed if not _is_replaced(entry, who, term)]
     revision = lookup(rollout, "metadata", "resourceVersion")
-    return {"metadata": {"resourceVersion": revision}, "status": {"observedBy": [*others, said]}}
+    return {"metadata": {"resourceVersion": revision}, "status": {"observedBy": [*others, report]}}
 
 
 def _is_mine(entry: Obj, who: str, term: LeaseTerm) -> bool:

@@ -61,8 +61,8 @@ def plan_rollout(rollout: PolicyRollout, signals: Signals) -> Next:
     if not status.activation_revision:
         # The write that began the step has at least this revision.
         revision = int(rollout.metadata.resource_version or 0)
-        known = msgspec.structs.replace(status, activation_revision=revision)
-        return Next(known, 0.1, f"step {status.step} holds from revision {revision}")
+        activated = msgspec.structs.replace(status, activation_revision=revision)
+        return Next(activated, 0.1, f"step {status.step} holds from revision {revision}")
     return _go_on(rollout, signals)
 
 
@@ -104,9 +104,9 @@ def _at_step(rollout: PolicyRollout, step: int, now_ns: int, generation: int) ->
 def _go_on(rollout: PolicyRollout, signals: Signals) -> Next:
     if rollout.spec.paused:
         return Next(None, 5.0, "paused")
-    held = unmet_gate(rollout, signals)
-    if held:
-        return Next(None, 1.0, held, _to_write_down(rollout, signals, every_s=1.0))
+    unmet = unmet_gate(rollout, signals)
+    if unmet:
+        return Next(None, 1.0, unmet, _to_write_down(rollout, signals, every_s=1.0))
     regressed = regression(rollout, signals)
     if regressed and rollout.spec.automatic_rollback:
         return Next(rolled_back(rollout, signals.now_ns), 0.0, f"rolled back: {regressed}")
@@ -130,10 +130,14 @@ def unmet_gate(rollout: PolicyRollout, signals: Signals) -> str:
     if allowed_ns is not None and signals.age_s * SECOND_NS > allowed_ns:
         return f"held: the signals are older than {gates.signals_max_age}"
     for name in gates.observed_by:
-        named = [one for one in status.observed_by if _is(one.controller, name)]
+        named = [observer for observer in status.observed_by if _is(observer.controller, name)]
         # The one furthest behind: while one of several decides from an older view, the step is not active
         # everywhere.
-        worst = min(named, key=lambda one: (one.revision, one.controller), default=Observer(controller=name))
+        worst = min(
+            named,
+            key=lambda observer: (observer.revision, observer.controller),
+            default=Observer(controller=name),
+        )
         if worst.revision < status.activation_revision:
             return f"held: {worst.controller} has not reached revision {status.activation_revision}"
     return ""
@@ -215,6 +219,6 @@ def _to_write_down(rollout: PolicyRollout, signals: Signals, *, every_s: float) 
     return baked if baked - rollout.status.baked_seconds >= every_s else None
 
 
-def _is(who: str, name: str) -> bool:
-    """Whether `who` is the named component, or one of several schedulers named after it."""
-    return who == name or who.startswith((f"{name}/", f"{name}-"))
+def _is(controller: str, name: str) -> bool:
+    """Whether the controller is the named component, or one of several schedulers named after it."""
+    return controller == name or controller.startswith((f"{name}/", f"{name}-"))
