@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.model.selectors import EXISTS, GREATER, IN, LESS, NOT_IN, Requirement
-from fathom.model.selectors import MISSING as ABSENT
+from fathom.model.selectors import MISSING as OPERATOR_MISSING
 from fathom.schedule.decide.node_columns import MISSING, Bools, Ids, Ints, LabelColumn
 from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.shape import NodeTerm, Pairs
@@ -124,9 +124,9 @@ def accepted(requirement: Requirement, column: LabelColumn) -> Bools:
     if operator in {GREATER, LESS}:
         answer[1:] = [requirement.matches({column.key: value}) for value in column.values[1:]]
         return answer
-    if operator in {EXISTS, ABSENT}:
+    if operator in {EXISTS, OPERATOR_MISSING}:
         answer[1:] = operator == EXISTS
-        answer[MISSING] = operator == ABSENT
+        answer[MISSING] = operator == OPERATOR_MISSING
         return answer
     for value in requirement.values:
         value_id = column.id_of(value)

@@ -15,7 +15,7 @@ from fathom.kinds.scheduler_override import USED_OVERRIDES
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
 from fathom.model.tenancy import charged_to
-from fathom.schedule.decide import rules as events
+from fathom.schedule.decide import rules
 from fathom.schedule.decide.pods import PodView
 from fathom.schedule.loop.attempts import Attempts
 from fathom.schedule.loop.queue import ClusterEvent
@@ -99,7 +99,7 @@ class CacheUpdates:
         self._state.known.table.forget(uid)
         if self._state.known.table.remove_pod(uid) or node:
             self._state.news.tell_left(str(node))
-            self._state.news.tell(events.POD_GONE, "Pod", last, f" from {node}")
+            self._state.news.tell(rules.POD_GONE, "Pod", last, f" from {node}")
         self._state.news.moved.set()
 
     def _pod_placed(self, before: Obj | None, view: PodView) -> None:
@@ -119,9 +119,9 @@ class CacheUpdates:
             if counted:
                 self._state.news.tell_of_room(view.node, detail)
         elif was_free:
-            self._state.news.add(ClusterEvent(events.POD_PLACED, detail))
+            self._state.news.add(ClusterEvent(rules.POD_PLACED, detail))
         elif counted:
-            self._state.news.add(ClusterEvent(events.NEIGHBOUR_CHANGED, detail))
+            self._state.news.add(ClusterEvent(rules.NEIGHBOUR_CHANGED, detail))
             if old_requests != view.shape.requests:  # Resized: it may have freed some room.
                 self._state.news.tell_of_room(view.node, detail)
 

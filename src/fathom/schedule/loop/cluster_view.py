@@ -22,7 +22,7 @@ from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, 
 from fathom.model.tenancy import TENANT, tenant_of
 from fathom.model.times import moment_ns
 from fathom.model.trust import lost_of
-from fathom.schedule.decide import rules as events
+from fathom.schedule.decide import rules
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.place import Decider
@@ -53,13 +53,13 @@ _READ: Mapping[str, type[Any]] = {
     "SchedulerOverride": SchedulerOverride,
 }
 _EVENTS = {
-    "TenantQuota": events.QUOTA_CHANGED,
-    "CapacityClass": events.CLASS_CHANGED,
-    "SchedulingPolicy": events.POLICY_CHANGED,
-    "PolicyRollout": events.POLICY_CHANGED,
-    "SchedulerOverride": events.OVERRIDE_CHANGED,
-    "PersistentVolume": events.VOLUME_CHANGED,
-    "PersistentVolumeClaim": events.VOLUME_CHANGED,
+    "TenantQuota": rules.QUOTA_CHANGED,
+    "CapacityClass": rules.CLASS_CHANGED,
+    "SchedulingPolicy": rules.POLICY_CHANGED,
+    "PolicyRollout": rules.POLICY_CHANGED,
+    "SchedulerOverride": rules.OVERRIDE_CHANGED,
+    "PersistentVolume": rules.VOLUME_CHANGED,
+    "PersistentVolumeClaim": rules.VOLUME_CHANGED,
 }
 
 
@@ -145,25 +145,25 @@ class ClusterView:
         trusted = self._trust(name, 0 if after is None else lost_of(after).points)
         if after is None:
             self.table.remove_node(name)
-            return (events.NODE_CHANGED,)  # One domain fewer may satisfy a spread constraint.
+            return (rules.NODE_CHANGED,)  # One domain fewer may satisfy a spread constraint.
         existed = name in self.table.row_of
         if not self.table.put_node(after):
             return trusted
-        return (*trusted, events.NODE_CHANGED if existed else events.NODE_ADDED)
+        return (*trusted, rules.NODE_CHANGED if existed else rules.NODE_ADDED)
 
     def _trust(self, node: str, lost: int) -> tuple[str, ...]:
         if self._lost.get(node, 0) == lost:
             return ()
         _keep(self._lost, node, lost or None)
         self._contexts.clear()
-        return (events.TRUST_CHANGED,)
+        return (rules.TRUST_CHANGED,)
 
     def _put_namespace(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
         name = key_of(after or before or {}).name
         _keep(self._namespaces, name, after)
         if after is None:
-            return (events.NAMESPACE_CHANGED,) if self.table.remove_namespace(name) else ()
-        return (events.NAMESPACE_CHANGED,) if self.table.put_namespace(name, labels_of(after)) else ()
+            return (rules.NAMESPACE_CHANGED,) if self.table.remove_namespace(name) else ()
+        return (rules.NAMESPACE_CHANGED,) if self.table.put_namespace(name, labels_of(after)) else ()
 
     def _put_own(self, kind: str, before: Obj | None, after: Obj | None) -> None:
         try:
@@ -275,7 +275,7 @@ class ClusterView:
             freed = old_holder not in self._nominated and self.table.unclaim(old_holder)
         if room is None:
             freed |= self.table.unclaim("/".join(("reservation", *key_of(after or before or {}))))
-            return (events.POD_GONE,) if freed or old_holder else ()
+            return (rules.POD_GONE,) if freed or old_holder else ()
         if holder:
             self.held_for[holder] = room
         if holder and holder in self.table.claims and self._nominated.get(holder, room.node) == room.node:

@@ -19,13 +19,13 @@ from fathom.model.decision import (
     Decision,
     Journal,
     Outcome,
+    RecordedVerdicts,
     Result,
     Roster,
     SeenVersions,
     Subject,
     VerdictColumn,
 )
-from fathom.model.decision import RecordedVerdicts as VerdictTable
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
 from fathom.schedule.decide.pods import PodView
@@ -172,7 +172,7 @@ class Recorder:
         id_ = self.next_id()
         own, layers = layers_at(log, decision)
         self._journal.tabled(
-            VerdictTable(
+            RecordedVerdicts(
                 id=id_,
                 roster=self._roster_id(names, nodes_version),
                 reasons=("", *(_text(reason) for reason in log.reasons[1:])),

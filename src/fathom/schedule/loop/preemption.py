@@ -134,8 +134,8 @@ class PreemptionLoop:
             self._is_made(uid)
 
     async def _reserve(self, uid: str, node: str, *, victims: Set[str] = frozenset()) -> None:
-        """Reserve the victims' room for the pod, in the ledger that all schedulers share. `victims`: their
-        UIDs, which our view may not show as terminating yet."""
+        """Reserve the victims' room for the pod, in the ledger that all schedulers share. `victims`: UIDs of
+        evicted pods, which our view may not show as terminating yet."""
         waiting, table = self._state.waiting.get(uid), self._state.known.table
         pod = None if waiting is None else self._state.caches.snapshot().get("Pod", waiting.key)
         row = table.row_of.get(node)

@@ -22,8 +22,7 @@ from fathom.control.api_connection import ApiConnection
 from fathom.control.leadership import Ends, Leading
 from fathom.control.lease import LeaderTerm, Timing
 from fathom.control.signals import SignalPublisher
-from fathom.schedule.decide.rules import RULES
-from fathom.schedule.decide.rules import Rules as JudgingRules
+from fathom.schedule.decide.rules import RULES, Rules
 from fathom.schedule.loop.metrics import measure_scheduler
 from fathom.schedule.loop.scheduler import CurrentRules, Scheduler
 from fathom.schedule.loop.user_rules import installed_rules
@@ -66,7 +65,7 @@ class SchedulerProcess:
         settings: SchedulerSettings,
         *,
         observer: CacheObserver | None = None,
-        judging: JudgingRules = RULES,
+        judging: Rules = RULES,
     ) -> None:
         self._inside = inside
         self._settings = settings

@@ -25,7 +25,7 @@ from fathom.control.cause import WakeCause
 from fathom.control.lease import LeaderTerm
 from fathom.model.objects import key_of
 from fathom.model.times import timestamp
-from fathom.schedule.decide import rules as events
+from fathom.schedule.decide.rules import OVERRIDE_CHANGED, RULES, TRUST_CHANGED, VIEW_FRESH, Rules
 from fathom.schedule.loop.attempts import Attempts
 from fathom.schedule.loop.background_requests import BackgroundRequests
 from fathom.schedule.loop.cache_updates import CacheUpdates
@@ -53,7 +53,7 @@ ASK_FROM_S = 2.0  # A healthy watch is never silent for so long: our servers sen
 
 class Scheduler:
     def __init__(
-        self, inside: Inside, caches: Caches, rules: CurrentRules, *, judging: events.Rules = events.RULES
+        self, inside: Inside, caches: Caches, rules: CurrentRules, *, judging: Rules = RULES
     ) -> None:
         self._inside = inside
         self._state = SchedulerState(inside, caches, rules, judging=judging)
@@ -166,11 +166,11 @@ class Scheduler:
             await asyncio.sleep(LOOK_S)
             now_ns = self._state.clock.now_ns()
             for name in self._state.known.passing(now_ns=now_ns):
-                self._state.news.put(ClusterEvent(events.OVERRIDE_CHANGED, f"SchedulerOverride {name} ended"))
+                self._state.news.put(ClusterEvent(OVERRIDE_CHANGED, f"SchedulerOverride {name} ended"))
             for node in self._state.refused_nodes.settle(self._state.caches.snapshot()):
-                self._state.news.put(ClusterEvent(events.TRUST_CHANGED, f"nodes {node}"))
-            if self._state.queue.waited_for(events.VIEW_FRESH):
-                self._state.news.add(ClusterEvent(events.VIEW_FRESH))
+                self._state.news.put(ClusterEvent(TRUST_CHANGED, f"nodes {node}"))
+            if self._state.queue.waited_for(VIEW_FRESH):
+                self._state.news.add(ClusterEvent(VIEW_FRESH))
                 self._ask_how_far()
             self._say_queued()
             if self._state.news:
@@ -184,7 +184,7 @@ class Scheduler:
                 self._probes.ask(kind)
 
     def _answered(self, kind: str) -> None:
-        self._state.news.put(ClusterEvent(events.VIEW_FRESH, f"{kind} is known to be new"))
+        self._state.news.put(ClusterEvent(VIEW_FRESH, f"{kind} is known to be new"))
         self._state.news.moved.set()
 
     async def _say_observed(self, api: Api) -> None:

@@ -17,7 +17,7 @@ from fathom.cache.caches import Caches
 from fathom.control.lease import LeaderTerm
 from fathom.metrics.numbers import LONG_S, Durations
 from fathom.model.objects import Obj
-from fathom.schedule.decide import rules as events
+from fathom.schedule.decide.rules import Rules
 from fathom.schedule.loop.cluster_events import ClusterEvents
 from fathom.schedule.loop.cluster_view import ClusterView
 from fathom.schedule.loop.decision_records import Recorder
@@ -64,7 +64,7 @@ class SchedulerCounts(msgspec.Struct):
 
 
 class SchedulerState:
-    def __init__(self, inside: Inside, caches: Caches, rules: CurrentRules, *, judging: events.Rules) -> None:
+    def __init__(self, inside: Inside, caches: Caches, rules: CurrentRules, *, judging: Rules) -> None:
         self.caches = caches
         self.rules = rules
         self.clock = inside.outside.clock

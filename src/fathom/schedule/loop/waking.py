@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from fathom.schedule.decide import rules as events
+from fathom.schedule.decide import rules
 from fathom.schedule.loop.attempts import Attempts
 from fathom.schedule.loop.evictions import not_fresh
 from fathom.schedule.loop.queue import Hint, Hinted, WaitingPod
@@ -27,10 +27,10 @@ class Waking:
         happened, freed = self._state.news.take()
         for happening in happened:
             if self._state.queue.waited_for(happening.name):
-                only = freed if happening.name == events.POD_GONE else None
+                only = freed if happening.name == rules.POD_GONE else None
                 self._cut_short = False
                 hint: Hint = partial(self._could_place, only)
-                if happening.name == events.VIEW_FRESH and self._may_evict():
+                if happening.name == rules.VIEW_FRESH and self._may_evict():
                     hint = self._could_evict
                 self._state.pods.wake(happening, hint, now_ns=now_ns)
                 if self._cut_short:  # All pods that were tried fit: try the rest too.
@@ -66,7 +66,7 @@ class Waking:
         """A trial evicts nothing: a pod that waits for a fresh view, though no rule asks for one, waits to
         preempt."""
         hinted = self._could_place(None, pods)
-        if events.VIEW_FRESH in hinted.waits:
+        if rules.VIEW_FRESH in hinted.waits:
             return hinted
         return Hinted([pod.uid for pod in pods])
 
