@@ -13,7 +13,7 @@ class BackgroundRequests:
     def __init__(self, domain: Domain, moved: asyncio.Event) -> None:
         self._domain = domain
         self._moved = moved
-        self._flying: dict[int, asyncio.Task[None]] = {}  # By number: requests that have not ended.
+        self._running: dict[int, asyncio.Task[None]] = {}  # By number: requests that have not ended.
         self._count = 0  # Only grows, so no number is used twice.
         self.binding = 0  # How many of them are batches of bindings; that number is limited.
 
@@ -21,26 +21,26 @@ class BackgroundRequests:
         self._count += 1
         number = self._count
         task = asyncio.get_running_loop().create_task(work, name=f"flight {number}")
-        self._flying[number] = task
+        self._running[number] = task
         task.add_done_callback(lambda _: self._ended(number))
 
     def _ended(self, number: int) -> None:
-        task = self._flying.pop(number, None)
+        task = self._running.pop(number, None)
         self._moved.set()
         if task is not None and not task.cancelled() and (error := task.exception()) is not None:
             self._domain.call_exception_handler({"message": "a commit died", "exception": error})
 
     async def wait(self, seconds: float) -> bool:
         """Wait for the requests; True if all of them have ended."""
-        if self._flying:
-            await asyncio.wait(tuple(self._flying.values()), timeout=seconds)
-        return not self._flying
+        if self._running:
+            await asyncio.wait(tuple(self._running.values()), timeout=seconds)
+        return not self._running
 
     async def cancel(self, background: Iterable[asyncio.Task[None]]) -> None:
         """Cancel all requests, and these tasks too."""
-        flying = [*self._flying.values(), *background]
-        for task in flying:
+        running = [*self._running.values(), *background]
+        for task in running:
             task.cancel()
-        await asyncio.wait(flying)
-        self._flying.clear()
+        await asyncio.wait(running)
+        self._running.clear()
         self.binding = 0

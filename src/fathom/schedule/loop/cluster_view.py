@@ -173,7 +173,7 @@ class ClusterView:
         _keep(self._own[kind], key_of(after or before or {}), struct)
         if kind == "CapacityClass":
             self.table.set_reserved(
-                [reserved_of(capacity_class) for capacity_class in self._of("CapacityClass")]
+                [reserved_of(capacity_class) for capacity_class in self._objects("CapacityClass")]
             )
         elif kind == "SchedulerOverride":
             ends = [
@@ -206,7 +206,7 @@ class ClusterView:
         self._lowest = min(self._lowest, view.priority)
         used = (metadata(pod).get("annotations") or {}).get(USED_OVERRIDES)
         if used and view.node:
-            self._rest_on(view, "" if view.finished else used)
+            self._note_used_overrides(view, "" if view.finished else used)
         return view
 
     def put_pod(self, pod: Obj) -> PodView:
@@ -221,7 +221,7 @@ class ClusterView:
         if self._users.pop(uid, None) is not None:
             self._contexts.clear()
 
-    def _rest_on(self, view: PodView, used: str) -> None:
+    def _note_used_overrides(self, view: PodView, used: str) -> None:
         if self._users.get(view.uid, "") != used:
             self._contexts.clear()
             _keep(self._users, view.uid, used or None)
@@ -261,7 +261,7 @@ class ClusterView:
 
     def _put_reservation(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
         """Count the room that a reservation holds as taken, for every pod but its own."""
-        room = self._held(after)
+        room = self._held_room(after)
         old_holder = "" if before is None else holder_of(before)
         holder = "" if after is None or room is None else holder_of(after)
         freed = False
@@ -285,7 +285,7 @@ class ClusterView:
             self._claim(room.holder, room)
         return ()
 
-    def _held(self, obj: Obj | None) -> HeldRoom | None:
+    def _held_room(self, obj: Obj | None) -> HeldRoom | None:
         """The room that a reservation holds. None: it holds nothing on a node."""
         try:
             reservation = None if obj is None else read(Reservation, obj)
@@ -350,12 +350,12 @@ class ClusterView:
 
     def _resolve(self, pod: PodView, now_ns: int) -> PlacementContext:
         overrides = [
-            override for override in self._of("SchedulerOverride") if override_active(override, now_ns)
+            override for override in self._objects("SchedulerOverride") if override_active(override, now_ns)
         ]
-        policies = {policy.metadata.name: policy for policy in self._of("SchedulingPolicy")}
+        policies = {policy.metadata.name: policy for policy in self._objects("SchedulingPolicy")}
         quota = self._own["TenantQuota"].get(Key("", pod.tenant))
         return PlacementContext(
-            policy=policy_for(pod, self._of("PolicyRollout"), policies),
+            policy=policy_for(pod, self._objects("PolicyRollout"), policies),
             quota=None if quota is None else quota_of(quota),
             avoided=tuple(avoidance for override in overrides for avoidance in avoided_by(override, pod)),
             allowed=tuple(allowed for override in overrides for allowed in self._allowed(override, pod)),
@@ -377,7 +377,7 @@ class ClusterView:
             for claim in pod.shape.claims
         }
 
-    def _of(self, kind: str) -> list[Any]:
+    def _objects(self, kind: str) -> list[Any]:
         """Sorted by key: the order must not depend on which object came first."""
         return [obj for _, obj in sorted(self._own[kind].items())]
 

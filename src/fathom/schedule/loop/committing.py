@@ -46,29 +46,29 @@ class Committing:
     def __init__(
         self,
         state: SchedulerState,
-        flights: BackgroundRequests,
-        rooms: PreemptionLoop,
+        requests: BackgroundRequests,
+        preemption_loop: PreemptionLoop,
         api: Api,
         *,
         rng: random.Random,
     ) -> None:
         self._state = state
-        self._flights = flights
-        self._rooms = rooms
+        self._requests = requests
+        self._preemption_loop = preemption_loop
         self._api = api
         self._rng = rng
         self._sender = BindSender(api, timeout_s=state.rules.bind_timeout_s)
 
     def begin(self, sent: list[SentBinding]) -> None:
         """Send a batch in the background, while the next one is decided."""
-        self._flights.binding += 1
-        self._flights.fly(self._bind(sent))
+        self._requests.binding += 1
+        self._requests.fly(self._bind(sent))
 
     async def _bind(self, sent: list[SentBinding]) -> None:
         try:
             await self._commit(sent)
         finally:
-            self._flights.binding -= 1
+            self._requests.binding -= 1
 
     async def _commit(self, sent: list[SentBinding]) -> None:
         answers = await self._sender.send([binding.wish for binding in sent])
@@ -102,8 +102,8 @@ class Committing:
     def _conclude(self, sent: SentBinding, answer: BindAnswer, *, settled: bool = False) -> None:
         """Apply a known outcome: record it, and land or retry the pod."""
         uid = sent.pod.uid
-        if answer.check == RESERVATION_GONE or _has_no_use_for_it(sent, answer):
-            self._rooms.release(uid)
+        if answer.check == RESERVATION_GONE or _needs_no_reservation(sent, answer):
+            self._preemption_loop.release(uid)
         if answer.status == "Bound":
             self._note(sent, "settled" if settled else "committed", answer.revision)
             self._has_landed(sent, answer)
@@ -147,7 +147,7 @@ class Committing:
         )
 
 
-def _has_no_use_for_it(sent: SentBinding, answer: BindAnswer) -> bool:
+def _needs_no_reservation(sent: SentBinding, answer: BindAnswer) -> bool:
     """Whether the pod does not need its reservation: its binding did not use it, and was bound, or refused by
     quota. Reserved room counts against the tenant's quota, so it may itself be what is missing."""
     return not sent.wish.reservation and (answer.status == "Bound" or answer.check == QUOTA_EXCEEDED)

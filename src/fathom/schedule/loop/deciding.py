@@ -34,22 +34,28 @@ class Deciding:
     """Decides pods during one leader term."""
 
     def __init__(
-        self, state: SchedulerState, attempts: Attempts, rooms: PreemptionLoop, committing: Committing
+        self,
+        state: SchedulerState,
+        attempts: Attempts,
+        preemption_loop: PreemptionLoop,
+        committing: Committing,
     ) -> None:
         self._state = state
         self._attempts = attempts
-        self._rooms = rooms
+        self._preemption_loop = preemption_loop
         self._committing = committing
 
     def decide(self, entries: list[QueueEntry]) -> None:
         """Decide pods of one shape that were taken from the queue together."""
-        by_uid = {entry.pod.uid: entry for entry in entries if not self._rooms.is_held_back(entry.pod.uid)}
+        by_uid = {
+            entry.pod.uid: entry for entry in entries if not self._preemption_loop.is_held_back(entry.pod.uid)
+        }
         sent: list[SentBinding] = []
         for pods in self._attempts.groups([self._state.waiting[uid] for uid in by_uid]):
             decided, refused = self._place([by_uid[pod.uid] for pod in pods], pods)
             sent += decided
             for entry, pod, placement, around in refused:
-                self._cannot(entry, pod, placement, around)
+                self._park(entry, pod, placement, around)
         if sent:
             self._committing.begin(sent)
 
@@ -104,7 +110,7 @@ class Deciding:
             annotations[CAPACITY_CLASS] = placement.capacity_class
         return annotations
 
-    def _cannot(self, entry: QueueEntry, pod: PodView, placement: Placement, around: Circumstances) -> None:
+    def _park(self, entry: QueueEntry, pod: PodView, placement: Placement, around: Circumstances) -> None:
         self._state.counts.unschedulable += 1
         self._state.rejecting[pod.uid] = tuple(each.rule for each in placement.rejections)
         preemption = self._state.known.preemption(pod, around.context)
@@ -115,12 +121,12 @@ class Deciding:
         message = f"{placement.message} {preemption.message}".strip()
         placement = msgspec.structs.replace(placement, message=message)
         if preemption.node is not None and not stale:
-            id_ = self._rooms.make(entry, pod, placement, around, preemption)
+            id_ = self._preemption_loop.make(entry, pod, placement, around, preemption)
         else:
             if preemption.leaving:
-                self._rooms.reserve_soon(pod)
+                self._preemption_loop.reserve_soon(pod)
             else:
-                self._rooms.give_up(pod)
+                self._preemption_loop.give_up(pod)
             id_ = self._attempts.record(
                 entry, pod, placement, around, "unschedulable", condition="PodScheduled=False"
             )

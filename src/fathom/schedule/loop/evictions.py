@@ -65,18 +65,19 @@ async def carry_out(
     patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": preemption.node}}
     await api.patch(PODS, key.namespace, key.name, patch, subresource="status")
     outcomes = await asyncio.gather(
-        *(_ask(api, victim, find(victim.key), now) for victim in preemption.victims)
+        *(_evict(api, victim, find(victim.key), now) for victim in preemption.victims)
     )
     return [
-        Evicted(victim, _said(outcome)) for victim, outcome in zip(preemption.victims, outcomes, strict=True)
+        Evicted(victim, _outcome_text(outcome))
+        for victim, outcome in zip(preemption.victims, outcomes, strict=True)
     ]
 
 
-async def _ask(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome:
+async def _evict(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome:
     """Set the condition DisruptionTarget, by which a Job may not count the end as a failure, then delete. If
     the condition cannot be written, the pod is deleted all the same."""
-    if isinstance(await _say_why(api, victim, pod, now), Conflict):
-        await _say_why(api, victim, await _read(api, victim.key), now)
+    if isinstance(await _set_disruption_target(api, victim, pod, now), Conflict):
+        await _set_disruption_target(api, victim, await _read(api, victim.key), now)
     return await api.delete(PODS, victim.key.namespace, victim.key.name, uid=victim.uid)
 
 
@@ -87,7 +88,7 @@ async def _read(api: Api, key: Key) -> Obj | None:
         return None
 
 
-async def _say_why(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome | None:
+async def _set_disruption_target(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome | None:
     """Write the condition once, on the pod at the revision that was read, so that its first time stays."""
     if pod is None or uid_of(pod) != victim.uid or is_deleting(pod) or is_true(pod, DISRUPTION_TARGET):
         return None
@@ -110,7 +111,7 @@ async def _say_why(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outco
     )
 
 
-def _said(outcome: Outcome) -> str:
+def _outcome_text(outcome: Outcome) -> str:
     match outcome:
         case Committed():
             return "asked"

@@ -78,23 +78,23 @@ class PodStatusWriter:
         self._ids = ids
         self._name = name
         self._log = log
-        self._line: OrderedDict[str, PodMessage] = OrderedDict()  # By UID: the newest message of each.
-        self._told: dict[str, ToldPod] = {}
+        self._queue: OrderedDict[str, PodMessage] = OrderedDict()  # By UID: the newest message of each.
+        self._last: dict[str, ToldPod] = {}
         self._events: OrderedDict[str, Obj] = OrderedDict()
         self._allowance, self._allowed_ns = EVENTS_BURST, clock.monotonic_ns()
-        self._stir = asyncio.Event()
+        self._has_work = asyncio.Event()
         self.dropped = 0  # Events that the rate limit dropped.
 
     def waits(self, pod_message: PodMessage) -> None:
         """A pod has no node."""
-        last = self._told.get(pod_message.uid)
+        last = self._last.get(pod_message.uid)
         now_ns = self._clock.monotonic_ns()
         if last is not None and is_no_news(last, pod_message, now_ns=now_ns):
             return
-        if len(self._line) < LINE_MAX:
-            self._told[pod_message.uid] = ToldPod(pod_message, now_ns)
-            self._line[pod_message.uid] = pod_message
-            self._stir.set()
+        if len(self._queue) < LINE_MAX:
+            self._last[pod_message.uid] = ToldPod(pod_message, now_ns)
+            self._queue[pod_message.uid] = pod_message
+            self._has_work.set()
             if pod_message.reason == "Unschedulable":
                 self._event(
                     pod_message.key, pod_message.uid, "FailedScheduling", "Warning", pod_message.message
@@ -111,8 +111,8 @@ class PodStatusWriter:
         self._event(key, uid, "Preempted", "Normal", f"Preempted by pod {by} on node {node}")
 
     def forget(self, uid: str) -> None:
-        self._line.pop(uid, None)
-        self._told.pop(uid, None)
+        self._queue.pop(uid, None)
+        self._last.pop(uid, None)
 
     def _event(self, key: Key, uid: str, reason: str, kind: str, message: str) -> None:
         now_ns = self._clock.monotonic_ns()
@@ -139,27 +139,27 @@ class PodStatusWriter:
             "lastTimestamp": now,
             "count": 1,
         }
-        self._stir.set()
+        self._has_work.set()
 
     async def run(self) -> None:
         """Send one message at a time, conditions before events; for ever."""
         while True:
-            if self._line:
-                _, pod_message = self._line.popitem(last=False)
-                await self._say(pod_message)
+            if self._queue:
+                _, pod_message = self._queue.popitem(last=False)
+                await self._write_conditions(pod_message)
             elif self._events:
                 _, event = self._events.popitem(last=False)
                 await self._api.create(EVENTS, metadata(event)["namespace"], event)
             else:
-                self._stir.clear()
-                await self._stir.wait()
+                self._has_work.clear()
+                await self._has_work.wait()
                 continue
             await asyncio.sleep(1.0 / WORDS_PER_S)
 
-    async def _say(self, pod_message: PodMessage) -> None:
+    async def _write_conditions(self, pod_message: PodMessage) -> None:
         pod = self._find(pod_message.key)
         if pod is None or uid_of(pod) != pod_message.uid or (pod.get("spec") or {}).get("nodeName"):
-            self._told.pop(pod_message.uid, None)
+            self._last.pop(pod_message.uid, None)
             return
         conditions = conditions_said(pod, pod_message, now=timestamp(self._clock.now_ns()))
         if conditions == conditions_of(pod):
@@ -179,15 +179,15 @@ class PodStatusWriter:
             media="application/strategic-merge-patch+json",
         )
         if isinstance(outcome, Conflict):
-            asyncio.get_running_loop().call_later(LATER_S, self._again, pod_message)
+            asyncio.get_running_loop().call_later(LATER_S, self._queue_again, pod_message)
 
-    def _again(self, pod_message: PodMessage) -> None:
+    def _queue_again(self, pod_message: PodMessage) -> None:
         """Queue the message again, unless there is a newer one or the pod needs none any more."""
-        last = self._told.get(pod_message.uid)
+        last = self._last.get(pod_message.uid)
         newest = last is not None and last.word == pod_message
-        if newest and pod_message.uid not in self._line and len(self._line) < LINE_MAX:
-            self._line[pod_message.uid] = pod_message
-            self._stir.set()
+        if newest and pod_message.uid not in self._queue and len(self._queue) < LINE_MAX:
+            self._queue[pod_message.uid] = pod_message
+            self._has_work.set()
 
 
 def is_no_news(last: ToldPod, pod_message: PodMessage, *, now_ns: int) -> bool:
@@ -206,17 +206,21 @@ def conditions_said(pod: Obj, pod_message: PodMessage, *, now: str) -> list[Obj]
     """The conditions to write: Queued says only that the pod waits; the others give an attempt's result."""
     conditions = conditions_of(pod)
     if pod_message.reason == QUEUED:
-        return _said(pod, conditions, (QUEUED, "True", "Waiting", pod_message.message), now)
-    conditions = _said(pod, conditions, (SCHEDULED, "False", pod_message.reason, pod_message.message), now)
+        return _with_condition(pod, conditions, (QUEUED, "True", "Waiting", pod_message.message), now)
+    conditions = _with_condition(
+        pod, conditions, (SCHEDULED, "False", pod_message.reason, pod_message.message), now
+    )
     if pod_message.reason == "SchedulingGated":
         return conditions
     # PodScheduled has Kubernetes' reason; this condition has fathom's pending reason, for programs.
-    return _said(
+    return _with_condition(
         pod, conditions, (RETRYING, "True", pod_message.pending or pod_message.reason, pod_message.retry), now
     )
 
 
-def _said(pod: Obj, conditions: list[Obj], condition: tuple[str, Status, str, str], now: str) -> list[Obj]:
+def _with_condition(
+    pod: Obj, conditions: list[Obj], condition: tuple[str, Status, str, str], now: str
+) -> list[Obj]:
     generation = int(metadata(pod).get("generation") or 0) or None
     kind, status, reason, message = condition
     return set_condition(

@@ -37,8 +37,8 @@ class PreemptionLoop:
         self, state: SchedulerState, requests: BackgroundRequests, cache_updates: CacheUpdates, api: Api
     ) -> None:
         self._state = state
-        self._flights = requests
-        self._hearing = cache_updates
+        self._requests = requests
+        self._cache_updates = cache_updates
         self._api = api
         # By UID: whether the pod was taken from the queue meanwhile. Each has a background request, which
         # removes the entry however it ends.
@@ -60,11 +60,11 @@ class PreemptionLoop:
         id_ = self._state.recorder.decided(
             entry, pod, placement, msgspec.structs.replace(around, need=f"no older than {FRESH_S:g} s: met"),
             verdict="preempt", names=table.names, nodes_version=table.nodes_version,
-            chosen=preemption.node or "", victims=tuple(_victim(victim) for victim in preemption.victims),
-            condition="PodScheduled=False",
+            chosen=preemption.node or "", condition="PodScheduled=False",
+            victims=tuple(_victim_text(victim) for victim in preemption.victims),
         )  # fmt: skip
         self._being_made[pod.uid] = False
-        self._flights.fly(self._evict(pod, preemption, id_))
+        self._requests.fly(self._evict(pod, preemption, id_))
         return id_
 
     def give_up(self, pod: PodView, *, but: str = "") -> None:
@@ -77,22 +77,22 @@ class PreemptionLoop:
 
     async def _evict(self, pod: PodView, preemption: Preemption, id_: str) -> None:
         try:
-            await self._ask_to_leave(pod, preemption, id_)
+            await self._evict_and_reserve(pod, preemption, id_)
         finally:
-            self._is_made(pod.uid)
+            self._room_is_made(pod.uid)
 
-    def _say_preempted(self, victim: Victim, pod: PodView, node: str) -> None:
+    def _write_preempted(self, victim: Victim, pod: PodView, node: str) -> None:
         if self._state.status_writer is not None:
             self._state.status_writer.preempted(victim.key, victim.uid, by=pod.uid, node=node)
 
-    async def _ask_to_leave(self, pod: PodView, preemption: Preemption, id_: str) -> None:
+    async def _evict_and_reserve(self, pod: PodView, preemption: Preemption, id_: str) -> None:
         now = timestamp(self._state.clock.now_ns())
         view = self._state.caches.snapshot()
         done = await carry_out(
             self._api, pod.key, pod.uid, preemption, find=lambda key: view.get("Pod", key), now=now
         )
         for evicted in done:
-            self._say_preempted(evicted.victim, pod, preemption.node or "")
+            self._write_preempted(evicted.victim, pod, preemption.node or "")
         summary = "; ".join(f"{'/'.join(evicted.victim.key)} {evicted.outcome}" for evicted in done)
         result: Result = (
             "committed" if all(evicted.outcome in {"asked", "gone"} for evicted in done) else "unknown"
@@ -113,7 +113,7 @@ class PreemptionLoop:
         self._being_made[uid] = True
         return True
 
-    def _is_made(self, uid: str) -> None:
+    def _room_is_made(self, uid: str) -> None:
         entry = self._state.queue.entry(uid)
         if self._being_made.pop(uid, False) and entry is not None and entry.state == "in-hand":
             self._state.pods.retry(uid, entry.cause, now_ns=self._state.clock.monotonic_ns(), backoff=False)
@@ -125,13 +125,13 @@ class PreemptionLoop:
         claim = self._state.known.table.claims.get(pod.uid)
         if claim is not None and (room is None or is_due(room.expires_ns, now_ns=now_ns)):
             self._being_made[pod.uid] = False
-            self._flights.fly(self._reserve_again(pod.uid, claim.node))
+            self._requests.fly(self._reserve_again(pod.uid, claim.node))
 
     async def _reserve_again(self, uid: str, node: str) -> None:
         try:
             await self._reserve(uid, node)
         finally:
-            self._is_made(uid)
+            self._room_is_made(uid)
 
     async def _reserve(self, uid: str, node: str, *, victims: Set[str] = frozenset()) -> None:
         """Reserve the victims' room for the pod, in the ledger that all schedulers share. `victims`: UIDs of
@@ -162,22 +162,22 @@ class PreemptionLoop:
         # reached.
         self._state.caches.apply_write(RESERVATION.name, reservation)
         if uid not in self._state.waiting:  # It was bound meanwhile, or is gone.
-            await self._let_go(uid, key_of(reservation), uid_of(reservation))
+            await self._delete_reservation(uid, key_of(reservation), uid_of(reservation))
 
     def release(self, uid: str, *, but: str = "") -> None:
         """Delete the pod's reservation, unless it is on the node `but`. Where this fails, repair does it."""
         room = self._state.known.held_for.get(uid)
         if room is not None and room.node != but:
-            self._flights.fly(self._let_go(uid, room.key, room.uid))
+            self._requests.fly(self._delete_reservation(uid, room.key, room.uid))
 
-    async def _let_go(self, uid: str, key: Key, reservation: str) -> None:
+    async def _delete_reservation(self, uid: str, key: Key, reservation: str) -> None:
         """`reservation`: its UID. One that could not be deleted still holds its room, until the cache shows
         that it is gone."""
         outcome = await release(self._api, key, reservation)
         room = self._state.known.held_for.get(uid)
         if is_gone(outcome) and room is not None and room.uid == reservation:
-            self._hearing.reservation_changed(room.as_object(uid), None)
+            self._cache_updates.reservation_changed(room.as_object(uid), None)
 
 
-def _victim(victim: Victim) -> str:
+def _victim_text(victim: Victim) -> str:
     return f"{'/'.join(victim.key)}: {victim.reason}"

@@ -254,16 +254,16 @@ class SchedulingQueue:
 
     # Waking.
 
-    def happened(self, happening: ClusterEvent, hint: Hint, *, now_ns: int) -> list[str]:
+    def happened(self, event: ClusterEvent, hint: Hint, *, now_ns: int) -> list[str]:
         """Wake the pods that the event could help, as the hint says, oldest first."""
         woken: list[str] = []
-        for shape in tuple(self._waits.get(happening.name, ())):
-            entries = self._waiting_for(shape, happening.name)
+        for shape in tuple(self._waits.get(event.name, ())):
+            entries = self._waiting_for(shape, event.name)
             hinted = hint([entry.pod for entry in entries])
             for entry in entries:
                 if entry.pod.uid in hinted.could:
                     self._leave(entry)
-                    self._activate(entry, WakeCause("event", _told(happening)), now_ns)
+                    self._activate(entry, WakeCause("event", _event_text(event)), now_ns)
                     woken.append(entry.pod.uid)
                 else:
                     self._wait_for(entry, hinted.waits)
@@ -378,5 +378,5 @@ def _stands(entry: QueueEntry, priority: int, order: Order) -> bool:
     return entry.state == "active" and entry.pod.priority == priority and entry.order == order
 
 
-def _told(happening: ClusterEvent) -> str:
-    return f"{happening.name} {happening.detail}" if happening.detail else happening.name
+def _event_text(event: ClusterEvent) -> str:
+    return f"{event.name} {event.detail}" if event.detail else event.name

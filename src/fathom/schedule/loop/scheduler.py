@@ -58,13 +58,13 @@ class Scheduler:
         self._inside = inside
         self._state = SchedulerState(inside, caches, rules, judging=judging)
         self._rng = inside.streams.stream("settle")
-        self._flights = BackgroundRequests(inside.domain, self._state.news.moved)
+        self._requests = BackgroundRequests(inside.domain, self._state.news.moved)
         self._draining = False  # If True, no more pods are taken from the queue.
         # Sent while a pod waits for a fresh view: a server may send bookmarks seldom, or a watch be dead.
         self._probes = Probes(caches, PROBE_S)
         self._probes.answered.append(self._answered)
         self._attempts = Attempts(self._state)
-        self._hearing = CacheUpdates(self._state, self._attempts)
+        self._cache_updates = CacheUpdates(self._state, self._attempts)
         self._waking = Waking(self._state, self._attempts)
         self.signals = QueueSignals(self._state)
 
@@ -102,22 +102,22 @@ class Scheduler:
         await self._recover()
         background = [
             loop.create_task(self._state.status_writer.run()),
-            loop.create_task(self._look_for_ever(api)),
+            loop.create_task(self._check_for_ever(api)),
         ]
         try:
             while True:
                 self._state.news.moved.clear()
-                self._go_round(deciding)
+                self._run_round(deciding)
                 await self._until_moved()
         finally:
             self._probes.stop()
-            await self._flights.cancel(background)
+            await self._requests.cancel(background)
 
     def _deciding(self, api: Api) -> Deciding:
         """The objects that decide and send during one term."""
-        preemption = PreemptionLoop(self._state, self._flights, self._hearing, api)
-        committing = Committing(self._state, self._flights, preemption, api, rng=self._rng)
-        return Deciding(self._state, self._attempts, preemption, committing)
+        preemption_loop = PreemptionLoop(self._state, self._requests, self._cache_updates, api)
+        committing = Committing(self._state, self._requests, preemption_loop, api, rng=self._rng)
+        return Deciding(self._state, self._attempts, preemption_loop, committing)
 
     async def _recover(self) -> None:
         """Retry the pods that an earlier term left in hand: its requests are fenced off by now, so a cache
@@ -137,13 +137,13 @@ class Scheduler:
     async def drain(self, seconds: float) -> bool:
         """Take no more pods, and wait for the requests under way. True if all of them ended."""
         self._draining = True
-        return await self._flights.wait(seconds)
+        return await self._requests.wait(seconds)
 
-    def _go_round(self, deciding: Deciding) -> None:
+    def _run_round(self, deciding: Deciding) -> None:
         now_ns = self._state.clock.monotonic_ns()
         self._state.pods.come_due(now_ns=now_ns)
         self._waking.wake_helped(now_ns=now_ns)
-        while self._flights.binding < self._state.rules.in_flight_max and not self._draining:
+        while self._requests.binding < self._state.rules.in_flight_max and not self._draining:
             entries = self._state.pods.take(most=self._state.rules.batch_max)
             if not entries:
                 return
@@ -160,7 +160,7 @@ class Scheduler:
         finally:
             timer.cancel()
 
-    async def _look_for_ever(self, api: Api) -> None:
+    async def _check_for_ever(self, api: Api) -> None:
         """Check what makes no event: overrides that expire, refused nodes to use again, long waits."""
         while True:
             await asyncio.sleep(LOOK_S)
@@ -171,13 +171,13 @@ class Scheduler:
                 self._state.news.put(ClusterEvent(TRUST_CHANGED, f"nodes {node}"))
             if self._state.queue.waited_for(VIEW_FRESH):
                 self._state.news.add(ClusterEvent(VIEW_FRESH))
-                self._ask_how_far()
-            self._say_queued()
+                self._probe_old_caches()
+            self._write_queued()
             if self._state.news:
                 self._state.news.moved.set()
-            await self._say_observed(api)
+            await self._report_observed(api)
 
-    def _ask_how_far(self) -> None:
+    def _probe_old_caches(self) -> None:
         snapshot = self._state.caches.snapshot()
         for kind in snapshot.kinds:
             if snapshot.age(kind) > ASK_FROM_S:
@@ -187,16 +187,14 @@ class Scheduler:
         self._state.news.put(ClusterEvent(VIEW_FRESH, f"{kind} is known to be new"))
         self._state.news.moved.set()
 
-    async def _say_observed(self, api: Api) -> None:
+    async def _report_observed(self, api: Api) -> None:
         """Report in PolicyRollouts that every cache has reached the rollout's activation."""
         if "PolicyRollout" not in self._state.caches.kinds:
             return
         snapshot = self._state.caches.snapshot()
         reached = min(snapshot.revisions.values())
-        now, observer = (
-            timestamp(self._state.clock.now_ns()),
-            self._state.rules.observer or self._state.rules.who,
-        )
+        now = timestamp(self._state.clock.now_ns())
+        observer = self._state.rules.observer or self._state.rules.who
         for rollout in snapshot.list("PolicyRollout"):
             patch = observed(rollout, who=observer, reached=reached, now=now, term=self._lease_term())
             if patch is not None:
@@ -206,7 +204,7 @@ class Scheduler:
         term = self._state.term
         return NO_LEASE if term is None else LeaseTerm(self._state.rules.lease, term.epoch or 0)
 
-    def _say_queued(self) -> None:
+    def _write_queued(self) -> None:
         now_ns, status_writer = self._state.clock.monotonic_ns(), self._state.status_writer
         if status_writer is None:
             return

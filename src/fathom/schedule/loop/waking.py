@@ -25,16 +25,16 @@ class Waking:
 
     def wake_helped(self, *, now_ns: int) -> None:
         happened, freed = self._state.news.take()
-        for happening in happened:
-            if self._state.queue.waited_for(happening.name):
-                only = freed if happening.name == rules.POD_GONE else None
+        for event in happened:
+            if self._state.queue.waited_for(event.name):
+                only = freed if event.name == rules.POD_GONE else None
                 self._cut_short = False
                 hint: Hint = partial(self._could_place, only)
-                if happening.name == rules.VIEW_FRESH and self._may_evict():
+                if event.name == rules.VIEW_FRESH and self._may_evict():
                     hint = self._could_evict
-                self._state.pods.wake(happening, hint, now_ns=now_ns)
+                self._state.pods.wake(event, hint, now_ns=now_ns)
                 if self._cut_short:  # All pods that were tried fit: try the rest too.
-                    self._state.news.ask_again(happening, freed)
+                    self._state.news.ask_again(event, freed)
 
     def _could_place(self, freed: dict[str, None] | None, pods: Sequence[WaitingPod]) -> Hinted:
         """Which of these pods of one shape fit a node now, and what the others wait for. They are placed on

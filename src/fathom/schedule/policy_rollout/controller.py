@@ -81,13 +81,13 @@ class PolicyRollouts:
             self._bakes.pop(key, None)
             return ReconcileResult.never()
         rollout = read(PolicyRollout, obj)
-        following = plan_rollout(rollout, self._looked_at(key, rollout, view))
+        following = plan_rollout(rollout, self._signals(key, rollout, view))
         applied = await self._kit.apply(key, as_plan(obj, rollout, following, self._kit.now()), seen=view)
         return ReconcileResult.after(
             applied, in_s=min(following.after_s or LOOK_S, LOOK_S), why=following.why
         )
 
-    def _looked_at(self, key: Key, rollout: PolicyRollout, view: Snapshot) -> Signals:
+    def _signals(self, key: Key, rollout: PolicyRollout, view: Snapshot) -> Signals:
         signals = gather(rollout, view, now_ns=self._kit.now_ns())
         if rollout.status.phase != CANARY:
             self._bakes.pop(key, None)
@@ -111,7 +111,7 @@ def as_plan(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> Plan
     )
     if following.status is None:
         baked = {} if following.baked_seconds is None else {"bakedSeconds": following.baked_seconds}
-        changed = {} if _is_told(obj, rollout, following) else {"conditions": conditions}
+        changed = {} if _is_written(obj, rollout, following) else {"conditions": conditions}
         statuses = (
             (WriteStatus(target("PolicyRollout", obj), {**baked, **changed}),) if baked or changed else ()
         )
@@ -142,7 +142,7 @@ def _blanks(following: Next) -> Obj:
     return dict(zip(fields, values, strict=True))
 
 
-def _is_told(obj: Obj, rollout: PolicyRollout, following: Next) -> bool:
+def _is_written(obj: Obj, rollout: PolicyRollout, following: Next) -> bool:
     """Whether the status says so already, apart from changing numbers."""
     condition = find_condition(conditions_of(obj), "Progressing")
     if condition is None:
