@@ -118,7 +118,7 @@ def test_a_pod_on_its_node_is_told_why_there() -> None:
     found = why(cluster(a="4", b="4"), pod(node="a"), record)
     assert (found.state, found.schedulable, found.node) == ("scheduled", True, "a")
     assert found.summary == (
-        "pod shop/web is on a: the best of 2 that fit, with 120 points (as b 120); decision d-1"
+        "pod shop/web is on a: the best of 2 nodes that fit, with 120 points (others: b 120); decision d-1"
     )
     assert found.attempt is not None
     assert found.attempt.outcome == "committed at 9"
@@ -126,7 +126,7 @@ def test_a_pod_on_its_node_is_told_why_there() -> None:
 
 def test_a_pod_that_somebody_else_placed_is_said_to_be_so() -> None:
     found = why(cluster(a="4"), pod(node="a"))
-    assert found.summary == "pod shop/web is on a: not by a decision on record here"
+    assert found.summary == "pod shop/web is on a: no decision on record here placed it"
 
 
 def test_the_place_in_line_is_the_one_on_record() -> None:
@@ -168,8 +168,8 @@ def test_a_quiet_kind_is_as_new_as_its_list_and_not_as_its_newest_object() -> No
 def test_of_a_pod_that_is_gone_the_record_is_told() -> None:
     found = explain_gone("shop/web", [kept("unschedulable", message=SHORT), kept("bind", node="a")], {})
     assert found.summary == (
-        "pod shop/web is not there any more;"
-        " the last decision d-1 was to bind a at 1970-01-01T00:00:00Z: committed at 9"
+        "pod shop/web no longer exists;"
+        " the last decision d-1 at 1970-01-01T00:00:00Z was 'bind a': committed at 9"
     )
     assert (found.state, found.schedulable, found.node, found.attempts) == ("gone", False, "a", 2)
 
@@ -179,7 +179,7 @@ def test_a_scheduler_that_nobody_runs_is_named() -> None:
         pod=pod(schedulerName="nosuch"), kept=(), reasons=None, latest={}, now_ns=0, heard=False
     )
     assert explain_pod(evidence, cluster(a="4")).summary == (
-        "pod shop/web fits a now: it waits for scheduler 'nosuch', of which nothing is on record here"
+        "pod shop/web fits a now: it waits for scheduler 'nosuch', which has no record here"
     )
 
 

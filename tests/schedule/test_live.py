@@ -416,7 +416,7 @@ def test_a_pod_that_is_gone_is_told_from_the_record(cluster: Cluster) -> None:
     cluster.delete(space, "p")
     code, found = until(lambda: _gone(cluster.why(space, "p")))
     assert (code, found["state"], found["node"], found["attempts"]) == (1, "gone", "b", 1)
-    assert found["summary"].startswith(f"pod {space}/p is not there any more; the last decision ")
+    assert found["summary"].startswith(f"pod {space}/p no longer exists; the last decision ")
     code, text = cluster.fathom("why", "pod/never", "-n", space)
     assert (code, text) == (
         2,
@@ -480,7 +480,7 @@ def test_what_victims_leave_is_reserved_until_the_pod_is_bound(cluster: Cluster)
     assert (said["status"], said["reason"]) == ("True", "PreemptionByScheduler")
     _, found = cluster.why(space, "vip")
     assert found["change"] == {
-        "what": "wait until reserves/victim has left f, where room is made for it",
+        "what": "wait for the eviction of reserves/victim from f to end: it makes room for the pod",
         "who": "time",
         "rule": "NodeResourcesFit",
         "nodes": 1,

@@ -85,7 +85,7 @@ def test_a_cache_that_has_not_reached_the_activation_holds_the_step() -> None:
     following = plan_rollout(rollout(behind), signals(60))
     assert (following.status, following.why) == (
         None,
-        "held: scheduler/a has not reached revision 100",
+        "held: the caches of scheduler/a have not reached revision 100",
     )
 
 
@@ -102,7 +102,7 @@ def test_pods_that_wait_under_the_canary_send_it_back() -> None:
         "v4",
         "",
     )
-    assert following.why == "rolled back: 2 of 4 pods under v5 wait, 1 of 40 under v4"
+    assert following.why == "rolled back: 2 of 4 pods under v5 are unschedulable, 1 of 40 under v4"
 
 
 def test_pods_that_wait_everywhere_are_not_the_canarys_doing() -> None:
@@ -118,7 +118,7 @@ def test_without_automatic_rollback_a_regression_holds() -> None:
 
 def test_why_it_went_back_stays_said() -> None:
     back = msgspec.structs.replace(BEGUN, phase="RolledBack", canary="")
-    why = "rolled back: 2 of 4 pods under v5 wait"
+    why = "rolled back: 2 of 4 pods under v5 are unschedulable"
     said = {"type": "Progressing", "status": "False", "reason": "RolledBack", "message": why}
     obj = {"metadata": {"name": "v5"}, "status": {"conditions": [said]}}
     following = plan_rollout(rollout(back), signals(5))

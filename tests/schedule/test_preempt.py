@@ -164,7 +164,7 @@ def test_a_budget_is_broken_only_when_nothing_else_helps_and_it_is_said() -> Non
     found = preempt(pod("new", priority=10), table, PlacementContext(), [budget])
     assert [(one.uid, one.breaks) for one in found.victims] == [("a1", "ns/db")]
     assert found.victims[0].reason == (
-        "preempted on a to make room for ns/new (priority 10); breaks budget ns/db"
+        "preempted on a to make room for ns/new (priority 10); breaks PodDisruptionBudget ns/db"
     )
 
 

@@ -110,7 +110,7 @@ def test_what_nothing_wakes_is_looked_at_after_a_minute() -> None:
     assert 0.9 * PARKED_S_MAX * S <= due_ns <= PARKED_S_MAX * S
     assert queue.come_due(now_ns=due_ns - 1) == 0
     assert queue.come_due(now_ns=due_ns) == 1
-    assert queue.take()[0].cause == WakeCause("timer", "waited long enough")
+    assert queue.take()[0].cause == WakeCause("timer", "parked for the maximum time")
 
 
 def test_a_refused_commit_backs_off_longer_each_time_and_ten_seconds_at_most() -> None:

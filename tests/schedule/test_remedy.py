@@ -60,7 +60,7 @@ def test_the_nearest_node_is_named_with_what_it_lacks() -> None:
     table = table_of(node("far", cpu="100m"), node("near", cpu="300m"))
     assert (
         advice(pod(), table)
-        == "node near lacks 200m cpu (500m cpu asked for, 300m free) (by a cluster operator)"
+        == "node near lacks 200m cpu (500m cpu requested, 300m free) (by a cluster operator)"
     )
 
 
@@ -129,7 +129,7 @@ def test_quota_says_by_how_much_it_is_short() -> None:
             PlacementContext(policy=Policy(max_view_age_ms=100), view_age_ms=2500),
             "wait until the scheduler's view is fresh again (it is 2500 ms old) (by time)",
         ),
-        ([], pod(), PlacementContext(), "add a node: there is none (by a cluster operator)"),
+        ([], pod(), PlacementContext(), "add a node: the cluster has none (by a cluster operator)"),
     ],
 )
 def test_each_rule_has_its_own_advice(
@@ -149,8 +149,8 @@ def test_reserved_nodes_name_the_class_that_an_override_would_have_to_open() -> 
     table = table_of(node("a", labels={"pool": "spare"}))
     table.set_reserved([Reserved("recovery", (("pool", "spare"),))])
     assert advice(pod(), table) == (
-        "an override that allows capacity class recovery would open 1 node,"
-        " and so would admitting tenant risk to it (by a cluster operator)"
+        "allow capacity class recovery by an override (opens 1 node),"
+        " or admit tenant risk to the class (by a cluster operator)"
     )
 
 
@@ -158,7 +158,7 @@ def test_where_two_rules_object_on_every_node_all_that_the_nearest_needs_is_name
     cordoned: Any = {"unschedulable": True, "taints": [UNSCHEDULABLE]}
     table = table_of(node("a", cpu="100m", **cordoned), node("b", cpu="100m", labels={"x": "y"}, **cordoned))
     assert advice(pod(nodeSelector={"x": "y"}), table) == (
-        "uncordon b; and node b lacks 400m cpu (500m cpu asked for, 100m free) (by a cluster operator)"
+        "uncordon b; and node b lacks 400m cpu (500m cpu requested, 100m free) (by a cluster operator)"
     )
 
 
@@ -170,7 +170,7 @@ def test_a_cordon_is_one_change_though_it_puts_a_taint_on_the_node_too() -> None
     found = remedies(pod(cpu="4").shape, table, PlacementContext())
     assert [(one.rule, one.change, one.nodes) for one in found] == [
         ("NodeUnschedulable", "uncordon a", 1),
-        ("NodeResourcesFit", "node b lacks 3900m cpu (4 cpu asked for, 100m free)", 1),
+        ("NodeResourcesFit", "node b lacks 3900m cpu (4 cpu requested, 100m free)", 1),
     ]
 
 
@@ -193,7 +193,7 @@ def test_all_limits_that_are_short_in_one_place_are_named_together() -> None:
     limits = (QuotaLimit((("cpu", 1000),), "zone-c"), QuotaLimit((("pods", 1),)))
     assert advice(pod(), table, PlacementContext(quota=Quota("risk", limits))) == (
         "quota/risk-zone-c is short by 400m cpu and quota/risk is short by 1 pod"
-        " (by who grants the tenant's quota)"
+        " (by whoever grants the tenant's quota)"
     )
 
 
@@ -201,7 +201,7 @@ def test_room_that_is_promised_to_others_does_not_count_as_free() -> None:
     table = table_of(node("a", cpu="1"))
     table.claim("somebody", "a", (("cpu", 700),), priority=10)
     assert advice(pod(), table) == (
-        "node a lacks 200m cpu (500m cpu asked for, 300m free) (by a cluster operator)"
+        "node a lacks 200m cpu (500m cpu requested, 300m free) (by a cluster operator)"
     )
 
 
@@ -209,7 +209,7 @@ def test_room_that_a_class_keeps_comes_by_an_override_not_by_waiting() -> None:
     table = table_of(node("a", cpu="1", labels={"pool": "spare"}))
     table.set_reserved([Reserved("recovery", (("pool", "spare"),), (("cpu", 800),))])
     assert advice(pod(), table) == (
-        "an override that allows capacity class recovery would open 1 node, parts of which are kept for it"
+        "allow capacity class recovery by an override (opens 1 node with room kept for the class)"
         " (by a cluster operator)"
     )
 
@@ -239,11 +239,11 @@ def test_the_skew_that_would_be_needed_is_said_and_where_there_would_be_room() -
     view = pod(topologySpreadConstraints=spread())
     found = remedies(view.shape, table_of(*nodes, pods=there), PlacementContext())
     assert [(one.rule, one.change, one.nodes) for one in found] == [
-        ("NodeResourcesFit", "node c lacks 400m cpu (500m cpu asked for, 100m free)", 1),
+        ("NodeResourcesFit", "node c lacks 400m cpu (500m cpu requested, 100m free)", 1),
         (
             "PodTopologySpread",
             f"raise maxSkew over {ZONE} from 1 to 3,"
-            " or open a node in zone-c, with the fewest such pods, to it",
+            " or open a node in zone-c, which has the fewest such pods",
             1,
         ),
     ]
@@ -261,7 +261,8 @@ def test_domains_that_are_missing_are_counted() -> None:
     table = table_of(node("a"), pods=(pod("a1", on="a"),))
     view = pod(topologySpreadConstraints=spread(minDomains=3))
     assert advice(view, table) == (
-        f"raise maxSkew over {ZONE} from 1 to 2, or add 2 more to the 1 domains (by the pod's owner)"
+        f"raise maxSkew over {ZONE} from 1 to 2,"
+        " or add nodes in 2 more domains (there are 1) (by the pod's owner)"
     )
 
 
@@ -271,7 +272,7 @@ def test_a_policys_zone_skew_is_told_in_its_own_words() -> None:
     assert found[0] == Remedy(
         "MaxZoneSkew",
         "raise maxZoneSkew of policy v5 from 1 to 2,"
-        " or open a node in zone-b, with the fewest such pods, to it",
+        " or open a node in zone-b, which has the fewest such pods",
         "a cluster operator",
         1,
         ROOM,
@@ -290,27 +291,27 @@ def test_pods_that_are_in_the_way_are_named_where_they_are_fewest() -> None:
     there = (pod("a1", on="a"), pod("a2", on="a"), pod("b1", on="b"))
     table = table_of(node("a"), node("b", zone="zone-b"), pods=there)
     assert advice(pod(affinity=away()), table) == (
-        "let risk/b1 leave the neighbourhood of b (by a cluster operator)"
+        "move risk/b1 out of the topology domain of b (by a cluster operator)"
     )
 
 
 def test_pods_that_do_not_want_this_one_near_are_named_too() -> None:
     table = table_of(node("a"), pods=(pod("lone", on="a", affinity=away()),))
-    assert advice(pod(), table) == "let risk/lone leave the neighbourhood of a (by a cluster operator)"
+    assert advice(pod(), table) == "move risk/lone out of the topology domain of a (by a cluster operator)"
 
 
 def test_affinity_that_is_met_where_another_pod_is_in_the_way_is_not_asked_for() -> None:
     """It is near whom it wants to be near; somebody else there is the obstacle."""
     table = table_of(node("a"), pods=(pod("friend", on="a"), pod("lone", on="a", affinity=away())))
     assert advice(pod(affinity=away("podAffinity")), table) == (
-        "let risk/lone leave the neighbourhood of a (by a cluster operator)"
+        "move risk/lone out of the topology domain of a (by a cluster operator)"
     )
 
 
 def test_a_node_that_is_not_ready_is_to_be_repaired_rather_than_tolerated() -> None:
     taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     assert advice(pod(), table_of(node("a", taints=[taint]))) == (
-        "repair a, of which the taint node.kubernetes.io/not-ready:NoSchedule tells (by a cluster operator)"
+        "repair a, which has the taint node.kubernetes.io/not-ready:NoSchedule (by a cluster operator)"
     )
 
 

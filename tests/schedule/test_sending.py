@@ -58,7 +58,7 @@ def test_our_server_names_the_check_of_a_single_binding() -> None:
     ("node", "expected"),
     [
         ("a", BindAnswer("Bound", revision=7)),
-        ("b", BindAnswer("Refused", check="PodBound", message="the pod is on b")),
+        ("b", BindAnswer("Refused", check="PodBound", message="the pod is bound to b")),
         ("", BindAnswer("Refused", check="Conflict", message="it is assigned already to some node")),
     ],
 )

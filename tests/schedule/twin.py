@@ -212,7 +212,7 @@ def reasons(
     yield tainted(pod, node)
     yield () if wants_node(pod, node) else ("node(s) didn't match Pod's node affinity/selector",)
     yield avoided(node, world)
-    refused = "node(s) refused a placement that our view allows; a fresh view is waited for"
+    refused = "node(s) had a binding refused; skipped until the scheduler's caches catch up"
     yield (refused,) if node["metadata"]["name"] in world.doubted else ()
     yield reserved(pod, tenant, node, cluster, world)
     yield volumes(pod, node, world)

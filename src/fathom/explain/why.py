@@ -128,12 +128,13 @@ def explain_gone(name: str, kept: Sequence[KeptDecision], reasons: Mapping[str, 
     last = kept[-1]
     same = [record for record in kept if record.decision.subject.uid == last.decision.subject.uid]
     attempt = _attempt(same)
-    decided = f"decision {attempt.id} was to {attempt.verdict} {attempt.node}".rstrip()
-    last_decision = (
-        f"{decided} at {attempt.time}: {attempt.outcome or attempt.message or 'no outcome on record'}"
-    )
+    verdict = f"{attempt.verdict} {attempt.node}".rstrip()
+    outcome = attempt.outcome or attempt.message or "no outcome on record"
     return Why(
-        summary=f"pod {name} is not there any more; the last {last_decision}",
+        summary=(
+            f"pod {name} no longer exists;"
+            f" the last decision {attempt.id} at {attempt.time} was {verdict!r}: {outcome}"
+        ),
         pod=name,
         uid=last.decision.subject.uid,
         state="gone",
@@ -197,7 +198,7 @@ def _smallest(view: PodView, cluster: ClusterView, context: PlacementContext) ->
         )
     if leaving := _leaving(view, cluster):
         names = ", ".join(leaving)
-        text = f"wait until {names} has left {view.nominated}, where room is made for it"
+        text = f"wait for the eviction of {names} from {view.nominated} to end: it makes room for the pod"
         return ExplainedChange(text, "time", "NodeResourcesFit", 1)
     changes = remedies(view.shape, cluster.table, context, cluster.decider.rules)
     return (
@@ -226,12 +227,14 @@ def _placed_line(name: str, view: PodView, pod: Obj, last: KeptDecision | None) 
     where = f"pod {name} is on {view.node}" if view.node else f"pod {name} has finished"
     if last is None or last.decision.node != view.node:
         decision_id = (metadata(pod).get("annotations") or {}).get(DECISION_ANNOTATION)
-        return f"{where}: not by a decision on record here" + (f" ({decision_id})" if decision_id else "")
+        return f"{where}: no decision on record here placed it" + (f" ({decision_id})" if decision_id else "")
     decision = last.decision
     score = decision.scores.get(view.node)
     other_points = [f"{node} {points}" for node, points in decision.scores.items() if node != view.node]
-    scored = f"the best of {_fitting(decision)} that fit, with {score} points" if score is not None else ""
-    beside = f" (as {', '.join(other_points)})" if other_points else ""
+    scored = (
+        f"the best of {_fitting(decision)} nodes that fit, with {score} points" if score is not None else ""
+    )
+    beside = f" (others: {', '.join(other_points)})" if other_points else ""
     return f"{where}: {scored or 'as decided'}{beside}; decision {decision.id}"
 
 
@@ -246,7 +249,9 @@ def _waiting_line(
         before = _failed(evidence.kept[-1] if evidence.kept else None)
         return f"pod {name} fits {placement.node} now{before}: it waits for {_awaited(evidence)}"
     admits = (
-        f"; smallest change: {change.what} ({change.who})" if change else "; no change is known that would do"
+        f"; smallest change: {change.what} ({change.who})"
+        if change
+        else "; no change that would admit it is known"
     )
     message = placement.message.removesuffix(".")
     return f"pod {name} is not schedulable: {message}. Decisive: {decisive}{admits}"
@@ -255,7 +260,7 @@ def _waiting_line(
 def _awaited(evidence: WhyEvidence) -> str:
     if evidence.heard:
         return "its turn"
-    return f"scheduler {scheduler_of(evidence.pod)!r}, of which nothing is on record here"
+    return f"scheduler {scheduler_of(evidence.pod)!r}, which has no record here"
 
 
 def scheduler_of(pod: Obj) -> str:
@@ -377,7 +382,7 @@ def _next(view: PodView, placement: Placement) -> str:
     if view.shape.gates:
         return "its gates are removed"
     if placement.node is not None:
-        return "its turn in line"
+        return "its turn in the queue"
     return ", ".join(placement.helped_by) + (
         ", or within a minute" if placement.helped_by else "within a minute"
     )

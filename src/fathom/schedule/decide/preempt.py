@@ -273,7 +273,7 @@ def _preemption(pod: PodView, best: _Candidate, table: NodeTable, candidates: in
             view.priority,
             broken,
             f"preempted on {node} to make room for {for_whom}"
-            + (f"; breaks budget {broken}" if broken else ""),
+            + (f"; breaks PodDisruptionBudget {broken}" if broken else ""),
         )
         for view, broken in zip(best.victims, best.breaks, strict=True)
     )

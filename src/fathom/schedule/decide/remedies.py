@@ -23,7 +23,7 @@ from fathom.schedule.decide.shape import CPU, MEMORY, PODS, PodShape, Spread, Ta
 from fathom.schedule.decide.trial import ELSEWHERE, GRANT, ROOM, WAIT, WISH, Remedy, Trial
 from fathom.schedule.decide.verdicts import FITS
 
-OWNER, OPERATOR, TENANT_ADMIN = "the pod's owner", "a cluster operator", "who grants the tenant's quota"
+OWNER, OPERATOR, TENANT_ADMIN = "the pod's owner", "a cluster operator", "whoever grants the tenant's quota"
 
 CORDON, TAINTS, AFFINITY = "NodeUnschedulable", "TaintToleration", "NodeAffinity"
 # At most so many different taints, selectors or pods are tried, or named, one by one.
@@ -57,7 +57,7 @@ def taints(trial: Trial) -> Iterator[Remedy]:
             text = f"repair {_one_of(rows)} and lift the quarantine"
             yield from _if_any(TAINTS, rows, text, OPERATOR, effort=GRANT)
         elif taint.key.startswith(SYSTEM):
-            text = f"repair {_one_of(rows)}, of which the taint {shown} tells"
+            text = f"repair {_one_of(rows)}, which has the taint {shown}"
             yield from _if_any(TAINTS, rows, text, OPERATOR, effort=GRANT)
         else:
             text = f"tolerate the taint {shown} of {_nodes(len(rows))}, or remove it"
@@ -117,12 +117,14 @@ def capacity_class(trial: Trial) -> Iterator[Remedy]:
     wanted = trial.shape.capacity_class
     for name in (wanted,) if wanted else _classes(trial):
         rows = trial.opened(world={"allowed": (*trial.world.allowed, Allowed("", name))})
-        text = f"an override that allows capacity class {name} would open {_nodes(len(rows))}"
-        admitted = f", and so would admitting tenant {trial.shape.tenant} to it"
+        text = f"allow capacity class {name} by an override (opens {_nodes(len(rows))})"
+        admitted = f", or admit tenant {trial.shape.tenant} to the class"
         yield from _if_any("CapacityClass", rows, text + admitted, OPERATOR, effort=GRANT)
     if wanted:
         rows = trial.opened(capacity_class="")
-        yield from _if_any("CapacityClass", rows, f"do without capacity class {wanted}", OWNER, effort=WISH)
+        yield from _if_any(
+            "CapacityClass", rows, f"drop capacity class {wanted} from the pod", OWNER, effort=WISH
+        )
 
 
 def _classes(trial: Trial) -> list[str]:
@@ -174,7 +176,7 @@ def resources(trial: Trial) -> Iterator[Remedy]:
     rank, row, short = min(ranked)
     lacking = " and ".join(_lack(resource, requested - free) for resource, requested, free in short)
     asks = ", ".join(
-        f"{shown(resource, requested)} {resource} asked for, {shown(resource, free)} free"
+        f"{shown(resource, requested)} {resource} requested, {shown(resource, free)} free"
         for resource, requested, free in short
     )
     text = f"node {trial.table.names[row]} lacks {lacking} ({asks})"
@@ -207,13 +209,15 @@ def _without_promises(trial: Trial) -> Iterator[Remedy]:
         if reserved_class.kept and not trial.shape.capacity_class:
             rows = trial.opened(world={"allowed": (*trial.world.allowed, Allowed("", reserved_class.name))})
             text = (
-                f"an override that allows capacity class {reserved_class.name} would open"
-                f" {_nodes(len(rows))}, parts of which are kept for it"
+                f"allow capacity class {reserved_class.name} by an override"
+                f" (opens {_nodes(len(rows))} with room kept for the class)"
             )
             yield from _if_any("NodeResourcesFit", rows, text, OPERATOR, effort=GRANT)
     if trial.table.claims_on:
         highest = trial.opened(priority=2**31)  # Above every claim.
-        text = f"room on {_one_of(highest)} is held for a nominated pod or by a Reservation, which must end"
+        text = (
+            f"room on {_one_of(highest)} is held for a nominated pod or by a Reservation: wait until it ends"
+        )
         yield from _if_any("NodeResourcesFit", highest, text, OPERATOR, effort=ROOM, amount=10**9)
 
 
@@ -280,17 +284,17 @@ def _relaxed(constraint: Spread, skew: ZoneSkew, most: int, rows: Rows, limit: s
         return f"label {_one_of(rows)} with {constraint.topology_key}"
     if len(skew.counts) < constraint.min_domains:
         lacking = constraint.min_domains - len(skew.counts)
-        alternative = f"add {lacking} more to the {len(skew.counts)} domains"
+        alternative = f"add nodes in {lacking} more domains (there are {len(skew.counts)})"
     else:
         fewest = sorted(value for value, count in skew.counts.items() if count == skew.least)
-        alternative = f"open a node in {' or '.join(fewest[:NAMED_MAX])}, with the fewest such pods, to it"
+        alternative = f"open a node in {' or '.join(fewest[:NAMED_MAX])}, which has the fewest such pods"
     return f"raise {limit} from {constraint.max_skew} to {most}, or {alternative}"
 
 
 def neighbours(trial: Trial) -> Iterator[Remedy]:
     rule = "InterPodAffinity"
     rows = trial.opened(affinity=())
-    text = f"place a pod that its affinity asks for near {_one_of(rows)}"
+    text = f"place a pod that its pod affinity selects near {_one_of(rows)}"
     yield from _if_any(rule, rows, text, OWNER, effort=WISH)
     near = _with_company(trial, trial.opened(without=(rule,)))
     if not near:
@@ -298,7 +302,7 @@ def neighbours(trial: Trial) -> Iterator[Remedy]:
     row, blockers = _fewest(trial, near)
     named = ", ".join(blockers[:NAMED_MAX])
     more = f" and {len(blockers) - NAMED_MAX} more" if len(blockers) > NAMED_MAX else ""
-    text = f"let {named}{more} leave the neighbourhood of {trial.table.names[row]}"
+    text = f"move {named}{more} out of the topology domain of {trial.table.names[row]}"
     yield Remedy(rule, text, OPERATOR, 1, WISH, len(blockers))
 
 
@@ -349,7 +353,7 @@ def lifted(rule: str) -> Callable[[Trial], Iterator[Remedy]]:
 
     def remedy(trial: Trial) -> Iterator[Remedy]:
         rows = trial.opened(without=(rule,))
-        text = f"rule {rule} alone keeps it from {_one_of(rows)}"
+        text = f"rule {rule} alone rejects {_one_of(rows)}"
         yield from _if_any(rule, rows, text, OPERATOR, effort=WISH)
 
     return remedy

@@ -22,7 +22,7 @@ from fathom.schedule.decide.verdicts import FITS
 
 __all__ = ["OWNER", "Remedy", "remedies"]
 
-NO_NODES = Remedy("NodeName", "add a node: there is none", "a cluster operator", 0, BUILD)
+NO_NODES = Remedy("NodeName", "add a node: the cluster has none", "a cluster operator", 0, BUILD)
 # Nodes on which each rule is tried alone, when no single change helps.
 ROWS_MAX = 1000
 

@@ -29,7 +29,7 @@ class Remedy(msgspec.Struct, frozen=True):
     """A change after which the pod would fit."""
 
     rule: str
-    change: str  # 'node-7 lacks 200m cpu (has 300m free of 4, 500m are asked for)'
+    change: str  # 'node-7 lacks 200m cpu (500m cpu requested, 300m free)'
     by: str  # Who can make the change.
     nodes: int  # How many nodes it would open.
     effort: int  # Among remedies, the least effort comes first.

@@ -78,7 +78,7 @@ class Attempts:
                 kind: versions for kind, versions in seen.items() if kind in BASE or snapshot.size(kind)
             },
             epoch=(self._state.term.epoch or 0) if self._state.term is not None else 0,
-            need="any: the commit proves it",
+            need="any age: the API server checks the binding",
             context=context,
             generation={pod.uid: _generation(snapshot.get("Pod", pod.key)) for pod in pods},
         )

@@ -28,7 +28,9 @@ class BackgroundRequests:
         task = self._running.pop(number, None)
         self._moved.set()
         if task is not None and not task.cancelled() and (error := task.exception()) is not None:
-            self._domain.call_exception_handler({"message": "a commit died", "exception": error})
+            self._domain.call_exception_handler(
+                {"message": "a background request of the scheduler failed", "exception": error}
+            )
 
     async def wait(self, seconds: float) -> bool:
         """Wait for the requests; True if all of them have ended."""

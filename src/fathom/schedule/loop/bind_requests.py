@@ -84,7 +84,9 @@ class BindSender:
             async with asyncio.timeout(self._timeout_s):
                 return await self._send(requests)
         except TimeoutError:
-            return [BindAnswer("Unknown", message=f"no answer within {self._timeout_s:g} s")] * len(requests)
+            return [
+                BindAnswer("Unknown", message=f"no answer from the API server within {self._timeout_s:g} s")
+            ] * len(requests)
 
     async def _send(self, requests: Sequence[BindRequest]) -> list[BindAnswer]:
         if self._batches:
@@ -152,7 +154,9 @@ def answers_in(obj: Obj, count: int) -> list[BindAnswer]:
     """The results in the server's answer. Where the answer cannot be read, the outcome is unknown."""
     results = obj.get("results")
     if not isinstance(results, list) or len(results) != count:
-        return [BindAnswer("Unknown", message="the answer has no result for each binding")] * count
+        return [
+            BindAnswer("Unknown", message="the API server's answer does not have one result per binding")
+        ] * count
     return [_answer(result) for result in results]
 
 
@@ -160,7 +164,7 @@ def _answer(result: Any) -> BindAnswer:
     try:
         read = msgspec.convert(result, _Result, strict=False)
     except msgspec.ValidationError as error:
-        return BindAnswer("Unknown", message=f"the result cannot be read: {error}")
+        return BindAnswer("Unknown", message=f"the binding's result cannot be read: {error}")
     if read.status == "Bound":
         return BindAnswer("Bound", revision=int(read.revision or 0))
     if read.status == "Refused":
@@ -179,10 +183,10 @@ async def read_outcome(api: Api, request: BindRequest) -> BindAnswer | None:
     if pod is None:
         return BindAnswer("Refused", check="PodGone", message="the pod is gone")
     if uid_of(pod) != request.uid:
-        return BindAnswer("Refused", check="PodUidChanged", message="another pod has its name")
+        return BindAnswer("Refused", check="PodUidChanged", message="another pod has this name now")
     node = lookup(pod, "spec", "nodeName")
     if node == request.node:
         return BindAnswer("Bound", revision=int(metadata(pod).get("resourceVersion") or 0))
     if node:
-        return BindAnswer("Refused", check="PodBound", message=f"the pod is on {node}")
+        return BindAnswer("Refused", check="PodBound", message=f"the pod is bound to {node}")
     return BindAnswer("Unknown", message="the pod has no node yet")

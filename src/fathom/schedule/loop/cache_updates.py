@@ -112,7 +112,7 @@ class CacheUpdates:
         counted = self._state.known.table.put_pod(view)
         if assumed and assumed != view.node:
             self._state.news.tell_of_room(
-                assumed, f"pods {view.key.namespace}/{view.key.name} went to {view.node}"
+                assumed, f"pods {view.key.namespace}/{view.key.name} is on {view.node} instead"
             )
         detail = f"pods {view.key.namespace}/{view.key.name} on {view.node}"
         if view.finished:

@@ -133,7 +133,7 @@ class Deciding:
         self._state.pods.park(pod.uid, (*helped_by, rules.POD_GONE), now_ns=around.now_ns)
         if self._state.status_writer is not None:
             waits = ", ".join(helped_by) or "a change of the pod"
-            retry = f"looked at again after {waits}, or within a minute"
+            retry = f"retried after {waits}, or within a minute"
             self._state.status_writer.waits(
                 PodMessage(
                     pod.key,

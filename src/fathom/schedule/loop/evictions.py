@@ -36,7 +36,7 @@ FRESH_KINDS = ("Pod", "Node", "PodDisruptionBudget")
 
 class Evicted(msgspec.Struct, frozen=True):
     victim: Victim
-    outcome: str  # 'gone', 'asked', or the server's other answer.
+    outcome: str  # 'gone', 'evicted', or the server's other answer.
 
 
 def not_fresh(snapshot: Snapshot, *, now_s: float) -> list[Unmet]:
@@ -114,7 +114,7 @@ async def _set_disruption_target(api: Api, victim: Victim, pod: Obj | None, now:
 def _outcome_text(outcome: Outcome) -> str:
     match outcome:
         case Committed():
-            return "asked"
+            return "evicted"
         case Rejected(code=404) | Conflict():
             return "gone"
         case Rejected(message=message):

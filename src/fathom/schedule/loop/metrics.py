@@ -76,14 +76,18 @@ def _attempts(state: SchedulerState, profile: dict[str, str]) -> Iterable[Family
     ):
         attempts.add(count, {"result": result, **profile})
     yield attempts
-    yield counter("fathom_scheduler_attempts_total", "Pods that were looked at.", counts.attempts)
+    yield counter(
+        "fathom_scheduler_attempts_total",
+        "Decisions about pods; a retried pod counts again.",
+        counts.attempts,
+    )
     yield counter("fathom_scheduler_batches_total", "Batches of pods decided together.", counts.batches)
-    victims = "Pods that were asked to leave for pods of higher priority."
+    victims = "Pods evicted for pods of higher priority."
     yield counter("fathom_scheduler_preemption_victims_total", victims, counts.preempted)
     took = Family(
         "scheduler_pod_scheduling_sli_duration_seconds",
         "histogram",
-        "From when a pod came into the queue until it was bound.",
+        "Time from when a pod was queued until it was bound.",
     )
     yield took.add_durations(counts.bound_after)
 
@@ -98,9 +102,9 @@ def _bindings(state: SchedulerState) -> Iterable[Family]:
     for check, count in counts.refused.items():
         refused.add(count, {"check": check})
     yield refused
-    unknown = "Bindings without an answer; each is asked for until it is known."
+    unknown = "Bindings without an answer; the pod is read until the outcome is known."
     yield counter("fathom_scheduler_bindings_unknown_total", unknown, counts.unknown)
     yield gauge("fathom_scheduler_bindings_in_flight", "Bindings not yet seen in the cache.", len(state.sent))
     yield gauge("fathom_scheduler_nodes", "Nodes that the scheduler knows.", len(state.known.table))
-    doubted = "Nodes that refused a binding; not chosen until the cache has caught up."
+    doubted = "Nodes whose last binding was refused; skipped until the caches catch up."
     yield gauge("fathom_scheduler_doubted_nodes", doubted, len(state.refused_nodes.nodes))

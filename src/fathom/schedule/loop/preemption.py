@@ -73,7 +73,7 @@ class PreemptionLoop:
         claim = self._state.known.table.claims.get(pod.uid)
         if claim is not None and claim.node != but:
             self._state.known.unnominate(pod.uid)
-            self._state.news.tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
+            self._state.news.tell_of_room(claim.node, f"room on {claim.node} was released")
 
     async def _evict(self, pod: PodView, preemption: Preemption, id_: str) -> None:
         try:
@@ -95,7 +95,7 @@ class PreemptionLoop:
             self._write_preempted(evicted.victim, pod, preemption.node or "")
         summary = "; ".join(f"{'/'.join(evicted.victim.key)} {evicted.outcome}" for evicted in done)
         result: Result = (
-            "committed" if all(evicted.outcome in {"asked", "gone"} for evicted in done) else "unknown"
+            "committed" if all(evicted.outcome in {"evicted", "gone"} for evicted in done) else "unknown"
         )
         now_ns = self._state.clock.now_ns()
         self._state.recorder.concluded(id_, now_ns, result, message=summary)

@@ -91,7 +91,7 @@ class SchedulerProcess:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            message = "the scheduler cannot go on"
+            message = "the scheduler stopped with an error"
             self._inside.domain.call_exception_handler({"message": message, "exception": error})
 
     async def run(self) -> None:

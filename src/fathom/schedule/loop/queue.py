@@ -289,7 +289,9 @@ class SchedulingQueue:
             entry = self._entries.get(uid)
             if entry is None or entry.due_ns != due_ns or entry.state not in {"backoff", "parked"}:
                 continue
-            cause = entry.cause if entry.state == "backoff" else WakeCause("timer", "waited long enough")
+            cause = (
+                entry.cause if entry.state == "backoff" else WakeCause("timer", "parked for the maximum time")
+            )
             self._leave(entry)
             self._activate(entry, cause, now_ns)
             moved += 1

@@ -26,9 +26,7 @@ class QueueSignals:
         if late := self._late(now_ns):
             signals[QUEUE_AGE] = f"pods wait more than {FIRST_ATTEMPT_S:g} s for their first attempt: {late}"
         if self._conflicts(now_ns) >= CONFLICTS_MIN:
-            signals[BIND_CONFLICTS] = (
-                "bindings are refused again and again: the view they are made from is old"
-            )
+            signals[BIND_CONFLICTS] = "API server keeps refusing bindings: the scheduler's view is old"
         return signals
 
     def _late(self, now_ns: int) -> str:

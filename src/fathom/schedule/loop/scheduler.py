@@ -130,7 +130,7 @@ class Scheduler:
             if self._state.take_back(uid):
                 self._state.pods.retry(
                     uid,
-                    WakeCause("start", "left by an earlier term"),
+                    WakeCause("start", "left unfinished by an earlier leader term"),
                     now_ns=self._state.clock.monotonic_ns(),
                 )
 
@@ -184,7 +184,7 @@ class Scheduler:
                 self._probes.ask(kind)
 
     def _answered(self, kind: str) -> None:
-        self._state.news.put(ClusterEvent(VIEW_FRESH, f"{kind} is known to be new"))
+        self._state.news.put(ClusterEvent(VIEW_FRESH, f"the view of {kind} is fresh"))
         self._state.news.moved.set()
 
     async def _report_observed(self, api: Api) -> None:
@@ -213,4 +213,6 @@ class Scheduler:
             if entry is None or entry.attempt or now_ns - entry.added_ns < QUEUED_AFTER_S * 1e9:
                 continue
             if entry.state == "active":
-                status_writer.waits(PodMessage(view.key, uid, QUEUED, "waits for its turn"))
+                status_writer.waits(
+                    PodMessage(view.key, uid, QUEUED, "waits for its turn in the scheduling queue")
+                )

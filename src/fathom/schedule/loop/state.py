@@ -120,13 +120,13 @@ class SchedulerState:
         say so."""
         node = self.known.table.assumed(uid)
         if self.known.table.forget(uid) and node:
-            self.news.tell_of_room(node, f"a placement on {node} that did not come true")
+            self.news.tell_of_room(node, f"a placement on {node} failed")
 
     def _give_back_room(self, uid: str) -> None:
         """Free the room kept for the pod while it waited, and drop its unsent message."""
         claim = self.known.table.claims.get(uid)
         if claim is not None:
-            self.news.tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
+            self.news.tell_of_room(claim.node, f"room on {claim.node} was released")
         self.rejecting.pop(uid, None)
         self.known.unnominate(uid)
         if self.status_writer is not None:

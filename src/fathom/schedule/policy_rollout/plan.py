@@ -62,7 +62,7 @@ def plan_rollout(rollout: PolicyRollout, signals: Signals) -> Next:
         # The write that began the step has at least this revision.
         revision = int(rollout.metadata.resource_version or 0)
         activated = msgspec.structs.replace(status, activation_revision=revision)
-        return Next(activated, 0.1, f"step {status.step} holds from revision {revision}")
+        return Next(activated, 0.1, f"step {status.step} is active from revision {revision}")
     return _go_on(rollout, signals)
 
 
@@ -78,7 +78,7 @@ def _begin(rollout: PolicyRollout, signals: Signals) -> Next:
         )
         changed = waiting != rollout.status
         return Next(waiting if changed else None, 5.0, f"there is no SchedulingPolicy {spec.to}")
-    return Next(_at_step(rollout, 0, signals.now_ns, generation), 0.1, f"begin with {spec.to}")
+    return Next(_at_step(rollout, 0, signals.now_ns, generation), 0.1, f"starting with policy {spec.to}")
 
 
 def _at_step(rollout: PolicyRollout, step: int, now_ns: int, generation: int) -> PolicyRolloutStatus:
@@ -120,7 +120,7 @@ def _go_on(rollout: PolicyRollout, signals: Signals) -> Next:
         every_s = max(WRITTEN_DOWN_S, hold_s / WRITTEN_DOWN_SHARE)
         return Next(None, left_s, why, _to_write_down(rollout, signals, every_s=every_s))
     status = _at_step(rollout, rollout.status.step + 1, signals.now_ns, rollout.metadata.generation)
-    return Next(status, 0.1, f"every gate holds: on to {status.phase} {status.percent} %")
+    return Next(status, 0.1, f"all gates passed; next: {status.phase} {status.percent} %")
 
 
 def unmet_gate(rollout: PolicyRollout, signals: Signals) -> str:
@@ -139,7 +139,8 @@ def unmet_gate(rollout: PolicyRollout, signals: Signals) -> str:
             default=Observer(controller=name),
         )
         if worst.revision < status.activation_revision:
-            return f"held: {worst.controller} has not reached revision {status.activation_revision}"
+            wanted = status.activation_revision
+            return f"held: the caches of {worst.controller} have not reached revision {wanted}"
     return ""
 
 
@@ -151,7 +152,7 @@ def regression(rollout: PolicyRollout, signals: Signals) -> str:
     if canary.waiting * max(base.pods, 1) <= base.waiting * max(canary.pods, 1) and base.pods:
         return ""
     return (
-        f"{canary.waiting} of {canary.pods} pods under {rollout.status.canary} wait,"
+        f"{canary.waiting} of {canary.pods} pods under {rollout.status.canary} are unschedulable,"
         f" {base.waiting} of {base.pods} under {rollout.status.active or 'the built-in policy'}"
     )
 

@@ -51,7 +51,7 @@ def doubted(_: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) 
 
 _REFUSED = Reason(
     "NodeTrust",
-    ("node(s) refused a placement that our view allows; a fresh view is waited for",),
+    ("node(s) had a binding refused; skipped until the scheduler's caches catch up",),
     resolvable=False,
     pending=REFUSED_NODES,
 )
