@@ -234,7 +234,7 @@ class NodeTable:
         self._put(CountedPod(view, node, -1, capacity_class or view.shape.capacity_class, True))
 
     def forget(self, uid: str) -> bool:
-        """Drop an assumption that did not come true. A pod that the cache shows as bound by now stays."""
+        """Stop counting an assumed pod: its binding failed. A pod that the cache shows as bound stays."""
         placed = self.placed.get(uid)
         return placed is not None and placed.assumed and self.remove_pod(uid)
 

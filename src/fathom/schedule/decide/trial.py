@@ -44,10 +44,10 @@ class Trial(msgspec.Struct, frozen=True):
     only: int | None = None  # A row: all other nodes are ignored.
 
     def opened(
-        self, *, without: Iterable[str] = (), world: dict[str, Any] | None = None, **wishes: Any
+        self, *, without: Iterable[str] = (), world: dict[str, Any] | None = None, **fields: Any
     ) -> Rows:
         """The nodes that would take the pod with another spec, in another context, without some rules."""
-        shape = msgspec.structs.replace(self.shape, **wishes) if wishes else self.shape
+        shape = msgspec.structs.replace(self.shape, **fields) if fields else self.shape
         context = msgspec.structs.replace(self.world, **world) if world else self.world
         scan = ShapeScan(shape, self.table, context, without_rules(self.rules, without))
         fitting = np.flatnonzero(scan.codes() == FITS)

@@ -143,7 +143,7 @@ def _blanks(following: Next) -> Obj:
 
 
 def _is_written(obj: Obj, rollout: PolicyRollout, following: Next) -> bool:
-    """Whether the status says so already, apart from changing numbers."""
+    """Whether the condition has this message already, apart from changing numbers."""
     condition = find_condition(conditions_of(obj), "Progressing")
     if condition is None:
         return False
