@@ -107,19 +107,19 @@ class Breaker:
         self._refused += 1
         return max(self._until_ns - now_ns, round(SCOUT_S * 1e9)) / 1e9
 
-    def report(self, given: BreakerPass, reply: Reply | None) -> None:
+    def report(self, breaker_pass: BreakerPass, reply: Reply | None) -> None:
         """Reports the outcome of a request; None if the caller did not wait for the answer."""
         if reply is not None:
             self._answered(reply.status)
-        if given.term != self._term:
+        if breaker_pass.term != self._term:
             return
-        if self._state == "half-open" and not given.vital:
+        if self._state == "half-open" and not breaker_pass.vital:
             self._probing = False
         if reply is None:
             return
         if reply.status not in UNWELL:
             self._went_well()
-        elif not given.vital or self._state == "closed":
+        elif not breaker_pass.vital or self._state == "closed":
             self._went_wrong(reply)
 
     async def passable(self) -> None:
@@ -192,26 +192,26 @@ class Guarded:
         self._vital = vital
 
     async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
-        given = self._breaker.admit(vital=self._vital)
-        if not isinstance(given, BreakerPass):
-            return turned_away(given, self._breaker.view)
+        admission = self._breaker.admit(vital=self._vital)
+        if not isinstance(admission, BreakerPass):
+            return turned_away(admission, self._breaker.view)
         reply: Reply | None = None
         try:
             reply = await self._inner.request(ask, timeout_s=timeout_s)
         finally:
-            self._breaker.report(given, reply)
+            self._breaker.report(admission, reply)
         return reply
 
     async def open(self, ask: Ask, *, timeout_s: float) -> Stream | Reply:
-        given = self._breaker.admit(vital=self._vital)
-        if not isinstance(given, BreakerPass):
-            return turned_away(given, self._breaker.view)
-        seen: Reply | None = None
+        admission = self._breaker.admit(vital=self._vital)
+        if not isinstance(admission, BreakerPass):
+            return turned_away(admission, self._breaker.view)
+        reply: Reply | None = None
         try:
             opened = await self._inner.open(ask, timeout_s=timeout_s)
-            seen = opened if isinstance(opened, Reply) else Reply(200)
+            reply = opened if isinstance(opened, Reply) else Reply(200)
         finally:
-            self._breaker.report(given, seen)
+            self._breaker.report(admission, reply)
         return opened
 
 

@@ -128,19 +128,19 @@ class Commit:
         self._unsure.pop(owner, None)
         return True
 
-    def record_death(self, here: PlanPass, error: BaseException, stack: str) -> None:
+    def record_death(self, plan_pass: PlanPass, error: BaseException, stack: str) -> None:
         """Records a pass that raised: it decided nothing, and the journal shows that too."""
         self._journal.decided(
             Decision(
                 id=self._ids.uid(),
                 time_ns=self._clock.now_ns(),
-                controller=here.controller,
-                subject=Subject(here.kind.resource.name, *here.key),
+                controller=plan_pass.controller,
+                subject=Subject(plan_pass.kind.resource.name, *plan_pass.key),
                 verdict="died",
-                attempt=here.attempt,
-                cause=here.cause.kind,
-                cause_detail=here.cause.detail,
-                epoch=here.epoch,
+                attempt=plan_pass.attempt,
+                cause=plan_pass.cause.kind,
+                cause_detail=plan_pass.cause.detail,
+                epoch=plan_pass.epoch,
                 message=f"{error!r}\n{stack[-STACK_LENGTH_MAX:]}",
             )
         )
@@ -153,33 +153,33 @@ class Commit:
     def _is_told(self, owner: str, lacking: Sequence[Unmet]) -> bool:
         """Whether the journal shows already that this owner waits for this: held keys are looked at
         repeatedly."""
-        lacks = tuple((one.kind, one.reason) for one in lacking)
-        told = self._holding.get(owner) == lacks
+        lacks = tuple((need.kind, need.reason) for need in lacking)
+        recorded = self._holding.get(owner) == lacks
         self._holding[owner] = lacks
-        return told
+        return recorded
 
-    def _decided(self, plan: Plan, here: PlanPass, seen: Snapshot, lacking: Sequence[Unmet]) -> str:
+    def _decided(self, plan: Plan, plan_pass: PlanPass, seen: Snapshot, lacking: Sequence[Unmet]) -> str:
         """Records the decision, before anything is sent."""
-        subject = seen.get(here.kind.name, here.key) or {}
+        subject = seen.get(plan_pass.kind.name, plan_pass.key) or {}
         id_ = self._ids.uid()
         ages = seen.ages
         self._journal.decided(
             Decision(
                 id=id_,
                 time_ns=self._clock.now_ns(),
-                controller=here.controller,
+                controller=plan_pass.controller,
                 subject=Subject(
-                    here.kind.resource.name, *here.key, uid_of(subject), _generation(subject)
+                    plan_pass.kind.resource.name, *plan_pass.key, uid_of(subject), _generation(subject)
                 ),
                 verdict="hold" if lacking else plan.verdict,
-                attempt=here.attempt,
-                cause=here.cause.kind,
-                cause_detail=here.cause.detail,
-                queued_ms=round(here.waited_ns / 1e6, 3),
+                attempt=plan_pass.attempt,
+                cause=plan_pass.cause.kind,
+                cause_detail=plan_pass.cause.detail,
+                queued_ms=round(plan_pass.waited_ns / 1e6, 3),
                 seen={
                     kind: SeenVersions(revision, _ms(ages[kind])) for kind, revision in seen.revisions.items()
                 },
-                epoch=here.epoch,
+                epoch=plan_pass.epoch,
                 need="; ".join(map(_needed, lacking)),
                 actions=tuple(action.line for action in (*plan.actions, *plan.statuses)),
                 observed_generation=_generation(subject),
@@ -207,7 +207,7 @@ class Commit:
             return await api.get(kind.resource, key.namespace, key.name)
 
         outcome = await settled(
-            _as_seen(action, sent), read, lambda found: is_done(action, found), rng=self._rng
+            _as_seen(action, sent), read, lambda current: is_done(action, current), rng=self._rng
         )
         self._remember(action, outcome, owner)
         result, revision, message = _said(sent, outcome)
@@ -326,7 +326,7 @@ def _whom(action: Action) -> tuple[str, Key]:
 
 
 def _first_failure(outcomes: Sequence[tuple[Action, Outcome]]) -> Failure | None:
-    return next((failure for action, one in outcomes if (failure := _failure(action, one))), None)
+    return next((failure for action, outcome in outcomes if (failure := _failure(action, outcome))), None)
 
 
 def _failure(action: Action, outcome: Outcome) -> Failure | None:
@@ -343,22 +343,22 @@ def _failure(action: Action, outcome: Outcome) -> Failure | None:
             return Failure("Conflict", f"{action.line}: {why}")
         case Rejected(reason=reason, code=code, message=message, retry_after_s=retry_after_s, causes=causes):
             blame: Blame = "not sent" if reason in NOT_SENT else "failed"
-            said = message if blame == "not sent" else f"{action.line}: {message}"
+            text = message if blame == "not sent" else f"{action.line}: {message}"
             word = reason or f"HTTP{code}"
-            return Failure(word, said, blame, retry_after_s, answer=message, causes=causes)
+            return Failure(word, text, blame, retry_after_s, answer=message, causes=causes)
         case Unknown(cause=cause):
             return Failure("OutcomeUnknown", f"{action.line}: {cause}")
 
 
 def held(lacking: Sequence[Unmet]) -> Failure:
-    message = "; ".join(f"{one.kind}: {one.why}" for one in lacking)
+    message = "; ".join(f"{need.kind}: {need.why}" for need in lacking)
     return Failure(
-        lacking[0].reason, message, "held", lacks=tuple(dict.fromkeys(one.kind for one in lacking))
+        lacking[0].reason, message, "held", lacks=tuple(dict.fromkeys(need.kind for need in lacking))
     )
 
 
-def _needed(one: Unmet) -> str:
-    return f"{one.reason}: {one.kind} {one.why}" + (f" ({one.measured})" if one.measured else "")
+def _needed(need: Unmet) -> str:
+    return f"{need.reason}: {need.kind} {need.why}" + (f" ({need.measured})" if need.measured else "")
 
 
 def _said(sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:

@@ -89,16 +89,16 @@ class EventWriter:
 
     async def _say(self, source: str, now: str, news: EventNews) -> None:
         now_s = asyncio.get_running_loop().time()
-        told = self._known.get(news.identity)
-        if told is None:
+        previous = self._known.get(news.identity)
+        if previous is None:
             await self._first(source, now, news, now_s)
             return
-        told.count += 1
-        if now_s - told.at_s < REPEAT_S:
+        previous.count += 1
+        if now_s - previous.at_s < REPEAT_S:
             return
-        told.at_s = now_s
-        patch = {"count": told.count, "lastTimestamp": now}
-        await self._api.patch(EVENT.resource, told.namespace, told.name, patch)
+        previous.at_s = now_s
+        patch = {"count": previous.count, "lastTimestamp": now}
+        await self._api.patch(EVENT.resource, previous.namespace, previous.name, patch)
 
     async def _first(self, source: str, now: str, news: EventNews, now_s: float) -> None:
         name = f"{key_of(news.about).name[:200]}.{self._ids.uid().replace('-', '')[:16]}"

@@ -59,7 +59,7 @@ class _Line(Generic[K]):
         """Swept when half have left: a line that is never reached must not grow by entries that left it."""
         self._gone[entry.order] = None
         if 2 * len(self._gone) > len(self._heap):
-            self._heap = [each for each in self._heap if each[0] not in self._gone]
+            self._heap = [item for item in self._heap if item[0] not in self._gone]
             heapq.heapify(self._heap)
             self._gone.clear()
 

@@ -53,8 +53,8 @@ class ProcessHealth:
     def passed(self, passed: Passed) -> None:
         if self._loops is not None:
             self._loops.passed(passed)
-        known = self._passes.setdefault(passed.controller, deque(maxlen=KEPT))
-        known.append((self._clock.monotonic_ns(), passed.result in {"failed", "gave-up"}))
+        passes = self._passes.setdefault(passed.controller, deque(maxlen=KEPT))
+        passes.append((self._clock.monotonic_ns(), passed.result in {"failed", "gave-up"}))
 
     # Output.
 
@@ -64,14 +64,16 @@ class ProcessHealth:
         unanswered = [not ok for at_ns, ok in self._answers if at_ns >= since_ns]
         kinds = {kind for at_ns, kind in self._breaks if at_ns >= since_ns}
         failing = [name for name, passes in self._passes.items() if _fails(passes, since_ns)]
-        found = {}
+        signals = {}
         if any(unanswered) and (all(unanswered) or _is_most(unanswered, TIMEOUTS_MIN)):
-            found[REQUESTS] = "most of our requests were not answered within the last half minute"
+            signals[REQUESTS] = "most of our requests were not answered within the last half minute"
         if len(kinds) >= WATCHES_MIN:
-            found[WATCHES] = "our watches broke within the last half minute"
+            signals[WATCHES] = "our watches broke within the last half minute"
         if failing:
-            found[ERRORS] = f"most passes of {', '.join(sorted(failing))} failed within the last half minute"
-        return found
+            signals[ERRORS] = (
+                f"most passes of {', '.join(sorted(failing))} failed within the last half minute"
+            )
+        return signals
 
 
 def _fails(passes: Iterable[tuple[int, bool]], since_ns: int) -> bool:

@@ -96,6 +96,6 @@ class Leading:
             self._inside.log.warn("waiting for the first list", kinds=list(late))
 
     async def _told_to_stop(self) -> str:
-        while (word := await self._inside.seam.signal()) not in {STOP, REBASE}:
-            self._inside.log.warn("an unknown signal", word=word)
-        return word
+        while (signal := await self._inside.seam.signal()) not in {STOP, REBASE}:
+            self._inside.log.warn("an unknown signal", word=signal)
+        return signal

@@ -181,8 +181,8 @@ class Elector:
             if not isinstance(lease, Unknown):
                 seen = None if lease is None else sighted(seen, lease, now_ns=now_ns)
                 # Ours already: the answer to an earlier try was lost. Take it again, as its start is unknown.
-                known = seen is not None and seen.spec.get("holderIdentity") in {me, predecessor or me}
-                if seen is None or known or is_free(seen, duration_s=self._timing.duration_s, now_ns=now_ns):
+                ours = seen is not None and seen.spec.get("holderIdentity") in {me, predecessor or me}
+                if seen is None or ours or is_free(seen, duration_s=self._timing.duration_s, now_ns=now_ns):
                     outcome = await self._take(lease, me)
                     if isinstance(outcome, Committed):
                         return self._begin(me, outcome.obj, now_ns)
@@ -247,9 +247,11 @@ class Elector:
             if isinstance(lease, Unknown):
                 return lease.cause
             if lease is None or _holder(lease) != term.identity:
-                gone = "the lease was deleted" if lease is None else f"taken by {_holder(lease) or 'nobody'}"
-                term.end(gone)
-                return gone
+                reason = (
+                    "the lease was deleted" if lease is None else f"taken by {_holder(lease) or 'nobody'}"
+                )
+                term.end(reason)
+                return reason
             term.lease = lease
             if lookup(lease, "spec", "renewTime") == now:
                 term.until_ns = sent_ns + round(self._timing.renew_deadline_s * 1e9)
@@ -276,10 +278,10 @@ class Elector:
         """Never the same twice: candidates would not see a renewal that changes nothing, and a wall clock may
         stand still."""
         now_ns = self._clock.now_ns()
-        while (said := micro_timestamp(now_ns)) == self._said:
+        while (stamp := micro_timestamp(now_ns)) == self._said:
             now_ns += 1000
-        self._said = said
-        return said
+        self._said = stamp
+        return stamp
 
 
 class Fenced:

@@ -95,46 +95,52 @@ def flight_to(
 
 
 def main(arguments: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     sys.path.insert(0, str(Path.cwd()))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_main(given, os.environ if environ is None else environ))
+            runner.run(_main(options, os.environ if environ is None else environ))
     except (BadKubeconfig, NoEntry, EndedByItself) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return 2
     return 0
 
 
-async def _main(given: argparse.Namespace, environ: Mapping[str, str]) -> None:
+async def _main(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
     outside = live()
     log = JsonLog(sys.stderr, outside.clock)
-    server = find_server(given.kubeconfig, clock=outside.clock, environ=environ)
+    server = find_server(options.kubeconfig, clock=outside.clock, environ=environ)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    record: Path | None = given.record
+    record: Path | None = options.record
     tape = DiskTape(record / "tape", log=log) if record else None
     journal = DiskJournal(record / "journal", log=log) if record else None
     try:
         await run_live(
-            _settings(given, server), server, stop=stop, outside=outside, tape=tape, journal=journal, log=log
+            _settings(options, server),
+            server,
+            stop=stop,
+            outside=outside,
+            tape=tape,
+            journal=journal,
+            log=log,
         )
     finally:
-        for kept in (tape, journal):
-            if kept is not None:
-                kept.close()
+        for recording in (tape, journal):
+            if recording is not None:
+                recording.close()
 
 
-def _settings(given: argparse.Namespace, server: ServerAddress) -> ControllerSettings:
+def _settings(options: argparse.Namespace, server: ServerAddress) -> ControllerSettings:
     return ControllerSettings(
-        controllers=tuple(given.controllers),
+        controllers=tuple(options.controllers),
         target=server.url,
         who=socket.gethostname(),
-        lease=given.lease,
-        namespace=given.namespace,
-        workers=given.workers,
-        user_agent=f"fathom/{__version__} {' '.join(given.controllers)}",
+        lease=options.lease,
+        namespace=options.namespace,
+        workers=options.workers,
+        user_agent=f"fathom/{__version__} {' '.join(options.controllers)}",
     )
 
 

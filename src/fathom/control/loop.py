@@ -326,9 +326,9 @@ class Loop:
         if recently and differs_in_words_only(before, after):
             return
         self._told_ns[key] = now_ns
-        said = WriteStatus(target(self._primary.kind.name, obj), {"conditions": after})
+        write = WriteStatus(target(self._primary.kind.name, obj), {"conditions": after})
         why = "reconciled" if failure is None else f"{failure.reason}: {failure.message}"
-        await self._kit.apply(key, Plan(statuses=(said,), why=why), seen=self._shared.caches.snapshot())
+        await self._kit.apply(key, Plan(statuses=(write,), why=why), seen=self._shared.caches.snapshot())
 
     def _primary_of(self, key: Key) -> Obj | None:
         return self._shared.caches.snapshot().get(self._primary.kind.name, key)

@@ -38,7 +38,7 @@ def controller_ref(owner: Obj) -> Obj:
 def controller_of(child: Obj) -> Obj | None:
     """The reference to the child's controller, if it has one."""
     references = metadata(child).get("ownerReferences") or ()
-    return next((each for each in references if each.get("controller")), None)
+    return next((reference for reference in references if reference.get("controller")), None)
 
 
 def is_controlled_by(child: Obj, owner: Obj) -> bool:
@@ -49,10 +49,12 @@ def is_controlled_by(child: Obj, owner: Obj) -> bool:
 
 def owned(child: Obj, owner: Obj) -> Obj:
     """The child, with a reference to its future controller."""
-    others = [
-        each for each in metadata(child).get("ownerReferences") or () if each.get("uid") != uid_of(owner)
+    other_references = [
+        reference
+        for reference in metadata(child).get("ownerReferences") or ()
+        if reference.get("uid") != uid_of(owner)
     ]
-    return with_metadata(child, ownerReferences=[*others, controller_ref(owner)])
+    return with_metadata(child, ownerReferences=[*other_references, controller_ref(owner)])
 
 
 # Slots and names.
@@ -76,11 +78,11 @@ def _fitted(text: str, end: str) -> str:
 
 
 def _letters(number: int) -> str:
-    found = ""
+    letters = ""
     for _ in range(5):
         number, digit = divmod(number, len(NAME_ALPHABET))
-        found += NAME_ALPHABET[digit]
-    return found
+        letters += NAME_ALPHABET[digit]
+    return letters
 
 
 _SLOT = re.compile(r"-(0|[1-9]\d{0,8})")
@@ -104,12 +106,12 @@ def taken_slots(children: Iterable[Obj], owner: Obj) -> list[int]:
 
 def free_slots(taken: Iterable[int], count: int) -> list[int]:
     """The lowest `count` slots that are not taken."""
-    full, found, slot = set(taken), list[int](), 0
-    while len(found) < count:
+    full, free, slot = set(taken), list[int](), 0
+    while len(free) < count:
         if slot not in full:
-            found.append(slot)
+            free.append(slot)
         slot += 1
-    return found
+    return free
 
 
 # Adopting and releasing.
@@ -151,7 +153,7 @@ def adopted(child: Obj, owner: Obj) -> list[Obj]:
 
 def orphaned(child: Obj, owner: Obj) -> list[Obj]:
     references = metadata(child).get("ownerReferences") or ()
-    return [each for each in references if each.get("uid") != uid_of(owner)]
+    return [reference for reference in references if reference.get("uid") != uid_of(owner)]
 
 
 def has_finalizer(obj: Obj, name: str) -> bool:
@@ -168,4 +170,4 @@ def with_finalizer(obj: Obj, name: str) -> list[str] | None:
 def without_finalizer(obj: Obj, name: str) -> list[str] | None:
     if not has_finalizer(obj, name):
         return None
-    return [each for each in metadata(obj)["finalizers"] if each != name]
+    return [finalizer for finalizer in metadata(obj)["finalizers"] if finalizer != name]

@@ -162,45 +162,45 @@ def remove_finalizer(kind: str, obj: Obj, name: str) -> tuple[Patch, ...]:
 # Whether an action is done, judged from the object as it is read.
 
 
-def is_done(action: Action, found: Obj | None) -> bool:
+def is_done(action: Action, current: Obj | None) -> bool:
     match action:
         case Create(obj=obj):
-            return found is not None and _is_that_child(obj, found)
+            return current is not None and _is_that_child(obj, current)
         case Patch(target=at, patch=patch):
-            return found is not None and uid_of(found) == at.uid and contains(found, patch)
+            return current is not None and uid_of(current) == at.uid and contains(current, patch)
         case Delete(target=at, grace_s=grace_s):
-            if found is None or uid_of(found) != at.uid:
+            if current is None or uid_of(current) != at.uid:
                 return True
-            return grace_s != 0 and bool(metadata(found).get("deletionTimestamp"))
+            return grace_s != 0 and bool(metadata(current).get("deletionTimestamp"))
         case WriteStatus(target=at, status=status):
-            return found is not None and uid_of(found) == at.uid and contains(found, {"status": status})
+            return current is not None and uid_of(current) == at.uid and contains(current, {"status": status})
 
 
 INTENT = "fathom.dev/intent"
 
 
-def _is_that_child(wanted: Obj, found: Obj) -> bool:
+def _is_that_child(wanted: Obj, current: Obj) -> bool:
     """Ours, for the same purpose, and not terminating. Without an owner or an intent the name must do."""
-    if metadata(found).get("deletionTimestamp"):
+    if metadata(current).get("deletionTimestamp"):
         return False
-    mine, theirs = controller_of(wanted), controller_of(found)
-    if (mine or {}).get("uid") != (theirs or {}).get("uid"):
+    wanted_owner, owner = controller_of(wanted), controller_of(current)
+    if (wanted_owner or {}).get("uid") != (owner or {}).get("uid"):
         return False
-    return _intent(wanted) == _intent(found)
+    return _intent(wanted) == _intent(current)
 
 
 def _intent(obj: Obj) -> object:
     return (metadata(obj).get("annotations") or {}).get(INTENT)
 
 
-def contains(found: object, patch: object) -> bool:
+def contains(current: object, patch: object) -> bool:
     """Whether applying the merge patch would change nothing."""
     if not isinstance(patch, dict):
-        return found == patch
-    if not isinstance(found, dict):
+        return current == patch
+    if not isinstance(current, dict):
         return False
     return all(
-        found.get(name) is None if value is None else name in found and contains(found[name], value)
+        current.get(name) is None if value is None else name in current and contains(current[name], value)
         for name, value in patch.items()
     )
 

@@ -109,10 +109,10 @@ def begin(inside: Inside) -> Controllers:
 def load_controller(name: str) -> Controller:
     module, _, attribute = location_of(name).partition(":")
     try:
-        found: Controller = getattr(import_module(module), attribute)
+        controller: Controller = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise NoEntry(f"there is no controller {name!r}: {error}") from error
-    return found
+    return controller
 
 
 class Controllers:
@@ -210,12 +210,12 @@ class Controllers:
     # Leading.
 
     async def _work(self, term: LeaderTerm | None, ends: Ends) -> bool:
-        teller = self._teller()
+        event_writer = self._teller()
         loop_ = asyncio.get_running_loop()
-        telling = [loop_.create_task(teller.run())] if self._settings.events else []
-        telling += [loop_.create_task(self._publisher(term).run())] if self._settings.signals else []
+        writers = [loop_.create_task(event_writer.run())] if self._settings.events else []
+        writers += [loop_.create_task(self._publisher(term).run())] if self._settings.signals else []
         probes = Probes(self.caches, PROBE_S)
-        self.loops = [self._loop(controller, term, teller, probes) for controller in self._controllers]
+        self.loops = [self._loop(controller, term, event_writer, probes) for controller in self._controllers]
         for loop in self.loops:
             loop.start()
         try:
@@ -225,7 +225,7 @@ class Controllers:
             for loop in self.loops:
                 await loop.cut_off()
             probes.stop()
-            for task in telling:
+            for task in writers:
                 task.cancel()
 
     async def _drain(self, keeping: asyncio.Task[str] | None) -> bool:
@@ -255,14 +255,14 @@ class Controllers:
         api, clock = self._station.api(term), self._inside.outside.clock
         return SignalPublisher(api, self._settings.signals, self.health.raised, clock=clock)
 
-    def _tell(self, controller: Controller, teller: EventWriter, change: EventChange) -> None:
+    def _tell(self, controller: Controller, event_writer: EventWriter, change: EventChange) -> None:
         news = getattr(controller, "news", None)
-        found = news(change) if news is not None and self._settings.events else None
-        for one in (found,) if isinstance(found, EventNews) else found or ():
-            teller.tell(f"fathom-{controller.name}", one)
+        events = news(change) if news is not None and self._settings.events else None
+        for event in (events,) if isinstance(events, EventNews) else events or ():
+            event_writer.tell(f"fathom-{controller.name}", event)
 
     def _loop(
-        self, controller: Controller, term: LeaderTerm | None, teller: EventWriter, probes: Probes
+        self, controller: Controller, term: LeaderTerm | None, event_writer: EventWriter, probes: Probes
     ) -> Loop:
         inside, settings, name = self._inside, self._settings, controller.name
         api = self._station.api(term)
@@ -283,7 +283,7 @@ class Controllers:
             ids=inside.outside.ids,
             rng=inside.streams.stream(f"settle/{name}"),
             journal=inside.journal,
-            tell=lambda change: self._tell(controller, teller, change),
+            tell=lambda change: self._tell(controller, event_writer, change),
         )
         primary = primary_of(controller)
         rng = inside.streams.stream(f"controller/{name}")
@@ -328,11 +328,11 @@ def kinds_of(controller: Controller) -> list[WatchedKind]:
 
 def watched(controllers: Sequence[Controller]) -> list[tuple[WatchedKind, dict[str, Index]]]:
     """Each kind once, with the indexes that any of the controllers wants."""
-    found: dict[str, tuple[WatchedKind, dict[str, Index]]] = {}
+    by_name: dict[str, tuple[WatchedKind, dict[str, Index]]] = {}
     for controller in controllers:
         for watch in controller.watches:
-            kind, indexes = found.setdefault(watch.kind.name, (watch.kind, {}))
+            kind, indexes = by_name.setdefault(watch.kind.name, (watch.kind, {}))
             if kind != watch.kind:
                 raise TypeError(f"two kinds are named {kind.name}: {kind.resource} and {watch.kind.resource}")
             indexes.update(watch.indexes)
-    return list(found.values())
+    return list(by_name.values())

@@ -25,19 +25,19 @@ def progress(obj: Obj, failure: Failure | None, *, given_up: bool, now: str) -> 
     before = conditions_of(obj)
     if failure is None:
         return _all_well(obj, before, now)
-    said = _said(obj, before, STALLED if given_up else RECONCILING, "True", failure, now=now)
-    other = RECONCILING if given_up else STALLED
-    if find_condition(before, other) is None:
-        return said
-    return _said(obj, said, other, "False", failure, now=now)
+    conditions = _said(obj, before, STALLED if given_up else RECONCILING, "True", failure, now=now)
+    opposite = RECONCILING if given_up else STALLED
+    if find_condition(before, opposite) is None:
+        return conditions
+    return _said(obj, conditions, opposite, "False", failure, now=now)
 
 
 def _all_well(obj: Obj, before: list[Obj], now: str) -> list[Obj]:
     """Written only for objects that have one of our conditions already."""
     well = Failure("Reconciled", "")
     for type_ in OURS:
-        found = find_condition(before, type_)
-        if found is not None and found.get("status") != "False":
+        condition = find_condition(before, type_)
+        if condition is not None and condition.get("status") != "False":
             before = _said(obj, before, type_, "False", well, now=now)
     return before
 
@@ -45,10 +45,10 @@ def _all_well(obj: Obj, before: list[Obj], now: str) -> list[Obj]:
 def _said(
     obj: Obj, before: list[Obj], type_: str, status: Status, failure: Failure, *, now: str
 ) -> list[Obj]:
-    known = find_condition(before, type_)
+    previous = find_condition(before, type_)
     # Some kinds (Deployments, ReplicaSets) keep no generation in a condition. A condition that names it
     # nevertheless never equals what the server has kept, and would be written with every pass.
-    named = known is None or "observedGeneration" in known
+    named = previous is None or "observedGeneration" in previous
     return set_condition(
         before,
         type=type_,
@@ -66,7 +66,9 @@ def differs_in_words_only(before: list[Obj], after: list[Obj]) -> bool:
 
 
 def _without_messages(conditions: list[Obj]) -> list[Obj]:
-    return [{name: value for name, value in one.items() if name != "message"} for one in conditions]
+    return [
+        {name: value for name, value in condition.items() if name != "message"} for condition in conditions
+    ]
 
 
 def is_only_progress(before: Obj, after: Obj) -> bool:
@@ -78,7 +80,7 @@ def is_only_progress(before: Obj, after: Obj) -> bool:
 
 
 def _ours(obj: Obj) -> list[Obj]:
-    return [one for one in conditions_of(obj) if one.get("type") in OURS]
+    return [condition for condition in conditions_of(obj) if condition.get("type") in OURS]
 
 
 def _but_ours(obj: Obj) -> Obj:
@@ -88,6 +90,10 @@ def _but_ours(obj: Obj) -> Obj:
         if name not in {"resourceVersion", "managedFields"}
     }
     status = obj.get("status")
-    rest = [one for one in conditions_of(obj) if one.get("type") not in OURS]
-    shown = {**status, "conditions": rest} if isinstance(status, dict) else {"conditions": rest}
+    other_conditions = [condition for condition in conditions_of(obj) if condition.get("type") not in OURS]
+    shown = (
+        {**status, "conditions": other_conditions}
+        if isinstance(status, dict)
+        else {"conditions": other_conditions}
+    )
     return {**obj, "metadata": meta, "status": shown}

@@ -45,34 +45,40 @@ class SignalPublisher:
     async def _is_there(self) -> bool:
         """Whether an earlier term left outdated signals. A healthy component creates no object."""
         try:
-            found = await self._api.get(COMPONENT_SIGNALS.resource, "", self._component)
+            obj = await self._api.get(COMPONENT_SIGNALS.resource, "", self._component)
         except ApiError:
             return False
-        if found is None or not raised_of(found):
+        if obj is None or not raised_of(obj):
             self._said = {}
-        return found is not None and bool(raised_of(found))
+        return obj is not None and bool(raised_of(obj))
 
     async def _say(self, raised: Mapping[str, str]) -> bool:
         now = timestamp(self._clock.now_ns())
-        signals = [{"name": name, "message": words, "since": now} for name, words in sorted(raised.items())]
+        signals = [
+            {"name": name, "message": message, "since": now} for name, message in sorted(raised.items())
+        ]
         status = {"status": {"observedAt": now, "signals": signals}}
         resource = COMPONENT_SIGNALS.resource
         outcome = await self._api.patch(resource, "", self._component, status, subresource="status")
         if isinstance(outcome, Rejected) and outcome.code == 404:
-            made = {
+            obj = {
                 "apiVersion": COMPONENT_SIGNALS.api_version,
                 "kind": COMPONENT_SIGNALS.name,
                 "metadata": {"name": self._component},
             }
-            await self._api.create(resource, "", made)
+            await self._api.create(resource, "", obj)
             outcome = await self._api.patch(resource, "", self._component, status, subresource="status")
         return isinstance(outcome, Committed)
 
 
 def raised_of(obj: Obj) -> dict[str, str]:
     """Signal -> message, as the object has them."""
-    found = lookup(obj, "status", "signals") or ()
-    return {str(one.get("name")): str(one.get("message") or "") for one in found if isinstance(one, dict)}
+    signals = lookup(obj, "status", "signals") or ()
+    return {
+        str(signal.get("name")): str(signal.get("message") or "")
+        for signal in signals
+        if isinstance(signal, dict)
+    }
 
 
 def component_of(obj: Obj) -> str:

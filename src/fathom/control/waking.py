@@ -79,6 +79,6 @@ class Waker:
 def _event(watch: Watch, before: Obj | None, after: Obj | None) -> WakeCause:
     obj = after if after is not None else before
     assert obj is not None
-    what = "added" if before is None else "deleted" if after is None else "changed"
+    change = "added" if before is None else "deleted" if after is None else "changed"
     path = "/".join(part for part in key_of(obj) if part)
-    return WakeCause("event", f"{watch.kind.name} {path} {what} at {metadata(obj).get('resourceVersion')}")
+    return WakeCause("event", f"{watch.kind.name} {path} {change} at {metadata(obj).get('resourceVersion')}")
