@@ -52,7 +52,7 @@ class Contender:
         self.elector = Elector(
             Api(inside.seam),
             LEASE,
-            who=who,
+            identity_prefix=who,
             clock=outside.clock,
             ids=outside.ids,
             rng=outside.rng,
@@ -473,7 +473,13 @@ def test_a_refusal_to_give_the_lease_is_said_once() -> None:
 
     fixed = Fixed()
     elector = Elector(
-        Api(Closed()), LEASE, who="me", clock=fixed, ids=fixed, rng=random.Random(1), on_change=said.append
+        Api(Closed()),
+        LEASE,
+        identity_prefix="me",
+        clock=fixed,
+        ids=fixed,
+        rng=random.Random(1),
+        on_change=said.append,
     )
     task = stage.begin(elector.campaign())
     stage.wait(60)

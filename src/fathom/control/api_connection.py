@@ -72,7 +72,7 @@ class ApiConnection:
         return Elector(
             self._named(Guarded(inside.seam, self.breaker, vital=True)),
             Key(namespace, name),
-            who=wanted.who,
+            identity_prefix=wanted.who,
             clock=inside.outside.clock,
             ids=inside.outside.ids,
             rng=inside.streams.stream("lease"),

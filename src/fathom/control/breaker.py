@@ -136,7 +136,7 @@ class Breaker:
         self._failures = 0
 
     def _went_wrong(self, reply: Reply) -> None:
-        self._last_failure = f"{reply.status or 'no answer'}: {_said(reply.body)}"
+        self._last_failure = f"{reply.status or 'no answer'}: {_excerpt(reply.body)}"
         self._failures += 1
         if self._state == "half-open" or self._failures >= FAILURES_TO_OPEN:
             self._open()
@@ -235,6 +235,6 @@ def _wake(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def _said(body: object) -> str:
+def _excerpt(body: object) -> str:
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
     return text[:200]

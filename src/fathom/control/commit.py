@@ -99,7 +99,7 @@ class Commit:
         lacking = unmet(needs, seen, self._written, now_s=loop_now_s()) if plan.actions else []
         if plan.actions and not lacking:
             self._holding.pop(here.owner, None)
-        if not plan.statuses and (self._is_told(here.owner, lacking) if lacking else not plan.actions):
+        if not plan.statuses and (self._is_recorded(here.owner, lacking) if lacking else not plan.actions):
             return AppliedPlan(failure=held(lacking) if lacking else None)
         id_ = self._decided(plan, here, seen, lacking)
         sender = _Sender(self, here.owner, id_)
@@ -150,7 +150,7 @@ class Commit:
         self._unsure.pop(owner, None)
         self._holding.pop(owner, None)
 
-    def _is_told(self, owner: str, lacking: Sequence[Unmet]) -> bool:
+    def _is_recorded(self, owner: str, lacking: Sequence[Unmet]) -> bool:
         """Whether the journal shows already that this owner waits for this: held keys are looked at
         repeatedly."""
         lacks = tuple((need.kind, need.reason) for need in lacking)
@@ -200,7 +200,7 @@ class Commit:
 
     async def _send(self, action: Action, *, owner: str, id_: str) -> Outcome:
         api = self._api.with_headers((DECISION_HEADER, id_))
-        kind, key = self._kind_of(action), _whom(action)[1]
+        kind, key = self._kind_of(action), _kind_and_key(action)[1]
         sent = await _sent(api, action, kind)
 
         async def read() -> Obj | None:
@@ -210,12 +210,12 @@ class Commit:
             _as_seen(action, sent), read, lambda current: is_done(action, current), rng=self._rng
         )
         self._remember(action, outcome, owner)
-        result, revision, message = _said(sent, outcome)
+        result, revision, message = _result_of(sent, outcome)
         self._concluded(id_, result, revision, f"{action.line}{message and ': ' + message}")
         return outcome
 
     def _kind_of(self, action: Action) -> WatchedKind:
-        name, _ = _whom(action)
+        name, _ = _kind_and_key(action)
         if not isinstance(action, Create) and action.target.resource is not None:
             return WatchedKind(name, action.target.resource)
         return self._kinds[name]
@@ -223,7 +223,7 @@ class Commit:
     def _remember(self, action: Action, outcome: Outcome, owner: str) -> None:
         """Records what the owner's next decision must see: its own writes, and a fresh read after a lost
         race."""
-        kind, key = _whom(action)
+        kind, key = _kind_and_key(action)
         if kind not in self._caches.kinds:
             return
         match outcome:
@@ -319,7 +319,7 @@ def _as_seen(action: Action, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _whom(action: Action) -> tuple[str, Key]:
+def _kind_and_key(action: Action) -> tuple[str, Key]:
     if isinstance(action, Create):
         return action.kind, key_of(action.obj)
     return action.target.kind, action.target.key
@@ -361,7 +361,7 @@ def _needed(need: Unmet) -> str:
     return f"{need.reason}: {need.kind} {need.why}" + (f" ({need.measured})" if need.measured else "")
 
 
-def _said(sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:
+def _result_of(sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:
     match outcome:
         case Committed():
             return ("committed" if isinstance(sent, Committed) else "settled"), outcome.revision, ""

@@ -82,16 +82,16 @@ class EventWriter:
             self._some.clear()
             burst = BURST
             while self._waiting:
-                await self._say(*self._waiting.popleft())
+                await self._write(*self._waiting.popleft())
                 burst -= 1.0
                 if burst < 0:
                     await asyncio.sleep(1.0 / PER_S)
 
-    async def _say(self, source: str, now: str, news: EventNews) -> None:
+    async def _write(self, source: str, now: str, news: EventNews) -> None:
         now_s = asyncio.get_running_loop().time()
         previous = self._known.get(news.identity)
         if previous is None:
-            await self._first(source, now, news, now_s)
+            await self._write_first(source, now, news, now_s)
             return
         previous.count += 1
         if now_s - previous.at_s < REPEAT_S:
@@ -100,7 +100,7 @@ class EventWriter:
         patch = {"count": previous.count, "lastTimestamp": now}
         await self._api.patch(EVENT.resource, previous.namespace, previous.name, patch)
 
-    async def _first(self, source: str, now: str, news: EventNews, now_s: float) -> None:
+    async def _write_first(self, source: str, now: str, news: EventNews, now_s: float) -> None:
         name = f"{key_of(news.about).name[:200]}.{self._ids.uid().replace('-', '')[:16]}"
         event = event_of(source, now, news, name)
         namespace = metadata(event)["namespace"]

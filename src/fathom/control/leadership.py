@@ -49,7 +49,7 @@ class Leading:
     async def run(self) -> None:
         """Runs until the process receives a stop signal."""
         self._caches.start()
-        stopping = asyncio.get_running_loop().create_task(self._told_to_stop())
+        stopping = asyncio.get_running_loop().create_task(self._stop_signal())
         try:
             if self._elector is None:
                 await self._work_when_synced(None, Ends(stopping))
@@ -95,7 +95,7 @@ class Leading:
         while late := await self._caches.until_synced(timeout_s=SYNC_TOLD_S):
             self._inside.log.warn("waiting for the first list", kinds=list(late))
 
-    async def _told_to_stop(self) -> str:
+    async def _stop_signal(self) -> str:
         while (signal := await self._inside.seam.signal()) not in {STOP, REBASE}:
             self._inside.log.warn("an unknown signal", word=signal)
         return signal

@@ -152,7 +152,7 @@ class Elector:
         api: Api,
         key: Key,
         *,
-        who: str,
+        identity_prefix: str,
         clock: Clock,
         ids: Ids,
         rng: random.Random,
@@ -161,17 +161,17 @@ class Elector:
     ) -> None:
         self._api = api
         self._key = key
-        self._who = who
+        self._identity_prefix = identity_prefix
         self._clock = clock
         self._ids = ids
         self._rng = rng
         self._timing = timing
         self._on_change = on_change
-        self._said = ""  # The last timestamp that we wrote into the lease.
+        self._last_stamp = ""  # The last timestamp that we wrote into the lease.
 
     async def campaign(self, predecessor: str = "") -> LeaderTerm:
         """Waits until we hold the lease. `predecessor`: a holder known to have stopped; its lease is free."""
-        me = f"{self._who}_{self._ids.uid()}"
+        me = f"{self._identity_prefix}_{self._ids.uid()}"
         self._on_change(Standing(self._key, me, "standby"))
         seen: Sighting | None = None
         refused = ""
@@ -278,9 +278,9 @@ class Elector:
         """Never the same twice: candidates would not see a renewal that changes nothing, and a wall clock may
         stand still."""
         now_ns = self._clock.now_ns()
-        while (stamp := micro_timestamp(now_ns)) == self._said:
+        while (stamp := micro_timestamp(now_ns)) == self._last_stamp:
             now_ns += 1000
-        self._said = stamp
+        self._last_stamp = stamp
         return stamp
 
 

@@ -131,7 +131,7 @@ class Loop:
         self._busy: dict[asyncio.Task[None], None] = {}  # Those of them that are in a pass.
         # Held keys; and when each key's trouble was last reported. Both end with the first success.
         self._held: dict[Key, HeldKey] = {}
-        self._told_ns: dict[Key, int] = {}
+        self._reported_ns: dict[Key, int] = {}
         shared.probes.answered.append(self._answered)
 
     def start(self) -> None:
@@ -173,12 +173,12 @@ class Loop:
             if taken is None:
                 return
             began_ns = loop_now_ns()
-            result, reason = await self._surely(taken)
+            result, reason = await self._run_pass(taken)
             took_s, waited_s = (loop_now_ns() - began_ns) / 1e9, taken.waited_ns / 1e9
             self._shared.observer.passed(Passed(self.name, taken.key, result, reason, took_s, waited_s))
             self._catch_up()
 
-    async def _surely(self, taken: Taken[Key]) -> tuple[str, str]:
+    async def _run_pass(self, taken: Taken[Key]) -> tuple[str, str]:
         """Runs a pass and always puts the key down: not even a bug of our own may cost a worker."""
         worker = asyncio.current_task()
         assert worker is not None
@@ -264,7 +264,7 @@ class Loop:
         else:
             await self._report(key, obj, None, given_up=False)
         self._held.pop(key, None)
-        self._told_ns.pop(key, None)
+        self._reported_ns.pop(key, None)
         self.queue.done(key)
         if again.after_s is not None:
             self.queue.add_after(key, again.after_s, WakeCause("timer", again.why))
@@ -322,10 +322,10 @@ class Loop:
         if after == before:
             return
         now_ns = loop_now_ns()
-        recently = now_ns - self._told_ns.get(key, -(2**62)) < NUMBERS_EVERY_S * 1e9
+        recently = now_ns - self._reported_ns.get(key, -(2**62)) < NUMBERS_EVERY_S * 1e9
         if recently and differs_in_words_only(before, after):
             return
-        self._told_ns[key] = now_ns
+        self._reported_ns[key] = now_ns
         write = WriteStatus(target(self._primary.kind.name, obj), {"conditions": after})
         why = "reconciled" if failure is None else f"{failure.reason}: {failure.message}"
         await self._kit.apply(key, Plan(statuses=(write,), why=why), seen=self._shared.caches.snapshot())

@@ -210,7 +210,7 @@ class Controllers:
     # Leading.
 
     async def _work(self, term: LeaderTerm | None, ends: Ends) -> bool:
-        event_writer = self._teller()
+        event_writer = self._event_writer()
         loop_ = asyncio.get_running_loop()
         writers = [loop_.create_task(event_writer.run())] if self._settings.events else []
         writers += [loop_.create_task(self._publisher(term).run())] if self._settings.signals else []
@@ -246,7 +246,7 @@ class Controllers:
 
     # Construction.
 
-    def _teller(self) -> EventWriter:
+    def _event_writer(self) -> EventWriter:
         inside = self._inside
         api = self._station.api()
         return EventWriter(api, clock=inside.outside.clock, ids=inside.outside.ids)
@@ -255,7 +255,7 @@ class Controllers:
         api, clock = self._station.api(term), self._inside.outside.clock
         return SignalPublisher(api, self._settings.signals, self.health.raised, clock=clock)
 
-    def _tell(self, controller: Controller, event_writer: EventWriter, change: EventChange) -> None:
+    def _write_events(self, controller: Controller, event_writer: EventWriter, change: EventChange) -> None:
         news = getattr(controller, "news", None)
         events = news(change) if news is not None and self._settings.events else None
         for event in (events,) if isinstance(events, EventNews) else events or ():
@@ -283,7 +283,7 @@ class Controllers:
             ids=inside.outside.ids,
             rng=inside.streams.stream(f"settle/{name}"),
             journal=inside.journal,
-            tell=lambda change: self._tell(controller, event_writer, change),
+            tell=lambda change: self._write_events(controller, event_writer, change),
         )
         primary = primary_of(controller)
         rng = inside.streams.stream(f"controller/{name}")

@@ -25,11 +25,11 @@ def progress(obj: Obj, failure: Failure | None, *, given_up: bool, now: str) -> 
     before = conditions_of(obj)
     if failure is None:
         return _all_well(obj, before, now)
-    conditions = _said(obj, before, STALLED if given_up else RECONCILING, "True", failure, now=now)
+    conditions = _with_condition(obj, before, STALLED if given_up else RECONCILING, "True", failure, now=now)
     opposite = RECONCILING if given_up else STALLED
     if find_condition(before, opposite) is None:
         return conditions
-    return _said(obj, conditions, opposite, "False", failure, now=now)
+    return _with_condition(obj, conditions, opposite, "False", failure, now=now)
 
 
 def _all_well(obj: Obj, before: list[Obj], now: str) -> list[Obj]:
@@ -38,11 +38,11 @@ def _all_well(obj: Obj, before: list[Obj], now: str) -> list[Obj]:
     for type_ in OURS:
         condition = find_condition(before, type_)
         if condition is not None and condition.get("status") != "False":
-            before = _said(obj, before, type_, "False", well, now=now)
+            before = _with_condition(obj, before, type_, "False", well, now=now)
     return before
 
 
-def _said(
+def _with_condition(
     obj: Obj, before: list[Obj], type_: str, status: Status, failure: Failure, *, now: str
 ) -> list[Obj]:
     previous = find_condition(before, type_)
@@ -76,14 +76,14 @@ def is_only_progress(before: Obj, after: Obj) -> bool:
     retry that reports why it waits would wake itself."""
     if _ours(before) == _ours(after):
         return False
-    return _but_ours(before) == _but_ours(after)
+    return _without_ours(before) == _without_ours(after)
 
 
 def _ours(obj: Obj) -> list[Obj]:
     return [condition for condition in conditions_of(obj) if condition.get("type") in OURS]
 
 
-def _but_ours(obj: Obj) -> Obj:
+def _without_ours(obj: Obj) -> Obj:
     meta = {
         name: value
         for name, value in metadata(obj).items()

@@ -32,27 +32,29 @@ class SignalPublisher:
         self._component = component
         self._raised = raised
         self._clock = clock
-        self._said: dict[str, str] | None = None  # As last written; None: not known.
+        self._written: dict[str, str] | None = None  # As last written; None: not known.
 
     async def run(self) -> None:
         """Runs for ever. A write that fails is repeated the next time."""
         while True:
             raised = dict(self._raised())
-            if raised != self._said and (raised or self._said is not None or await self._is_there()):
-                self._said = raised if await self._say(raised) else None
+            if raised != self._written and (
+                raised or self._written is not None or await self._has_outdated_signals()
+            ):
+                self._written = raised if await self._write(raised) else None
             await asyncio.sleep(EVERY_S)
 
-    async def _is_there(self) -> bool:
+    async def _has_outdated_signals(self) -> bool:
         """Whether an earlier term left outdated signals. A healthy component creates no object."""
         try:
             obj = await self._api.get(COMPONENT_SIGNALS.resource, "", self._component)
         except ApiError:
             return False
         if obj is None or not raised_of(obj):
-            self._said = {}
+            self._written = {}
         return obj is not None and bool(raised_of(obj))
 
-    async def _say(self, raised: Mapping[str, str]) -> bool:
+    async def _write(self, raised: Mapping[str, str]) -> bool:
         now = timestamp(self._clock.now_ns())
         signals = [
             {"name": name, "message": message, "since": now} for name, message in sorted(raised.items())
