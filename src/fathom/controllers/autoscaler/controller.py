@@ -53,9 +53,9 @@ def _named_by(workload: Obj, view: View) -> Iterable[Key]:
     """The autoscalers of a target that was created, deleted or scaled by another client."""
     key = key_of(workload)
     return tuple(
-        key_of(one)
-        for one in view().list("HorizontalPodAutoscaler", key.namespace)
-        if (lookup(one, "spec", "scaleTargetRef") or {}).get("name") == key.name
+        key_of(autoscaler)
+        for autoscaler in view().list("HorizontalPodAutoscaler", key.namespace)
+        if (lookup(autoscaler, "spec", "scaleTargetRef") or {}).get("name") == key.name
     )
 
 
@@ -102,13 +102,13 @@ class Autoscalers:
         autoscaler = view.get("HorizontalPodAutoscaler", key)
         if autoscaler is None:
             return ReconcileResult.never()
-        scene = self._scene(view, autoscaler, samples, trouble, foreign)
-        decided = decide(autoscaler, scene, now=now)
-        plan = plan_autoscaler(autoscaler, scene, decided, now=now)
+        facts = self._scene(view, autoscaler, samples, trouble, foreign)
+        decided = decide(autoscaler, facts, now=now)
+        plan = plan_autoscaler(autoscaler, facts, decided, now=now)
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is None:
             self._looked_ns[key] = self._kit.monotonic_ns()
-            self._remember(key, scene, decided, seconds(now))
+            self._remember(key, facts, decided, seconds(now))
         return ReconcileResult.after(applied, in_s=EVERY_S, why="an autoscaler's period")
 
     def _wait_s(self, key: Key) -> float:
@@ -145,15 +145,15 @@ class Autoscalers:
             needs=self._floor.needs,
         )
 
-    def _remember(self, key: Key, scene: AutoscalerFacts, decided: ReplicaDecision, now_s: float) -> None:
-        history = scene.history if decided.wish is None else scene.history.wished(now_s, decided.wish)
-        if scene.workload is not None and decided.replicas != size_of(scene.workload):
-            history = history.stepped(now_s, decided.replicas - size_of(scene.workload))
+    def _remember(self, key: Key, facts: AutoscalerFacts, decided: ReplicaDecision, now_s: float) -> None:
+        history = facts.history if decided.wish is None else facts.history.wished(now_s, decided.wish)
+        if facts.workload is not None and decided.replicas != size_of(facts.workload):
+            history = history.stepped(now_s, decided.replicas - size_of(facts.workload))
         self._histories[key] = history.shifted(-self._ahead_s())
 
     def _history(self, key: Key) -> History | None:
-        known = self._histories.get(key)
-        return None if known is None else known.shifted(self._ahead_s())
+        history = self._histories.get(key)
+        return None if history is None else history.shifted(self._ahead_s())
 
     def _ahead_s(self) -> float:
         """How far the wall clock is ahead of the monotonic one; it may be set, and windows keep their
@@ -167,19 +167,23 @@ class Autoscalers:
         except ApiError as error:
             return {}, f"unable to get resource metrics: {error.message}"
         now_s = self._kit.now_ns() / 1e9
-        fresh = [one for one in page.items if now_s - seconds(one.get("timestamp")) <= SAMPLE_AGE_S_MAX]
-        return {str(metadata(one)["name"]): _sample(one) for one in fresh}, ""
+        fresh = [
+            pod_metrics
+            for pod_metrics in page.items
+            if now_s - seconds(pod_metrics.get("timestamp")) <= SAMPLE_AGE_S_MAX
+        ]
+        return {str(metadata(pod_metrics)["name"]): _sample(pod_metrics) for pod_metrics in fresh}, ""
 
 
-def _sample(one: Obj) -> PodSample:
-    found: dict[str, dict[str, int]] = {}
-    for container in one.get("containers") or ():
+def _sample(pod_metrics: Obj) -> PodSample:
+    uses: dict[str, dict[str, int]] = {}
+    for container in pod_metrics.get("containers") or ():
         usage = container.get("usage") or {}
-        found[str(container.get("name"))] = {
+        uses[str(container.get("name"))] = {
             name: nano for name, text in usage.items() if (nano := _nanos(text)) is not None
         }
-    window_s = (duration_ns(str(one.get("window") or "")) or 0) / 1e9
-    return PodSample(found, seconds(one.get("timestamp")) - window_s)
+    window_s = (duration_ns(str(pod_metrics.get("window") or "")) or 0) / 1e9
+    return PodSample(uses, seconds(pod_metrics.get("timestamp")) - window_s)
 
 
 def _nanos(text: object) -> int | None:
@@ -195,5 +199,5 @@ def _target(view: Snapshot, autoscaler: Obj) -> Obj | None:
     if not is_cached(reference):
         return None
     kind = CACHED[reference["kind"]]
-    found = view.get(kind.name, Key(key_of(autoscaler).namespace, str(reference.get("name"))))
-    return None if found is None else {"kind": kind.name, **found}
+    workload = view.get(kind.name, Key(key_of(autoscaler).namespace, str(reference.get("name"))))
+    return None if workload is None else {"kind": kind.name, **workload}

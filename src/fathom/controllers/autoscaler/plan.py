@@ -91,32 +91,32 @@ def max_of(autoscaler: Obj) -> int:
     return int(lookup(autoscaler, "spec", "maxReplicas") or 1)
 
 
-def decide(autoscaler: Obj, scene: AutoscalerFacts, *, now: str) -> ReplicaDecision:
-    if scene.workload is None:
+def decide(autoscaler: Obj, facts: AutoscalerFacts, *, now: str) -> ReplicaDecision:
+    if facts.workload is None:
         reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
-        what = f"there is no {reference.get('kind')} {reference.get('name')} that can be scaled"
-        known = int(lookup(autoscaler, "status", "desiredReplicas") or 0)
+        problem = f"there is no {reference.get('kind')} {reference.get('name')} that can be scaled"
+        desired = int(lookup(autoscaler, "status", "desiredReplicas") or 0)
         return ReplicaDecision(
-            known,
-            what,
-            (AutoscalerStatus(ABLE, "False", "FailedGetScale", f"{UNSCALED}{what}"),),
-            because=what,
+            desired,
+            problem,
+            (AutoscalerStatus(ABLE, "False", "FailedGetScale", f"{UNSCALED}{problem}"),),
+            because=problem,
         )
-    current = size_of(scene.workload)
+    current = size_of(facts.workload)
     able = FOUND
     if current == 0 and min_of(autoscaler) != 0:
         message = "scaling is disabled since the replica count of the target is zero"
         return ReplicaDecision(
             0, message, (able, AutoscalerStatus(ACTIVE, "False", "ScalingDisabled", message))
         )
-    if scene.rivals:
-        message = f"the target is controlled by multiple HPAs: {', '.join(scene.rivals)}"
+    if facts.rivals:
+        message = f"the target is controlled by multiple HPAs: {', '.join(facts.rivals)}"
         return ReplicaDecision(
             current, message, (able, AutoscalerStatus(ACTIVE, "False", "AmbiguousSelector", message))
         )
     if not min_of(autoscaler) <= current <= max_of(autoscaler):
         return _into_range(autoscaler, current, able)
-    return _by_metrics(autoscaler, scene, current, now)
+    return _by_metrics(autoscaler, facts, current, now)
 
 
 def _into_range(autoscaler: Obj, current: int, able: AutoscalerStatus) -> ReplicaDecision:
@@ -126,32 +126,32 @@ def _into_range(autoscaler: Obj, current: int, able: AutoscalerStatus) -> Replic
     message = f"the target has {current} replicas, allowed are {low} to {high}"
     beyond = "below Spec.MinReplicas" if current < low else "above Spec.MaxReplicas"
     because = f"Current number of replicas {beyond}"
-    said = (able, AutoscalerStatus(LIMITED, "True", reason, message))
-    return ReplicaDecision(replicas, f"{because}; {message}", said, because=because)
+    statuses = (able, AutoscalerStatus(LIMITED, "True", reason, message))
+    return ReplicaDecision(replicas, f"{because}; {message}", statuses, because=because)
 
 
-def _by_metrics(autoscaler: Obj, scene: AutoscalerFacts, current: int, now: str) -> ReplicaDecision:
+def _by_metrics(autoscaler: Obj, facts: AutoscalerFacts, current: int, now: str) -> ReplicaDecision:
     metrics = lookup(autoscaler, "spec", "metrics") or ()
-    seen = MeasuredUse(scene.pods, scene.samples, current, seconds(now), tolerance_of(autoscaler))
-    found = [propose(metric, seen) for metric in metrics]
-    proposals = [one for one in found if isinstance(one, Proposal)]
-    unknown = [one for one in found if isinstance(one, UnknownUse)]
-    shown = tuple(one.metric for one in proposals)
-    best = max(proposals, key=lambda one: one.replicas, default=None)
+    seen = MeasuredUse(facts.pods, facts.samples, current, seconds(now), tolerance_of(autoscaler))
+    results = [propose(metric, seen) for metric in metrics]
+    proposals = [result for result in results if isinstance(result, Proposal)]
+    unknown = [result for result in results if isinstance(result, UnknownUse)]
+    shown = tuple(proposal.metric for proposal in proposals)
+    best = max(proposals, key=lambda proposal: proposal.replicas, default=None)
     # A metric that cannot be read might have asked for more: then nothing is scaled down.
     if best is None or (unknown and best.replicas < current):
-        why, said = _unread(scene, unknown)
-        return ReplicaDecision(current, why, said, shown, None if best is None else current, because=why)
+        why, statuses = _unread(facts, unknown)
+        return ReplicaDecision(current, why, statuses, shown, None if best is None else current, because=why)
     message = f"the HPA was able to successfully calculate a replica count from {best.name}"
     active = AutoscalerStatus(ACTIVE, "True", "ValidMetricFound", message)
-    return _limited(autoscaler, scene, best, current=current, now=now, active=active, shown=shown)
+    return _limited(autoscaler, facts, best, current=current, now=now, active=active, shown=shown)
 
 
 def _unread(
-    scene: AutoscalerFacts, unknown: Sequence[UnknownUse]
+    facts: AutoscalerFacts, unknown: Sequence[UnknownUse]
 ) -> tuple[str, tuple[AutoscalerStatus, ...]]:
     first = unknown[0] if unknown else UnknownUse("FailedGetResourceMetric", "it has no metrics")
-    why = scene.trouble or first.message
+    why = facts.trouble or first.message
     return why, (FOUND, AutoscalerStatus(ACTIVE, "False", first.reason, f"{UNREAD}{why}"))
 
 
@@ -161,7 +161,7 @@ def _able() -> AutoscalerStatus:
 
 def _limited(
     autoscaler: Obj,
-    scene: AutoscalerFacts,
+    facts: AutoscalerFacts,
     best: Proposal,
     *,
     current: int,
@@ -170,15 +170,15 @@ def _limited(
     shown: tuple[Obj, ...],
 ) -> ReplicaDecision:
     now_s, wish = seconds(now), best.replicas
-    calm = stabilized(autoscaler, scene.history, wish, current, now_s)
+    calm = stabilized(autoscaler, facts.history, wish, current, now_s)
     able = _able()
     if calm != wish:
         able = _stabilized(wish, calm)
-    held = blocker(scene) if calm > current else None
-    if held is not None:
-        why = f"{best.why}; held at {current}: {held.message}"
-        return ReplicaDecision(current, why, (able, active, held), shown, wish)
-    replicas, limit = _within(autoscaler, scene.history, calm, current, now_s)
+    blocked_by = blocker(facts) if calm > current else None
+    if blocked_by is not None:
+        why = f"{best.why}; held at {current}: {blocked_by.message}"
+        return ReplicaDecision(current, why, (able, active, blocked_by), shown, wish)
+    replicas, limit = _within(autoscaler, facts.history, calm, current, now_s)
     way = f"{best.name} above target" if replicas > current else "All metrics below target"
     why = best.why if replicas == current else f"{way}; {best.why}"
     return ReplicaDecision(replicas, why, (able, active, limit), shown, wish, because=way)
@@ -186,11 +186,11 @@ def _limited(
 
 def _stabilized(wish: int, calm: int) -> AutoscalerStatus:
     down = wish < calm
-    words = (
+    message = (
         f"recent recommendations were {'higher' if down else 'lower'} than current one, "
         f"applying the {'highest' if down else 'lowest'} recent recommendation: {calm} instead of {wish}"
     )
-    return AutoscalerStatus(ABLE, "True", "ScaleDownStabilized" if down else "ScaleUpStabilized", words)
+    return AutoscalerStatus(ABLE, "True", "ScaleDownStabilized" if down else "ScaleUpStabilized", message)
 
 
 _FASTER = "the desired replica count is {} faster than the maximum scale rate: {} for now"
@@ -229,14 +229,18 @@ def _stepped_unseen(autoscaler: Obj, history: History, now_s: float) -> bool:
     last_s = seconds(lookup(autoscaler, "status", "lastScaleTime"))
     if not last_s or now_s - last_s >= longest_period_s(autoscaler):
         return False
-    return not any(abs(one.at_s - last_s) < 1.0 for one in history.steps)
+    return not any(abs(step.at_s - last_s) < 1.0 for step in history.steps)
 
 
-def rivals_of(autoscaler: Obj, others: Sequence[Obj]) -> tuple[str, ...]:
+def rivals_of(autoscaler: Obj, autoscalers: Sequence[Obj]) -> tuple[str, ...]:
     """All autoscalers with the same target; none if there is only one. Two would undo each other's work for
     ever: Kubernetes lets neither scale."""
-    mine = _aim(autoscaler)
-    names = sorted(str(metadata(one)["name"]) for one in others if _aim(one) == mine and not is_deleting(one))
+    own_target = _aim(autoscaler)
+    names = sorted(
+        str(metadata(rival)["name"])
+        for rival in autoscalers
+        if _aim(rival) == own_target and not is_deleting(rival)
+    )
     return tuple(names) if len(names) > 1 else ()
 
 
@@ -249,14 +253,14 @@ def _aim(autoscaler: Obj) -> tuple[str, ...]:
 # What holds scaling up back.
 
 
-def blocker(scene: AutoscalerFacts) -> AutoscalerStatus | None:
+def blocker(facts: AutoscalerFacts) -> AutoscalerStatus | None:
     """None if all requested replicas are ready."""
-    if scene.paused_by:
-        return AutoscalerStatus(LIMITED, "True", "Paused", f"paused by the override {scene.paused_by}")
-    if scene.workload is None:
+    if facts.paused_by:
+        return AutoscalerStatus(LIMITED, "True", "Paused", f"paused by the override {facts.paused_by}")
+    if facts.workload is None:
         return None
-    generation = int(metadata(scene.workload).get("generation") or 0)
-    status = (scene.progress or {}).get("status") or {}
+    generation = int(metadata(facts.workload).get("generation") or 0)
+    status = (facts.progress or {}).get("status") or {}
     if int(status.get("observedGeneration") or 0) < generation:
         message = f"how far generation {generation} has come is not known yet"
         return AutoscalerStatus(LIMITED, "True", "ProgressUnknown", message)
@@ -268,7 +272,7 @@ def blocker(scene: AutoscalerFacts) -> AutoscalerStatus | None:
 
 
 def _held_by(current: Obj, *, desired: int, ready: int) -> AutoscalerStatus:
-    reasons = [str(one.get("reason")) for one in current.get("pendingReasons") or ()]
+    reasons = [str(pending.get("reason")) for pending in current.get("pendingReasons") or ()]
     # Ready pods are not waited for; and a rollout itself waits for another reason.
     first = next(
         (reason for reason in sorted(reasons, key="rollout".__eq__) if reason not in BEHIND_READY), ""
@@ -282,12 +286,12 @@ def _held_by(current: Obj, *, desired: int, ready: int) -> AutoscalerStatus:
 # The plan.
 
 
-def plan_autoscaler(autoscaler: Obj, scene: AutoscalerFacts, decided: ReplicaDecision, *, now: str) -> Plan:
+def plan_autoscaler(autoscaler: Obj, facts: AutoscalerFacts, decided: ReplicaDecision, *, now: str) -> Plan:
     """The scale time is written before scaling: after a crash, the next process must know of it."""
     if is_deleting(autoscaler):
         return NOTHING
-    current = decided.replicas if scene.workload is None else size_of(scene.workload)
-    scales = scene.workload is not None and decided.replicas != current
+    current = decided.replicas if facts.workload is None else size_of(facts.workload)
+    scales = facts.workload is not None and decided.replicas != current
     status: Obj = {
         "observedGeneration": metadata(autoscaler).get("generation") or 0,
         "currentReplicas": current,
@@ -302,36 +306,36 @@ def plan_autoscaler(autoscaler: Obj, scene: AutoscalerFacts, decided: ReplicaDec
         patches.append(
             Patch(target("HorizontalPodAutoscaler", autoscaler), {"status": status}, subresource="status")
         )
-    if scales and scene.workload is not None:
-        at = target(str(scene.workload["kind"]), scene.workload, scene.resource)
+    if scales and facts.workload is not None:
+        at = target(str(facts.workload["kind"]), facts.workload, facts.resource)
         change = {"spec": {"replicas": decided.replicas}}
-        how = SCALE if scene.resource is not None else ""
+        how = SCALE if facts.resource is not None else ""
         patches.append(Patch(at, change, subresource=how, destructive=True))
     return Plan(
         patches=tuple(patches),
-        needs=(*NEEDS, *scene.needs) if scales else (),
+        needs=(*NEEDS, *facts.needs) if scales else (),
         why=f"{current} -> {decided.replicas}: {decided.why}" if scales else decided.why,
         because=decided.because,
     )
 
 
 def _is_said(autoscaler: Obj, status: Obj) -> bool:
-    known = autoscaler.get("status") or {}
-    filled = {**known, **{name: known.get(name) or 0 for name in ("currentReplicas", "desiredReplicas")}}
+    current = autoscaler.get("status") or {}
+    filled = {**current, **{name: current.get(name) or 0 for name in ("currentReplicas", "desiredReplicas")}}
     return contains(filled, status)
 
 
 def _conditions(autoscaler: Obj, decided: ReplicaDecision, *, scales: bool, now: str) -> list[Obj]:
-    found = conditions_of(autoscaler)
-    for one in decided.said:
-        shown = one
-        if one.type == ABLE and scales and one.status == "True":
-            words = (
+    conditions = conditions_of(autoscaler)
+    for status in decided.said:
+        shown = status
+        if status.type == ABLE and scales and status.status == "True":
+            message = (
                 f"the HPA controller was able to update the target scale to {decided.replicas}: {decided.why}"
             )
-            shown = AutoscalerStatus(ABLE, "True", "SucceededRescale", words)
-        found = set_condition(
-            found,
+            shown = AutoscalerStatus(ABLE, "True", "SucceededRescale", message)
+        conditions = set_condition(
+            conditions,
             type=shown.type,
             status=shown.status,
             reason=shown.reason,
@@ -339,4 +343,4 @@ def _conditions(autoscaler: Obj, decided: ReplicaDecision, *, scales: bool, now:
             observed_generation=metadata(autoscaler).get("generation"),
             now=now,
         )
-    return found
+    return conditions

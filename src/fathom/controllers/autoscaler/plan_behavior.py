@@ -46,32 +46,32 @@ class History(msgspec.Struct, frozen=True):
     steps: tuple[ScaleStep, ...] = ()
 
     def wished(self, now_s: float, replicas: int) -> History:
-        kept = tuple(one for one in self.wishes if now_s - one.at_s <= KEEP_S)
+        kept = tuple(wish for wish in self.wishes if now_s - wish.at_s <= KEEP_S)
         return History((*kept, WantedReplicas(now_s, replicas)), self.steps)
 
     def shifted(self, by_s: float) -> History:
         """The same on another clock, which is this much ahead."""
         return History(
-            tuple(WantedReplicas(round(one.at_s + by_s, 3), one.replicas) for one in self.wishes),
-            tuple(ScaleStep(round(one.at_s + by_s, 3), one.change) for one in self.steps),
+            tuple(WantedReplicas(round(wish.at_s + by_s, 3), wish.replicas) for wish in self.wishes),
+            tuple(ScaleStep(round(step.at_s + by_s, 3), step.change) for step in self.steps),
         )
 
     def stepped(self, now_s: float, change: int) -> History:
-        kept = tuple(one for one in self.steps if now_s - one.at_s <= KEEP_S)
+        kept = tuple(step for step in self.steps if now_s - step.at_s <= KEEP_S)
         return History(self.wishes, (*kept, ScaleStep(now_s, change)))
 
 
 def rules_of(autoscaler: Obj, field: str, defaults: Obj) -> Obj:
-    given = lookup(autoscaler, "spec", "behavior", field) or {}
-    return {**defaults, **{name: value for name, value in given.items() if value is not None}}
+    rules = lookup(autoscaler, "spec", "behavior", field) or {}
+    return {**defaults, **{name: value for name, value in rules.items() if value is not None}}
 
 
 def stabilized(autoscaler: Obj, history: History, wish: int, current: int, now_s: float) -> int:
     """Up only to the lowest, down only to the highest recommendation within the window."""
     up_s = int(rules_of(autoscaler, "scaleUp", UP)["stabilizationWindowSeconds"])
     down_s = int(rules_of(autoscaler, "scaleDown", DOWN)["stabilizationWindowSeconds"])
-    lows = [one.replicas for one in history.wishes if now_s - one.at_s < up_s]
-    highs = [one.replicas for one in history.wishes if now_s - one.at_s < down_s]
+    lows = [earlier.replicas for earlier in history.wishes if now_s - earlier.at_s < up_s]
+    highs = [earlier.replicas for earlier in history.wishes if now_s - earlier.at_s < down_s]
     low, high = min([wish, *lows]), max([wish, *highs])
     return low if current < low else high if current > high else current
 
@@ -112,8 +112,8 @@ def _least(policy: Obj, steps: Sequence[ScaleStep], current: int, now_s: float) 
 
 def _base(policy: Obj, steps: Sequence[ScaleStep], current: int, now_s: float) -> int:
     """The size when the policy's period began."""
-    recent = [one for one in steps if now_s - one.at_s < int(policy["periodSeconds"])]
-    return current - sum(one.change for one in recent)
+    recent = [step for step in steps if now_s - step.at_s < int(policy["periodSeconds"])]
+    return current - sum(step.change for step in recent)
 
 
 def longest_period_s(autoscaler: Obj) -> int:

@@ -80,8 +80,8 @@ class _Goal(msgspec.Struct, frozen=True):
         """The ratio of the use to the target."""
         if not self.percent:
             return Fraction(sum(used.values()) // len(used), self.nanos)
-        asked = sum(pods.asked[name] for name in used)
-        return Fraction(sum(used.values()) * 100 // asked, self.percent) if asked else None
+        requested = sum(pods.asked[name] for name in used)
+        return Fraction(sum(used.values()) * 100 // requested, self.percent) if requested else None
 
     def full(self, pods: SortedSamples, name: str) -> int:
         """Unknown use, at its worst."""
@@ -92,20 +92,20 @@ def propose(metric: Obj, seen: MeasuredUse) -> Proposal | UnknownUse:
     type_ = str(metric.get("type"))
     measure, goal = _measure(metric), _goal(metric)
     if measure is None:
-        what = f"metrics of type {type_} are not read here"
-        return UnknownUse(FAILED.get(type_, "InvalidMetricSourceType"), what)
-    what = f"failed to get {measure.resource} {'utilization' if measure.by_share else 'usage'}"
+        problem = f"metrics of type {type_} are not read here"
+        return UnknownUse(FAILED.get(type_, "InvalidMetricSourceType"), problem)
+    problem = f"failed to get {measure.resource} {'utilization' if measure.by_share else 'usage'}"
     if goal is None:
-        return UnknownUse(FAILED[type_], f"{what}: neither a utilization nor a value is its target")
-    found = sort(seen.pods, seen.samples, measure, now_s=seen.now_s)
-    if isinstance(found, MissingSamples):
-        return UnknownUse(FAILED[type_], f"{what}: {found.message}")
-    ratio = goal.ratio(found, found.used) if found.used else None
+        return UnknownUse(FAILED[type_], f"{problem}: neither a utilization nor a value is its target")
+    samples = sort(seen.pods, seen.samples, measure, now_s=seen.now_s)
+    if isinstance(samples, MissingSamples):
+        return UnknownUse(FAILED[type_], f"{problem}: {samples.message}")
+    ratio = goal.ratio(samples, samples.used) if samples.used else None
     if ratio is None:
-        return UnknownUse(FAILED[type_], f"{what}: {_nothing_known(found)}")
-    replicas = _replicas(found, goal, ratio, seen)
-    shown = _shown(metric, found, by_share=measure.by_share)
-    return Proposal(replicas, shown, _name(measure), _why(measure.resource, found, ratio, replicas))
+        return UnknownUse(FAILED[type_], f"{problem}: {_nothing_known(samples)}")
+    replicas = _replicas(samples, goal, ratio, seen)
+    shown = _shown(metric, samples, by_share=measure.by_share)
+    return Proposal(replicas, shown, _name(measure), _why(measure.resource, samples, ratio, replicas))
 
 
 def _source(metric: Obj) -> Obj | None:
@@ -162,9 +162,9 @@ def _replicas(pods: SortedSamples, goal: _Goal, ratio: Fraction, seen: MeasuredU
 def _shown(metric: Obj, pods: SortedSamples, *, by_share: bool) -> Obj:
     average = sum(pods.used.values()) // len(pods.used)
     current: Obj = {"averageValue": str(Quantity(_to_milli(average)))}
-    asked = sum(pods.asked[name] for name in pods.used)
-    if by_share and asked:
-        current["averageUtilization"] = sum(pods.used.values()) * 100 // asked
+    requested = sum(pods.asked[name] for name in pods.used)
+    if by_share and requested:
+        current["averageUtilization"] = sum(pods.used.values()) * 100 // requested
     type_ = str(metric["type"])
     field = "resource" if type_ == "Resource" else "containerResource"
     source = metric[field]

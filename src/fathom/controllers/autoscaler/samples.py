@@ -52,13 +52,13 @@ class Measure(msgspec.Struct, frozen=True):
 def sort(
     pods: Sequence[Obj], samples: Mapping[str, PodSample], measure: Measure, *, now_s: float
 ) -> SortedSamples | MissingSamples:
-    used, asked, missing, unready = dict[str, int](), dict[str, int](), list[str](), list[str]()
+    used, requested, missing, unready = dict[str, int](), dict[str, int](), list[str](), list[str]()
     for pod in filter(is_active, pods):
         name = str(metadata(pod)["name"])
         request = request_of(pod, measure)
         if isinstance(request, MissingSamples) and measure.by_share:
             return request
-        asked[name] = 0 if isinstance(request, MissingSamples) else request
+        requested[name] = 0 if isinstance(request, MissingSamples) else request
         sample = samples.get(name, NO_SAMPLE)
         use = use_of(sample, measure)
         if phase_of(pod) == "Pending":
@@ -69,17 +69,17 @@ def sort(
             unready.append(name)
         else:
             used[name] = use
-    return SortedSamples(used, asked, tuple(missing), tuple(unready))
+    return SortedSamples(used, requested, tuple(missing), tuple(unready))
 
 
 def use_of(sample: PodSample, measure: Measure) -> int | None:
     """Of the whole pod, or of one container. None if it is unknown."""
-    found = [
+    uses = [
         use[measure.resource]
         for name, use in sample.uses.items()
         if measure.resource in use and measure.container in ("", name)
     ]
-    return sum(found) if found else None
+    return sum(uses) if uses else None
 
 
 def _only_starts(pod: Obj, sample: PodSample, now_s: float) -> bool:
@@ -97,15 +97,19 @@ def request_of(pod: Obj, measure: Measure) -> int | MissingSamples:
     """Nanos: the pod-level request if there is one, else those of its containers and sidecars."""
     spec, name, resource = pod.get("spec") or {}, metadata(pod)["name"], measure.resource
     if not measure.container and amounts((spec.get("resources") or {}).get(REQUESTS)):
-        whole = pod_amounts(pod, REQUESTS).get(resource)
+        request = pod_amounts(pod, REQUESTS).get(resource)
         return (
             MissingSamples(f"missing pod-level request for {resource} in Pod {name}")
-            if whole is None
-            else whole.nano
+            if request is None
+            else request.nano
         )
-    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    sidecars = [
+        init_container
+        for init_container in spec.get("initContainers") or ()
+        if init_container.get("restartPolicy") == "Always"
+    ]
     containers = [*(spec.get("containers") or ()), *sidecars]
-    wanted = [one for one in containers if measure.container in ("", one.get("name"))]
+    wanted = [container for container in containers if measure.container in ("", container.get("name"))]
     if not wanted:
         return MissingSamples(f"container {measure.container} not found in Pod {name}")
     total = 0

@@ -22,14 +22,14 @@ PATH = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{SCALE_ROLE}"
 
 def scale_rules(definitions: Iterable[Obj]) -> list[Obj]:
     """One rule for each group that has a kind with a `scale` subresource."""
-    found: dict[str, set[str]] = defaultdict(set)
+    resources: dict[str, set[str]] = defaultdict(set)
     for definition in definitions:
         spec = definition.get("spec") or {}
         if any(lookup(version, "subresources", "scale") for version in spec.get("versions") or ()):
-            found[str(spec.get("group"))].add(f"{lookup(spec, 'names', 'plural')}/scale")
+            resources[str(spec.get("group"))].add(f"{lookup(spec, 'names', 'plural')}/scale")
     return [
-        {"verbs": ["get", "patch"], "apiGroups": [group], "resources": sorted(found[group])}
-        for group in sorted(found)
+        {"verbs": ["get", "patch"], "apiGroups": [group], "resources": sorted(resources[group])}
+        for group in sorted(resources)
     ]
 
 

@@ -52,13 +52,17 @@ def as_workload(kind: str, scale: Obj, resource: Resource) -> Foreign:
 async def _fetch_resource(api: Api, api_version: str, kind: str) -> Resource | None:
     group, _, version = api_version.rpartition("/")
     try:
-        found = await api.resources(group, version)
+        resources = await api.resources(group, version)
     except ApiError as error:
         if error.code == 404:
             return None
         raise
-    plurals = [str(one["name"]).partition("/")[0] for one in found if _scales(one)]
-    named = {str(one["name"]) for one in found if one.get("kind") == kind and one.get("namespaced")}
+    plurals = [str(resource["name"]).partition("/")[0] for resource in resources if _scales(resource)]
+    named = {
+        str(resource["name"])
+        for resource in resources
+        if resource.get("kind") == kind and resource.get("namespaced")
+    }
     plural = next((plural for plural in plurals if plural in named), None)
     return None if plural is None else Resource(group, version, plural)
 

@@ -82,14 +82,18 @@ class DisruptionBudgets:
         if budget is None or isinstance(lookup(budget, "spec", "minAvailable"), int):
             return {}
         references = [controller_of(pod) for pod in _pods_of(view, budget)]
-        owners = {str(one.get("uid")): one for one in references if one is not None and not is_cached(one)}
-        found = {
+        owners = {
+            str(reference.get("uid")): reference
+            for reference in references
+            if reference is not None and not is_cached(reference)
+        }
+        workloads = {
             uid: await fetch_foreign(self._kit.api, key.namespace, owners[uid]) for uid in sorted(owners)
         }
         return {
-            uid: size_of(one.workload)
-            for uid, one in found.items()
-            if one is not None and uid_of(one.workload) == uid
+            uid: size_of(owner.workload)
+            for uid, owner in workloads.items()
+            if owner is not None and uid_of(owner.workload) == uid
         }
 
 
@@ -107,13 +111,13 @@ def expected_of(view: Snapshot, pods: Sequence[Obj], foreign: Mapping[str, int])
         if reference is None:
             continue  # As in Kubernetes: the budget covers it, but it adds no expected count.
         uid = str(reference.get("uid"))
-        found = (uid, foreign[uid]) if uid in foreign else _scaled(view, pod)
-        if found is None:
+        owner_size = (uid, foreign[uid]) if uid in foreign else _scaled(view, pod)
+        if owner_size is None:
             owner = f"{reference.get('kind')} {reference.get('name')}"
             return BudgetTrouble(
                 f"{owner}, which controls {metadata(pod)['name']}, has no size that is known"
             )
-        sizes[found[0]] = found[1]
+        sizes[owner_size[0]] = owner_size[1]
     return sum(sizes.values())
 
 

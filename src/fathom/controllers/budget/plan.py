@@ -78,20 +78,20 @@ def count(
     healthy = sum(_is_healthy(pod, disrupted) for pod in pods)
     spec = budget.get("spec") or {}
     if spec.get("maxUnavailable") is not None:
-        whole = expected()
-        if isinstance(whole, BudgetTrouble):
-            return whole
-        missing = resolved(spec["maxUnavailable"], whole, up=True)
-        return BudgetCounts(whole, max(0, whole - missing), healthy)
+        expected_pods = expected()
+        if isinstance(expected_pods, BudgetTrouble):
+            return expected_pods
+        missing = resolved(spec["maxUnavailable"], expected_pods, up=True)
+        return BudgetCounts(expected_pods, max(0, expected_pods - missing), healthy)
     least = spec.get("minAvailable")
     if least is None:  # Without a limit it allows nothing, as in Kubernetes.
         return BudgetCounts(0, 0, healthy)
     if isinstance(least, int):
         return BudgetCounts(len(pods), least, healthy)
-    whole = expected()
-    if isinstance(whole, BudgetTrouble):
-        return whole
-    return BudgetCounts(whole, resolved(least, whole, up=True), healthy)
+    expected_pods = expected()
+    if isinstance(expected_pods, BudgetTrouble):
+        return expected_pods
+    return BudgetCounts(expected_pods, resolved(least, expected_pods, up=True), healthy)
 
 
 def _is_healthy(pod: Obj, disrupted: dict[str, str]) -> bool:
@@ -101,12 +101,12 @@ def _is_healthy(pod: Obj, disrupted: dict[str, str]) -> bool:
 
 def still_disrupted(budget: Obj, pods: Sequence[Obj], *, now: str) -> dict[str, str]:
     """Pods that were evicted and are not yet seen to terminate."""
-    there = {metadata(pod)["name"] for pod in pods if not is_deleting(pod) and not has_ended(pod)}
+    present = {metadata(pod)["name"] for pod in pods if not is_deleting(pod) and not has_ended(pod)}
     noted: dict[str, str] = lookup(budget, "status", "disruptedPods") or {}
     return {
         name: since
         for name, since in noted.items()
-        if name in there and seconds(since) + CONFIRM_S > seconds(now)
+        if name in present and seconds(since) + CONFIRM_S > seconds(now)
     }
 
 
