@@ -69,8 +69,8 @@ class Deployments:
             return ReconcileResult.never()
         waited_s = self._ages.age_s(key, progressed_at(deployment), now=now, now_ns=self._kit.monotonic_ns())
         pause = self._pause(view, deployment)
-        around = msgspec.structs.replace(self._around(view, deployment, now, pause), waited_s=waited_s)
-        plan = plan_deployment(deployment, around, now=now)
+        facts = msgspec.structs.replace(self._around(view, deployment, now, pause), waited_s=waited_s)
+        plan = plan_deployment(deployment, facts, now=now)
         applied = await self._kit.apply(key, plan, seen=view)
         failure = applied.failure
         if plan.creates and failure is not None and failure.blame == "failed" and failure.reason not in RACES:
@@ -93,8 +93,8 @@ class Deployments:
         self, view: Snapshot, deployment: Obj, now: str, pause: WorkloadPause | None
     ) -> DeploymentFacts:
         claims, namespace = claims_of(view, "ReplicaSet", deployment), key_of(deployment).namespace
-        pods = {uid_of(one): view.owned("Pod", uid_of(one)) for one in claims.mine}
-        least_s = {uid_of(one): min_ready_s_of(one) for one in claims.mine}
+        pods = {uid_of(replica_set): view.owned("Pod", uid_of(replica_set)) for replica_set in claims.mine}
+        least_s = {uid_of(replica_set): min_ready_s_of(replica_set) for replica_set in claims.mine}
         now_s = seconds(now)
         return DeploymentFacts(
             claims=claims,

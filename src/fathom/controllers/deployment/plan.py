@@ -92,24 +92,22 @@ class _Steps(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-def plan_deployment(deployment: Obj, around: DeploymentFacts, *, now: str) -> Plan:
-    claims = around.claims
+def plan_deployment(deployment: Obj, facts: DeploymentFacts, *, now: str) -> Plan:
+    claims = facts.claims
     if claims.adopt or claims.release:
         return Plan(
             patches=(
-                *(adopt("ReplicaSet", one, deployment) for one in claims.adopt),
-                *(release("ReplicaSet", one, deployment) for one in claims.release),
+                *(adopt("ReplicaSet", replica_set, deployment) for replica_set in claims.adopt),
+                *(release("ReplicaSet", replica_set, deployment) for replica_set in claims.release),
             ),
             why="ReplicaSets are adopted or let go",
         )
     sets = split(deployment, claims.mine)
-    steps = _Steps() if is_deleting(deployment) else _settled(_steps(deployment, sets, around), sets, around)
+    steps = _Steps() if is_deleting(deployment) else _settled(_steps(deployment, sets, facts), sets, facts)
     touches_itself = any(patch.target.kind == "Deployment" for patch in steps.patches)
     statuses = steps.statuses
     if not statuses and not touches_itself:
-        statuses = plan_status(
-            deployment, sets, now=now, paused_by=around.paused_by, waited_s=around.waited_s
-        )
+        statuses = plan_status(deployment, sets, now=now, paused_by=facts.paused_by, waited_s=facts.waited_s)
     # A new revision counts too: its size follows from the sizes of the others.
     matters = bool(steps.creates or steps.deletes) or any(patch.destructive for patch in steps.patches)
     return Plan(
@@ -117,33 +115,33 @@ def plan_deployment(deployment: Obj, around: DeploymentFacts, *, now: str) -> Pl
         patches=steps.patches,
         deletes=steps.deletes,
         statuses=statuses,
-        needs=(*NEEDS, *around.needs) if matters else (),
+        needs=(*NEEDS, *facts.needs) if matters else (),
         why=steps.why,
     )
 
 
-def _steps(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
+def _steps(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
     """The first of these steps that changes something."""
-    paused = bool(lookup(deployment, "spec", "paused") or around.paused_by)
+    paused = bool(lookup(deployment, "spec", "paused") or facts.paused_by)
     if not paused and is_to_be_reverted(deployment, sets):
         patch, why = reverted(deployment, sets)
         return _Steps(patches=(patch,), why=why)
     if sets.new is not None and is_deleting(sets.new):
         return _Steps(why="the newest ReplicaSet is going")
     if paused or _was_scaled(deployment, sets):
-        scaled = _scaled(deployment, sets, around)
+        scaled = _scaled(deployment, sets, facts)
         if scaled.patches:
             return scaled
     if paused:
         return _kept(deployment, sets)
     if sets.new is None:
-        return _make_new(deployment, sets, around)
+        return _make_new(deployment, sets, facts)
     noted = _noted(deployment, sets)
     if noted is not None:
         return noted
     if is_rolling(deployment):
-        return _roll(deployment, sets, around)
-    return _recreate(deployment, sets, around)
+        return _roll(deployment, sets, facts)
+    return _recreate(deployment, sets, facts)
 
 
 def _kept(deployment: Obj, sets: Sets) -> _Steps:
@@ -152,15 +150,15 @@ def _kept(deployment: Obj, sets: Sets) -> _Steps:
     return noted or _without_history(deployment, sets)
 
 
-def _settled(steps: _Steps, sets: Sets, around: DeploymentFacts) -> _Steps:
+def _settled(steps: _Steps, sets: Sets, facts: DeploymentFacts) -> _Steps:
     """No revision grows before every revision has reached its last requested size:
 
     1. The old revision, with five wanted, is creating pods. 2. It is scaled to four, and the new one to one.
     3. A create still under way from 1 makes the fifth: six for five wanted.
 
     A ReplicaSet whose status has observed its newest generation has no create of an older one under way."""
-    sizes = {metadata(one)["name"]: size_of(one) for one in sets.all}
-    if not any(_is_unsettled(one, around) for one in sets.all):
+    sizes = {metadata(replica_set)["name"]: size_of(replica_set) for replica_set in sets.all}
+    if not any(_is_unsettled(replica_set, facts) for replica_set in sets.all):
         return steps
     patches = tuple(
         patch
@@ -172,34 +170,34 @@ def _settled(steps: _Steps, sets: Sets, around: DeploymentFacts) -> _Steps:
     return msgspec.structs.replace(steps, patches=patches, creates=creates)
 
 
-def _is_unsettled(one: Obj, around: DeploymentFacts) -> bool:
-    seen = int(lookup(one, "status", "observedGeneration") or 0)
-    behind = seen < int(metadata(one).get("generation") or 0)
-    return behind or around.live.get(uid_of(one), 0) > size_of(one)
+def _is_unsettled(replica_set: Obj, facts: DeploymentFacts) -> bool:
+    seen = int(lookup(replica_set, "status", "observedGeneration") or 0)
+    behind = seen < int(metadata(replica_set).get("generation") or 0)
+    return behind or facts.live.get(uid_of(replica_set), 0) > size_of(replica_set)
 
 
-def _emptied(made: Obj) -> Obj:
-    return {**made, "spec": {**made["spec"], "replicas": 0}}
+def _emptied(replica_set: Obj) -> Obj:
+    return {**replica_set, "spec": {**replica_set["spec"], "replicas": 0}}
 
 
 # The newest revision.
 
 
-def _make_new(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
+def _make_new(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
     if not is_rolling(deployment):
         emptied = _empty_old(deployment, sets)
-        if emptied.patches or any(around.running.get(uid_of(one)) for one in sets.old):
+        if emptied.patches or any(facts.running.get(uid_of(old)) for old in sets.old):
             return emptied
     collisions = int(lookup(deployment, "status", "collisionCount") or 0)
     hash_ = template_hash(deployment, collisions)
     name = set_name(deployment, hash_)
-    if around.named(name):
+    if facts.named(name):
         # The name is taken: by another owner's ReplicaSet, or by ours with a template changed by hand.
         status = WriteStatus(target("Deployment", deployment), {"collisionCount": collisions + 1})
         return _Steps(statuses=(status,), why=f"the name {name} is taken")
     notes = {**new_notes(deployment, sets), **_size_notes(deployment)}
-    made = set_of(deployment, hash_=hash_, replicas=_new_size(deployment, sets, around), notes=notes)
-    return _Steps(creates=(Create("ReplicaSet", made),), why=f"a new revision: {name}")
+    replica_set = set_of(deployment, hash_=hash_, replicas=_new_size(deployment, sets, facts), notes=notes)
+    return _Steps(creates=(Create("ReplicaSet", replica_set),), why=f"a new revision: {name}")
 
 
 def _noted(deployment: Obj, sets: Sets) -> _Steps | None:
@@ -224,16 +222,16 @@ def _size_notes(deployment: Obj) -> dict[str, str]:
     return {DESIRED: str(wanted_of(deployment)), MOST: str(most_of(deployment))}
 
 
-def _sized(deployment: Obj, one: Obj, replicas: int) -> tuple[Patch, ...]:
+def _sized(deployment: Obj, replica_set: Obj, replicas: int) -> tuple[Patch, ...]:
     """Scales the ReplicaSet, and notes the numbers that this was decided from."""
     notes = _size_notes(deployment)
-    noted = all(notes_of(one).get(name) == value for name, value in notes.items())
-    if size_of(one) == replicas and (noted or not replicas):
+    noted = all(notes_of(replica_set).get(name) == value for name, value in notes.items())
+    if size_of(replica_set) == replicas and (noted or not replicas):
         return ()
     change: Obj = {"metadata": {"annotations": notes}}
-    if size_of(one) != replicas:
+    if size_of(replica_set) != replicas:
         change["spec"] = {"replicas": replicas}
-    return (Patch(target("ReplicaSet", one), change, destructive="spec" in change),)
+    return (Patch(target("ReplicaSet", replica_set), change, destructive="spec" in change),)
 
 
 # Scaling without advancing a rollout.
@@ -241,46 +239,50 @@ def _sized(deployment: Obj, one: Obj, replicas: int) -> tuple[Patch, ...]:
 
 def _was_scaled(deployment: Obj, sets: Sets) -> bool:
     wanted = str(wanted_of(deployment))
-    return any(notes_of(one).get(DESIRED, wanted) != wanted for one in sets.active)
+    return any(notes_of(replica_set).get(DESIRED, wanted) != wanted for replica_set in sets.active)
 
 
-def _scaled(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
-    sizes = _sizes(deployment, sets, around)
+def _scaled(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
+    sizes = _sizes(deployment, sets, facts)
     patches = [
-        patch for one in sets.all if (size := sizes.get(metadata(one)["name"])) is not None
-        for patch in _sized(deployment, one, size)
+        patch for replica_set in sets.all if (size := sizes.get(metadata(replica_set)["name"])) is not None
+        for patch in _sized(deployment, replica_set, size)
     ]  # fmt: skip
     return _Steps(patches=tuple(patches), why=f"scaled to {wanted_of(deployment)}" if patches else "")
 
 
-def _sizes(deployment: Obj, sets: Sets, around: DeploymentFacts) -> dict[str, int]:
+def _sizes(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> dict[str, int]:
     only = _only(sets)
     if only is not None:
         return {metadata(only)["name"]: wanted_of(deployment)}
     if sets.new is not None and _is_saturated(deployment, sets.new):
-        return {metadata(one)["name"]: 0 for one in sets.old if size_of(one)}
+        return {metadata(replica_set)["name"]: 0 for replica_set in sets.old if size_of(replica_set)}
     if not is_rolling(deployment):
         return {}
-    return _with_the_available(deployment, sets, shared_out(deployment, sets.active), around)
+    return _with_the_available(deployment, sets, shared_out(deployment, sets.active), facts)
 
 
 def _with_the_available(
-    deployment: Obj, sets: Sets, sizes: dict[str, int], around: DeploymentFacts
+    deployment: Obj, sets: Sets, sizes: dict[str, int], facts: DeploymentFacts
 ) -> dict[str, int]:
     """In proportion, except that available pods that must stay available are kept: 1. Of five, two old pods
     are available and three new ones are not. 2. Two are wanted. 3. In proportion, one of each would stay: one
     is available. So pods that are not available are taken instead, as far as there are any."""
     least = wanted_of(deployment) - max_unavailable(deployment)
-    there = {metadata(one)["name"]: available_of(one, around) for one in sets.active}
-    lacking = min(least, sum(there.values())) - sum(min(there[name], size) for name, size in sizes.items())
+    available = {
+        metadata(replica_set)["name"]: available_of(replica_set, facts) for replica_set in sets.active
+    }
+    lacking = min(least, sum(available.values())) - sum(
+        min(available[name], size) for name, size in sizes.items()
+    )
     kept = dict(sizes)
     for name, size in sizes.items():
-        more = max(0, min(lacking, there[name] - size))
+        more = max(0, min(lacking, available[name] - size))
         kept[name] += more
         lacking -= more
     over = sum(kept.values()) - sum(sizes.values())
     for name, size in list(kept.items()):
-        fewer = max(0, min(over, size - there[name]))
+        fewer = max(0, min(over, size - available[name]))
         kept[name] -= fewer
         over -= fewer
     return kept
@@ -302,61 +304,61 @@ def _is_saturated(deployment: Obj, new: Obj) -> bool:
 # Rolling.
 
 
-def _new_size(deployment: Obj, sets: Sets, around: DeploymentFacts) -> int:
+def _new_size(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> int:
     """The largest size that the new revision may have now."""
     wanted, size = wanted_of(deployment), 0 if sets.new is None else size_of(sets.new)
     if not is_rolling(deployment) or size > wanted:
         return wanted
-    room = most_of(deployment) - sum(_there(one, around) for one in sets.all)
+    room = most_of(deployment) - sum(_there(replica_set, facts) for replica_set in sets.all)
     return size if room <= 0 else size + min(room, wanted - size)
 
 
-def _there(one: Obj, around: DeploymentFacts) -> int:
+def _there(replica_set: Obj, facts: DeploymentFacts) -> int:
     """The most pods it may have: those it is to create, or those it has not deleted yet."""
-    return max(size_of(one), around.live.get(uid_of(one), 0))
+    return max(size_of(replica_set), facts.live.get(uid_of(replica_set), 0))
 
 
-def _roll(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
+def _roll(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
     assert sets.new is not None
-    size = _new_size(deployment, sets, around)
+    size = _new_size(deployment, sets, facts)
     if has_timed_out(deployment, sets):
         size = min(size, size_of(sets.new))
     grown = _sized(deployment, sets.new, size)
     if grown:
         return _Steps(patches=grown, why=f"the new revision from {size_of(sets.new)} to {size}")
-    shrunk = () if has_timed_out(deployment, sets) else _shrunk(deployment, sets, around)
+    shrunk = () if has_timed_out(deployment, sets) else _shrunk(deployment, sets, facts)
     if shrunk:
         return _Steps(patches=shrunk, why="old revisions shrink")
     return _tidied(deployment, sets)
 
 
-def available_of(one: Obj, around: DeploymentFacts) -> int:
+def available_of(replica_set: Obj, facts: DeploymentFacts) -> int:
     """The least of its status, its pods and its size: a status may be from before it was scaled."""
-    said_ = int(lookup(one, "status", "availableReplicas") or 0)
-    return min(said_, around.available.get(uid_of(one), 0), size_of(one))
+    reported = int(lookup(replica_set, "status", "availableReplicas") or 0)
+    return min(reported, facts.available.get(uid_of(replica_set), 0), size_of(replica_set))
 
 
-def _shrunk(deployment: Obj, sets: Sets, around: DeploymentFacts) -> tuple[Patch, ...]:
+def _shrunk(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> tuple[Patch, ...]:
     """Shrinks old revisions, the oldest first: unavailable pods go first, as long as the pods that the new
     revision still lacks are covered; available ones as far as there are more than the minimum."""
     assert sets.new is not None
     least = wanted_of(deployment) - max_unavailable(deployment)
-    sizes = {metadata(one)["name"]: size_of(one) for one in sets.old}
-    lacking = size_of(sets.new) - available_of(sets.new, around)
+    sizes = {metadata(replica_set)["name"]: size_of(replica_set) for replica_set in sets.old}
+    lacking = size_of(sets.new) - available_of(sets.new, facts)
     room = sum(map(size_of, sets.all)) - least - lacking
-    for one in sets.old:
-        taken = max(0, min(room, size_of(one) - available_of(one, around)))
-        sizes[metadata(one)["name"]] -= taken
+    for replica_set in sets.old:
+        taken = max(0, min(room, size_of(replica_set) - available_of(replica_set, facts)))
+        sizes[metadata(replica_set)["name"]] -= taken
         room -= taken
-    spare = min(room, sum(available_of(one, around) for one in sets.all) - least)
-    for one in sets.old:
-        name = metadata(one)["name"]
-        taken = max(0, min(spare, sizes[name], available_of(one, around)))
+    spare = min(room, sum(available_of(replica_set, facts) for replica_set in sets.all) - least)
+    for replica_set in sets.old:
+        name = metadata(replica_set)["name"]
+        taken = max(0, min(spare, sizes[name], available_of(replica_set, facts)))
         sizes[name] -= taken
         spare -= taken
     patches = [
-        patch for one in sets.old if (size := sizes[metadata(one)["name"]]) != size_of(one)
-        for patch in _sized(deployment, one, size)
+        patch for old in sets.old if (size := sizes[metadata(old)["name"]]) != size_of(old)
+        for patch in _sized(deployment, old, size)
     ]  # fmt: skip
     return tuple(patches)
 
@@ -364,11 +366,11 @@ def _shrunk(deployment: Obj, sets: Sets, around: DeploymentFacts) -> tuple[Patch
 # Strategy Recreate.
 
 
-def _recreate(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
+def _recreate(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
     """Creates no new pod before all old ones are gone, terminating ones included."""
     assert sets.new is not None
     emptied = _empty_old(deployment, sets)
-    if emptied.patches or any(around.running.get(uid_of(one)) for one in sets.old):
+    if emptied.patches or any(facts.running.get(uid_of(old)) for old in sets.old):
         return emptied
     grown = _sized(deployment, sets.new, wanted_of(deployment))
     if grown:
@@ -377,7 +379,7 @@ def _recreate(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
 
 
 def _empty_old(deployment: Obj, sets: Sets) -> _Steps:
-    patches = [patch for one in sets.old if size_of(one) for patch in _sized(deployment, one, 0)]
+    patches = [patch for old in sets.old if size_of(old) for patch in _sized(deployment, old, 0)]
     return _Steps(patches=tuple(patches), why="all of the old revisions go")
 
 
@@ -389,7 +391,7 @@ def _tidied(deployment: Obj, sets: Sets) -> _Steps:
 
 
 def _without_history(deployment: Obj, sets: Sets) -> _Steps:
-    deletes = tuple(Delete(target("ReplicaSet", one), as_read=True) for one in outdated(deployment, sets))
+    deletes = tuple(Delete(target("ReplicaSet", old), as_read=True) for old in outdated(deployment, sets))
     return _Steps(deletes=deletes, why="history beyond its limit" if deletes else "")
 
 

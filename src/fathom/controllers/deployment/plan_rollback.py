@@ -22,7 +22,7 @@ def is_to_be_reverted(deployment: Obj, sets: Sets) -> bool:
 def reverted(deployment: Obj, sets: Sets) -> tuple[Patch, str]:
     """The patch, and why."""
     assert sets.new is not None
-    before = max(sets.old, key=lambda one: (revision_of(one), metadata(one)["name"]))
+    before = max(sets.old, key=lambda old: (revision_of(old), metadata(old)["name"]))
     notes = {
         REVERTED_FROM: f"{metadata(sets.new)['name']}: exceeded its progress deadline",
         REVERTED_TO: metadata(before)["name"],
@@ -37,12 +37,12 @@ def reverted(deployment: Obj, sets: Sets) -> tuple[Patch, str]:
 
 def difference(before: Obj, after: Obj) -> Obj:
     """The merge patch that turns `before` into `after`."""
-    found: Obj = {name: None for name in before if name not in after}
+    patch: Obj = {name: None for name in before if name not in after}
     for name, value in after.items():
         was = before.get(name)
         if isinstance(value, dict) and isinstance(was, dict):
             if inner := difference(was, value):
-                found[name] = inner
+                patch[name] = inner
         elif name not in before or was != value:
-            found[name] = value
-    return found
+            patch[name] = value
+    return patch

@@ -106,8 +106,8 @@ def _available(deployment: Obj, counts: Obj, conditions: list[Obj], now: str) ->
 def _replica_failure(sets: Sets, conditions: list[Obj], now: str) -> list[Obj]:
     """Copied from the newest ReplicaSet, else from any: what keeps pods from being created."""
     newest_first = [*(() if sets.new is None else (sets.new,)), *reversed(sets.old)]
-    failures = [find_condition(conditions_of(one), REPLICA_FAILURE) for one in newest_first]
-    failure = next((one for one in failures if one is not None), None)
+    failures = [find_condition(conditions_of(replica_set), REPLICA_FAILURE) for replica_set in newest_first]
+    failure = next((condition for condition in failures if condition is not None), None)
     if failure is None:
         return without_condition(conditions, REPLICA_FAILURE)
     reason, message = str(failure.get("reason")), str(failure.get("message") or "")
@@ -174,9 +174,11 @@ def _progressing(
 
 def _begun(new: Obj, conditions: list[Obj], now: str) -> list[Obj]:
     """A ReplicaSet that was the newest before is "found" again; any other was created for this rollout."""
-    found = HISTORY in notes_of(new)
-    message = f'{"Found" if found else "Created"} new replica set "{metadata(new)["name"]}"'
-    return said(conditions, PROGRESSING, "True", FOUND if found else CREATED, message, now=now, refresh=True)
+    existed = HISTORY in notes_of(new)
+    message = f'{"Found" if existed else "Created"} new replica set "{metadata(new)["name"]}"'
+    return said(
+        conditions, PROGRESSING, "True", FOUND if existed else CREATED, message, now=now, refresh=True
+    )
 
 
 def _paused(paused: str, current: Obj | None, conditions: list[Obj], now: str) -> list[Obj] | None:

@@ -67,12 +67,12 @@ def shared_out(deployment: Obj, active: Sequence[Obj]) -> dict[str, int]:
     change = most_of(deployment) - sum(map(size_of, active))
     ordered = _largest_first(active, newest_first=change > 0)
     sizes: dict[str, int] = {}
-    given = 0
-    for one in ordered:
-        part = _part(deployment, one, left=change - given)
-        sizes[metadata(one)["name"]] = size_of(one) + part
-        given += part
-    if ordered and (rest := change - given):
+    assigned = 0
+    for replica_set in ordered:
+        part = _part(deployment, replica_set, remaining=change - assigned)
+        sizes[metadata(replica_set)["name"]] = size_of(replica_set) + part
+        assigned += part
+    if ordered and (rest := change - assigned):
         first = metadata(ordered[0])["name"]
         sizes[first] = max(0, sizes[first] + rest)
     return sizes
@@ -80,18 +80,29 @@ def shared_out(deployment: Obj, active: Sequence[Obj]) -> dict[str, int]:
 
 def _largest_first(active: Sequence[Obj], *, newest_first: bool) -> list[Obj]:
     sign = -1 if newest_first else 1
-    return sorted(active, key=lambda one: (-size_of(one), sign * created_s(one), metadata(one)["name"]))
+    return sorted(
+        active,
+        key=lambda replica_set: (
+            -size_of(replica_set),
+            sign * created_s(replica_set),
+            metadata(replica_set)["name"],
+        ),
+    )
 
 
-def _part(deployment: Obj, one: Obj, *, left: int) -> int:
+def _part(deployment: Obj, replica_set: Obj, *, remaining: int) -> int:
     """Never more than is left, and never in the opposite direction."""
-    if not left or not wanted_of(deployment):
-        return -size_of(one) if not wanted_of(deployment) else 0
-    text = notes_of(one).get(MOST, "")
-    known = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    before = known or int(lookup(deployment, "status", "replicas") or 0) or size_of(one) or 1
-    fraction = _rounded(size_of(one) * most_of(deployment), before) - size_of(one)
-    return max(0, min(fraction, left)) if left > 0 else min(0, max(fraction, left, -size_of(one)))
+    if not remaining or not wanted_of(deployment):
+        return -size_of(replica_set) if not wanted_of(deployment) else 0
+    text = notes_of(replica_set).get(MOST, "")
+    recorded = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    before = recorded or int(lookup(deployment, "status", "replicas") or 0) or size_of(replica_set) or 1
+    fraction = _rounded(size_of(replica_set) * most_of(deployment), before) - size_of(replica_set)
+    return (
+        max(0, min(fraction, remaining))
+        if remaining > 0
+        else min(0, max(fraction, remaining, -size_of(replica_set)))
+    )
 
 
 def _rounded(number: int, by: int) -> int:

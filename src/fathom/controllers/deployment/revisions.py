@@ -48,11 +48,11 @@ class Sets(msgspec.Struct, frozen=True):
 
     @property
     def active(self) -> tuple[Obj, ...]:
-        return tuple(one for one in self.all if size_of(one) > 0)
+        return tuple(replica_set for replica_set in self.all if size_of(replica_set) > 0)
 
 
-def size_of(one: Obj) -> int:
-    replicas = lookup(one, "spec", "replicas")
+def size_of(workload: Obj) -> int:
+    replicas = lookup(workload, "spec", "replicas")
     return 1 if replicas is None else int(replicas)
 
 
@@ -60,8 +60,8 @@ def notes_of(obj: Obj) -> dict[str, str]:
     return metadata(obj).get("annotations") or {}
 
 
-def revision_of(one: Obj) -> int:
-    text = notes_of(one).get(REVISION, "")
+def revision_of(replica_set: Obj) -> int:
+    text = notes_of(replica_set).get(REVISION, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
@@ -80,21 +80,23 @@ def template_of(obj: Obj) -> Obj:
 
 def split(deployment: Obj, sets: Iterable[Obj]) -> Sets:
     """Finds the ReplicaSet with the Deployment's template: the oldest, if several have it."""
-    ordered = sorted(sets, key=lambda one: (created_s(one), str(metadata(one).get("name"))))
+    ordered = sorted(
+        sets, key=lambda replica_set: (created_s(replica_set), str(metadata(replica_set).get("name")))
+    )
     template = template_of(deployment)
-    new = next((one for one in ordered if template_of(one) == template), None)
-    return Sets(new, tuple(one for one in ordered if one is not new))
+    new = next((replica_set for replica_set in ordered if template_of(replica_set) == template), None)
+    return Sets(new, tuple(replica_set for replica_set in ordered if replica_set is not new))
 
 
 def template_hash(deployment: Obj, collisions: int) -> str:
     """Of the template in a fixed order of fields. Another number of collisions gives another hash."""
     text = msgspec.json.encode([template_of(deployment), collisions], order="sorted")
     number = int.from_bytes(hashlib.sha256(text).digest()[:16], "big")
-    found = ""
+    letters = ""
     for _ in range(HASH_LENGTH):
         number, digit = divmod(number, len(NAME_ALPHABET))
-        found += NAME_ALPHABET[digit]
-    return found
+        letters += NAME_ALPHABET[digit]
+    return letters
 
 
 def set_name(deployment: Obj, hash_: str) -> str:
@@ -102,7 +104,7 @@ def set_name(deployment: Obj, hash_: str) -> str:
 
 
 def next_revision(sets: Sets) -> int:
-    return max((revision_of(one) for one in sets.old), default=0) + 1
+    return max((revision_of(replica_set) for replica_set in sets.old), default=0) + 1
 
 
 def set_of(deployment: Obj, *, hash_: str, replicas: int, notes: dict[str, str]) -> Obj:
@@ -119,26 +121,26 @@ def set_of(deployment: Obj, *, hash_: str, replicas: int, notes: dict[str, str])
     }
     if min_ready_s := lookup(deployment, "spec", "minReadySeconds"):
         spec["minReadySeconds"] = min_ready_s
-    made = {
+    set_meta = {
         "name": set_name(deployment, hash_),
         "namespace": metadata(deployment)["namespace"],
         "labels": labels,
         "annotations": notes,
     }
-    return owned({"metadata": made, "spec": spec}, deployment)
+    return owned({"metadata": set_meta, "spec": spec}, deployment)
 
 
 def new_notes(deployment: Obj, sets: Sets) -> dict[str, str]:
     """The annotations of the newest ReplicaSet: those of the Deployment, and its revision. A ReplicaSet that
     is the newest again after a rollback keeps the list of its earlier revision numbers."""
-    given = {name: value for name, value in notes_of(deployment).items() if name not in OWN_NOTES}
+    copied = {name: value for name, value in notes_of(deployment).items() if name not in OWN_NOTES}
     revision, before = next_revision(sets), 0 if sets.new is None else revision_of(sets.new)
     if before >= revision:
-        return {**given, REVISION: str(before)}
-    found = {**given, REVISION: str(revision)}
+        return {**copied, REVISION: str(before)}
+    notes = {**copied, REVISION: str(revision)}
     if sets.new is not None and before:
-        found[HISTORY] = _fitted([*_history(sets.new), str(before)])
-    return found
+        notes[HISTORY] = _fitted([*_history(sets.new), str(before)])
+    return notes
 
 
 def _fitted(numbers: list[str]) -> str:
@@ -148,8 +150,8 @@ def _fitted(numbers: list[str]) -> str:
     return text
 
 
-def _history(one: Obj) -> list[str]:
-    return [part for part in notes_of(one).get(HISTORY, "").split(",") if part]
+def _history(replica_set: Obj) -> list[str]:
+    return [part for part in notes_of(replica_set).get(HISTORY, "").split(",") if part]
 
 
 def outdated(deployment: Obj, sets: Sets) -> list[Obj]:
@@ -157,19 +159,26 @@ def outdated(deployment: Obj, sets: Sets) -> list[Obj]:
     limit = lookup(deployment, "spec", "revisionHistoryLimit")
     if limit is None:
         return []
-    empty = [one for one in sets.old if _is_empty(one)]
+    empty = [replica_set for replica_set in sets.old if _is_empty(replica_set)]
     surplus = len(empty) - int(limit)
-    return sorted(empty, key=lambda one: (revision_of(one), created_s(one)))[:surplus] if surplus > 0 else []
+    return (
+        sorted(empty, key=lambda replica_set: (revision_of(replica_set), created_s(replica_set)))[:surplus]
+        if surplus > 0
+        else []
+    )
 
 
-def _is_empty(one: Obj) -> bool:
-    meta, status = metadata(one), one.get("status") or {}
+def _is_empty(replica_set: Obj) -> bool:
+    meta, status = metadata(replica_set), replica_set.get("status") or {}
     seen = (status.get("observedGeneration") or 0) >= (meta.get("generation") or 0)
     return (
-        seen and not meta.get("deletionTimestamp") and size_of(one) == 0 and not (status.get("replicas") or 0)
+        seen
+        and not meta.get("deletionTimestamp")
+        and size_of(replica_set) == 0
+        and not (status.get("replicas") or 0)
     )
 
 
 def total(sets: Sequence[Obj], field: str) -> int:
     """A sum of a field over their statuses."""
-    return sum(int(lookup(one, "status", field) or 0) for one in sets)
+    return sum(int(lookup(replica_set, "status", field) or 0) for replica_set in sets)

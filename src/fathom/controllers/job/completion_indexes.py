@@ -24,12 +24,12 @@ def index_of(pod: Obj) -> int | None:
 
 def parse_indexes(text: str) -> list[int]:
     """'0,2-4' is 0, 2, 3 and 4."""
-    found: list[int] = []
+    indexes: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
         if first.isascii() and first.isdigit() and (not dash or last.isdigit()):
-            found += range(int(first), int(last if dash else first) + 1)
-    return found
+            indexes += range(int(first), int(last if dash else first) + 1)
+    return indexes
 
 
 def shown_indexes(indexes: Sequence[int]) -> str:

@@ -76,13 +76,13 @@ class Jobs:
         if job is None:
             return ReconcileResult.never()
         claims = claims_of(view, POD.name, job)
-        around = JobFacts(
+        facts = JobFacts(
             claims.mine,
             claims=claims,
             occupied=lambda name: view.get("Pod", Key(key.namespace, name)) is not None,
             needs=self._floor.needs,
         )
-        plan = plan_job(job, around, now=now)
+        plan = plan_job(job, facts, now=now)
         applied = await self._kit.apply(key, plan, seen=view)
         failure = applied.failure
         if plan.creates and failure is not None and failure.blame == "failed" and failure.reason not in RACES:
@@ -104,15 +104,15 @@ class Jobs:
         of Jobs may be behind that of pods, so the server is asked whether the Job is really gone."""
         view = self._kit.snapshot()
         job = view.get("Job", key)
-        left = [
+        uncounted = [
             pod
             for pod in view.by_index("Pod", TRACKED_BY, "/".join(key))
             if job is None or not _is_for(job, pod)
         ]
-        if not left:
+        if not uncounted:
             return
-        there = await self._kit.api.get(JOB.resource, *key)
-        gone = [pod for pod in left if there is None or not _is_for(there, pod)]
+        current = await self._kit.api.get(JOB.resource, *key)
+        gone = [pod for pod in uncounted if current is None or not _is_for(current, pod)]
         if gone:
             plan = Plan(patches=let_go(gone), why="their Job is gone")
             await self._kit.apply(key, plan, seen=self._kit.snapshot())

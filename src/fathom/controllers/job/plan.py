@@ -85,25 +85,25 @@ def is_finished(job: Obj) -> bool:
     return is_true(job, COMPLETE) or is_true(job, FAILED)
 
 
-def plan_job(job: Obj, around: JobFacts, *, now: str) -> Plan:
+def plan_job(job: Obj, facts: JobFacts, *, now: str) -> Plan:
     if not is_ours(job):
         return NOTHING
-    needs = (*NEEDS, *around.needs)
+    needs = (*NEEDS, *facts.needs)
     if is_deleting(job):
-        return Plan(patches=let_go(around.pods), why="the job goes")
+        return Plan(patches=let_go(facts.pods), why="the job goes")
     if is_finished(job):
-        return _after_the_end(job, around.pods, needs, now)
-    if around.claims.adopt or around.claims.release:
-        return _claimed(job, around.claims)
-    if (why := doom(job, around.pods)) and not has_target(job):
+        return _after_the_end(job, facts.pods, needs, now)
+    if facts.claims.adopt or facts.claims.release:
+        return _claimed(job, facts.claims)
+    if (why := doom(job, facts.pods)) and not has_target(job):
         return _doomed(job, JobVerdict(False, "PodFailurePolicy", why), needs, now)
-    found = tally(job, around.pods)
-    if found.moves:
-        return _count(job, around.pods, found, needs, now)
-    verdict = judge(job, around.pods, found, now)
+    job_tally = tally(job, facts.pods)
+    if job_tally.moves:
+        return _count(job, facts.pods, job_tally, needs, now)
+    verdict = judge(job, facts.pods, job_tally, now)
     if verdict is not None:
-        return _end(job, around.pods, verdict, needs, now)
-    return _run(job, around, found, needs, now)
+        return _end(job, facts.pods, verdict, needs, now)
+    return _run(job, facts, job_tally, needs, now)
 
 
 def let_go(pods: Sequence[Obj]) -> tuple[Patch, ...]:
@@ -136,13 +136,13 @@ def _owned(pod: Obj, owners: list[Obj] | None, finalizers: list[str] | None) -> 
 # Counting.
 
 
-def _count(job: Obj, pods: Sequence[Obj], found: JobTally, needs: tuple[Need, ...], now: str) -> Plan:
-    status = {**_counts(job, pods), **counted(found), **_started(job, now)}
+def _count(job: Obj, pods: Sequence[Obj], job_tally: JobTally, needs: tuple[Need, ...], now: str) -> Plan:
+    status = {**_counts(job, pods), **counted(job_tally), **_started(job, now)}
     writes = () if contains(job.get("status") or {}, status) else (_status_patch(job, status),)
     return Plan(
-        patches=(*let_go(found.to_release), *writes),
+        patches=(*let_go(job_tally.to_release), *writes),
         needs=needs,
-        why=f"{found.succeeded_in_all} succeeded, {found.failed_in_all} failed",
+        why=f"{job_tally.succeeded_in_all} succeeded, {job_tally.failed_in_all} failed",
     )
 
 
@@ -176,50 +176,50 @@ def _started(job: Obj, now: str) -> Obj:
 # Whether it is over.
 
 
-def judge(job: Obj, pods: Sequence[Obj], found: JobTally, now: str) -> JobVerdict | None:
-    said = next((c for c in conditions_of(job) if is_target(c)), None)
-    if said is not None:  # A verdict that was written stays.
-        well = said["type"] == CRITERIA_MET
-        return JobVerdict(well, str(said.get("reason")), str(said.get("message") or ""))
+def judge(job: Obj, pods: Sequence[Obj], job_tally: JobTally, now: str) -> JobVerdict | None:
+    condition = next((c for c in conditions_of(job) if is_target(c)), None)
+    if condition is not None:  # A verdict that was written stays.
+        well = condition["type"] == CRITERIA_MET
+        return JobVerdict(well, str(condition.get("reason")), str(condition.get("message") or ""))
     # If both apply the Job has failed, as in Kubernetes.
-    return _failure(job, pods, found, now) or _success(job, pods, found)
+    return _failure(job, pods, job_tally, now) or _success(job, pods, job_tally)
 
 
-def _failure(job: Obj, pods: Sequence[Obj], found: JobTally, now: str) -> JobVerdict | None:
+def _failure(job: Obj, pods: Sequence[Obj], job_tally: JobTally, now: str) -> JobVerdict | None:
     limit = _number(job, "backoffLimit", 6)
-    if found.failed_in_all > limit or _restarted_too_often(job, pods, limit):
+    if job_tally.failed_in_all > limit or _restarted_too_often(job, pods, limit):
         return JobVerdict(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     left_s = deadline_left_s(job, now)
     if left_s is not None and left_s <= 0:
         return JobVerdict(False, "DeadlineExceeded", "Job was active longer than specified deadline")
-    return _judge_indexes(job, found)
+    return _judge_indexes(job, job_tally)
 
 
-def _success(job: Obj, pods: Sequence[Obj], found: JobTally) -> JobVerdict | None:
-    rule = met_rule(job, found.indexes or ())
+def _success(job: Obj, pods: Sequence[Obj], job_tally: JobTally) -> JobVerdict | None:
+    rule = met_rule(job, job_tally.indexes or ())
     if rule is not None:
         return JobVerdict(True, "SuccessPolicy", f"Matched rules at index {rule}")
-    if _has_succeeded(job, pods, found):
+    if _has_succeeded(job, pods, job_tally):
         return JobVerdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
     return None
 
 
-def _judge_indexes(job: Obj, found: JobTally) -> JobVerdict | None:
-    failed, most = len(found.failed_indexes or ()), lookup(job, "spec", "maxFailedIndexes")
+def _judge_indexes(job: Obj, job_tally: JobTally) -> JobVerdict | None:
+    failed, most = len(job_tally.failed_indexes or ()), lookup(job, "spec", "maxFailedIndexes")
     if most is not None and failed > int(most):
         message = "Job has exceeded the specified maximal number of failed indexes"
         return JobVerdict(False, "MaxFailedIndexesExceeded", message)
-    if failed and failed + found.succeeded_in_all >= _number(job, "completions", 1):
+    if failed and failed + job_tally.succeeded_in_all >= _number(job, "completions", 1):
         return JobVerdict(False, "FailedIndexes", "Job has failed indexes")
     return None
 
 
-def _has_succeeded(job: Obj, pods: Sequence[Obj], found: JobTally) -> bool:
+def _has_succeeded(job: Obj, pods: Sequence[Obj], job_tally: JobTally) -> bool:
     completions = lookup(job, "spec", "completions")
     if completions is not None:
-        return found.succeeded_in_all >= int(completions)
+        return job_tally.succeeded_in_all >= int(completions)
     # The pods share out the work among themselves: one success means it is done, the others finish.
-    return found.succeeded_in_all > 0 and not any(is_active(pod) for pod in pods)
+    return job_tally.succeeded_in_all > 0 and not any(is_active(pod) for pod in pods)
 
 
 def _restarted_too_often(job: Obj, pods: Sequence[Obj], limit: int) -> bool:
@@ -233,7 +233,7 @@ def _restarts(pod: Obj) -> int:
     """The sum over its containers."""
     status = pod.get("status") or {}
     statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    return sum(int(one.get("restartCount") or 0) for one in statuses)
+    return sum(int(container.get("restartCount") or 0) for container in statuses)
 
 
 def deadline_left_s(job: Obj, now: str) -> float | None:
@@ -257,10 +257,10 @@ def _end(job: Obj, pods: Sequence[Obj], verdict: JobVerdict, needs: tuple[Need, 
         if verdict.well:
             status["completionTime"] = now
     writes = () if contains(job.get("status") or {}, status) else (_status_patch(job, status),)
-    taken = [pod for pod in pods if is_active(pod)] if has_target(job) else []
+    running = [pod for pod in pods if is_active(pod)] if has_target(job) else []
     return Plan(
-        patches=(*writes, *(let_go(taken) if verdict.well else ())),  # They do not count as failed.
-        deletes=tuple(Delete(target("Pod", pod)) for pod in taken),
+        patches=(*writes, *(let_go(running) if verdict.well else ())),  # They do not count as failed.
+        deletes=tuple(Delete(target("Pod", pod)) for pod in running),
         needs=needs,
         why=verdict.reason,
     )
@@ -272,10 +272,13 @@ def _said(
     before = find_condition(conditions, type_)
     if before is not None and before.get("status") == status:
         return list(conditions)
-    said = set_condition(
+    updated = set_condition(
         conditions, type=type_, status=status, reason=verdict.reason, message=verdict.message, now=now
     )
-    return [{**one, "lastProbeTime": now} if one.get("type") == type_ else one for one in said]
+    return [
+        {**condition, "lastProbeTime": now} if condition.get("type") == type_ else condition
+        for condition in updated
+    ]
 
 
 def _after_the_end(job: Obj, pods: Sequence[Obj], needs: tuple[Need, ...], now: str) -> Plan:
@@ -300,16 +303,16 @@ def ttl_left_s(job: Obj, now: str) -> float | None:
 # Running.
 
 
-def _run(job: Obj, around: JobFacts, found: JobTally, needs: tuple[Need, ...], now: str) -> Plan:
-    pods = around.pods
+def _run(job: Obj, facts: JobFacts, job_tally: JobTally, needs: tuple[Need, ...], now: str) -> Plan:
+    pods = facts.pods
     active = [pod for pod in pods if is_active(pod)]
-    wanted = wanted_active(job, pods, found)
+    wanted = wanted_active(job, pods, job_tally)
     surplus = surplus_pods(job, active, max(0, len(active) - wanted))[:BURST_PODS_MAX]
     waits = index_waits_s(job, pods, now)
     paused_s = backoff_left_s(job, pods, now)
     missing = 0 if paused_s or surplus else max(0, wanted - len(active) - waited_for(job, pods))
-    made = new_pods(job, around.pods, around.occupied, found, missing, waiting=waits)
-    creates = tuple(Create("Pod", pod) for pod in made)
+    created = new_pods(job, facts.pods, facts.occupied, job_tally, missing, waiting=waits)
+    creates = tuple(Create("Pod", pod) for pod in created)
     deletes = tuple(Delete(target("Pod", pod)) for pod in surplus)
     status = {**_counts(job, pods), **_suspension(job, now)}
     writes = () if contains(job.get("status") or {}, status) else (WriteStatus(target("Job", job), status),)
@@ -319,18 +322,18 @@ def _run(job: Obj, around: JobFacts, found: JobTally, needs: tuple[Need, ...], n
         deletes=deletes,
         statuses=writes,
         needs=needs if deletes else (),
-        why=f"{len(active)} active of {wanted}; {found.succeeded_in_all} succeeded",
+        why=f"{len(active)} active of {wanted}; {job_tally.succeeded_in_all} succeeded",
     )
 
 
-def wanted_active(job: Obj, pods: Sequence[Obj], found: JobTally) -> int:
+def wanted_active(job: Obj, pods: Sequence[Obj], job_tally: JobTally) -> int:
     if lookup(job, "spec", "suspend"):
         return 0
     parallelism, completions = _number(job, "parallelism", 1), lookup(job, "spec", "completions")
     if completions is None:
         # After the first success no pod is added, and running ones continue.
-        return sum(is_active(pod) for pod in pods) if found.succeeded_in_all else parallelism
-    missing = int(completions) - found.succeeded_in_all - len(found.failed_indexes or ())
+        return sum(is_active(pod) for pod in pods) if job_tally.succeeded_in_all else parallelism
+    missing = int(completions) - job_tally.succeeded_in_all - len(job_tally.failed_indexes or ())
     return max(0, min(parallelism, missing))
 
 
@@ -373,11 +376,11 @@ def index_waits_s(job: Obj, pods: Sequence[Obj], now: str) -> dict[int, float]:
     """How long each failed index has to wait for its next pod."""
     if limit_per_index(job) is None:
         return {}
-    left = {
+    waits_s = {
         index: _left_s((number_of(pod, FAILURES) or 0) + 1, _ended_s(pod), now)
         for index, pod in last_failures(job, pods).items()
     }
-    return {index: wait_s for index, wait_s in left.items() if wait_s > 0}
+    return {index: wait_s for index, wait_s in waits_s.items() if wait_s > 0}
 
 
 def _left_s(failures: int, last_s: float, now: str) -> float:
@@ -388,7 +391,7 @@ def _left_s(failures: int, last_s: float, now: str) -> float:
 def _ended_s(pod: Obj) -> float:
     """When its last container ended; if no status shows that, when its readiness last changed."""
     statuses = lookup(pod, "status", "containerStatuses") or ()
-    ends = [seconds(lookup(one, "state", "terminated", "finishedAt")) for one in statuses]
+    ends = [seconds(lookup(container, "state", "terminated", "finishedAt")) for container in statuses]
     ready = find_condition(conditions_of(pod), "Ready")
     return max(ends, default=0.0) or seconds((ready or {}).get("lastTransitionTime"))
 
@@ -396,11 +399,11 @@ def _ended_s(pod: Obj) -> float:
 def look_again_s(job: Obj, pods: Sequence[Obj], *, now: str) -> float | None:
     """When time alone will change something."""
     if is_finished(job):
-        left = [ttl_left_s(job, now)]
+        waits_s = [ttl_left_s(job, now)]
     else:
-        left = [deadline_left_s(job, now), backoff_left_s(job, pods, now) or None]
-        left += index_waits_s(job, pods, now).values()
-    times = [one for one in left if one is not None]
+        waits_s = [deadline_left_s(job, now), backoff_left_s(job, pods, now) or None]
+        waits_s += index_waits_s(job, pods, now).values()
+    times = [wait_s for wait_s in waits_s if wait_s is not None]
     return max(0.0, min(times)) + 1.0 if times else None
 
 

@@ -57,12 +57,12 @@ class JobTally(msgspec.Struct, frozen=True):
 
 def tally(job: Obj, pods: Sequence[Obj]) -> JobTally:
     status = job.get("status") or {}
-    put_down = status.get("uncountedTerminatedPods") or {}
-    succeeded = tuple(put_down.get("succeeded") or ())
-    failed = tuple(put_down.get("failed") or ())
-    known = {*succeeded, *failed}
+    uncounted = status.get("uncountedTerminatedPods") or {}
+    succeeded = tuple(uncounted.get("succeeded") or ())
+    failed = tuple(uncounted.get("failed") or ())
+    listed = {*succeeded, *failed}
     tracked = {uid_of(pod): pod for pod in pods if has_finalizer(pod, JOB_TRACKING_FINALIZER)}
-    fresh = [pod for uid, pod in tracked.items() if uid not in known]
+    fresh = [pod for uid, pod in tracked.items() if uid not in listed]
     done = [pod for pod in fresh if phase_of(pod) == SUCCEEDED]
     indexes = _indexes(job, done) if is_indexed(job) else None
     hopeless = failed_indexes(job, pods)
@@ -77,9 +77,9 @@ def tally(job: Obj, pods: Sequence[Obj]) -> JobTally:
         uncounted_failed=failed,
         fresh_succeeded=tuple(uid_of(pod) for pod in done),
         fresh_failed=tuple(uid_of(pod) for pod in ripe if uid_of(pod) not in ignored),
-        through=frozenset(known.difference(tracked)),
+        through=frozenset(listed.difference(tracked)),
         to_release=(
-            *(pod for uid, pod in tracked.items() if uid in known),
+            *(pod for uid, pod in tracked.items() if uid in listed),
             *(pod for pod in ripe if uid_of(pod) in ignored),
         ),
         indexes=indexes,
@@ -100,27 +100,28 @@ def _counts(job: Obj, failed: Obj) -> bool:
 def _indexes(job: Obj, done: Iterable[Obj]) -> tuple[int, ...]:
     """Indexes beyond the present number of completions, from an earlier spec, do not count."""
     limit = int(lookup(job, "spec", "completions") or 0)
-    found = set(parse_indexes(str(lookup(job, "status", "completedIndexes") or "")))
-    found |= {index for pod in done if (index := index_of(pod)) is not None}
-    return tuple(index for index in sorted(found) if index < limit)
+    indexes = set(parse_indexes(str(lookup(job, "status", "completedIndexes") or "")))
+    indexes |= {index for pod in done if (index := index_of(pod)) is not None}
+    return tuple(index for index in sorted(indexes) if index < limit)
 
 
-def counted(found: JobTally) -> Obj:
+def counted(job_tally: JobTally) -> Obj:
     """The fields of the status after this step."""
-    succeeded = [uid for uid in found.uncounted_succeeded if uid not in found.through]
-    failed = [uid for uid in found.uncounted_failed if uid not in found.through]
-    moved = len(found.uncounted_succeeded) - len(succeeded)
+    succeeded = [uid for uid in job_tally.uncounted_succeeded if uid not in job_tally.through]
+    failed = [uid for uid in job_tally.uncounted_failed if uid not in job_tally.through]
+    moved = len(job_tally.uncounted_succeeded) - len(succeeded)
     # 0 is left out, as in Kubernetes: clients react to the presence of a number.
     status: Obj = {
-        "succeeded": (found.succeeded + moved if found.indexes is None else len(found.indexes)) or None,
-        "failed": found.failed + len(found.uncounted_failed) - len(failed) or None,
+        "succeeded": (job_tally.succeeded + moved if job_tally.indexes is None else len(job_tally.indexes))
+        or None,
+        "failed": job_tally.failed + len(job_tally.uncounted_failed) - len(failed) or None,
         "uncountedTerminatedPods": {
-            "succeeded": [*succeeded, *found.fresh_succeeded] or None,
-            "failed": [*failed, *found.fresh_failed] or None,
+            "succeeded": [*succeeded, *job_tally.fresh_succeeded] or None,
+            "failed": [*failed, *job_tally.fresh_failed] or None,
         },
     }
-    if found.indexes is not None:
-        status["completedIndexes"] = shown_indexes(found.indexes)
-    if found.failed_indexes is not None:
-        status["failedIndexes"] = shown_indexes(found.failed_indexes)
+    if job_tally.indexes is not None:
+        status["completedIndexes"] = shown_indexes(job_tally.indexes)
+    if job_tally.failed_indexes is not None:
+        status["failedIndexes"] = shown_indexes(job_tally.failed_indexes)
     return status

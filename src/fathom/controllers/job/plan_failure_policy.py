@@ -49,7 +49,9 @@ def has_target(job: Obj) -> bool:
 
 
 def is_failing(job: Obj) -> bool:
-    return any(is_target(one) and one["type"] == FAILURE_TARGET for one in conditions_of(job))
+    return any(
+        is_target(condition) and condition["type"] == FAILURE_TARGET for condition in conditions_of(job)
+    )
 
 
 def is_target(condition: Obj) -> bool:
@@ -63,10 +65,10 @@ def ruling(job: Obj, pod: Obj) -> Ruling:
     """The first rule that matches."""
     rules = lookup(job, "spec", "podFailurePolicy", "rules") or ()
     for place, rule in enumerate(rules):
-        found = _by_exit_code(rule, pod) or _by_condition(rule, pod)
-        if found:
+        matched = _by_exit_code(rule, pod) or _by_condition(rule, pod)
+        if matched:
             action = rule["action"]
-            return Ruling(action, f"{found} matching {action} rule at index {place}")
+            return Ruling(action, f"{matched} matching {action} rule at index {place}")
     return Ruling()
 
 
@@ -85,10 +87,10 @@ def _by_exit_code(rule: Obj, pod: Obj) -> str:
 
 def _exit_codes(pod: Obj) -> Iterator[tuple[str, int]]:
     for field in ("containerStatuses", "initContainerStatuses"):
-        for one in lookup(pod, "status", field) or ():
-            code = lookup(one, "state", "terminated", "exitCode")
+        for container in lookup(pod, "status", field) or ():
+            code = lookup(container, "state", "terminated", "exitCode")
             if code:
-                yield str(one.get("name")), int(code)
+                yield str(container.get("name")), int(code)
 
 
 def _by_condition(rule: Obj, pod: Obj) -> str:
@@ -106,15 +108,15 @@ def doom(job: Obj, pods: Sequence[Obj]) -> str:
     if not lookup(job, "spec", "podFailurePolicy"):
         return ""
     rulings = (ruling(job, pod) for pod in pods if has_failed(pod, job))
-    return next((one.message for one in rulings if one.action == "FailJob"), "")
+    return next((outcome.message for outcome in rulings if outcome.action == "FailJob"), "")
 
 
 # Failures of an index.
 
 
 def limit_per_index(job: Obj) -> int | None:
-    found = lookup(job, "spec", "backoffLimitPerIndex")
-    return int(found) if found is not None and is_indexed(job) else None
+    limit = lookup(job, "spec", "backoffLimitPerIndex")
+    return int(limit) if limit is not None and is_indexed(job) else None
 
 
 def failed_indexes(job: Obj, pods: Sequence[Obj]) -> tuple[int, ...] | None:
@@ -122,15 +124,15 @@ def failed_indexes(job: Obj, pods: Sequence[Obj]) -> tuple[int, ...] | None:
     limit = limit_per_index(job)
     if limit is None:
         return None
-    found = set(parse_indexes(str(lookup(job, "status", "failedIndexes") or "")))
+    indexes = set(parse_indexes(str(lookup(job, "status", "failedIndexes") or "")))
     for pod in pods:
         index = index_of(pod)
         if index is None or not has_failed(pod, job) or (has_target(job) and is_deleting(pod)):
             continue  # A pod that we deleted because the Job is over may have ended either way.
         if _fails_index(job, pod, limit):
-            found.add(index)
+            indexes.add(index)
     completions = int(lookup(job, "spec", "completions") or 0)
-    return tuple(index for index in sorted(found) if index < completions)
+    return tuple(index for index in sorted(indexes) if index < completions)
 
 
 def _fails_index(job: Obj, pod: Obj, limit: int) -> bool:

@@ -20,7 +20,7 @@ def new_pods(
     job: Obj,
     pods: Sequence[Obj],
     occupied: Callable[[str], bool],
-    found: JobTally,
+    job_tally: JobTally,
     missing: int,
     *,
     waiting: Collection[int] = (),
@@ -31,17 +31,17 @@ def new_pods(
     if not is_indexed(job):
         return [_pod(job, name) for name in _free(metadata(job)["name"], number, occupied)]
     taken = {index_of(pod) for pod in pods if not has_ended(pod) and not has_failed(pod, job)}
-    done = {*(found.indexes or ()), *(found.failed_indexes or ()), *waiting}
+    done = {*(job_tally.indexes or ()), *(job_tally.failed_indexes or ()), *waiting}
     free = [
         index
         for index in range(int(lookup(job, "spec", "completions") or 0))
         if index not in done and index not in taken
     ]
-    made, before = [], last_failures(job, pods)
+    created, before = [], last_failures(job, pods)
     for index in free[:number]:
         (name,) = _free(f"{metadata(job)['name']}-{index}", 1, occupied)
-        made.append(_pod(job, name, index, next_counts(job, before.get(index))))
-    return made
+        created.append(_pod(job, name, index, next_counts(job, before.get(index))))
+    return created
 
 
 def surplus_pods(job: Obj, active: Sequence[Obj], number: int) -> list[Obj]:
@@ -60,27 +60,27 @@ def surplus_pods(job: Obj, active: Sequence[Obj], number: int) -> list[Obj]:
 
 
 def _free(stem: str, number: int, occupied: Callable[[str], bool]) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     slot = 0
-    while len(found) < number:
+    while len(names) < number:
         name = child_name(stem, slot)
         if not occupied(name):
-            found.append(name)
+            names.append(name)
         slot += 1
-    return found
+    return names
 
 
 def _pod(job: Obj, name: str, index: int | None = None, notes: Mapping[str, str] = {}) -> Obj:
     template = lookup(job, "spec", "template") or {}
-    given = template.get("metadata") or {}
+    template_meta = template.get("metadata") or {}
     meta: Obj = {
         "name": name,
         "namespace": metadata(job)["namespace"],
-        "labels": {**(given.get("labels") or {})},
-        "finalizers": [*(given.get("finalizers") or ()), JOB_TRACKING_FINALIZER],
+        "labels": {**(template_meta.get("labels") or {})},
+        "finalizers": [*(template_meta.get("finalizers") or ()), JOB_TRACKING_FINALIZER],
     }
-    if given.get("annotations"):
-        meta["annotations"] = given["annotations"]
+    if template_meta.get("annotations"):
+        meta["annotations"] = template_meta["annotations"]
     spec = template["spec"]
     if index is not None:
         meta["annotations"] = {**meta.get("annotations", {}), **notes, INDEX: str(index)}
@@ -96,7 +96,7 @@ def _with_index(spec: Obj, hostname: str) -> Obj:
 
     def told(container: Obj) -> Obj:
         env = container.get("env") or []
-        if any(one.get("name") == variable["name"] for one in env):
+        if any(entry.get("name") == variable["name"] for entry in env):
             return container
         return {**container, "env": [*env, variable]}
 

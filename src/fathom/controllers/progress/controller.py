@@ -73,20 +73,22 @@ def watches_of(kind: WatchedKind) -> tuple[Watch, ...]:
         key = _above(pod, view(), kind)
         return () if key is None else (key,)
 
-    def of_slice(one: Obj, view: View) -> Iterable[Key]:
+    def of_slice(endpoint_slice: Obj, view: View) -> Iterable[Key]:
         seen = view()
-        namespace = str(metadata(one).get("namespace"))
-        names = [str(lookup(each, "targetRef", "name")) for each in one.get("endpoints") or ()]
+        namespace = str(metadata(endpoint_slice).get("namespace"))
+        names = [
+            str(lookup(endpoint, "targetRef", "name")) for endpoint in endpoint_slice.get("endpoints") or ()
+        ]
         pods = [pod for name in names if (pod := seen.get("Pod", Key(namespace, name))) is not None]
         keys = [key for pod in pods if (key := _above(pod, seen, kind)) is not None]
         return tuple(dict.fromkeys(keys))
 
-    def of_progress(one: Obj, view: View) -> Iterable[Key]:
+    def of_progress(progress: Obj, view: View) -> Iterable[Key]:
         """Also for a progress whose owner is gone."""
-        about = lookup(one, "spec", "workload") or {}
+        about = lookup(progress, "spec", "workload") or {}
         if about.get("kind") != kind.name:
             return ()
-        return (Key(str(metadata(one).get("namespace")), str(about.get("name"))),)
+        return (Key(str(metadata(progress).get("namespace")), str(about.get("name"))),)
 
     beside: tuple[Watch, ...] = (
         Related(POD, concerns=of_pod, indexes=FOR_CHILDREN),
@@ -112,12 +114,12 @@ class _Progress:
     async def reconcile(self, key: Key) -> ReconcileResult:
         view, now = self._kit.snapshot(), self._kit.now()
         workload = view.get(self.kind.name, key)
-        there = view.get("WorkloadProgress", Key(key.namespace, progress_name(self.kind.name, key.name)))
+        progress = view.get("WorkloadProgress", Key(key.namespace, progress_name(self.kind.name, key.name)))
         if workload is None or not self.is_counted(workload):
             self._wrote_ns.pop(key, None)
             self._behind.forget(key)
-            left = there is not None and (workload is not None or controller_of(there) is None)
-            applied = await self._kit.apply(key, forget(there if left else None), seen=view)
+            is_orphan = progress is not None and (workload is not None or controller_of(progress) is None)
+            applied = await self._kit.apply(key, forget(progress if is_orphan else None), seen=view)
             return ReconcileResult.after(applied)
         wait_s = self._wait_s(key)
         if wait_s > 0:
@@ -125,7 +127,7 @@ class _Progress:
         current, before = self.count(view, workload, now)
         behind_in_s = self._behind.wait_s(key, workload, now_ns=self._kit.monotonic_ns())
         behind = behind_in_s is not None and behind_in_s <= 0
-        plan = plan_progress(workload, there, current, before, now=now, behind=behind)
+        plan = plan_progress(workload, progress, current, before, now=now, behind=behind)
         if plan.statuses:
             self._wrote_ns[key] = self._kit.monotonic_ns()
         applied = await self._kit.apply(key, plan, seen=view)
@@ -146,11 +148,11 @@ class _Progress:
 
 def _look_again_s(current: PodCounts, now: str) -> float | None:
     """When the next future deadline ends. No event announces that a node recovers, so nodes are polled."""
-    ends = [at_s for one in current.stands for at_s in (one.deadline_s, one.until_s)]
+    ends = [at_s for pod_stage in current.stands for at_s in (pod_stage.deadline_s, pod_stage.until_s)]
     ends += [current.missing.deadline_s, current.deadline_s]
     ends += [] if current.going is None else [current.going.deadline_s]
     waits = [end - seconds(now) + 1.0 for end in ends if end is not None and end > seconds(now)]
-    if any(one.boundary == "node" for one in current.stands):
+    if any(pod_stage.boundary == "node" for pod_stage in current.stands):
         waits.append(NODES_S)
     return min(waits, default=None)
 
@@ -162,19 +164,23 @@ def counted(
     key = key_of(workload)
     serving = _serving(view, key.namespace, pods)
     going = why_going(workload)
-    there = view.get("WorkloadProgress", Key(key.namespace, progress_name(str(workload["kind"]), key.name)))
+    progress = view.get(
+        "WorkloadProgress", Key(key.namespace, progress_name(str(workload["kind"]), key.name))
+    )
     # For a Job, the refusal of its pods is a condition of its WorkloadProgress.
-    said = (*sets, workload) if there is None or workload["kind"] != "Job" else (workload, there)
+    refusal_sources = (
+        (*sets, workload) if progress is None or workload["kind"] != "Job" else (workload, progress)
+    )
     active = [pod for pod in pods if is_active(pod)]
-    loops = loops_of(active, kept=said_to_crash_since(there), now_s=seconds(now))
+    loops = loops_of(active, kept=said_to_crash_since(progress), now_s=seconds(now))
     return PodCounts(
         desired=0 if going is not None else desired,
         stands=[_stand(view, pod, serving, loops.get(uid_of(pod))) for pod in active],
-        missing=why_missing(workload, sets, pods, said),
+        missing=why_missing(workload, sets, pods, refusal_sources),
         going=going,
         deadline_s=own_deadline_s(workload),
         last_action=last_action(workload, sets, pods),
-        last_error=last_error(workload, said, pods),
+        last_error=last_error(workload, refusal_sources, pods),
     )
 
 
@@ -195,20 +201,24 @@ def _serves(pod: Obj, serving: set[str] | None) -> bool:
 
 def _serving(view: Snapshot, namespace: str, pods: Sequence[Obj]) -> set[str] | None:
     """UIDs of pods that a Service sends traffic to; None if no Service selects them."""
-    services = [one for one in view.list("Service", namespace) if any(selects(one, pod) for pod in pods[:1])]
+    services = [
+        service
+        for service in view.list("Service", namespace)
+        if any(selects(service, pod) for pod in pods[:1])
+    ]
     if not services:
         return None
-    names = [str(metadata(one)["name"]) for one in services]
+    names = [str(metadata(service)["name"]) for service in services]
     slices = [
-        one
-        for one in view.list("EndpointSlice", namespace)
-        if labels_of(one).get(SERVICE_NAME_LABEL) in names
+        endpoint_slice
+        for endpoint_slice in view.list("EndpointSlice", namespace)
+        if labels_of(endpoint_slice).get(SERVICE_NAME_LABEL) in names
     ]
     return {
-        str(lookup(each, "targetRef", "uid"))
-        for one in slices
-        for each in one.get("endpoints") or ()
-        if lookup(each, "conditions", "ready")
+        str(lookup(endpoint, "targetRef", "uid"))
+        for endpoint_slice in slices
+        for endpoint in endpoint_slice.get("endpoints") or ()
+        if lookup(endpoint, "conditions", "ready")
     }
 
 
@@ -220,11 +230,15 @@ class DeploymentProgress(_Progress):
     def count(self, view: Snapshot, workload: Obj, now: str) -> tuple[PodCounts, PodCounts | None]:
         sets = split(workload, claims_of(view, "ReplicaSet", workload).mine)
         new = () if sets.new is None else (sets.new,)
-        old = [one for one in sets.old if wanted_of(one) or lookup(one, "status", "replicas")]
-        pods = [pod for one in new for pod in view.owned("Pod", uid_of(one))]
-        rest = [pod for one in old for pod in view.owned("Pod", uid_of(one))]
-        left = counted(view, workload, old, rest, desired=sum(map(wanted_of, old)), now=now)
-        return counted(view, workload, new, pods, desired=wanted_of(workload), now=now), left
+        old = [
+            replica_set
+            for replica_set in sets.old
+            if wanted_of(replica_set) or lookup(replica_set, "status", "replicas")
+        ]
+        pods = [pod for replica_set in new for pod in view.owned("Pod", uid_of(replica_set))]
+        old_pods = [pod for replica_set in old for pod in view.owned("Pod", uid_of(replica_set))]
+        previous = counted(view, workload, old, old_pods, desired=sum(map(wanted_of, old)), now=now)
+        return counted(view, workload, new, pods, desired=wanted_of(workload), now=now), previous
 
 
 class ReplicaSetProgress(_Progress):

@@ -32,13 +32,13 @@ class CrashLoop(msgspec.Struct, frozen=True):
 
 def crash_loop(pod: Obj, *, now_s: float) -> CrashLoop | None:
     """None: none of its containers crashes, or they have run for long enough."""
-    found = [
+    loops = [
         loop
         for field in ("initContainerStatuses", "containerStatuses")
-        for one in lookup(pod, "status", field) or ()
-        if (loop := _of_container(pod, one, now_s)) is not None
+        for container in lookup(pod, "status", field) or ()
+        if (loop := _of_container(pod, container, now_s)) is not None
     ]
-    return min(found, key=lambda one: one.since_s) if found else None
+    return min(loops, key=lambda loop: loop.since_s) if loops else None
 
 
 def _of_container(pod: Obj, container: Obj, now_s: float) -> CrashLoop | None:
@@ -74,6 +74,11 @@ def loops_of(pods: Sequence[Obj], *, kept: Iterable[str | None] = (), now_s: flo
     if not loops:
         return {}
     oldest_s = min(created_s(pod) for pod in pods if metadata(pod)["uid"] in loops)
-    said = [seconds(one) for one in kept if one]
-    since_s = min([*(one for one in said if one >= oldest_s), *(one.since_s for one in loops.values())])
+    recorded_s = [seconds(stamp) for stamp in kept if stamp]
+    since_s = min(
+        [
+            *(start_s for start_s in recorded_s if start_s >= oldest_s),
+            *(loop.since_s for loop in loops.values()),
+        ]
+    )
     return {uid: msgspec.structs.replace(loop, since_s=since_s) for uid, loop in loops.items()}

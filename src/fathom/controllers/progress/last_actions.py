@@ -15,10 +15,12 @@ from fathom.model.well_known import DECISION_ANNOTATION
 def last_action(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj]) -> LastAction | None:
     """The newest; of actions within one second, the later one in a pod's life."""
     in_order = (_made(sets, "deployments"), _made(pods, _maker(workload)), _bound(pods))
-    found = [
-        (seconds(one.time), number, one.action, one) for number, some in enumerate(in_order) for one in some
+    actions = [
+        (seconds(action.time), number, action.action, action)
+        for number, some in enumerate(in_order)
+        for action in some
     ]
-    return max(found, key=lambda one: one[:3])[3] if found else None
+    return max(actions, key=lambda entry: entry[:3])[3] if actions else None
 
 
 def _maker(workload: Obj) -> str:
@@ -37,12 +39,12 @@ def _made(objs: Iterable[Obj], controller: str) -> list[LastAction]:
 
 
 def _bound(pods: Iterable[Obj]) -> list[LastAction]:
-    found = []
+    actions = []
     for pod in pods:
         condition = find_condition(conditions_of(pod), "PodScheduled")
         node = lookup(pod, "spec", "nodeName")
         if condition is not None and node and condition.get("status") == "True":
-            found.append(
+            actions.append(
                 LastAction(
                     controller="scheduler",
                     action=f"bind Pod {metadata(pod)['name']} to {node}",
@@ -50,28 +52,28 @@ def _bound(pods: Iterable[Obj]) -> list[LastAction]:
                     time=str(condition.get("lastTransitionTime") or ""),
                 )
             )
-    return found
+    return actions
 
 
-def last_error(workload: Obj, said: Sequence[Obj], pods: Sequence[Obj]) -> LastError | None:
-    """`said`: the objects that may carry the server's refusal of a pod."""
-    found = [
+def last_error(workload: Obj, refusal_sources: Sequence[Obj], pods: Sequence[Obj]) -> LastError | None:
+    """`refusal_sources`: the objects that may carry the server's refusal of a pod."""
+    errors = [
         *_said((workload,), "Progressing", "False", "deployments"),
         *_said((workload,), "Failed", "True", "jobs"),
-        *_said(said, "ReplicaFailure", "True", _maker(workload)),
+        *_said(refusal_sources, "ReplicaFailure", "True", _maker(workload)),
         *_said(pods, "PodScheduled", "False", "scheduler"),
         *_containers(pods),
         *_probes(pods),
     ]
-    return max(found, key=lambda one: (seconds(one.time), one.message), default=None)
+    return max(errors, key=lambda error: (seconds(error.time), error.message), default=None)
 
 
 def _said(objs: Iterable[Obj], type_: str, status: str, controller: str) -> list[LastError]:
-    found = []
+    errors = []
     for obj in objs:
         condition = find_condition(conditions_of(obj), type_)
         if condition is not None and condition.get("status") == status:
-            found.append(
+            errors.append(
                 LastError(
                     controller=controller,
                     reason=str(condition.get("reason") or ""),
@@ -79,32 +81,32 @@ def _said(objs: Iterable[Obj], type_: str, status: str, controller: str) -> list
                     time=str(condition.get("lastTransitionTime") or ""),
                 )
             )
-    return found
+    return errors
 
 
 def _containers(pods: Iterable[Obj]) -> list[LastError]:
-    found = []
+    errors = []
     for pod in pods:
         for field in ("initContainerStatuses", "containerStatuses"):
-            for one in lookup(pod, "status", field) or ():
-                found += _container(pod, one)
-    return found
+            for container in lookup(pod, "status", field) or ():
+                errors += _container(pod, container)
+    return errors
 
 
-def _container(pod: Obj, one: Obj) -> list[LastError]:
+def _container(pod: Obj, container: Obj) -> list[LastError]:
     """A container that cannot be started, or whose last run failed, also while it runs again: the exit code
     says more than that it is in back-off."""
-    waiting = lookup(one, "state", "waiting") or {}
-    ended = lookup(one, "state", "terminated") or lookup(one, "lastState", "terminated") or {}
-    held = waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}
+    waiting = lookup(container, "state", "waiting") or {}
+    ended = lookup(container, "state", "terminated") or lookup(container, "lastState", "terminated") or {}
+    is_waiting = waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}
     words = [_end(ended)] if ended.get("exitCode") else []
-    words += [str(waiting["message"])] if held and waiting.get("message") else []
-    if not held and not ended.get("exitCode"):
+    words += [str(waiting["message"])] if is_waiting and waiting.get("message") else []
+    if not is_waiting and not ended.get("exitCode"):
         return []
     return [
         LastError(
             controller="agent",
-            reason=str(waiting["reason"] if held else ended.get("reason") or "Error"),
+            reason=str(waiting["reason"] if is_waiting else ended.get("reason") or "Error"),
             message=f"{metadata(pod)['name']}: {'; '.join(words)}"[:MESSAGE_LENGTH_MAX],
             time=str(ended.get("finishedAt") or metadata(pod).get("creationTimestamp") or ""),
         )
@@ -118,16 +120,16 @@ def _end(ended: Obj) -> str:
 
 def _probes(pods: Iterable[Obj]) -> list[LastError]:
     """A container that runs and is not ready gives no reason itself."""
-    found = []
+    errors = []
     for pod in pods:
-        said = find_condition(conditions_of(pod), "Starting") or {}
-        if said.get("reason") == "WaitingForProbe":
-            found.append(
+        condition = find_condition(conditions_of(pod), "Starting") or {}
+        if condition.get("reason") == "WaitingForProbe":
+            errors.append(
                 LastError(
                     controller="agent",
                     reason="WaitingForProbe",
-                    message=f"{metadata(pod)['name']}: {said['message']}"[:MESSAGE_LENGTH_MAX],
-                    time=str(said.get("lastTransitionTime") or ""),
+                    message=f"{metadata(pod)['name']}: {condition['message']}"[:MESSAGE_LENGTH_MAX],
+                    time=str(condition.get("lastTransitionTime") or ""),
                 )
             )
-    return found
+    return errors

@@ -33,9 +33,11 @@ class MissingPods(msgspec.Struct, frozen=True):
     reason: str = ""  # If it says more than the boundary.
 
 
-def why_missing(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj], said: Sequence[Obj]) -> MissingPods:
-    """`said`: the objects that may carry the server's refusal of a pod."""
-    refused = _refused(said)
+def why_missing(
+    workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj], refusal_sources: Sequence[Obj]
+) -> MissingPods:
+    """`refusal_sources`: the objects that may carry the server's refusal of a pod."""
+    refused = _refused(refusal_sources)
     if refused is not None:
         return refused
     if workload.get("kind") == "Job":
@@ -43,8 +45,8 @@ def why_missing(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj], said: S
     return _of_deployment(workload, sets)
 
 
-def _refused(said: Sequence[Obj]) -> MissingPods | None:
-    for obj in said:
+def _refused(refusal_sources: Sequence[Obj]) -> MissingPods | None:
+    for obj in refusal_sources:
         condition = find_condition(conditions_of(obj), REPLICA_FAILURE)
         if condition is not None and condition.get("status") == "True":
             message = str(condition.get("message") or "")
@@ -90,7 +92,7 @@ def _of_deployment(workload: Obj, sets: Sequence[Obj]) -> MissingPods:
     if progressing.get("reason") == TIMED_OUT:
         message = f"{progressing.get('message')} Nothing more is made of it."
         return MissingPods("rollout", message, seconds(progressing.get("lastTransitionTime")))
-    wanted = sum(int(lookup(one, "spec", "replicas") or 0) for one in sets)
+    wanted = sum(int(lookup(replica_set, "spec", "replicas") or 0) for replica_set in sets)
     if workload.get("kind") == "Deployment" and wanted < int(lookup(workload, "spec", "replicas") or 0):
         return MissingPods("rollout", "more are made when those there are available and others have gone")
     return MissingPods("admission", "not made yet")
@@ -118,7 +120,9 @@ def why_going(workload: Obj) -> MissingPods | None:
     if not is_deleting(workload):
         return None
     since = str(metadata(workload)["deletionTimestamp"])
-    foreign = [str(one) for one in metadata(workload).get("finalizers") or () if one not in OURS]
+    foreign = [
+        str(finalizer) for finalizer in metadata(workload).get("finalizers") or () if finalizer not in OURS
+    ]
     deadline_s = seconds(since) + DEADLINES_S["going"]
     if not foreign:
         return MissingPods("deletion", f"it is being deleted since {since}", deadline_s)

@@ -71,22 +71,24 @@ def _lacking(counted: PodCounts) -> int:
 def _waits(counted: PodCounts) -> list[tuple[int, str, float | None]]:
     """Stage, boundary and deadline of all pods that have not arrived. A missing pod is before the first
     stage; but a stalled rollout waits for the pods that exist."""
-    found: list[tuple[int, str, float | None]] = [
-        (one.stage, one.boundary, one.deadline_s) for one in counted.stands if one.deadline_s is not None
+    waits: list[tuple[int, str, float | None]] = [
+        (pod_stage.stage, pod_stage.boundary, pod_stage.deadline_s)
+        for pod_stage in counted.stands
+        if pod_stage.deadline_s is not None
     ]
     if _lacking(counted):
         stage = len(STAGES) if counted.missing.boundary == "rollout" else -1
-        found.append((stage, counted.missing.boundary, counted.missing.deadline_s))
+        waits.append((stage, counted.missing.boundary, counted.missing.deadline_s))
     if counted.going is not None:
-        found.append((-2, counted.going.boundary, counted.going.deadline_s))
-    return found
+        waits.append((-2, counted.going.boundary, counted.going.deadline_s))
+    return waits
 
 
 def _deadline_s(counted: PodCounts) -> float | None:
     """The earliest deadline of the pods that have not arrived, or the workload's own if that is sooner."""
     waits = _waits(counted)
     deadlines = [*(deadline_s for *_, deadline_s in waits), counted.deadline_s if waits else None]
-    return min((one for one in deadlines if one is not None), default=None)
+    return min((end_s for end_s in deadlines if end_s is not None), default=None)
 
 
 def _stuck(counted: PodCounts, now_s: float) -> str:
@@ -103,37 +105,38 @@ def _stuck(counted: PodCounts, now_s: float) -> str:
 
 def _pending(counted: PodCounts) -> tuple[PendingReason, ...]:
     """The reason of a deletion comes first, with a count of 0, as no pod is wanted any more."""
-    found: Counter[str] = Counter()
-    words: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    messages: dict[str, str] = {}
     if lacking := _lacking(counted):
-        found[counted.missing.boundary] += lacking
-        words[counted.missing.boundary] = counted.missing.message
-    for one in counted.stands:
-        if one.reason:
-            found[one.reason] += 1
-            words.setdefault(one.reason, one.message)
-    most = sorted(found, key=lambda reason: (-found[reason], reason))[:REASONS_MAX]
+        counts[counted.missing.boundary] += lacking
+        messages[counted.missing.boundary] = counted.missing.message
+    for pod_stage in counted.stands:
+        if pod_stage.reason:
+            counts[pod_stage.reason] += 1
+            messages.setdefault(pod_stage.reason, pod_stage.message)
+    most = sorted(counts, key=lambda reason: (-counts[reason], reason))[:REASONS_MAX]
     first = [] if counted.going is None else [_of_going(counted.going)]
     since = {CRASH: _crashes_since(counted)}
     reasons = (
-        PendingReason(one, found[one], words[one][:MESSAGE_LENGTH_MAX], since.get(one, "")) for one in most
+        PendingReason(reason, counts[reason], messages[reason][:MESSAGE_LENGTH_MAX], since.get(reason, ""))
+        for reason in most
     )
     return (*first, *reasons)
 
 
 def _crashes_since(counted: PodCounts) -> str:
     """Kept here, as nothing in a pod's status shows when the first of many crashes was."""
-    since_s = [one.since_s for one in counted.stands if one.boundary == CRASH]
+    since_s = [pod_stage.since_s for pod_stage in counted.stands if pod_stage.boundary == CRASH]
     return timestamp(round(min(since_s) * 1e9)) if since_s else ""
 
 
 def said_to_crash_since(progress: Obj | None) -> tuple[str | None, ...]:
     """The start recorded by `_crashes_since`, for the current generation and the previous one."""
     return tuple(
-        one.get("since")
+        reason.get("since")
         for which in ("current", "previous")
-        for one in lookup(progress or {}, "status", which, "pendingReasons") or ()
-        if one.get("reason") == CRASH
+        for reason in lookup(progress or {}, "status", which, "pendingReasons") or ()
+        if reason.get("reason") == CRASH
     )
 
 
@@ -146,7 +149,7 @@ def _of_going(going: MissingPods) -> PendingReason:
 
 def plan_progress(
     workload: Obj,
-    there: Obj | None,
+    progress: Obj | None,
     current: PodCounts,
     before: PodCounts | None,
     *,
@@ -155,14 +158,15 @@ def plan_progress(
 ) -> Plan:
     """`before`: the pods left of earlier generations, if they can be told apart. `behind`: its own controller
     has not observed its newest generation for long."""
-    if there is None and is_deleting(workload):
+    if progress is None and is_deleting(workload):
         return NOTHING
-    if there is None:
+    if progress is None:
         return Plan(creates=(Create("WorkloadProgress", _made(workload)),), why="first")
-    if not is_controlled_by(there, workload):
-        return forget(there)  # Of an earlier workload of this name, or without its owner: it is created anew.
+    if not is_controlled_by(progress, workload):
+        # Of an earlier workload of this name, or without its owner: it is created anew.
+        return forget(progress)
     generation = int(metadata(workload).get("generation") or 0)
-    if generation < int(lookup(there, "status", "observedGeneration") or 0):
+    if generation < int(lookup(progress, "status", "observedGeneration") or 0):
         # 1. The old leader counts a generation, and dies. 2. The next one has not seen that generation yet.
         # 3. Conditions about a newer generation stay as they are, so its counts would contradict them.
         return NOTHING
@@ -171,24 +175,24 @@ def plan_progress(
         "current": _plain(shown),
         "observedGeneration": generation,
         "conditions": with_observed(
-            _conditions(there, shown, generation, now, current), workload, behind=behind, now=now
+            _conditions(progress, shown, generation, now, current), workload, behind=behind, now=now
         ),
     }
-    previous = _previous(there, before, generation, now)
+    previous = _previous(progress, before, generation, now)
     if previous is not None:
         status["previous"] = previous
-    known = there.get("status") or {}
-    if all(_same(known.get(name), value) for name, value in status.items()):
+    written = progress.get("status") or {}
+    if all(_same(written.get(name), value) for name, value in status.items()):
         return NOTHING
-    return Plan(statuses=(WriteStatus(target("WorkloadProgress", there), status),), why=_why(shown))
+    return Plan(statuses=(WriteStatus(target("WorkloadProgress", progress), status),), why=_why(shown))
 
 
-def forget(there: Obj | None) -> Plan:
+def forget(progress: Obj | None) -> Plan:
     """The workload is no longer counted. A progress with an owner is deleted with it, but a workload that is
     deleted without its pods leaves this behind too."""
-    if there is None or is_deleting(there):
+    if progress is None or is_deleting(progress):
         return NOTHING
-    deletes = (Delete(target("WorkloadProgress", there)),)
+    deletes = (Delete(target("WorkloadProgress", progress)),)
     return Plan(deletes=deletes, needs=NEEDS, why="nobody is counted here any more")
 
 
@@ -211,41 +215,43 @@ def _made(workload: Obj) -> Obj:
 
 def _plain(shown: Progress) -> Obj:
     """Every field, so that a merge patch removes outdated values."""
-    found: Obj = {
+    fields: Obj = {
         field: getattr(shown, name)
         for field, name in (
             ("generation", "generation"), ("desired", "desired"), *((stage, stage) for stage in STAGES),
         )
     }  # fmt: skip
-    found["pendingReasons"] = [msgspec.to_builtins(one) for one in shown.pending_reasons]
-    found["lastAction"] = _or_none(shown.last_action)
-    found["lastError"] = _or_none(shown.last_error)
-    found["deadline"] = shown.deadline
-    found["stuckAt"] = shown.stuck_at or None
-    return found
+    fields["pendingReasons"] = [msgspec.to_builtins(reason) for reason in shown.pending_reasons]
+    fields["lastAction"] = _or_none(shown.last_action)
+    fields["lastError"] = _or_none(shown.last_error)
+    fields["deadline"] = shown.deadline
+    fields["stuckAt"] = shown.stuck_at or None
+    return fields
 
 
 def _or_none(struct: msgspec.Struct | None) -> Obj | None:
     """Every field here too: this action may lack fields that the previous one had."""
     if struct is None:
         return None
-    return {one.encode_name: getattr(struct, one.name) or None for one in msgspec.structs.fields(struct)}
+    return {
+        field.encode_name: getattr(struct, field.name) or None for field in msgspec.structs.fields(struct)
+    }
 
 
-def _same(known: object, value: object) -> bool:
+def _same(current: object, value: object) -> bool:
     """Whether writing it would change nothing; an empty list may be absent."""
     if isinstance(value, dict):
-        shown = known if isinstance(known, dict) else {}
+        shown = current if isinstance(current, dict) else {}
         return all(_same(shown.get(name), inner) for name, inner in value.items())
-    return (known or None) == (value or None) or contains(known, value)
+    return (current or None) == (value or None) or contains(current, value)
 
 
-def _previous(there: Obj, before: PodCounts | None, generation: int, now: str) -> Obj | None:
+def _previous(progress: Obj, before: PodCounts | None, generation: int, now: str) -> Obj | None:
     """The previous generation: as it is now if its pods can be told apart, else as it was last seen."""
-    known = lookup(there, "status", "current") or {}
-    earlier: Obj | None = lookup(there, "status", "previous")
-    if known and int(known.get("generation") or 0) < generation:
-        earlier = known
+    current = lookup(progress, "status", "current") or {}
+    earlier: Obj | None = lookup(progress, "status", "previous")
+    if current and int(current.get("generation") or 0) < generation:
+        earlier = current
     if earlier is None:
         return None
     if before is None:
@@ -262,14 +268,14 @@ def _why(shown: Progress) -> str:
 Said = tuple[str, Status, str, str]  # Type, status, reason and message of a condition.
 
 
-def _conditions(there: Obj, shown: Progress, generation: int, now: str, current: PodCounts) -> list[Obj]:
+def _conditions(progress: Obj, shown: Progress, generation: int, now: str, current: PodCounts) -> list[Obj]:
     """Under well-known names; each with the generation it is about."""
-    found = conditions_of(there)
+    conditions = conditions_of(progress)
     if not _lacking(current):
-        found = without_refusal(found)
+        conditions = without_refusal(conditions)
     for type_, status, reason, message in _said(shown, current):
-        found = set_condition(
-            found,
+        conditions = set_condition(
+            conditions,
             type=type_,
             status=status,
             reason=reason,
@@ -277,12 +283,12 @@ def _conditions(there: Obj, shown: Progress, generation: int, now: str, current:
             observed_generation=generation,
             now=now,
         )
-    return found
+    return conditions
 
 
 def _said(shown: Progress, current: PodCounts) -> tuple[Said, ...]:
     """A condition is True, and a reason claims something, only if it holds."""
-    waits = ", ".join(one.reason for one in shown.pending_reasons)
+    waits = ", ".join(reason.reason for reason in shown.pending_reasons)
     stuck: Said = ("Stuck", "False", "WithinDeadlines", "")
     if shown.stuck_at:
         stuck = ("Stuck", "True", shown.stuck_at.capitalize(), waits)

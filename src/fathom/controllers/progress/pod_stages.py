@@ -64,10 +64,10 @@ class PodStage(msgspec.Struct, frozen=True):
 
 def stand_of(pod: Obj, *, serves: bool, heard: bool = True, crashes: CrashLoop | None = None) -> PodStage:
     """`serves`: it gets traffic, or no Service would send it any. `heard`: whether its node is reachable."""
-    found = _stand_of(pod, serves=serves, heard=heard)
-    if crashes is None or not heard or found.stage < STARTING:
-        return found
-    return PodStage(found.stage, crashes.since_s, CRASH, CRASH, crashes.message, crashes.until_s)
+    pod_stage = _stand_of(pod, serves=serves, heard=heard)
+    if crashes is None or not heard or pod_stage.stage < STARTING:
+        return pod_stage
+    return PodStage(pod_stage.stage, crashes.since_s, CRASH, CRASH, crashes.message, crashes.until_s)
 
 
 def _stand_of(pod: Obj, *, serves: bool, heard: bool) -> PodStage:
@@ -99,7 +99,7 @@ def _ready(pod: Obj) -> PodStage:
 
 
 def _waiting(pod: Obj) -> PodStage:
-    gates = [str(one.get("name")) for one in lookup(pod, "spec", "schedulingGates") or ()]
+    gates = [str(gate.get("name")) for gate in lookup(pod, "spec", "schedulingGates") or ()]
     if gates:
         return PodStage(ADMITTED, created_s(pod), "gate", f"gate/{gates[0]}", f"gates: {', '.join(gates)}")
     condition = find_condition(conditions_of(pod), "PodScheduled")
@@ -150,13 +150,13 @@ def _unready_since(pod: Obj) -> float:
 def _trouble(pod: Obj) -> tuple[str, str]:
     """The reason and message of its containers, else of its agent."""
     for field in ("initContainerStatuses", "containerStatuses"):
-        for one in lookup(pod, "status", field) or ():
-            waiting = lookup(one, "state", "waiting") or {}
+        for container in lookup(pod, "status", field) or ():
+            waiting = lookup(container, "state", "waiting") or {}
             if waiting.get("reason") not in {None, "PodInitializing", "ContainerCreating"}:
                 return str(waiting["reason"]), str(waiting.get("message") or "")
-    said = find_condition(conditions_of(pod), "Starting") or {}
-    if said.get("reason") not in {None, "Started"}:
-        return str(said["reason"]), str(said.get("message") or "")
+    condition = find_condition(conditions_of(pod), "Starting") or {}
+    if condition.get("reason") not in {None, "Started"}:
+        return str(condition["reason"]), str(condition.get("message") or "")
     ready = find_condition(conditions_of(pod), "Ready") or {}
     if ready.get("reason") in {"ReadinessGatesNotReady", "NodeUnreachable"}:
         return str(ready["reason"]), str(ready.get("message") or "")
@@ -171,4 +171,4 @@ def _since(pod: Obj, type_: str) -> float:
 
 
 def reached(stands: Sequence[PodStage], stage: int) -> int:
-    return sum(one.stage >= stage for one in stands)
+    return sum(pod_stage.stage >= stage for pod_stage in stands)

@@ -91,4 +91,4 @@ def _siblings(view: Snapshot, owner: Obj) -> list[Obj]:
     if above is None:
         return []
     sets = view.by_index("ReplicaSet", OWNER, str(above.get("uid")))
-    return [pod for one in sets for pod in view.owned("Pod", uid_of(one)) if is_active(pod)]
+    return [pod for replica_set in sets for pod in view.owned("Pod", uid_of(replica_set)) if is_active(pod)]

@@ -80,45 +80,45 @@ def min_ready_s_of(owner: Obj) -> int:
     return int(lookup(owner, "spec", "minReadySeconds") or 0)
 
 
-def plan_replicas(owner: Obj, around: ReplicaSetFacts, *, now: str) -> Plan:
+def plan_replicas(owner: Obj, facts: ReplicaSetFacts, *, now: str) -> Plan:
     if is_deleting(owner):
         return NOTHING  # The garbage collector deletes the pods.
-    mine = around.claims.mine
+    mine = facts.claims.mine
     active = [pod for pod in mine if is_active(pod)]
     # Pods about to be adopted count: else another would be created beside each.
-    missing = wanted_of(owner) - len(active) - len(around.claims.adopt)
-    deletes = tuple(_delete(pod) for pod in (*_surplus(owner, active, around), *_stale(mine)))
+    missing = wanted_of(owner) - len(active) - len(facts.claims.adopt)
+    deletes = tuple(_delete(pod) for pod in (*_surplus(owner, active, facts), *_stale(mine)))
     waits = missing > 0 and retry_in_s(mine, now_s=seconds(now)) > 0
-    slots = [] if waits else _slots(missing, around)
+    slots = [] if waits else _slots(missing, facts)
     creates = tuple(Create("Pod", pod_of(owner, slot)) for slot in slots)
     return Plan(
         creates=creates,
         patches=(
-            *(adopt("Pod", pod, owner) for pod in around.claims.adopt),
-            *(release("Pod", pod, owner) for pod in around.claims.release),
+            *(adopt("Pod", pod, owner) for pod in facts.claims.adopt),
+            *(release("Pod", pod, owner) for pod in facts.claims.release),
         ),
         deletes=deletes,
         statuses=_status(owner, mine, settled=missing == 0, now=now),
-        needs=(*NEEDS, *around.needs) if deletes else around.needs if creates else (),
+        needs=(*NEEDS, *facts.needs) if deletes else facts.needs if creates else (),
         why=f"{len(active)} of {wanted_of(owner)}",
     )
 
 
-def _slots(missing: int, around: ReplicaSetFacts) -> list[int]:
-    found: list[int] = []
+def _slots(missing: int, facts: ReplicaSetFacts) -> list[int]:
+    slots: list[int] = []
     slot = 0
-    while len(found) < min(missing, BURST_PODS_MAX):
-        if not around.occupied(slot):
-            found.append(slot)
+    while len(slots) < min(missing, BURST_PODS_MAX):
+        if not facts.occupied(slot):
+            slots.append(slot)
         slot += 1
-    return found
+    return slots
 
 
-def _surplus(owner: Obj, active: Sequence[Obj], around: ReplicaSetFacts) -> list[Obj]:
+def _surplus(owner: Obj, active: Sequence[Obj], facts: ReplicaSetFacts) -> list[Obj]:
     number = min(len(active) - wanted_of(owner), BURST_PODS_MAX)
     if number <= 0:
         return []
-    related = around.related or active
+    related = facts.related or active
     return leaving_first(active, related, lambda pod: slot_of(pod, owner))[:number]
 
 
@@ -144,12 +144,12 @@ def retry_in_s(pods: Sequence[Obj], *, now_s: float) -> float:
 
 def pod_of(owner: Obj, slot: int) -> Obj:
     template = lookup(owner, "spec", "template") or {}
-    given = template.get("metadata") or {}
+    template_meta = template.get("metadata") or {}
     meta = {
-        **{name: given[name] for name in ("labels", "finalizers") if given.get(name)},
+        **{name: template_meta[name] for name in ("labels", "finalizers") if template_meta.get(name)},
         "name": child_name(metadata(owner)["name"], slot),
         "namespace": metadata(owner)["namespace"],
-        "annotations": {**(given.get("annotations") or {}), SLOT: str(slot)},
+        "annotations": {**(template_meta.get("annotations") or {}), SLOT: str(slot)},
     }
     return owned({"metadata": meta, "spec": template["spec"]}, owner)
 
