@@ -66,5 +66,5 @@ async def may_adopt(kit: Kit, kind: WatchedKind, children: str, key: Key) -> boo
     owner = view.get(kind.name, key)
     if owner is None or not claims_of(view, children, owner).adopt:
         return True
-    there = await kit.api.get(kind.resource, *key)
-    return there is not None and uid_of(there) == uid_of(owner) and not is_deleting(there)
+    current = await kit.api.get(kind.resource, *key)
+    return current is not None and uid_of(current) == uid_of(owner) and not is_deleting(current)

@@ -19,13 +19,13 @@ class Ages:
         if stamp is None:
             self._since[key] = ("", now_ns)
             return None
-        known = self._since.get(key)
-        if known is None:
+        entry = self._since.get(key)
+        if entry is None:
             before_s = max(0.0, seconds(now) - seconds(stamp))
-            known = self._since[key] = (stamp, now_ns - round(before_s * 1e9))
-        elif known[0] != stamp:
-            known = self._since[key] = (stamp, now_ns)
-        return (now_ns - known[1]) / 1e9
+            entry = self._since[key] = (stamp, now_ns - round(before_s * 1e9))
+        elif entry[0] != stamp:
+            entry = self._since[key] = (stamp, now_ns)
+        return (now_ns - entry[1]) / 1e9
 
     def forget(self, key: Key) -> None:
         self._since.pop(key, None)

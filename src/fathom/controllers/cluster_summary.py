@@ -58,7 +58,7 @@ class ClusterSummary:
             self._say(summary(view.list("Node"), view.list("Pod")))
         return ReconcileResult.in_s(EVERY_S, "to say how the cluster stands")
 
-    def _say(self, found: dict[str, int]) -> None:
-        if found != self._said:
-            self._said = found
-            self._kit.log.info("status", status=found)
+    def _say(self, counts: dict[str, int]) -> None:
+        if counts != self._said:
+            self._said = counts
+            self._kit.log.info("status", status=counts)

@@ -23,7 +23,7 @@ class WorkloadPause(msgspec.Struct, frozen=True):
 def paused(overrides: Iterable[Obj], kind: str, key: Key, *fields: str, now_ns: int) -> WorkloadPause | None:
     """The override that pauses one of these (`pause_rollout`, …) for the workload, the longest-lasting one if
     several do. An unreadable override pauses nothing."""
-    found = [
+    pauses = [
         WorkloadPause(key_of(obj).name, expiry_ns(override) or 0)
         for obj in overrides
         if (override := _read(obj)) is not None
@@ -31,7 +31,7 @@ def paused(overrides: Iterable[Obj], kind: str, key: Key, *fields: str, now_ns: 
         and _is_about(override, kind, key)
         and override_active(override, now_ns)
     ]
-    return max(found, key=lambda one: (one.until_ns, one.override), default=None)
+    return max(pauses, key=lambda pause: (pause.until_ns, pause.override), default=None)
 
 
 def _read(obj: Obj) -> SchedulerOverride | None:

@@ -91,4 +91,4 @@ def created_s(obj: Obj) -> float:
 
 def restarts_of(pod: Obj) -> int:
     statuses = lookup(pod, "status", "containerStatuses") or ()
-    return max((int(one.get("restartCount") or 0) for one in statuses), default=0)
+    return max((int(container.get("restartCount") or 0) for container in statuses), default=0)

@@ -36,5 +36,5 @@ def without_refusal(conditions: Sequence[Obj]) -> list[Obj]:
 
 def refused_at(obj: Obj) -> str:
     """The boundary; admission in general if no condition names one."""
-    said = find_condition(conditions_of(obj), PODS_REFUSED) or {}
-    return str(said.get("reason") or ADMISSION)
+    condition = find_condition(conditions_of(obj), PODS_REFUSED) or {}
+    return str(condition.get("reason") or ADMISSION)

@@ -41,8 +41,8 @@ def _not_made(change: EventChange) -> EventNews | None:
     action, outcome = change.action, change.outcome
     if not isinstance(action, Create) or not isinstance(outcome, Rejected) or outcome.reason in NO_NEWS:
         return None
-    words = f'Failed to create new replica set "{key_of(action.obj).name}": {outcome.message}'
-    return EventNews(DEPLOYMENT, change.subject, "ReplicaSetCreateError", words, WARNING)
+    message = f'Failed to create new replica set "{key_of(action.obj).name}": {outcome.message}'
+    return EventNews(DEPLOYMENT, change.subject, "ReplicaSetCreateError", message, WARNING)
 
 
 def of_job(change: EventChange) -> EventNews | None:
@@ -53,10 +53,10 @@ def of_job(change: EventChange) -> EventNews | None:
         return None
     after = action.status if isinstance(action, WriteStatus) else action.patch.get("status") or {}
     before = _statuses(change.subject)
-    for one in after.get("conditions") or ():
-        kind, status = one.get("type"), one.get("status")
+    for condition in after.get("conditions") or ():
+        kind, status = condition.get("type"), condition.get("status")
         if kind in _OF_JOBS and status != before.get(kind, "False"):
-            return _OF_JOBS[kind](change.subject, one)
+            return _OF_JOBS[kind](change.subject, condition)
     return None
 
 
@@ -73,22 +73,26 @@ def of_autoscaler(change: EventChange) -> EventNews | None:
             AUTOSCALER, change.subject, "SuccessfulRescale", f"New size: {size}; reason: {reason}"
         )
     if isinstance(change.outcome, Rejected) and change.outcome.reason not in NOT_SENT:
-        words = f"New size: {size}; reason: {reason}; error: {change.outcome.message}"
-        return EventNews(AUTOSCALER, change.subject, "FailedRescale", words, WARNING)
+        message = f"New size: {size}; reason: {reason}; error: {change.outcome.message}"
+        return EventNews(AUTOSCALER, change.subject, "FailedRescale", message, WARNING)
     return None
 
 
 def _unable(change: EventChange, status: Obj) -> EventNews | None:
     """What keeps it from working, when that is new: no such target, no metrics."""
-    before = {str(one.get("type")): one for one in conditions_of(change.subject)}
+    before = {str(previous.get("type")): previous for previous in conditions_of(change.subject)}
     for type_ in ("AbleToScale", "ScalingActive"):
-        said = find_condition(status.get("conditions") or (), type_)
-        if said is None or said.get("status") != "False" or said.get("reason") == "ScalingDisabled":
+        condition = find_condition(status.get("conditions") or (), type_)
+        if (
+            condition is None
+            or condition.get("status") != "False"
+            or condition.get("reason") == "ScalingDisabled"
+        ):
             continue
-        known = before.get(type_) or {}
-        if (known.get("status"), known.get("reason")) != ("False", said.get("reason")):
-            words = change.because or str(said.get("message"))
-            return EventNews(AUTOSCALER, change.subject, str(said.get("reason")), words, WARNING)
+        previous = before.get(type_) or {}
+        if (previous.get("status"), previous.get("reason")) != ("False", condition.get("reason")):
+            message = change.because or str(condition.get("message"))
+            return EventNews(AUTOSCALER, change.subject, str(condition.get("reason")), message, WARNING)
     return None
 
 
@@ -132,8 +136,8 @@ def _scaled(deployment: Obj, name: str, before: int, after: object) -> EventNews
     if not isinstance(after, int) or after == before:
         return None
     way = "up" if after > before else "down"
-    words = f"Scaled {way} replica set {name} from {before} to {after}"
-    return EventNews(DEPLOYMENT, deployment, "ScalingReplicaSet", words)
+    message = f"Scaled {way} replica set {name} from {before} to {after}"
+    return EventNews(DEPLOYMENT, deployment, "ScalingReplicaSet", message)
 
 
 def _size(replica_set: Obj) -> int:
@@ -141,7 +145,7 @@ def _size(replica_set: Obj) -> int:
 
 
 def _statuses(obj: Obj) -> dict[str, str]:
-    return {str(one.get("type")): str(one.get("status")) for one in conditions_of(obj)}
+    return {str(condition.get("type")): str(condition.get("status")) for condition in conditions_of(obj)}
 
 
 def _failed(job: Obj, condition: Obj) -> EventNews:

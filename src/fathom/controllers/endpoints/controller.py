@@ -25,8 +25,8 @@ def _services_of(pod: Obj, view: View) -> Iterable[Key]:
     return tuple(key_of(service) for service in services if selects(service, pod))
 
 
-def _namesake(one: Obj, view: View) -> Iterable[Key]:
-    return (key_of(one),)
+def _namesake(obj: Obj, view: View) -> Iterable[Key]:
+    return (key_of(obj),)
 
 
 def _pods_of(view: Snapshot, service: Obj) -> list[Obj]:

@@ -62,7 +62,7 @@ def families_of(service: Obj) -> list[str]:
 
 
 def address_of(pod: Obj, family: str) -> str:
-    listed = [str(one.get("ip")) for one in lookup(pod, "status", "podIPs") or ()]
+    listed = [str(pod_ip.get("ip")) for pod_ip in lookup(pod, "status", "podIPs") or ()]
     first = lookup(pod, "status", "podIP")
     addresses = [*([str(first)] if first else ()), *listed]
     return next((ip for ip in addresses if (":" in ip) == (family == "IPv6")), "")
@@ -71,7 +71,7 @@ def address_of(pod: Obj, family: str) -> str:
 def ports_of(service: Obj, pod: Obj) -> Ports:
     """The ports as this pod has them: a port name may mean another number in every pod. A port that the pod
     does not have is left out."""
-    found = []
+    ports = []
     for port in lookup(service, "spec", "ports") or ():
         number = _number(port, pod)
         if number is not None:
@@ -81,8 +81,8 @@ def ports_of(service: Obj, pod: Obj) -> Ports:
                 "protocol": port.get("protocol") or "TCP",
                 "appProtocol": port.get("appProtocol"),
             }
-            found.append(tuple((name, value) for name, value in shown.items() if value is not None))
-    return tuple(found)
+            ports.append(tuple((name, value) for name, value in shown.items() if value is not None))
+    return tuple(ports)
 
 
 def _number(port: Obj, pod: Obj) -> int | None:
@@ -90,16 +90,18 @@ def _number(port: Obj, pod: Obj) -> int | None:
     if isinstance(wanted, int):
         return wanted
     for container in _containers(pod):
-        for one in container.get("ports") or ():
-            same = (one.get("protocol") or "TCP") == (port.get("protocol") or "TCP")
-            if one.get("name") == wanted and same:
-                return int(one["containerPort"])
+        for container_port in container.get("ports") or ():
+            same = (container_port.get("protocol") or "TCP") == (port.get("protocol") or "TCP")
+            if container_port.get("name") == wanted and same:
+                return int(container_port["containerPort"])
     return None
 
 
 def _containers(pod: Obj) -> list[Obj]:
     sidecars = [
-        one for one in lookup(pod, "spec", "initContainers") or () if one.get("restartPolicy") == "Always"
+        init_container
+        for init_container in lookup(pod, "spec", "initContainers") or ()
+        if init_container.get("restartPolicy") == "Always"
     ]
     return [*(lookup(pod, "spec", "containers") or ()), *sidecars]
 
@@ -134,12 +136,12 @@ def _hostname(service: Obj, pod: Obj) -> str:
 
 def _hints(service: Obj, endpoint: Obj) -> Obj:
     """The zones or nodes that should use it, if the Service prefers near endpoints."""
-    wish, found = lookup(service, "spec", "trafficDistribution"), dict[str, list[Obj]]()
+    wish, hints = lookup(service, "spec", "trafficDistribution"), dict[str, list[Obj]]()
     if wish in NEAR and "zone" in endpoint:
-        found["forZones"] = [{"name": endpoint["zone"]}]
+        hints["forZones"] = [{"name": endpoint["zone"]}]
     if wish == "PreferSameNode" and "nodeName" in endpoint:
-        found["forNodes"] = [{"name": endpoint["nodeName"]}]
-    return found
+        hints["forNodes"] = [{"name": endpoint["nodeName"]}]
+    return hints
 
 
 def _reference(pod: Obj) -> Obj:
@@ -151,7 +153,7 @@ def wanted_endpoints(
     service: Obj, pods: Sequence[Obj], zone_of: Callable[[str], str]
 ) -> dict[PortGroup, dict[str, Obj]]:
     """By port group, and by the pod's UID."""
-    found: dict[PortGroup, dict[str, Obj]] = {}
+    groups: dict[PortGroup, dict[str, Obj]] = {}
     for family in families_of(service):
         for pod in pods:
             address = address_of(pod, family)
@@ -160,8 +162,8 @@ def wanted_endpoints(
             zone = zone_of(str(lookup(pod, "spec", "nodeName") or ""))
             group = PortGroup(family, ports_of(service, pod))
             endpoint = endpoint_of(service, pod, address=address, zone=zone)
-            found.setdefault(group, {})[uid_of(pod)] = endpoint
-    return found
+            groups.setdefault(group, {})[uid_of(pod)] = endpoint
+    return groups
 
 
 # Slices.
@@ -178,21 +180,29 @@ def plan_slices(
     """An endpoint stays in its present slice: watchers of slices then read one change, not all of them."""
     if is_deleting(service) or not has_selector(service):
         return NOTHING
-    mine = [one for one in slices if labels_of(one).get(MANAGED_BY) == MANAGER and not is_deleting(one)]
+    mine = [
+        endpoint_slice
+        for endpoint_slice in slices
+        if labels_of(endpoint_slice).get(MANAGED_BY) == MANAGER and not is_deleting(endpoint_slice)
+    ]
     creates, patches, used = list[Create](), list[Patch](), list[str]()
     nothing = group_of(mine[0]) if mine else PortGroup(families_of(service)[0], ports_of(service, {}))
     for group, wanted in (wanted_endpoints(service, pods, zone_of) or {nothing: {}}).items():
-        of_group = [one for one in mine if group_of(one) == group]
+        of_group = [endpoint_slice for endpoint_slice in mine if group_of(endpoint_slice) == group]
         kept, rest = _kept(of_group, wanted)
         _fill(kept, rest)
-        for one in of_group:
-            content = kept[metadata(one)["name"]]
-            if content or one is _last_resort(of_group, kept):
-                used.append(metadata(one)["name"])
-                patches += _changed(service, one, content)
+        for endpoint_slice in of_group:
+            content = kept[metadata(endpoint_slice)["name"]]
+            if content or endpoint_slice is _last_resort(of_group, kept):
+                used.append(metadata(endpoint_slice)["name"])
+                patches += _changed(service, endpoint_slice, content)
         if not of_group or rest:
             creates += _created(service, group, rest, named=named, before=creates)
-    deletes = tuple(Delete(target("EndpointSlice", one)) for one in mine if metadata(one)["name"] not in used)
+    deletes = tuple(
+        Delete(target("EndpointSlice", endpoint_slice))
+        for endpoint_slice in mine
+        if metadata(endpoint_slice)["name"] not in used
+    )
     return Plan(
         creates=tuple(creates),
         patches=tuple(patches),
@@ -202,23 +212,25 @@ def plan_slices(
     )
 
 
-def group_of(one: Obj) -> PortGroup:
+def group_of(endpoint_slice: Obj) -> PortGroup:
     order = ("name", "port", "protocol", "appProtocol")
     ports = tuple(
         tuple((name, port[name]) for name in order if port.get(name) is not None)
-        for port in one.get("ports") or ()
+        for port in endpoint_slice.get("ports") or ()
     )
-    return PortGroup(str(one.get("addressType")), ports)
+    return PortGroup(str(endpoint_slice.get("addressType")), ports)
 
 
 def _kept(slices: Sequence[Obj], wanted: Mapping[str, Obj]) -> tuple[dict[str, list[Obj]], list[Obj]]:
     """The endpoints that stay, by slice; and those without a slice yet."""
-    left = dict(wanted)
+    unplaced = dict(wanted)
     kept: dict[str, list[Obj]] = {}
-    for one in slices:
-        uids = [str(lookup(endpoint, "targetRef", "uid")) for endpoint in one.get("endpoints") or ()]
-        kept[metadata(one)["name"]] = [left.pop(uid) for uid in uids if uid in left]
-    return kept, list(left.values())
+    for endpoint_slice in slices:
+        uids = [
+            str(lookup(endpoint, "targetRef", "uid")) for endpoint in endpoint_slice.get("endpoints") or ()
+        ]
+        kept[metadata(endpoint_slice)["name"]] = [unplaced.pop(uid) for uid in uids if uid in unplaced]
+    return kept, list(unplaced.values())
 
 
 def _fill(kept: Mapping[str, list[Obj]], rest: list[Obj]) -> None:
@@ -234,19 +246,19 @@ def _last_resort(slices: Sequence[Obj], kept: Mapping[str, list[Obj]]) -> Obj | 
     return slices[0] if slices and not any(kept.values()) else None
 
 
-def _changed(service: Obj, one: Obj, content: list[Obj]) -> list[Patch]:
+def _changed(service: Obj, endpoint_slice: Obj, content: list[Obj]) -> list[Patch]:
     change: Obj = {}
-    if (one.get("endpoints") or []) != content:
+    if (endpoint_slice.get("endpoints") or []) != content:
         change["endpoints"] = content
-    if labels := _relabelled(one, _labels(service)):
+    if labels := _relabelled(endpoint_slice, _labels(service)):
         change["metadata"] = {"labels": labels}
-    return [Patch(target("EndpointSlice", one), change)] if change else []
+    return [Patch(target("EndpointSlice", endpoint_slice), change)] if change else []
 
 
 def _relabelled(obj: Obj, labels: Mapping[str, str]) -> dict[str, str | None]:
     """As a merge patch: the labels it should have, without those its Service lost. {} if nothing changes."""
-    there = labels_of(obj)
-    return {} if there == labels else {**dict.fromkeys(there), **labels}
+    current = labels_of(obj)
+    return {} if current == labels else {**dict.fromkeys(current), **labels}
 
 
 def _created(
@@ -277,13 +289,13 @@ def _created(
 
 def _slice(service: Obj, group: PortGroup, name: str, endpoints: list[Obj]) -> Obj:
     meta = {"name": name, "namespace": key_of(service).namespace, "labels": _labels(service)}
-    made: Obj = {
+    endpoint_slice: Obj = {
         "metadata": meta,
         "addressType": group.family,
         "ports": [dict(port) for port in group.ports],
         "endpoints": endpoints,
     }
-    return owned(made, service)
+    return owned(endpoint_slice, service)
 
 
 def _labels(service: Obj) -> dict[str, str]:
@@ -295,34 +307,36 @@ def _labels(service: Obj) -> dict[str, str]:
 # The older Endpoints kind.
 
 
-def plan_endpoints(service: Obj, pods: Sequence[Obj], there: Obj | None) -> Plan:
+def plan_endpoints(service: Obj, pods: Sequence[Obj], endpoints: Obj | None) -> Plan:
     if is_deleting(service) or not has_selector(service):
         return NOTHING
-    subsets, whole = subsets_of(service, pods)
+    subsets, complete = subsets_of(service, pods)
     labels = {**labels_of(service), ENDPOINTS_BY: ENDPOINTS_MANAGER}
     labels.pop(HEADLESS, None)
     if lookup(service, "spec", "clusterIP") == "None":
         labels[HEADLESS] = ""
-    notes = {OVER_CAPACITY: None if whole else "truncated"}
-    if there is None:
+    notes = {OVER_CAPACITY: None if complete else "truncated"}
+    if endpoints is None:
         key = key_of(service)
         meta: Obj = {"name": key.name, "namespace": key.namespace, "labels": labels}
-        made = {"metadata": meta if whole else {**meta, "annotations": notes}, "subsets": subsets}
-        return Plan(creates=(Create("Endpoints", owned(made, service)),), why="first")
-    change = _endpoints_changed(there, subsets, labels, notes)
+        obj = {"metadata": meta if complete else {**meta, "annotations": notes}, "subsets": subsets}
+        return Plan(creates=(Create("Endpoints", owned(obj, service)),), why="first")
+    change = _endpoints_changed(endpoints, subsets, labels, notes)
     return (
-        Plan(patches=(Patch(target("Endpoints", there), change),), why="another set") if change else NOTHING
+        Plan(patches=(Patch(target("Endpoints", endpoints), change),), why="another set")
+        if change
+        else NOTHING
     )
 
 
 def _endpoints_changed(
-    there: Obj, subsets: list[Obj], labels: dict[str, str], notes: Mapping[str, str | None]
+    endpoints: Obj, subsets: list[Obj], labels: dict[str, str], notes: Mapping[str, str | None]
 ) -> Obj:
-    change: Obj = {} if (there.get("subsets") or []) == subsets else {"subsets": subsets or None}
+    change: Obj = {} if (endpoints.get("subsets") or []) == subsets else {"subsets": subsets or None}
     meta: Obj = {}
-    if relabelled := _relabelled(there, labels):
+    if relabelled := _relabelled(endpoints, labels):
         meta["labels"] = relabelled
-    if not contains(metadata(there).get("annotations") or {}, dict(notes)):
+    if not contains(metadata(endpoints).get("annotations") or {}, dict(notes)):
         meta["annotations"] = notes
     return {**change, "metadata": meta} if meta else change
 
@@ -331,9 +345,9 @@ def subsets_of(service: Obj, pods: Sequence[Obj]) -> tuple[list[Obj], bool]:
     """Subsets by ports; and whether all endpoints fitted."""
     family = families_of(service)[0]
     publishes_all = bool(lookup(service, "spec", "publishNotReadyAddresses"))
-    found: dict[Ports, tuple[list[Obj], list[Obj]]] = {}
+    groups: dict[Ports, tuple[list[Obj], list[Obj]]] = {}
     number = 0
-    for pod in sorted(pods, key=lambda one: not is_ready(one)):
+    for pod in sorted(pods, key=lambda pod: not is_ready(pod)):
         address = address_of(pod, family)
         if not address or has_ended(pod) or is_deleting(pod) or not selects(service, pod):
             continue
@@ -346,8 +360,8 @@ def subsets_of(service: Obj, pods: Sequence[Obj]) -> tuple[list[Obj], bool]:
         if hostname := _hostname(service, pod):
             shown["hostname"] = hostname
         ready = publishes_all or is_ready(pod)
-        found.setdefault(ports_of(service, pod), ([], []))[0 if ready else 1].append(shown)
-    return [_subset(ports, *found[ports]) for ports in sorted(found, key=repr)], number <= ENDPOINTS_MAX
+        groups.setdefault(ports_of(service, pod), ([], []))[0 if ready else 1].append(shown)
+    return [_subset(ports, *groups[ports]) for ports in sorted(groups, key=repr)], number <= ENDPOINTS_MAX
 
 
 def _subset(ports: Ports, ready: list[Obj], waiting: list[Obj]) -> Obj:

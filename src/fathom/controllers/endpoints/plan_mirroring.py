@@ -36,17 +36,27 @@ def is_mirrored(endpoints: Obj, service: Obj | None) -> bool:
 
 def plan_mirror(endpoints: Obj, service: Obj | None, slices: Sequence[Obj]) -> Plan:
     """`slices`: those that belong to these Endpoints."""
-    mine = {metadata(one)["name"]: one for one in slices if labels_of(one).get(MANAGED_BY) == MIRROR}
+    mine = {
+        metadata(endpoint_slice)["name"]: endpoint_slice
+        for endpoint_slice in slices
+        if labels_of(endpoint_slice).get(MANAGED_BY) == MIRROR
+    }
     wanted = dict(_wanted(endpoints)) if is_mirrored(endpoints, service) else {}
     creates = [
-        Create("EndpointSlice", owned(one, endpoints)) for name, one in wanted.items() if name not in mine
+        Create("EndpointSlice", owned(endpoint_slice, endpoints))
+        for name, endpoint_slice in wanted.items()
+        if name not in mine
     ]
     patches = [
-        Patch(target("EndpointSlice", there), change)
-        for name, there in mine.items()
-        if name in wanted and (change := _change(there, wanted[name]))
+        Patch(target("EndpointSlice", current), change)
+        for name, current in mine.items()
+        if name in wanted and (change := _change(current, wanted[name]))
     ]
-    deletes = [Delete(target("EndpointSlice", one)) for name, one in mine.items() if name not in wanted]
+    deletes = [
+        Delete(target("EndpointSlice", endpoint_slice))
+        for name, endpoint_slice in mine.items()
+        if name not in wanted
+    ]
     if not creates and not patches and not deletes:
         return NOTHING
     return Plan(
@@ -64,8 +74,12 @@ def _wanted(endpoints: Obj) -> Iterator[tuple[str, Obj]]:
     labels = {**labels_of(endpoints), SERVICE_NAME_LABEL: key.name, MANAGED_BY: MIRROR}
     for number, subset in enumerate(endpoints.get("subsets") or ()):
         for family in ("IPv4", "IPv6"):
-            found = [one for one in _endpoints(subset) if (":" in one["addresses"][0]) == (family == "IPv6")]
-            if found:
+            of_family = [
+                endpoint
+                for endpoint in _endpoints(subset)
+                if (":" in endpoint["addresses"][0]) == (family == "IPv6")
+            ]
+            if of_family:
                 name = child_name(f"{key.name}-mirror-{family.lower()}", number)
                 yield (
                     name,
@@ -73,7 +87,7 @@ def _wanted(endpoints: Obj) -> Iterator[tuple[str, Obj]]:
                         "metadata": {"name": name, "namespace": key.namespace, "labels": labels},
                         "addressType": family,
                         "ports": [_port(port) for port in subset.get("ports") or ()],
-                        "endpoints": found[:SUBSET_ADDRESSES_MAX],
+                        "endpoints": of_family[:SUBSET_ADDRESSES_MAX],
                     },
                 )
 
@@ -92,11 +106,11 @@ def _port(port: Obj) -> Obj:
     return {**shown, **({"appProtocol": port["appProtocol"]} if port.get("appProtocol") else {})}
 
 
-def _change(there: Obj, wanted: Obj) -> Obj:
+def _change(current: Obj, wanted: Obj) -> Obj:
     change = {
-        name: wanted[name] for name in ("endpoints", "ports") if (there.get(name) or []) != wanted[name]
+        name: wanted[name] for name in ("endpoints", "ports") if (current.get(name) or []) != wanted[name]
     }
     labels = metadata(wanted)["labels"]
-    if any(labels_of(there).get(name) != value for name, value in labels.items()):
+    if any(labels_of(current).get(name) != value for name, value in labels.items()):
         change["metadata"] = {"labels": labels}
     return change

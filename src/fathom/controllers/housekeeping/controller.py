@@ -82,13 +82,15 @@ class Housekeeping:
             group.create_task(self._now_and_then("tenants", self._tenants.report, REPORT_S))
             group.create_task(self._now_and_then("events", self._expire, EXPIRE_S))
 
-    async def _now_and_then(self, who: str, work: Callable[[], Awaitable[None]], every_s: float) -> None:
+    async def _now_and_then(
+        self, controller: str, work: Callable[[], Awaitable[None]], every_s: float
+    ) -> None:
         while True:
             await asyncio.sleep(every_s)
             try:
                 await work()
             except ApiError as error:
-                self._log.warn("reconcile", controller=who, error=error.message)
+                self._log.warn("reconcile", controller=controller, error=error.message)
 
     async def _expire(self) -> None:
         await self._events.expire(before=timestamp(self._outside.clock.now_ns() - KEEP_S * SECOND_NS))
@@ -108,17 +110,19 @@ class Housekeeping:
         if await self._definition.reconcile(name):
             self._definitions.add_after(name, RECHECK_S)
 
-    async def _work(self, who: str, queue: WorkQueue, reconcile: Callable[..., Awaitable[None]]) -> None:  # type: ignore[type-arg]  # any key
+    async def _work(
+        self, controller: str, queue: WorkQueue, reconcile: Callable[..., Awaitable[None]]
+    ) -> None:  # type: ignore[type-arg]  # any key
         while (taken := await queue.take()) is not None:
             key = taken.key
             try:
                 await reconcile(key)
             except ApiError as error:
                 if error.code != 409:  # A lost race is ordinary: look again.
-                    self._log.warn("reconcile", controller=who, key=str(key), error=error.message)
+                    self._log.warn("reconcile", controller=controller, key=str(key), error=error.message)
                 queue.failed(key)
             except Exception as error:  # A failure of one object must not stop the others.
-                self._log.error("reconcile", controller=who, key=str(key), error=repr(error))
+                self._log.error("reconcile", controller=controller, key=str(key), error=repr(error))
                 queue.failed(key)
             else:
                 queue.done(key)

@@ -43,7 +43,7 @@ class DefinitionController:
 
     def _where(self, resource: str) -> list[str]:
         """The namespaces that still hold objects of the kind; [''] for a cluster-scoped one."""
-        seen = (metadata(found.obj).get("namespace") or "" for found in self._view.list(resource))
+        seen = (metadata(stored.obj).get("namespace") or "" for stored in self._view.list(resource))
         return list(dict.fromkeys(seen))
 
 

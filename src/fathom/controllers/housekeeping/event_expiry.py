@@ -15,8 +15,8 @@ def last_seen(event: Obj) -> str:
     """RFC 3339, so that comparing text compares times (to the second, which will do). Never before the server
     stored it: a client may report past events, or have a wrong clock."""
     series = lookup(event, "series", "lastObservedTime")
-    found = series or event.get("lastTimestamp") or event.get("eventTime")
-    return max(str(found or ""), str(metadata(event).get("creationTimestamp") or ""))
+    time = series or event.get("lastTimestamp") or event.get("eventTime")
+    return max(str(time or ""), str(metadata(event).get("creationTimestamp") or ""))
 
 
 class EventController:

@@ -149,12 +149,12 @@ class Collector:
             await self._patch(ref, obj, {"finalizers": kept})
 
     def _dependents_of(self, uid: str) -> list[tuple[Ref, Obj]]:
-        found = []
+        dependents = []
         for ref in self._dependents.get(uid, ()):
             seen = self._view.get(ref.resource, Key(ref.namespace, ref.name))
             if seen is not None:
-                found.append((ref, seen.obj))
-        return found
+                dependents.append((ref, seen.obj))
+        return dependents
 
     async def _disown(self, ref: Ref, obj: Obj, uids: tuple[str, ...]) -> None:
         await self._patch(ref, obj, {"ownerReferences": without_owners(obj, uids)})

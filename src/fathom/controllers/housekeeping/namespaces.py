@@ -35,47 +35,49 @@ def plan_namespace(namespace: Obj, contents: dict[str, list[Obj]]) -> Emptying:
         return Emptying()
     if not contents:
         return Emptying(finalize=FINALIZER in (lookup(namespace, "spec", "finalizers") or ()))
-    held: dict[str, int] = {}
+    finalizers: dict[str, int] = {}
     delete = []
     for resource, objs in contents.items():
         if any(not metadata(obj).get("deletionTimestamp") for obj in objs):
             delete.append(resource)
         for obj in objs:
             for finalizer in metadata(obj).get("finalizers") or ():
-                held[finalizer] = held.get(finalizer, 0) + 1
+                finalizers[finalizer] = finalizers.get(finalizer, 0) + 1
     remaining = tuple((resource, len(objs)) for resource, objs in contents.items())
-    return Emptying(delete=tuple(delete), remaining=remaining, held=tuple(sorted(held.items())))
+    return Emptying(delete=tuple(delete), remaining=remaining, held=tuple(sorted(finalizers.items())))
 
 
 def conditions(plan: Emptying, *, now: str, before: list[Obj]) -> list[Obj]:
     """What a person who waits for the deletion of the namespace wants to know."""
-    left = ", ".join(f"{resource} has {count} resource instances" for resource, count in plan.remaining)
-    by = ", ".join(f"{finalizer} in {count} resource instances" for finalizer, count in plan.held)
+    remaining = ", ".join(f"{resource} has {count} resource instances" for resource, count in plan.remaining)
+    finalizers = ", ".join(f"{finalizer} in {count} resource instances" for finalizer, count in plan.held)
     wanted = (
         (
             "NamespaceContentRemaining",
             "SomeResourcesRemain",
             "ContentRemoved",
-            left,
-            f"Some resources are remaining: {left}",
+            remaining,
+            f"Some resources are remaining: {remaining}",
             "All content successfully removed",
         ),
         (
             "NamespaceFinalizersRemaining",
             "SomeFinalizersRemain",
             "ContentHasNoFinalizers",
-            by,
-            f"Some content in the namespace has finalizers remaining: {by}",
+            finalizers,
+            f"Some content in the namespace has finalizers remaining: {finalizers}",
             "All content-preserving finalizers finished",
         ),
     )
     return [
-        _condition(kind, (why, message) if what else (fine, well), "True" if what else "False", now, before)
-        for kind, why, fine, what, message, well in wanted
+        _condition(kind, (why, message) if items else (fine, well), "True" if items else "False", now, before)
+        for kind, why, fine, items, message, well in wanted
     ]
 
 
-def _condition(kind: str, said: tuple[str, str], status: str, now: str, before: list[Obj]) -> Obj:
+def _condition(
+    kind: str, reason_and_message: tuple[str, str], status: str, now: str, before: list[Obj]
+) -> Obj:
     since = next(
         (old.get("lastTransitionTime") for old in before if old["type"] == kind and old["status"] == status),
         None,
@@ -84,8 +86,8 @@ def _condition(kind: str, said: tuple[str, str], status: str, now: str, before: 
         "type": kind,
         "status": status,
         "lastTransitionTime": since or now,
-        "reason": said[0],
-        "message": said[1],
+        "reason": reason_and_message[0],
+        "message": reason_and_message[1],
     }
 
 
@@ -123,12 +125,12 @@ class NamespaceController:
             await self._client.call("DELETE", path or "", query="propagationPolicy=Background")
 
     def _contents(self, name: str) -> dict[str, list[Obj]]:
-        found = {}
+        contents = {}
         for resource in self._resources.all_namespaced():
             objs = [seen.obj for seen in self._view.list(resource, name)]
             if objs:
-                found[resource] = objs
-        return found
+                contents[resource] = objs
+        return contents
 
     async def _welcome(self, name: str) -> None:
         account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default"}}

@@ -52,15 +52,15 @@ class Connections:
 
     def ask(self, node: str) -> None:
         """Asks soon, unless the last request was a moment ago, or too many are under way."""
-        now_ns, known = self._kit.monotonic_ns(), self._nodes.get(node)
+        now_ns, check = self._kit.monotonic_ns(), self._nodes.get(node)
         if node in self._asking or len(self._asking) >= AT_ONCE:
             return
-        if known is None:
-            self._nodes[node] = known = _Asked(now_ns)
-        elif now_ns - known.asked_ns < EVERY_S * SECOND_NS:
+        if check is None:
+            self._nodes[node] = check = _Asked(now_ns)
+        elif now_ns - check.asked_ns < EVERY_S * SECOND_NS:
             return
-        known.asked_ns = now_ns
-        task = asyncio.get_running_loop().create_task(self._ask(node, known), name=f"connection of {node}")
+        check.asked_ns = now_ns
+        task = asyncio.get_running_loop().create_task(self._ask(node, check), name=f"connection of {node}")
         self._asking[node] = task
         task.add_done_callback(lambda _: self._asking.pop(node, None))
 
@@ -69,22 +69,22 @@ class Connections:
         self._nodes.pop(node, None)
 
     def report(self, node: str) -> NodeReport | None:
-        known = self._nodes.get(node)
-        if known is None or known.verdict is None or known.answered_ns is None:
+        check = self._nodes.get(node)
+        if check is None or check.verdict is None or check.answered_ns is None:
             return None
-        if self._kit.monotonic_ns() - known.answered_ns > VALID_S * SECOND_NS:
+        if self._kit.monotonic_ns() - check.answered_ns > VALID_S * SECOND_NS:
             return None
-        if known.verdict == "gone" and known.failed < FAILED_MIN:
+        if check.verdict == "gone" and check.failed < FAILED_MIN:
             return None
-        return NodeReport("connection", known.verdict, WORDS[known.verdict])
+        return NodeReport("connection", check.verdict, WORDS[check.verdict])
 
-    async def _ask(self, node: str, known: _Asked) -> None:
+    async def _ask(self, node: str, check: _Asked) -> None:
         try:
-            found = await self._kit.api.get(NODE_CONNECTIONS, "", node)
+            connection = await self._kit.api.get(NODE_CONNECTIONS, "", node)
         except ApiError:
             return  # The API server's problem, or ours: it says nothing about the node.
-        verdict = lookup(found or {}, "status", "verdict")
+        verdict = lookup(connection or {}, "status", "verdict")
         if verdict not in WORDS:
             return
-        known.verdict, known.answered_ns = verdict, self._kit.monotonic_ns()
-        known.failed = known.failed + 1 if verdict == "gone" else 0
+        check.verdict, check.answered_ns = verdict, self._kit.monotonic_ns()
+        check.failed = check.failed + 1 if verdict == "gone" else 0

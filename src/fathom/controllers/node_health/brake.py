@@ -56,35 +56,35 @@ class Permit(msgspec.Struct, frozen=True):
         return "ManySilent" if self.many else "BrakeHolds"
 
 
-def permit(stand: BrakeState, others: Iterable[BrakeState], *, now_ns: int, limits: BrakeLimits) -> Permit:
+def permit(node: BrakeState, states: Iterable[BrakeState], *, now_ns: int, limits: BrakeLimits) -> Permit:
     """The strongest reaction allowed for this node, given the state of all (itself included or not)."""
-    if stand.assessed <= NodeState.SUSPECT:
-        return Permit(stand.assessed)
+    if node.assessed <= NodeState.SUSPECT:
+        return Permit(node.assessed)
     if limits.engaged:
         return Permit(NodeState.SUSPECT, "the brake is engaged by hand")
-    everybody = [each for each in others if each.name != stand.name] + [stand]
-    zone = [each for each in everybody if each.zone == stand.zone]
-    here = f"zone {stand.zone}" if stand.zone else "the nodes without a zone"
-    new = stand.flipped_ns is None  # Other nodes that are a little late do not undo a reaction.
-    held = _too_many(here, zone, limits, late=new) or _too_many("all zones", everybody, limits, late=new)
-    if held:
-        return Permit(NodeState.SUSPECT, held, many=True)
-    turns = _in_turn(everybody, limits)
-    rates = ((here, zone, 1), ("all zones", everybody, limits.global_factor))
-    for where, nodes, factor in rates if stand.flipped_ns is None else ():
+    all_nodes = [each for each in states if each.name != node.name] + [node]
+    zone = [each for each in all_nodes if each.zone == node.zone]
+    zone_text = f"zone {node.zone}" if node.zone else "the nodes without a zone"
+    is_new = node.flipped_ns is None  # Other nodes that are a little late do not undo a reaction.
+    too_many = _too_many(zone_text, zone, limits, late=is_new) or _too_many(
+        "all zones", all_nodes, limits, late=is_new
+    )
+    if too_many:
+        return Permit(NodeState.SUSPECT, too_many, many=True)
+    turns = _in_turn(all_nodes, limits)
+    rates = ((zone_text, zone, 1), ("all zones", all_nodes, limits.global_factor))
+    for where, nodes, factor in rates if node.flipped_ns is None else ():
         flipped = _lately((each.flipped_ns for each in nodes), now_ns)
-        before = _before(stand, (each for each in turns if each.flipped_ns is None), nodes)
+        before = _before(node, (each for each in turns if each.flipped_ns is None), nodes)
         if flipped + before >= limits.flips_per_minute * factor:
             return Permit(NodeState.SUSPECT, _limit(flipped, before, where, "taken out of service"))
-    for where, nodes, factor in (
-        rates if stand.assessed == NodeState.LOST and stand.evicted_ns is None else ()
-    ):
+    for where, nodes, factor in rates if node.assessed == NodeState.LOST and node.evicted_ns is None else ():
         evicted = _lately((each.evicted_ns for each in nodes), now_ns)
         lost = (each for each in turns if each.assessed == NodeState.LOST and each.evicted_ns is None)
-        before = _before(stand, lost, nodes)
+        before = _before(node, lost, nodes)
         if evicted + before >= limits.evictions_per_minute * factor:
             return Permit(NodeState.UNREACHABLE, _limit(evicted, before, where, "emptied"))
-    return Permit(stand.assessed)
+    return Permit(node.assessed)
 
 
 def _in_turn(nodes: Sequence[BrakeState], limits: BrakeLimits) -> list[BrakeState]:
@@ -92,20 +92,20 @@ def _in_turn(nodes: Sequence[BrakeState], limits: BrakeLimits) -> list[BrakeStat
     by_zone: dict[str, list[BrakeState]] = {}
     for each in nodes:
         by_zone.setdefault(each.zone, []).append(each)
-    held = {zone for zone, there in by_zone.items() if _too_many(zone, there, limits, late=True)}
-    return [each for each in nodes if each.assessed >= NodeState.UNREACHABLE and each.zone not in held]
+    held_zones = {zone for zone, members in by_zone.items() if _too_many(zone, members, limits, late=True)}
+    return [each for each in nodes if each.assessed >= NodeState.UNREACHABLE and each.zone not in held_zones]
 
 
-def _before(stand: BrakeState, waiting: Iterable[BrakeState], nodes: Sequence[BrakeState]) -> int:
+def _before(node: BrakeState, waiting: Iterable[BrakeState], nodes: Sequence[BrakeState]) -> int:
     """How many of these nodes wait and come first: the order in which nodes are looked at does not matter."""
     names = {each.name for each in nodes}
-    return sum(each.rank < stand.rank and each.name in names for each in waiting)
+    return sum(each.rank < node.rank and each.name in names for each in waiting)
 
 
-def _limit(done: int, before: int, where: str, what: str) -> str:
+def _limit(done: int, before: int, where: str, action: str) -> str:
     if not before:
-        return f"{done} nodes of {where} were {what} within a minute"
-    return f"nodes of {where} that have been silent for longer are {what} first"
+        return f"{done} nodes of {where} were {action} within a minute"
+    return f"nodes of {where} that have been silent for longer are {action} first"
 
 
 def eased(allowed: Permit, *, many_ns: int | None, now_ns: int, wait_s: float) -> Permit:

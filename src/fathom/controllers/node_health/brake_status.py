@@ -52,13 +52,13 @@ class BrakeStatus:
         nodes = [node for node in view.list("Node") if _held(node) is not None]
         engaged = "1 while the brake on reactions to silent nodes is engaged by hand."
         yield gauge("fathom_node_brake_engaged", engaged, int(limits.engaged))
-        held = Family(
+        held_nodes = Family(
             "fathom_node_brake_held_nodes", "gauge", "Nodes that the brake holds reactions to, by zone."
         )
         zones = Counter(zone_of(node) for node in nodes)
         for zone in sorted({zone_of(node) for node in view.list("Node")})[:ZONES_MAX]:
-            held.add(zones[zone], {"zone": zone})
-        yield held
+            held_nodes.add(zones[zone], {"zone": zone})
+        yield held_nodes
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         if key != ANCHOR:
@@ -77,8 +77,12 @@ class BrakeStatus:
 def shown(config: Obj | None, nodes: Iterable[Obj]) -> dict[str, str]:
     """The ConfigMap's data: no counts and no ages, which would change without anything to act on."""
     limits, wrong = limits_of((config or {}).get("data") or {})
-    held = [(zone_of(node), key_of(node).name, said) for node in nodes if (said := _held(node)) is not None]
-    held.sort(key=lambda one: one[:2])
+    held = [
+        (zone_of(node), key_of(node).name, condition)
+        for node in nodes
+        if (condition := _held(node)) is not None
+    ]
+    held.sort(key=lambda entry: entry[:2])
     return {
         "about": ABOUT,
         **shown_limits(limits),
@@ -90,34 +94,35 @@ def shown(config: Obj | None, nodes: Iterable[Obj]) -> dict[str, str]:
 
 
 def _held(node: Obj) -> Obj | None:
-    found = find_condition(conditions_of(node), HELD)
-    return found if found is not None and found.get("status") == "True" else None
+    condition = find_condition(conditions_of(node), HELD)
+    return condition if condition is not None and condition.get("status") == "True" else None
 
 
 def _zones(held: list[tuple[str, str, Obj]]) -> list[str]:
     since: dict[str, str] = {}
-    for zone, _, said in held:
-        at = str(said.get("lastTransitionTime"))
+    for zone, _, condition in held:
+        at = str(condition.get("lastTransitionTime"))
         since[zone] = min(since.get(zone, at), at)
     return [f"{zone or 'without a zone'}: holds since {at}" for zone, at in sorted(since.items())]
 
 
 def _lines(held: list[tuple[str, str, Obj]]) -> list[str]:
     lines = [
-        f"{name}: since {said.get('lastTransitionTime')}: {said.get('message')}" for _, name, said in held
+        f"{name}: since {condition.get('lastTransitionTime')}: {condition.get('message')}"
+        for _, name, condition in held
     ]
     more = [f"and {len(lines) - NODES_SHOWN_MAX} more"] if len(lines) > NODES_SHOWN_MAX else []
     return [*lines[:NODES_SHOWN_MAX], *more]
 
 
-def plan_shown(there: Obj | None, data: dict[str, str]) -> Plan:
-    if there is None:
+def plan_shown(current: Obj | None, data: dict[str, str]) -> Plan:
+    if current is None:
         meta = {"namespace": SHOWN.namespace, "name": SHOWN.name}
         return Plan(creates=(Create("ConfigMap", {"metadata": meta, "data": data}),), why="show the brake")
-    if is_deleting(there):
+    if is_deleting(current):
         return NOTHING
-    gone = {name: None for name in there.get("data") or {} if name not in data}
-    patch: Obj = {"data": {**data, **gone}}
-    if contains(there, patch):
+    removed = {name: None for name in current.get("data") or {} if name not in data}
+    patch: Obj = {"data": {**data, **removed}}
+    if contains(current, patch):
         return NOTHING
-    return Plan(patches=(Patch(target("ConfigMap", there), patch),), why="the brake has changed")
+    return Plan(patches=(Patch(target("ConfigMap", current), patch),), why="the brake has changed")

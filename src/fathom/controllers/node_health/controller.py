@@ -120,13 +120,13 @@ class Nodes:
         if node is None:
             self._forget(key.name)
             return ReconcileResult.never()
-        found = self._assessed(view, node, now_ns)
-        self._look_elsewhere(view, key.name, found.state, now_ns)
-        allowed = self._held(node, self._permit(view, node, found, now_ns))
-        plan = plan_node(node, found, allowed.allowed, allowed.said, now=self._kit.now())
+        assessment = self._assessed(view, node, now_ns)
+        self._look_elsewhere(view, key.name, assessment.state, now_ns)
+        allowed = self._held(node, self._permit(view, node, assessment, now_ns))
+        plan = plan_node(node, assessment, allowed.allowed, allowed.said, now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
-        if applied.failure is not None or allowed.allowed < NodeState.UNREACHABLE or found.spared:
-            ill = found.state > NodeState.HEALTHY
+        if applied.failure is not None or allowed.allowed < NodeState.UNREACHABLE or assessment.spared:
+            ill = assessment.state > NodeState.HEALTHY
             return ReconcileResult.after(applied, in_s=ILL_S if ill else WELL_S, why="listen again")
         return await self._take_out_of_service(key)
 
@@ -150,12 +150,12 @@ class Nodes:
     def _assessed(self, view: Snapshot, node: Obj, now_ns: int) -> Assessment:
         if max(view.age("Lease"), view.age("Node")) > FRESH_S:
             self._blind_ns = now_ns
-        ear = self._listen(view, node, now_ns)
+        last = self._listen(view, node, now_ns)
         heard = Heard(
-            max(ear.lease_ns, self._blind_ns),
-            max(ear.status_ns, self._blind_ns),
+            max(last.lease_ns, self._blind_ns),
+            max(last.status_ns, self._blind_ns),
             self._reports(node, now_ns),
-            renewed_ns=ear.renewed_ns,
+            renewed_ns=last.renewed_ns,
             before=state_of(node),
         )
         return assess(heard, now_ns=now_ns, limits=self._limits)
@@ -165,17 +165,17 @@ class Nodes:
         lease = view.get("Lease", Key(NODE_LEASE_NAMESPACE, name))
         renewed = lookup(lease, "spec", "renewTime") if lease is not None else None
         beats = heartbeats(node)
-        ear = self._ears.setdefault(name, _Ear(renewed, now_ns, beats, now_ns))
-        if ear.lease != renewed:
-            ear.lease, ear.lease_ns, ear.renewed_ns = renewed, now_ns, now_ns
-        if ear.status != beats:
-            ear.status, ear.status_ns, ear.renewed_ns = beats, now_ns, now_ns
-        return ear
+        last = self._ears.setdefault(name, _Ear(renewed, now_ns, beats, now_ns))
+        if last.lease != renewed:
+            last.lease, last.lease_ns, last.renewed_ns = renewed, now_ns, now_ns
+        if last.status != beats:
+            last.status, last.status_ns, last.renewed_ns = beats, now_ns, now_ns
+        return last
 
     def _reports(self, node: Obj, now_ns: int) -> tuple[NodeReport, ...]:
         name = key_of(node).name
-        found = (operators_word(node), self._connections.report(name), self._reached.report(name, now_ns))
-        return tuple(report for report in found if report is not None)
+        reports = (operators_word(node), self._connections.report(name), self._reached.report(name, now_ns))
+        return tuple(report for report in reports if report is not None)
 
     def _look_elsewhere(self, view: Snapshot, name: str, state: NodeState, now_ns: int) -> None:
         """Collects other evidence about a node in doubt. For a healthy node no other source is asked."""
@@ -190,35 +190,35 @@ class Nodes:
 
     def _held(self, node: Obj, allowed: Permit) -> Permit:
         """While this process's own trouble is the likelier cause, no node gets a stronger reaction."""
-        known = max(NodeState.SUSPECT, state_of(node))
-        if allowed.allowed <= known or operators_word(node) is not None:
+        current = max(NodeState.SUSPECT, state_of(node))
+        if allowed.allowed <= current or operators_word(node) is not None:
             return allowed
         own = "; ".join(self._kit.own_trouble().values())
-        return Permit(known, f"it may be us: {own}") if own else allowed
+        return Permit(current, f"it may be us: {own}") if own else allowed
 
-    def _permit(self, view: Snapshot, node: Obj, found: Assessment, now_ns: int) -> Permit:
-        if found.state <= NodeState.SUSPECT:
-            return Permit(found.state)
-        stand = self._stand_of(node, found.state, now_ns, self._silent_ns(node, found))
-        others = [self._stand(view, each, now_ns) for each in view.list("Node")]
-        allowed = permit(stand, others, now_ns=now_ns, limits=self._brake(view))
+    def _permit(self, view: Snapshot, node: Obj, assessment: Assessment, now_ns: int) -> Permit:
+        if assessment.state <= NodeState.SUSPECT:
+            return Permit(assessment.state)
+        state = self._stand_of(node, assessment.state, now_ns, self._silent_ns(node, assessment))
+        states = [self._stand(view, each, now_ns) for each in view.list("Node")]
+        allowed = permit(state, states, now_ns=now_ns, limits=self._brake(view))
         if operators_word(node) is not None:
             return allowed
-        ear = self._ears[key_of(node).name]
+        last = self._ears[key_of(node).name]
         if allowed.many:
-            ear.many_ns = now_ns
-        return eased(allowed, many_ns=ear.many_ns, now_ns=now_ns, wait_s=self._limits.unreachable_s)
+            last.many_ns = now_ns
+        return eased(allowed, many_ns=last.many_ns, now_ns=now_ns, wait_s=self._limits.unreachable_s)
 
     def _stand(self, view: Snapshot, node: Obj, now_ns: int) -> BrakeState:
         """By the current evidence; for a node without recorded heartbeats, by its conditions."""
         if key_of(node).name not in self._ears:
             return self._stand_of(node, state_of(node), now_ns)
-        found = self._assessed(view, node, now_ns)
-        return self._stand_of(node, found.state, now_ns, self._silent_ns(node, found))
+        assessment = self._assessed(view, node, now_ns)
+        return self._stand_of(node, assessment.state, now_ns, self._silent_ns(node, assessment))
 
-    def _silent_ns(self, node: Obj, found: Assessment) -> int | None:
+    def _silent_ns(self, node: Obj, assessment: Assessment) -> int | None:
         """Since when its lease is not renewed, if that is part of the evidence: it may be one of many."""
-        is_silent = any(each.signal == "lease" for each in found.evidence)
+        is_silent = any(evidence.signal == "lease" for evidence in assessment.evidence)
         return max(self._ears[key_of(node).name].lease_ns, self._blind_ns) if is_silent else None
 
     def _stand_of(
@@ -235,13 +235,13 @@ class Nodes:
 
     def _entered_ns(self, node: Obj, state: NodeState, now_ns: int) -> int | None:
         """When we first saw it in this state. The condition's own timestamp is from a wall clock."""
-        known, stamp = self._entered.setdefault(key_of(node).name, {}), entered(node, state)
+        seen, stamp = self._entered.setdefault(key_of(node).name, {}), entered(node, state)
         if stamp is None:
-            known.pop(state, None)
+            seen.pop(state, None)
             return None
-        if state not in known or known[state][0] != stamp:
-            known[state] = (stamp, now_ns)
-        return known[state][1]
+        if state not in seen or seen[state][0] != stamp:
+            seen[state] = (stamp, now_ns)
+        return seen[state][1]
 
     def _brake(self, view: Snapshot) -> BrakeLimits:
         config = view.get("ConfigMap", BRAKE)
@@ -251,9 +251,9 @@ class Nodes:
 def heartbeats(node: Obj) -> list[object]:
     """The heartbeat times of the agent's own conditions: only the agent writes those."""
     return [
-        each["lastHeartbeatTime"]
-        for each in conditions_of(node)
-        if each.get("lastHeartbeatTime") and not str(each.get("type")).startswith("fathom.dev/")
+        condition["lastHeartbeatTime"]
+        for condition in conditions_of(node)
+        if condition.get("lastHeartbeatTime") and not str(condition.get("type")).startswith("fathom.dev/")
     ]
 
 
@@ -286,26 +286,26 @@ class Evictions:
         self._blind_ns = kit.monotonic_ns()
 
     async def reconcile(self, key: Key) -> ReconcileResult:
-        going = self._going(key)
-        if not going:
+        evictions = self._going(key)
+        if not evictions:
             return ReconcileResult.never()
-        if going[0].after_s <= 0:
+        if evictions[0].after_s <= 0:
             # An eviction cannot be undone: use the node as the server has it, not as our view does.
             node = await self._kit.api.get(NODE.resource, "", key.name)
-            known = self._kit.snapshot().get("Node", key)
-            if node is None or known is None or no_execute(node) != no_execute(known):
+            cached = self._kit.snapshot().get("Node", key)
+            if node is None or cached is None or no_execute(node) != no_execute(cached):
                 return ReconcileResult.in_s(1.0, "the node in our view is not the one there is")
-            going = self._going(key)
+            evictions = self._going(key)
         view = self._kit.snapshot()
-        now = [each for each in going if each.after_s <= 0][:PODS_AT_ONCE]
+        due = [eviction for eviction in evictions if eviction.after_s <= 0][:PODS_AT_ONCE]
         plan = Plan(
-            patches=marks(now, now=self._kit.now()),
-            deletes=tuple(Delete(target("Pod", each.pod)) for each in now),
+            patches=marks(due, now=self._kit.now()),
+            deletes=tuple(Delete(target("Pod", eviction.pod)) for eviction in due),
             needs=NEEDS_TO_EVICT,
-            why=f"driven away by {', '.join(sorted({each.taint for each in now}))}",
+            why=f"driven away by {', '.join(sorted({eviction.taint for eviction in due}))}",
         )
         applied = await self._kit.apply(key, plan, seen=view)
-        later = [each.after_s for each in going if each.after_s > 0]
+        later = [eviction.after_s for eviction in evictions if eviction.after_s > 0]
         return ReconcileResult.after(
             applied, in_s=min(later, default=None), why="somebody's time to stay ends"
         )

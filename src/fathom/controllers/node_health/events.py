@@ -24,25 +24,27 @@ SUSPECT = STATES[0][1]
 def of_node_states(change: EventChange) -> tuple[EventNews, ...]:
     after = _written(change)
     ready = of_node(change)
-    found = [] if ready is None else [ready]
-    new = [state for state, name in STATES if _became(change, after, name, "True") is not None]
-    if new:
-        said = find_condition(after, dict(STATES)[new[-1]]) or {}
-        found.append(_news(change, f"Node{new[-1].word}", str(said.get("message") or ""), WARNING))
+    events = [] if ready is None else [ready]
+    new_states = [state for state, name in STATES if _became(change, after, name, "True") is not None]
+    if new_states:
+        condition = find_condition(after, dict(STATES)[new_states[-1]]) or {}
+        events.append(
+            _news(change, f"Node{new_states[-1].word}", str(condition.get("message") or ""), WARNING)
+        )
     held = _became(change, after, HELD, "True")
     if held is not None:
-        found.append(_news(change, "NodeReactionHeld", str(held.get("message") or ""), WARNING))
+        events.append(_news(change, "NodeReactionHeld", str(held.get("message") or ""), WARNING))
     if _became(change, after, SUSPECT, "False") is not None:
         name = key_of(change.subject).name
-        found.append(_news(change, "NodeRecovered", f"Node {name} is heard again", NORMAL))
-    return tuple(found)
+        events.append(_news(change, "NodeRecovered", f"Node {name} is heard again", NORMAL))
+    return tuple(events)
 
 
 def of_quarantine(change: EventChange) -> EventNews | None:
     after = _written(change)
-    aside = _became(change, after, QUARANTINED, "True")
-    if aside is not None:
-        return _news(change, "NodeQuarantined", str(aside.get("message") or ""), WARNING)
+    quarantine = _became(change, after, QUARANTINED, "True")
+    if quarantine is not None:
+        return _news(change, "NodeQuarantined", str(quarantine.get("message") or ""), WARNING)
     if _became(change, after, QUARANTINED, "False") is not None:
         return _news(change, "NodeForgiven", "starts no longer fail there", NORMAL)
     return None
@@ -54,16 +56,16 @@ def _written(change: EventChange) -> list[Obj]:
     if not isinstance(action, WriteStatus | Patch) or not isinstance(change.outcome, Committed):
         return []
     status = action.status if isinstance(action, WriteStatus) else action.patch.get("status") or {}
-    return [one for one in status.get("conditions") or () if isinstance(one, dict)]
+    return [condition for condition in status.get("conditions") or () if isinstance(condition, dict)]
 
 
 def _became(change: EventChange, after: list[Obj], name: str, status: str) -> Obj | None:
     """The condition, if it has just changed to this status. An absent condition counts as False."""
     before = find_condition(conditions_of(change.subject), name) or {"status": "False"}
-    found = find_condition(after, name)
-    if found is None or found.get("status") != status or before.get("status") == status:
+    condition = find_condition(after, name)
+    if condition is None or condition.get("status") != status or before.get("status") == status:
         return None
-    return found
+    return condition
 
 
 def _news(change: EventChange, reason: str, message: str, type_: str) -> EventNews:

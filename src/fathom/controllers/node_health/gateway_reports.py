@@ -32,26 +32,28 @@ class GatewayReports:
         self._probes: dict[str, dict[str, _Probe]] = {}  # Node -> pod's UID -> its last probe.
 
     def listen(self, node: str, pods: Sequence[Obj], now_ns: int) -> None:
-        before, new = self._probes.get(node), {}
+        before, probes = self._probes.get(node), {}
         for pod in pods:
             condition = find_condition(conditions_of(pod), SERVING_CONDITION) or {}
             stamp, uid = str(condition.get("lastProbeTime") or ""), uid_of(pod)
-            known = (before or {}).get(uid)
-            if known is not None and known.stamp == stamp:
-                new[uid] = known
+            probe = (before or {}).get(uid)
+            if probe is not None and probe.stamp == stamp:
+                probes[uid] = probe
             elif stamp:
                 heard_ns = None if before is None else now_ns
-                new[uid] = _Probe(stamp, heard_ns, condition.get("status") == "True")
-        self._probes[node] = new
+                probes[uid] = _Probe(stamp, heard_ns, condition.get("status") == "True")
+        self._probes[node] = probes
 
     def forget(self, node: str) -> None:
         self._probes.pop(node, None)
 
     def report(self, node: str, now_ns: int) -> NodeReport | None:
-        probes = [one for one in self._probes.get(node, {}).values() if one.heard_ns is not None]
+        probes = [probe for probe in self._probes.get(node, {}).values() if probe.heard_ns is not None]
         since_ns = now_ns - round(VALID_S * SECOND_NS)
-        if any(one.reached and one.heard_ns is not None and one.heard_ns >= since_ns for one in probes):
+        if any(
+            probe.reached and probe.heard_ns is not None and probe.heard_ns >= since_ns for probe in probes
+        ):
             return NodeReport("gateway", "alive", "the gateway reaches pods there")
-        if probes and not any(one.reached for one in probes):
+        if probes and not any(probe.reached for probe in probes):
             return NodeReport("gateway", "gone", "the gateway does not reach any pod there")
         return None

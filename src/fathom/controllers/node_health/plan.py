@@ -48,16 +48,20 @@ HELD = "fathom.dev/Held"  # The brake holds back what the evidence would allow, 
 NEEDS = (NoOlderThan(FRESH_S, ("Node", "Lease")),)
 
 
-def plan_node(node: Obj, found: Assessment, allowed: NodeState, held: str, *, now: str) -> Plan:
-    """`allowed`: how far the brake lets us go; `held`: its reason for holding back the rest."""
-    said = held or (f"nobody leaves: {found.spared}" if found.spared else "")
-    status = write_status("Node", node, {"conditions": _conditions(node, found, allowed, said, now=now)})
-    taints = wanted_taints(node, allowed, now=now, spared=bool(found.spared), confirmed=found.confirmed)
+def plan_node(node: Obj, assessment: Assessment, allowed: NodeState, held_reason: str, *, now: str) -> Plan:
+    """`allowed`: how far the brake lets us go; `held_reason`: its reason for holding back the rest."""
+    reason = held_reason or (f"nobody leaves: {assessment.spared}" if assessment.spared else "")
+    status = write_status(
+        "Node", node, {"conditions": _conditions(node, assessment, allowed, reason, now=now)}
+    )
+    taints = wanted_taints(
+        node, allowed, now=now, spared=bool(assessment.spared), confirmed=assessment.confirmed
+    )
     return Plan(
         patches=_retainted(node, taints, destructive=allowed > NodeState.SUSPECT),
         statuses=status,
         needs=NEEDS,
-        why=f"{allowed.word}: {found.message}" + (f"; held: {held}" if held else ""),
+        why=f"{allowed.word}: {assessment.message}" + (f"; held: {held_reason}" if held_reason else ""),
     )
 
 
@@ -80,7 +84,9 @@ def _is(node: Obj, name: str) -> bool:
     return condition is not None and condition.get("status") == "True"
 
 
-def _conditions(node: Obj, found: Assessment, allowed: NodeState, held: str, *, now: str) -> list[Obj]:
+def _conditions(
+    node: Obj, assessment: Assessment, allowed: NodeState, held_reason: str, *, now: str
+) -> list[Obj]:
     conditions = conditions_of(node)
     for state, name in STATES:
         if allowed < state and find_condition(conditions, name) is None:
@@ -90,34 +96,36 @@ def _conditions(node: Obj, found: Assessment, allowed: NodeState, held: str, *, 
             conditions,
             type=name,
             status=status,
-            reason="Evidence" if status == "True" else "Held" if found.state >= state else "Heard",
-            message=_said(found, held, status == "True" or found.state >= state),
+            reason="Evidence" if status == "True" else "Held" if assessment.state >= state else "Heard",
+            message=_said(assessment, held_reason, status == "True" or assessment.state >= state),
             now=now,
         )
-    conditions = _held(conditions, held, now=now)
+    conditions = _held(conditions, held_reason, now=now)
     return _unknown(conditions, now=now) if allowed >= NodeState.UNREACHABLE else conditions
 
 
-def _held(conditions: list[Obj], held: str, *, now: str) -> list[Obj]:
+def _held(conditions: list[Obj], held_reason: str, *, now: str) -> list[Obj]:
     """A node that was never held needs no such condition."""
-    if not held and find_condition(conditions, HELD) is None:
+    if not held_reason and find_condition(conditions, HELD) is None:
         return conditions
     return set_condition(
         conditions,
         type=HELD,
-        status="True" if held else "False",
-        reason="Brake" if held else "Released",
-        message=held,
+        status="True" if held_reason else "False",
+        reason="Brake" if held_reason else "Released",
+        message=held_reason,
         now=now,
     )
 
 
-def _said(found: Assessment, held: str, ill: bool) -> str:
+def _said(assessment: Assessment, held_reason: str, ill: bool) -> str:
     """Without the seconds, which would make every pass a write."""
     if not ill:
         return ""
-    words = [plain(each) for each in found.evidence] or ["it has not been heard since that was said of it"]
-    return "; ".join([*words, f"held: {held}"] if held else words)
+    parts = [plain(evidence) for evidence in assessment.evidence] or [
+        "it has not been heard since that was said of it"
+    ]
+    return "; ".join([*parts, f"held: {held_reason}"] if held_reason else parts)
 
 
 def _unknown(conditions: list[Obj], *, now: str) -> list[Obj]:
@@ -142,7 +150,10 @@ def _keeping_heartbeat(conditions: list[Obj], name: str, *, now: str) -> list[Ob
     heartbeat = before.get("lastHeartbeatTime")
     if heartbeat is None:
         return after
-    return [{**each, "lastHeartbeatTime": heartbeat} if each.get("type") == name else each for each in after]
+    return [
+        {**condition, "lastHeartbeatTime": heartbeat} if condition.get("type") == name else condition
+        for condition in after
+    ]
 
 
 # Taints.
@@ -154,14 +165,14 @@ def wanted_taints(
     """Taints of other clients as they are, then ours; a taint that stays keeps its time. `spared`: no pod is
     evicted. `confirmed`: more than silence says that it is lost, so pods need not stay for as long as they
     tolerate."""
-    before = [each for each in lookup(node, "spec", "taints") or () if isinstance(each, dict)]
-    confirmed = confirmed or any(each.get("key") == LOST for each in before)
+    before = [taint for taint in lookup(node, "spec", "taints") or () if isinstance(taint, dict)]
+    confirmed = confirmed or any(taint.get("key") == LOST for taint in before)
     wanted = [*_for_state(state, confirmed), *_for_word(node, state), *_for_spec(node)]
     if spared:
         wanted = [(key, effect) for key, effect in wanted if effect != "NoExecute"]
-    known = {(each.get("key"), each.get("effect")): each for each in before}
-    kept = [each for each in before if each.get("key") not in OURS]
-    return kept + [known.get(pair) or _taint(*pair, now=now) for pair in wanted]
+    present = {(taint.get("key"), taint.get("effect")): taint for taint in before}
+    kept = [taint for taint in before if taint.get("key") not in OURS]
+    return kept + [present.get(pair) or _taint(*pair, now=now) for pair in wanted]
 
 
 def _for_state(state: NodeState, confirmed: bool) -> list[tuple[str, str]]:
@@ -175,11 +186,11 @@ def _for_word(node: Obj, state: NodeState) -> list[tuple[str, str]]:
     """The taints that follow from the agent's own conditions, while its heartbeats arrive."""
     if state >= NodeState.UNREACHABLE:
         return []
-    said = {str(each.get("type")): each.get("status") for each in conditions_of(node)}
-    wanted = [(taint, "NoSchedule") for name, taint in PRESSURES.items() if said.get(name) == "True"]
-    if said.get("Ready") == "False":
+    statuses = {str(condition.get("type")): condition.get("status") for condition in conditions_of(node)}
+    wanted = [(taint, "NoSchedule") for name, taint in PRESSURES.items() if statuses.get(name) == "True"]
+    if statuses.get("Ready") == "False":
         wanted += [(NOT_READY_TAINT, "NoSchedule"), (NOT_READY_TAINT, "NoExecute")]
-    elif said.get("Ready") != "True":
+    elif statuses.get("Ready") != "True":
         wanted += [(NOT_READY_TAINT, "NoSchedule")]  # It has just registered.
     return wanted
 

@@ -41,11 +41,11 @@ class Eviction(msgspec.Struct, frozen=True):
     after_s: float
 
 
-def beside(node: Obj, pods: Iterable[Obj], known: Beside, *, now_ns: int) -> dict[tuple[str, str], int]:
+def beside(node: Obj, pods: Iterable[Obj], before: Beside, *, now_ns: int) -> dict[tuple[str, str], int]:
     """A taint that was removed and set again counts anew, and so does a pod that came after the taint."""
     taints = [mark_of(taint) for taint in no_execute(node)]
     pairs = [(mark, uid_of(pod)) for pod in pods for mark in taints]
-    return {pair: known.get(pair, now_ns) for pair in pairs}
+    return {pair: before.get(pair, now_ns) for pair in pairs}
 
 
 def leaving(
@@ -57,39 +57,41 @@ def leaving(
     not_before: Mapping[str, int] = EMPTY,
 ) -> list[Eviction]:
     """All pods to evict, soonest first. `not_before`: by taint, the time before which it evicts no pod."""
-    found = [
-        one
+    evictions = [
+        eviction
         for pod in pods
         if not is_deleting(pod) and not is_terminal(pod)
-        for one in _first(node, pod, since, not_before, now_ns)
+        for eviction in _first(node, pod, since, not_before, now_ns)
     ]
-    return sorted(found, key=lambda each: each.after_s)
+    return sorted(evictions, key=lambda eviction: eviction.after_s)
 
 
-def marks(going: Sequence[Eviction], *, now: str) -> tuple[Patch, ...]:
+def marks(evictions: Sequence[Eviction], *, now: str) -> tuple[Patch, ...]:
     """Writes on each pod why it is evicted: a Job may have a rule that such an end is no failure."""
-    return tuple(_mark(each, now) for each in going if not is_true(each.pod, DISRUPTION_TARGET))
+    return tuple(
+        _mark(eviction, now) for eviction in evictions if not is_true(eviction.pod, DISRUPTION_TARGET)
+    )
 
 
-def _mark(going: Eviction, now: str) -> Patch:
-    message = f"Taint manager: deleting due to NoExecute taint {going.taint}"
-    said = set_condition(
-        conditions_of(going.pod),
+def _mark(eviction: Eviction, now: str) -> Patch:
+    message = f"Taint manager: deleting due to NoExecute taint {eviction.taint}"
+    conditions = set_condition(
+        conditions_of(eviction.pod),
         type=DISRUPTION_TARGET,
         status="True",
         reason="DeletionByTaintManager",
         message=message,
         now=now,
     )
-    written = {"status": {"conditions": said}}
-    return Patch(target("Pod", going.pod), written, subresource="status", destructive=True)
+    written = {"status": {"conditions": conditions}}
+    return Patch(target("Pod", eviction.pod), written, subresource="status", destructive=True)
 
 
 def no_execute(node: Obj) -> list[Obj]:
     return [
-        each
-        for each in lookup(node, "spec", "taints") or ()
-        if isinstance(each, dict) and each.get("effect") == "NoExecute"
+        taint
+        for taint in lookup(node, "spec", "taints") or ()
+        if isinstance(taint, dict) and taint.get("effect") == "NoExecute"
     ]
 
 
@@ -107,7 +109,7 @@ def _first(node: Obj, pod: Obj, since: Beside, not_before: Mapping[str, int], no
             due_ns = since.get((mark_of(taint), uid_of(pod)), now_ns) + round(stays_s * SECOND_NS)
             after_ns = max(due_ns, not_before.get(key, 0)) - now_ns
             due.append(Eviction(pod, key, after_ns / SECOND_NS))
-    return [min(due, key=lambda each: each.after_s)] if due else []
+    return [min(due, key=lambda eviction: eviction.after_s)] if due else []
 
 
 def stays_beside_s(taint: Obj, tolerations: Sequence[Obj], *, declared: bool = False) -> float | None:
@@ -123,7 +125,14 @@ def stays_beside_s(taint: Obj, tolerations: Sequence[Obj], *, declared: bool = F
 
 def tolerated_s(taint: Obj, tolerations: Sequence[Obj]) -> float | None:
     """How long a pod may stay with the taint; None is for ever. As in Kubernetes, the first match counts."""
-    first = next((each for each in tolerations if isinstance(each, dict) and tolerates(each, taint)), None)
+    first = next(
+        (
+            toleration
+            for toleration in tolerations
+            if isinstance(toleration, dict) and tolerates(toleration, taint)
+        ),
+        None,
+    )
     if first is None:
         return 0.0
     limit = first.get("tolerationSeconds")

@@ -49,7 +49,7 @@ def failing(pod: Obj) -> bool:
     """Bound, and not getting to run."""
     if is_deleting(pod) or lookup(pod, "status", "phase") not in {"Pending", "Running"}:
         return False
-    return any(_fails(each) for each in lookup(pod, "status", "containerStatuses") or ())
+    return any(_fails(container) for container in lookup(pod, "status", "containerStatuses") or ())
 
 
 def _fails(container: Any) -> bool:
@@ -66,10 +66,10 @@ def workload(pod: Obj) -> str:
 
 def may_quarantine(node: Obj, nodes: Iterable[Obj], under_way: Collection[str] = ()) -> bool:
     """Whether one more node may be quarantined. `under_way`: nodes whose quarantine is not visible yet."""
-    listed = {str(metadata(one).get("name")): one for one in nodes}
-    aside = {name for name, one in listed.items() if is_quarantined(one)}
-    others = aside.union(under_way) - {metadata(node).get("name")}
-    return len(others) < max(1, len(listed) // QUARANTINED_SHARE)
+    listed = {str(metadata(each).get("name")): each for each in nodes}
+    quarantined = {name for name, each in listed.items() if is_quarantined(each)}
+    already = quarantined.union(under_way) - {metadata(node).get("name")}
+    return len(already) < max(1, len(listed) // QUARANTINED_SHARE)
 
 
 def plan_trust(
@@ -104,24 +104,26 @@ def plan_trust(
 
 
 def is_quarantined(node: Obj) -> bool:
-    return any(each.get("key") == TAINT["key"] for each in lookup(node, "spec", "taints") or ())
+    return any(taint.get("key") == TAINT["key"] for taint in lookup(node, "spec", "taints") or ())
 
 
 def _patched(node: Obj, lost: LostTrust, quarantined: bool) -> Patch:
     note = msgspec.json.encode(lost).decode() if lost.points else None
-    others = [each for each in lookup(node, "spec", "taints") or () if each.get("key") != TAINT["key"]]
+    other_taints = [
+        taint for taint in lookup(node, "spec", "taints") or () if taint.get("key") != TAINT["key"]
+    ]
     patch: Obj = {"metadata": {"annotations": {ANNOTATION: note}}}
     if quarantined != is_quarantined(node):
-        patch["spec"] = {"taints": ([*others, TAINT] if quarantined else others) or None}
+        patch["spec"] = {"taints": ([*other_taints, TAINT] if quarantined else other_taints) or None}
     return Patch(target("Node", node), patch, destructive=quarantined and not is_quarantined(node))
 
 
 def _said(node: Obj, quarantined: bool, names: str, now: str) -> list[Obj]:
     conditions = conditions_of(node)
-    said = find_condition(conditions, QUARANTINED)
-    if not quarantined and said is None:
+    condition = find_condition(conditions, QUARANTINED)
+    if not quarantined and condition is None:
         return conditions
-    if quarantined and said is not None and said.get("status") == "True":
+    if quarantined and condition is not None and condition.get("status") == "True":
         return conditions  # Keep the message: the pods that failed first are what people look for later.
     status: Status = "True" if quarantined else "False"
     why = f"these do not start here, though they run elsewhere: {names}" if quarantined else ""

@@ -67,8 +67,8 @@ def _pod_named(reservation: Obj) -> str:
 
 
 def _reservations_of(pod: Obj, view: View) -> tuple[Key, ...]:
-    held = view().by_index("Reservation", "pod", "/".join(key_of(pod)))
-    return tuple(key_of(each) for each in held)
+    reservations = view().by_index("Reservation", "pod", "/".join(key_of(pod)))
+    return tuple(key_of(reservation) for reservation in reservations)
 
 
 def by_pod(reservation: Obj) -> tuple[str, ...]:
@@ -88,17 +88,17 @@ class RepairReservations:
         self._kit = kit
 
     async def reconcile(self, key: Key) -> ReconcileResult:
-        known = self._kit.snapshot().get("Reservation", key)
-        if known is None:
+        cached = self._kit.snapshot().get("Reservation", key)
+        if cached is None:
             return ReconcileResult.never()
-        name = _pod_named(known)
+        name = _pod_named(cached)
         pod = await self._kit.api.get(POD.resource, key.namespace, name) if name else None
         view = self._kit.snapshot()
         reservation = view.get("Reservation", key)
-        if reservation is not known:
+        if reservation is not cached:
             return ReconcileResult.in_s(0.1, "it changed while its pod was read")
-        twins = view.by_index("Reservation", "intent", read(Reservation, known).intent)
-        plan = plan_reservation(known, pod, twins, now_ns=self._kit.now_ns(), now=self._kit.now())
+        twins = view.by_index("Reservation", "intent", read(Reservation, cached).intent)
+        plan = plan_reservation(cached, pod, twins, now_ns=self._kit.now_ns(), now=self._kit.now())
         return ReconcileResult.after(await self._kit.apply(key, plan, seen=view), in_s=SCAN_S, why="a scan")
 
 
@@ -193,23 +193,23 @@ class RepairProposalsController:
         self._kit = kit
 
     async def reconcile(self, key: Key) -> ReconcileResult:
-        known = self._kit.snapshot().get("RepairProposal", key)
-        if known is None:
+        proposed = self._kit.snapshot().get("RepairProposal", key)
+        if proposed is None:
             return ReconcileResult.never()
-        kind = SUBJECTS.get(str(lookup(known, "spec", "subject", "kind")))
-        believed = disbelieved(known) is None
-        subject = await self._subject(kind, known) if kind is not None and believed else None
+        kind = SUBJECTS.get(str(lookup(proposed, "spec", "subject", "kind")))
+        believed = disbelieved(proposed) is None
+        subject = await self._subject(kind, proposed) if kind is not None and believed else None
         node = await self._node(subject)
         view = self._kit.snapshot()
-        if view.get("RepairProposal", key) is not known:
+        if view.get("RepairProposal", key) is not proposed:
             return ReconcileResult.in_s(0.1, "it changed while its subject was read")
-        plan = self._plan(known, subject, node)
+        plan = self._plan(proposed, subject, node)
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or plan.why != APPROVED or kind is None or subject is None:
             return ReconcileResult.after(applied, in_s=SCAN_S, why="a scan")
         if not await self._is_still_approved(key, subject, node):
             return ReconcileResult.in_s(1.0, "it was decided anew")
-        return await self._carry_out(kind, subject, known)
+        return await self._carry_out(kind, subject, proposed)
 
     def _plan(self, proposed: Obj, subject: Obj | None, node: Obj | None) -> Plan:
         return plan_proposal(proposed, subject, node, now_ns=self._kit.now_ns(), now=self._kit.now())
@@ -221,9 +221,9 @@ class RepairProposalsController:
 
     async def _subject(self, kind: WatchedKind, proposed: Obj) -> Obj | None:
         at = subject_key(proposed)
-        found = await self._kit.api.get(kind.resource, at.namespace, at.name)
+        subject = await self._kit.api.get(kind.resource, at.namespace, at.name)
         wanted = lookup(proposed, "spec", "subject", "uid")
-        return found if found is not None and uid_of(found) == wanted else None
+        return subject if subject is not None and uid_of(subject) == wanted else None
 
     async def _node(self, subject: Obj | None) -> Obj | None:
         """The node of a pod, as the server shows it now."""
@@ -233,9 +233,9 @@ class RepairProposalsController:
     async def _carry_out(self, kind: WatchedKind, subject: Obj, proposed: Obj) -> ReconcileResult:
         key = key_of(subject)
         if lookup(proposed, "spec", "action") == "RemoveFinalizer":
-            left = without_named(subject, proposed)
+            finalizers = without_named(subject, proposed)
             revision = metadata(subject)["resourceVersion"]
-            meta = {"uid": uid_of(subject), "resourceVersion": revision, "finalizers": left or None}
+            meta = {"uid": uid_of(subject), "resourceVersion": revision, "finalizers": finalizers or None}
             outcome = await self._kit.api.patch(
                 kind.resource, key.namespace, key.name, {"metadata": meta}, media=MERGE_PATCH
             )
@@ -256,14 +256,21 @@ def by_subject(proposed: Obj) -> tuple[str, ...]:
     return (str(lookup(proposed, "spec", "subject", "uid") or ""),)
 
 
-def _owners(named: set[str], view: View) -> tuple[Key, ...]:
+def _owners(uids: set[str], view: View) -> tuple[Key, ...]:
     """The WorkloadProgresses of the workloads with these UIDs, or of their owners."""
     seen = view()
-    above = {uid for one in seen.list("ReplicaSet") if uid_of(one) in named for uid in by_owner(one)}
-    found = [
-        each for uid in sorted(named | above) for each in seen.by_index("WorkloadProgress", "workload", uid)
+    above = {
+        uid
+        for replica_set in seen.list("ReplicaSet")
+        if uid_of(replica_set) in uids
+        for uid in by_owner(replica_set)
+    }
+    progresses = [
+        progress
+        for uid in sorted(uids | above)
+        for progress in seen.by_index("WorkloadProgress", "workload", uid)
     ]
-    return tuple(key_of(each) for each in found)
+    return tuple(key_of(progress) for progress in progresses)
 
 
 def _of_reservation(reservation: Obj, view: View) -> tuple[Key, ...]:
@@ -300,12 +307,20 @@ class RepairCompletion:
         if progress is None:
             return ReconcileResult.never()
         uid = _workload_of(progress)[0]
-        uids = [uid, *(uid_of(each) for each in view.owned("ReplicaSet", uid))]
-        pods = [pod for each in uids for pod in view.owned("Pod", each)]
-        held = [one for each in uids for one in view.by_index("Reservation", "workload", each)]
+        uids = [uid, *(uid_of(replica_set) for replica_set in view.owned("ReplicaSet", uid))]
+        pods = [pod for owner_uid in uids for pod in view.owned("Pod", owner_uid)]
+        reservations = [
+            reservation
+            for owner_uid in uids
+            for reservation in view.by_index("Reservation", "workload", owner_uid)
+        ]
         subjects = [*uids, *(uid_of(pod) for pod in pods)]
-        proposed = [one for each in subjects for one in view.by_index("RepairProposal", "subject", each)]
-        loose = loose_ends(held, pods, proposed, now_ns=self._kit.now_ns())
+        proposed = [
+            proposal
+            for subject_uid in subjects
+            for proposal in view.by_index("RepairProposal", "subject", subject_uid)
+        ]
+        loose = loose_ends(reservations, pods, proposed, now_ns=self._kit.now_ns())
         plan = plan_complete(progress, loose, now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
-        return ReconcileResult.after(applied, in_s=SCAN_S if held or loose else None, why="a scan")
+        return ReconcileResult.after(applied, in_s=SCAN_S if reservations or loose else None, why="a scan")

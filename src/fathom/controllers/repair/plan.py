@@ -46,25 +46,25 @@ def plan_reservation(
     reservation: Obj, pod: Obj | None, twins: Sequence[Obj], *, now_ns: int, now: str
 ) -> Plan:
     """`pod`: the pod with the holder's name now, as the server has it; None if there is none."""
-    held = read(Reservation, reservation)
+    parsed = read(Reservation, reservation)
     if is_deleting(reservation):
         return NOTHING
-    if held.status.phase in VOID:
+    if parsed.status.phase in VOID:
         return _removed(reservation, now_ns)
-    if _expired(held, now_ns):
-        return _voided(reservation, "Expired", f"its time was over at {held.spec.expires_at}", now)
+    if _expired(parsed, now_ns):
+        return _voided(reservation, "Expired", f"its time was over at {parsed.spec.expires_at}", now)
     if _is_orphaned(reservation, pod):
         return _voided(reservation, "Released", "its pod is gone", now)
-    if held.status.phase in HOLDING and _has_a_place(reservation, pod):
+    if parsed.status.phase in HOLDING and _has_a_place(reservation, pod):
         return _voided(reservation, "Released", "its pod has a place without it", now)
     if _is_younger(reservation, twins):
         return _voided(reservation, "Released", "the same intent has an older reservation", now)
     return NOTHING
 
 
-def _expired(held: Reservation, now_ns: int) -> bool:
-    expires_ns = moment_ns(held.spec.expires_at)
-    return expires_ns is not None and now_ns >= expires_ns and held.status.phase in HOLDING
+def _expired(reservation: Reservation, now_ns: int) -> bool:
+    expires_ns = moment_ns(reservation.spec.expires_at)
+    return expires_ns is not None and now_ns >= expires_ns and reservation.status.phase in HOLDING
 
 
 def _is_orphaned(reservation: Obj, pod: Obj | None) -> bool:
@@ -81,8 +81,8 @@ def _has_a_place(reservation: Obj, pod: Obj | None) -> bool:
 
 
 def _is_younger(reservation: Obj, twins: Sequence[Obj]) -> bool:
-    live = [each for each in twins if read(Reservation, each).status.phase not in VOID]
-    oldest = min(live, key=lambda each: (_made(each), key_of(each)), default=reservation)
+    live = [twin for twin in twins if read(Reservation, twin).status.phase not in VOID]
+    oldest = min(live, key=lambda twin: (_made(twin), key_of(twin)), default=reservation)
     return uid_of(oldest) != uid_of(reservation)
 
 
@@ -109,8 +109,8 @@ def _voided(reservation: Obj, phase: str, why: str, now: str) -> Plan:
 
 
 def _removed(reservation: Obj, now_ns: int) -> Plan:
-    said = lookup(reservation, "status", "conditions") or [{}]
-    since_ns = moment_ns(said[-1].get("lastTransitionTime")) or moment_ns(_made(reservation)) or 0
+    conditions = lookup(reservation, "status", "conditions") or [{}]
+    since_ns = moment_ns(conditions[-1].get("lastTransitionTime")) or moment_ns(_made(reservation)) or 0
     if now_ns - since_ns < VOID_KEPT_S * SECOND_NS:
         return NOTHING
     return Plan(
@@ -126,13 +126,13 @@ def _removed(reservation: Obj, now_ns: int) -> Plan:
 def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int, now: str) -> Plan:
     """For a pod that makes no headway. `node_is_gone`: the server itself says so."""
     where = str(lookup(pod, "spec", "nodeName") or "")
-    said = _only_held(pod) and is_terminal(pod)  # All that can be done about it is done.
-    if where and node_is_gone and not said:
+    handled = _only_held(pod) and is_terminal(pod)  # All that can be done about it is done.
+    if where and node_is_gone and not handled:
         why = f"it is bound to node {where}, which is not there"
         return _ended(pod, why, conditions=_disrupted(pod, now))
     if not where and is_deleting(pod) and not is_terminal(pod):
         return _ended(pod, "it is going, and no node ever had it")
-    if node is not None and is_deleting(pod) and not said and _is_out_of_service(node):
+    if node is not None and is_deleting(pod) and not handled and _is_out_of_service(node):
         return _ended(pod, f"it is going, and somebody said that node {where} is out of service")
     if not overdue(pod, now_ns=now_ns):
         return NOTHING
@@ -148,9 +148,9 @@ def _only_held(pod: Obj) -> bool:
     return is_deleting(pod) and metadata(pod).get("deletionGracePeriodSeconds") == 0
 
 
-def _ended(pod: Obj, why: str, **said: Sequence[Obj]) -> Plan:
+def _ended(pod: Obj, why: str, **status_fields: Sequence[Obj]) -> Plan:
     """No other component will report that it has ended: a Job may wait for that."""
-    status = {"status": {"phase": "Failed", **said}}
+    status = {"status": {"phase": "Failed", **status_fields}}
     patch = Patch(target("Pod", pod), status, subresource="status", destructive=True)
     return Plan(
         patches=() if is_terminal(pod) else (patch,),
@@ -180,7 +180,7 @@ def waits_for_node_s(pod: Obj, *, now_ns: int) -> float:
 def _is_out_of_service(node: Obj) -> bool:
     """By Kubernetes' taint, with which people declare that the machine is off; a ready node is not off."""
     taints = lookup(node, "spec", "taints") or ()
-    return not is_true(node, "Ready") and any(each.get("key") == OUT_OF_SERVICE for each in taints)
+    return not is_true(node, "Ready") and any(taint.get("key") == OUT_OF_SERVICE for taint in taints)
 
 
 # The condition of a workload.
@@ -209,12 +209,15 @@ def loose_ends(
 ) -> list[str]:
     """Of one workload: reservations without a pod to hold for, and proposals that wait for a person."""
     alive = {uid_of(pod) for pod in pods}
-    found = []
+    messages = []
     for reservation in reservations:
-        held, holder = read(Reservation, reservation), lookup(reservation, "metadata", "annotations", POD_UID)
-        if held.status.phase in HOLDING and (_expired(held, now_ns) or (holder and holder not in alive)):
-            found.append(f"reservation {key_of(reservation).name} holds capacity for nobody")
+        parsed, holder = (
+            read(Reservation, reservation),
+            lookup(reservation, "metadata", "annotations", POD_UID),
+        )
+        if parsed.status.phase in HOLDING and (_expired(parsed, now_ns) or (holder and holder not in alive)):
+            messages.append(f"reservation {key_of(reservation).name} holds capacity for nobody")
     for proposed in proposals:
         if str(lookup(proposed, "status", "phase") or "") in {"", "Proposed", "Approved"}:
-            found.append(f"proposal {key_of(proposed).name} waits for a person")
-    return found
+            messages.append(f"proposal {key_of(proposed).name} waits for a person")
+    return messages

@@ -52,7 +52,7 @@ def overdue_in_s(obj: Obj, *, now_ns: int) -> float | None:
 
 
 def foreign_finalizers(obj: Obj) -> list[str]:
-    return [str(each) for each in metadata(obj).get("finalizers") or () if each not in KNOWN]
+    return [str(finalizer) for finalizer in metadata(obj).get("finalizers") or () if finalizer not in KNOWN]
 
 
 def plan_finalizers(kind: str, obj: Obj, *, now_ns: int) -> Plan:
@@ -69,13 +69,13 @@ def without_named(subject: Obj, proposed: Obj) -> list[str] | None:
     """The subject's finalizers without those of the proposal; None if none of those is there any more. Others
     stay: no person was asked about them."""
     named = {
-        each.get("message")
-        for each in lookup(proposed, "spec", "evidence") or ()
-        if each.get("source") == FINALIZER
+        evidence.get("message")
+        for evidence in lookup(proposed, "spec", "evidence") or ()
+        if evidence.get("source") == FINALIZER
     }
-    there = [str(each) for each in metadata(subject).get("finalizers") or ()]
-    left = [each for each in there if each not in named]
-    return None if left == there else left
+    current = [str(finalizer) for finalizer in metadata(subject).get("finalizers") or ()]
+    remaining = [finalizer for finalizer in current if finalizer not in named]
+    return None if remaining == current else remaining
 
 
 # Proposals.
@@ -109,7 +109,7 @@ def proposal(obj: Obj, kind: str, problem: str, why: str) -> Obj:
             "action": action,
             "evidence": [
                 {"source": "repair", "message": why, "revision": revision},
-                *({"source": FINALIZER, "message": each, "revision": revision} for each in held_by),
+                *({"source": FINALIZER, "message": finalizer, "revision": revision} for finalizer in held_by),
             ],
         },
     }
@@ -168,16 +168,16 @@ def outdated(proposed: Obj, subject: Obj, node: Obj | None, *, now_ns: int) -> s
 
 def is_unheard(node: Obj) -> bool:
     return any(
-        each.get("type") == "Ready" and each.get("status") == "Unknown"
-        for each in lookup(node, "status", "conditions") or ()
+        condition.get("type") == "Ready" and condition.get("status") == "Unknown"
+        for condition in lookup(node, "status", "conditions") or ()
     )
 
 
 def _how(proposed: Obj) -> str:
     """The commands for a person."""
     key = key_of(proposed)
-    what = f"{key.name} -n {key.namespace}"
-    return f"to approve: fathom repair approve {what}; to refuse: fathom repair refuse {what}"
+    arguments = f"{key.name} -n {key.namespace}"
+    return f"to approve: fathom repair approve {arguments}; to refuse: fathom repair refuse {arguments}"
 
 
 def _phase(proposed: Obj, phase: str, why: str, now: str) -> tuple[WriteStatus, ...]:
@@ -197,8 +197,8 @@ def _phase(proposed: Obj, phase: str, why: str, now: str) -> tuple[WriteStatus, 
 
 def _forgotten(proposed: Obj, now: str) -> Plan:
     """Its outcome stays visible for a while."""
-    said = find_condition(conditions_of(proposed), IS_OVER) or {}
-    since = said.get("lastTransitionTime") or metadata(proposed).get("creationTimestamp")
+    condition = find_condition(conditions_of(proposed), IS_OVER) or {}
+    since = condition.get("lastTransitionTime") or metadata(proposed).get("creationTimestamp")
     age_ns = (moment_ns(now) or 0) - (moment_ns(str(since)) or 0)
     if is_deleting(proposed) or age_ns < OVER_KEPT_S * SECOND_NS:
         return NOTHING
