@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fathom.seams.recorded_code import CONTROLLERS as LOCATIONS
+from fathom.seams.recorded_code import CONTROLLERS as CONTROLLER_LOCATIONS
 
 # For the status line of `fathom up`.
 SUMMARY = "controllers/cluster-summary"
 
-CONTROLLERS = tuple(name for name in LOCATIONS if name != SUMMARY)
+CONTROLLERS = tuple(name for name in CONTROLLER_LOCATIONS if name != SUMMARY)
 
 WORKLOADS = tuple(
     f"controllers/{name}"

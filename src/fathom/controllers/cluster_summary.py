@@ -46,7 +46,7 @@ class ClusterSummary:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._seen: tuple[int, int] = (0, 0)
-        self._said: dict[str, int] = {}
+        self._logged: dict[str, int] = {}
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         if key != ANCHOR:
@@ -55,10 +55,10 @@ class ClusterSummary:
         seen = (view.revision("Node"), view.revision("Pod"))
         if seen != self._seen:
             self._seen = seen
-            self._say(summary(view.list("Node"), view.list("Pod")))
+            self._log_if_changed(summary(view.list("Node"), view.list("Pod")))
         return ReconcileResult.in_s(EVERY_S, "to say how the cluster stands")
 
-    def _say(self, counts: dict[str, int]) -> None:
-        if counts != self._said:
-            self._said = counts
+    def _log_if_changed(self, counts: dict[str, int]) -> None:
+        if counts != self._logged:
+            self._logged = counts
             self._kit.log.info("status", status=counts)

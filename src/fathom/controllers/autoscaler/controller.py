@@ -102,7 +102,7 @@ class Autoscalers:
         autoscaler = view.get("HorizontalPodAutoscaler", key)
         if autoscaler is None:
             return ReconcileResult.never()
-        facts = self._scene(view, autoscaler, samples, trouble, foreign)
+        facts = self._facts(view, autoscaler, samples, trouble, foreign)
         decided = decide(autoscaler, facts, now=now)
         plan = plan_autoscaler(autoscaler, facts, decided, now=now)
         applied = await self._kit.apply(key, plan, seen=view)
@@ -115,7 +115,7 @@ class Autoscalers:
         looked_ns = self._looked_ns.get(key)
         return 0.0 if looked_ns is None else EVERY_S - (self._kit.monotonic_ns() - looked_ns) / 1e9
 
-    def _scene(
+    def _facts(
         self,
         view: Snapshot,
         autoscaler: Obj,

@@ -235,16 +235,16 @@ def _stepped_unseen(autoscaler: Obj, history: History, now_s: float) -> bool:
 def rivals_of(autoscaler: Obj, autoscalers: Sequence[Obj]) -> tuple[str, ...]:
     """All autoscalers with the same target; none if there is only one. Two would undo each other's work for
     ever: Kubernetes lets neither scale."""
-    own_target = _aim(autoscaler)
+    own_target = _target_of(autoscaler)
     names = sorted(
         str(metadata(rival)["name"])
         for rival in autoscalers
-        if _aim(rival) == own_target and not is_deleting(rival)
+        if _target_of(rival) == own_target and not is_deleting(rival)
     )
     return tuple(names) if len(names) > 1 else ()
 
 
-def _aim(autoscaler: Obj) -> tuple[str, ...]:
+def _target_of(autoscaler: Obj) -> tuple[str, ...]:
     reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
     group = str(reference.get("apiVersion") or "").rpartition("/")[0]
     return group, str(reference.get("kind")), str(reference.get("name"))
@@ -302,7 +302,7 @@ def plan_autoscaler(autoscaler: Obj, facts: AutoscalerFacts, decided: ReplicaDec
     if scales:
         status["lastScaleTime"] = now
     patches: list[Patch] = []
-    if not _is_said(autoscaler, status):
+    if not _is_written(autoscaler, status):
         patches.append(
             Patch(target("HorizontalPodAutoscaler", autoscaler), {"status": status}, subresource="status")
         )
@@ -319,7 +319,7 @@ def plan_autoscaler(autoscaler: Obj, facts: AutoscalerFacts, decided: ReplicaDec
     )
 
 
-def _is_said(autoscaler: Obj, status: Obj) -> bool:
+def _is_written(autoscaler: Obj, status: Obj) -> bool:
     current = autoscaler.get("status") or {}
     filled = {**current, **{name: current.get(name) or 0 for name in ("currentReplicas", "desiredReplicas")}}
     return contains(filled, status)

@@ -126,7 +126,7 @@ def _status(budget: Obj, counted: BudgetCounts, now: str) -> Obj:
         "expectedPods": counted.expected,
         "disruptionsAllowed": counted.allowed,
         "observedGeneration": metadata(budget).get("generation") or 0,
-        "conditions": _said(
+        "conditions": _conditions(
             budget, "True" if enough else "False", "SufficientPods" if enough else "InsufficientPods", "", now
         ),
     }
@@ -137,11 +137,11 @@ def _failed(budget: Obj, trouble: BudgetTrouble, now: str) -> Obj:
     return {
         "disruptionsAllowed": 0,
         "observedGeneration": metadata(budget).get("generation") or 0,
-        "conditions": _said(budget, "False", "SyncFailed", trouble.message, now),
+        "conditions": _conditions(budget, "False", "SyncFailed", trouble.message, now),
     }
 
 
-def _said(budget: Obj, status: Status, reason: str, message: str, now: str) -> list[Obj]:
+def _conditions(budget: Obj, status: Status, reason: str, message: str, now: str) -> list[Obj]:
     return set_condition(
         conditions_of(budget),
         type=ALLOWED,

@@ -69,7 +69,7 @@ class Deployments:
             return ReconcileResult.never()
         waited_s = self._ages.age_s(key, progressed_at(deployment), now=now, now_ns=self._kit.monotonic_ns())
         pause = self._pause(view, deployment)
-        facts = msgspec.structs.replace(self._around(view, deployment, now, pause), waited_s=waited_s)
+        facts = msgspec.structs.replace(self._facts(view, deployment, now, pause), waited_s=waited_s)
         plan = plan_deployment(deployment, facts, now=now)
         applied = await self._kit.apply(key, plan, seen=view)
         failure = applied.failure
@@ -89,7 +89,7 @@ class Deployments:
         overrides = view.list("SchedulerOverride", key.namespace)
         return paused(overrides, "Deployment", key, "pause_rollout", now_ns=self._kit.now_ns())
 
-    def _around(
+    def _facts(
         self, view: Snapshot, deployment: Obj, now: str, pause: WorkloadPause | None
     ) -> DeploymentFacts:
         claims, namespace = claims_of(view, "ReplicaSet", deployment), key_of(deployment).namespace

@@ -309,11 +309,11 @@ def _new_size(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> int:
     wanted, size = wanted_of(deployment), 0 if sets.new is None else size_of(sets.new)
     if not is_rolling(deployment) or size > wanted:
         return wanted
-    room = most_of(deployment) - sum(_there(replica_set, facts) for replica_set in sets.all)
+    room = most_of(deployment) - sum(_pods_max(replica_set, facts) for replica_set in sets.all)
     return size if room <= 0 else size + min(room, wanted - size)
 
 
-def _there(replica_set: Obj, facts: DeploymentFacts) -> int:
+def _pods_max(replica_set: Obj, facts: DeploymentFacts) -> int:
     """The most pods it may have: those it is to create, or those it has not deleted yet."""
     return max(size_of(replica_set), facts.live.get(uid_of(replica_set), 0))
 

@@ -18,9 +18,9 @@ from fathom.controllers.housekeeping.event_expiry import EXPIRE_S, KEEP_S, Event
 from fathom.controllers.housekeeping.garbage_collector import Collector
 from fathom.controllers.housekeeping.namespaces import RECHECK_S, NamespaceController
 from fathom.controllers.housekeeping.plan_garbage import Ref
-from fathom.controllers.housekeeping.resource_quotas import EVERY_S as RECOUNT_S
+from fathom.controllers.housekeeping.resource_quotas import EVERY_S as QUOTAS_EVERY_S
 from fathom.controllers.housekeeping.resource_quotas import Mend, QuotaController
-from fathom.controllers.housekeeping.tenant_quotas import EVERY_S as REPORT_S
+from fathom.controllers.housekeeping.tenant_quotas import EVERY_S as TENANTS_EVERY_S
 from fathom.controllers.housekeeping.tenant_quotas import TenantController
 from fathom.model.accounts import SCALE_ROLE
 from fathom.model.body import Body
@@ -78,8 +78,8 @@ class Housekeeping:
             group.create_task(self._work("namespaces", self._namespaces, self._empty))
             group.create_task(self._work("namespaces", self._new_namespaces, self._empty))
             group.create_task(self._work("definitions", self._definitions, self._define))
-            group.create_task(self._now_and_then("quotas", self._quotas.recount, RECOUNT_S))
-            group.create_task(self._now_and_then("tenants", self._tenants.report, REPORT_S))
+            group.create_task(self._now_and_then("quotas", self._quotas.recount, QUOTAS_EVERY_S))
+            group.create_task(self._now_and_then("tenants", self._tenants.report, TENANTS_EVERY_S))
             group.create_task(self._now_and_then("events", self._expire, EXPIRE_S))
 
     async def _now_and_then(

@@ -96,7 +96,7 @@ class NamespaceController:
         self._client = client
         self._view = view
         self._resources = resources
-        self._told_s: dict[str, float] = {}  # Terminating ones: when the status of each was last written.
+        self._reported_s: dict[str, float] = {}  # Terminating ones: when the status of each was last written.
 
     async def reconcile(self, name: str, *, now: str) -> bool:
         """Whether to look again soon."""
@@ -104,11 +104,11 @@ class NamespaceController:
             namespace = await self._client.call("GET", f"/api/v1/namespaces/{name}")
         except ApiError as error:
             if error.code == 404:
-                self._told_s.pop(name, None)
+                self._reported_s.pop(name, None)
                 return False
             raise
         if not metadata(namespace).get("deletionTimestamp"):
-            await self._welcome(name)
+            await self._create_default_account(name)
             return False
         plan = plan_namespace(namespace, self._contents(name))
         if plan.delete:
@@ -132,7 +132,7 @@ class NamespaceController:
                 contents[resource] = objs
         return contents
 
-    async def _welcome(self, name: str) -> None:
+    async def _create_default_account(self, name: str) -> None:
         account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default"}}
         try:
             await self._client.call("POST", f"/api/v1/namespaces/{name}/serviceaccounts", body=account)
@@ -147,10 +147,10 @@ class NamespaceController:
         if after == before or (plan.finalize and not before):
             return
         meta, now_s = metadata(namespace), seconds(now)
-        recently = now_s - self._told_s.get(meta["name"], 0.0) < NUMBERS_EVERY_S
+        recently = now_s - self._reported_s.get(meta["name"], 0.0) < NUMBERS_EVERY_S
         if recently and differ_in_numbers(before, after):
             return
-        self._told_s[meta["name"]] = now_s
+        self._reported_s[meta["name"]] = now_s
         path = f"/api/v1/namespaces/{meta['name']}/status"
         # Another server may have written since: the first transition times must stay.
         guard = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}

@@ -86,12 +86,12 @@ class Jobs:
         applied = await self._kit.apply(key, plan, seen=view)
         failure = applied.failure
         if plan.creates and failure is not None and failure.blame == "failed" and failure.reason not in RACES:
-            await self._say(key, failure)
+            await self._report_refusal(key, failure)
         return ReconcileResult.after(
             applied, in_s=look_again_s(job, claims.mine, now=now), why="a Job's time"
         )
 
-    async def _say(self, key: Key, failure: Failure) -> None:
+    async def _report_refusal(self, key: Key, failure: Failure) -> None:
         """Reports that the server refuses its pods. Kubernetes' Jobs have no condition for that, so it is
         written to the WorkloadProgress."""
         view = self._kit.snapshot()

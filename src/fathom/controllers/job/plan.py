@@ -148,7 +148,7 @@ def _count(job: Obj, pods: Sequence[Obj], job_tally: JobTally, needs: tuple[Need
 
 def _doomed(job: Obj, verdict: JobVerdict, needs: tuple[Need, ...], now: str) -> Plan:
     """Recorded before the pod is counted and released: afterwards the reason might be lost."""
-    status = {"conditions": _said(conditions_of(job), FAILURE_TARGET, "True", verdict, now=now)}
+    status = {"conditions": _with_condition(conditions_of(job), FAILURE_TARGET, "True", verdict, now=now)}
     return Plan(patches=(_status_patch(job, status),), needs=needs, why=verdict.message)
 
 
@@ -247,13 +247,13 @@ def deadline_left_s(job: Obj, now: str) -> float | None:
 def _end(job: Obj, pods: Sequence[Obj], verdict: JobVerdict, needs: tuple[Need, ...], now: str) -> Plan:
     """First the verdict is written, then running pods are deleted; the Job is over when none is left."""
     counts = _counts(job, pods)
-    conditions = _said(
+    conditions = _with_condition(
         conditions_of(job), CRITERIA_MET if verdict.well else FAILURE_TARGET, "True", verdict, now=now
     )
     status = {**counts, **_started(job, now), "conditions": conditions}
     if not counts["active"] and not counts["terminating"]:
         last = COMPLETE if verdict.well else FAILED
-        status["conditions"] = _said(conditions, last, "True", verdict, now=now)
+        status["conditions"] = _with_condition(conditions, last, "True", verdict, now=now)
         if verdict.well:
             status["completionTime"] = now
     writes = () if contains(job.get("status") or {}, status) else (_status_patch(job, status),)
@@ -266,7 +266,7 @@ def _end(job: Obj, pods: Sequence[Obj], verdict: JobVerdict, needs: tuple[Need, 
     )
 
 
-def _said(
+def _with_condition(
     conditions: Sequence[Obj], type_: str, status: Status, verdict: JobVerdict, *, now: str
 ) -> list[Obj]:
     before = find_condition(conditions, type_)
@@ -347,12 +347,12 @@ def _suspension(job: Obj, now: str) -> Obj:
     before = conditions_of(job)
     if lookup(job, "spec", "suspend"):
         verdict = JobVerdict(True, "JobSuspended", "Job suspended")
-        status: Obj = {"conditions": _said(before, SUSPENDED, "True", verdict, now=now)}
+        status: Obj = {"conditions": _with_condition(before, SUSPENDED, "True", verdict, now=now)}
         return {**status, "startTime": None} if lookup(job, "status", "startTime") else status
     if is_true(job, SUSPENDED):
         verdict = JobVerdict(True, "JobResumed", "Job resumed")
         return {
-            "conditions": _said(before, SUSPENDED, "False", verdict, now=now),
+            "conditions": _with_condition(before, SUSPENDED, "False", verdict, now=now),
             "startTime": lookup(job, "status", "startTime") or now,
         }
     return _started(job, now)

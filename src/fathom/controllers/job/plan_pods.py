@@ -94,7 +94,7 @@ def _with_index(spec: Obj, hostname: str) -> Obj:
     source = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
     variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
 
-    def told(container: Obj) -> Obj:
+    def with_index_variable(container: Obj) -> Obj:
         env = container.get("env") or []
         if any(entry.get("name") == variable["name"] for entry in env):
             return container
@@ -103,5 +103,5 @@ def _with_index(spec: Obj, hostname: str) -> Obj:
     changed = {**spec, "hostname": spec.get("hostname") or hostname}
     for name in ("containers", "initContainers"):
         if spec.get(name):
-            changed[name] = [told(container) for container in spec[name]]
+            changed[name] = [with_index_variable(container) for container in spec[name]]
     return changed

@@ -37,7 +37,7 @@ WORDS: dict[Verdict, str] = {
 }
 
 
-class _Asked(msgspec.Struct):
+class _ConnectionCheck(msgspec.Struct):
     asked_ns: int
     answered_ns: int | None = None
     verdict: Verdict | None = None
@@ -47,7 +47,7 @@ class _Asked(msgspec.Struct):
 class Connections:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
-        self._nodes: dict[str, _Asked] = {}
+        self._nodes: dict[str, _ConnectionCheck] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     def ask(self, node: str) -> None:
@@ -56,7 +56,7 @@ class Connections:
         if node in self._asking or len(self._asking) >= AT_ONCE:
             return
         if check is None:
-            self._nodes[node] = check = _Asked(now_ns)
+            self._nodes[node] = check = _ConnectionCheck(now_ns)
         elif now_ns - check.asked_ns < EVERY_S * SECOND_NS:
             return
         check.asked_ns = now_ns
@@ -78,7 +78,7 @@ class Connections:
             return None
         return NodeReport("connection", check.verdict, WORDS[check.verdict])
 
-    async def _ask(self, node: str, check: _Asked) -> None:
+    async def _ask(self, node: str, check: _ConnectionCheck) -> None:
         try:
             connection = await self._kit.api.get(NODE_CONNECTIONS, "", node)
         except ApiError:

@@ -68,22 +68,22 @@ HEARING_S = 40  # A lease's duration: a live node renews within it.
 PODS_AT_ONCE = 50  # Pods of one node that are taken out of service or evicted in one pass.
 
 
-def _leased(lease: Obj, view: View) -> tuple[Key, ...]:
-    return _if_ill(key_of(lease).name, view)
+def _tainted_node_of_lease(lease: Obj, view: View) -> tuple[Key, ...]:
+    return _if_tainted(key_of(lease).name, view)
 
 
-def _here(pod: Obj, view: View) -> tuple[Key, ...]:
+def _tainted_node_of_pod(pod: Obj, view: View) -> tuple[Key, ...]:
     """A pod that has just been bound to an unhealthy node must not be missed."""
     name = lookup(pod, "spec", "nodeName")
-    return _if_ill(str(name), view) if name else ()
+    return _if_tainted(str(name), view) if name else ()
 
 
-def _if_ill(name: str, view: View) -> tuple[Key, ...]:
+def _if_tainted(name: str, view: View) -> tuple[Key, ...]:
     node = view().get("Node", Key("", name))
     return (Key("", name),) if node is not None and lookup(node, "spec", "taints") else ()
 
 
-class _Ear(msgspec.Struct):
+class _LastHeartbeats(msgspec.Struct):
     """The last heartbeats of a node, and when we saw them, on the monotonic clock."""
 
     lease: object
@@ -99,15 +99,15 @@ class Nodes:
     news = staticmethod(of_node_states)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
-        Related(SIGNS_OF_LIFE, concerns=_leased),
-        Related(POD, concerns=_here, indexes=FOR_PODS),
+        Related(SIGNS_OF_LIFE, concerns=_tainted_node_of_lease),
+        Related(POD, concerns=_tainted_node_of_pod, indexes=FOR_PODS),
         Related(BRAKE_LIMITS),
     )
 
     def __init__(self, kit: Kit, limits: EvidenceLimits | None = None) -> None:
         self._kit = kit
         self._limits = limits or EvidenceLimits()
-        self._ears: dict[str, _Ear] = {}
+        self._last_heartbeats: dict[str, _LastHeartbeats] = {}
         # By node: since when it is in a state, as we saw it. A new leader counts from now: it brakes more.
         self._entered: dict[str, dict[NodeState, tuple[str, int]]] = {}
         self._connections = Connections(kit)
@@ -121,7 +121,7 @@ class Nodes:
             self._forget(key.name)
             return ReconcileResult.never()
         assessment = self._assessed(view, node, now_ns)
-        self._look_elsewhere(view, key.name, assessment.state, now_ns)
+        self._collect_other_evidence(view, key.name, assessment.state, now_ns)
         allowed = self._held(node, self._permit(view, node, assessment, now_ns))
         plan = plan_node(node, assessment, allowed.allowed, allowed.said, now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
@@ -140,7 +140,7 @@ class Nodes:
         )
 
     def _forget(self, name: str) -> None:
-        self._ears.pop(name, None)
+        self._last_heartbeats.pop(name, None)
         self._entered.pop(name, None)
         self._connections.forget(name)
         self._reached.forget(name)
@@ -150,7 +150,7 @@ class Nodes:
     def _assessed(self, view: Snapshot, node: Obj, now_ns: int) -> Assessment:
         if max(view.age("Lease"), view.age("Node")) > FRESH_S:
             self._blind_ns = now_ns
-        last = self._listen(view, node, now_ns)
+        last = self._note_heartbeats(view, node, now_ns)
         heard = Heard(
             max(last.lease_ns, self._blind_ns),
             max(last.status_ns, self._blind_ns),
@@ -160,12 +160,12 @@ class Nodes:
         )
         return assess(heard, now_ns=now_ns, limits=self._limits)
 
-    def _listen(self, view: Snapshot, node: Obj, now_ns: int) -> _Ear:
+    def _note_heartbeats(self, view: Snapshot, node: Obj, now_ns: int) -> _LastHeartbeats:
         name = key_of(node).name
         lease = view.get("Lease", Key(NODE_LEASE_NAMESPACE, name))
         renewed = lookup(lease, "spec", "renewTime") if lease is not None else None
         beats = heartbeats(node)
-        last = self._ears.setdefault(name, _Ear(renewed, now_ns, beats, now_ns))
+        last = self._last_heartbeats.setdefault(name, _LastHeartbeats(renewed, now_ns, beats, now_ns))
         if last.lease != renewed:
             last.lease, last.lease_ns, last.renewed_ns = renewed, now_ns, now_ns
         if last.status != beats:
@@ -177,7 +177,7 @@ class Nodes:
         reports = (operators_word(node), self._connections.report(name), self._reached.report(name, now_ns))
         return tuple(report for report in reports if report is not None)
 
-    def _look_elsewhere(self, view: Snapshot, name: str, state: NodeState, now_ns: int) -> None:
+    def _collect_other_evidence(self, view: Snapshot, name: str, state: NodeState, now_ns: int) -> None:
         """Collects other evidence about a node in doubt. For a healthy node no other source is asked."""
         if state == NodeState.HEALTHY:
             self._connections.forget(name)
@@ -199,29 +199,29 @@ class Nodes:
     def _permit(self, view: Snapshot, node: Obj, assessment: Assessment, now_ns: int) -> Permit:
         if assessment.state <= NodeState.SUSPECT:
             return Permit(assessment.state)
-        state = self._stand_of(node, assessment.state, now_ns, self._silent_ns(node, assessment))
-        states = [self._stand(view, each, now_ns) for each in view.list("Node")]
+        state = self._brake_state_of(node, assessment.state, now_ns, self._silent_ns(node, assessment))
+        states = [self._brake_state(view, each, now_ns) for each in view.list("Node")]
         allowed = permit(state, states, now_ns=now_ns, limits=self._brake(view))
         if operators_word(node) is not None:
             return allowed
-        last = self._ears[key_of(node).name]
+        last = self._last_heartbeats[key_of(node).name]
         if allowed.many:
             last.many_ns = now_ns
         return eased(allowed, many_ns=last.many_ns, now_ns=now_ns, wait_s=self._limits.unreachable_s)
 
-    def _stand(self, view: Snapshot, node: Obj, now_ns: int) -> BrakeState:
+    def _brake_state(self, view: Snapshot, node: Obj, now_ns: int) -> BrakeState:
         """By the current evidence; for a node without recorded heartbeats, by its conditions."""
-        if key_of(node).name not in self._ears:
-            return self._stand_of(node, state_of(node), now_ns)
+        if key_of(node).name not in self._last_heartbeats:
+            return self._brake_state_of(node, state_of(node), now_ns)
         assessment = self._assessed(view, node, now_ns)
-        return self._stand_of(node, assessment.state, now_ns, self._silent_ns(node, assessment))
+        return self._brake_state_of(node, assessment.state, now_ns, self._silent_ns(node, assessment))
 
     def _silent_ns(self, node: Obj, assessment: Assessment) -> int | None:
         """Since when its lease is not renewed, if that is part of the evidence: it may be one of many."""
         is_silent = any(evidence.signal == "lease" for evidence in assessment.evidence)
-        return max(self._ears[key_of(node).name].lease_ns, self._blind_ns) if is_silent else None
+        return max(self._last_heartbeats[key_of(node).name].lease_ns, self._blind_ns) if is_silent else None
 
-    def _stand_of(
+    def _brake_state_of(
         self, node: Obj, assessed: NodeState, now_ns: int, silent_ns: int | None = None
     ) -> BrakeState:
         return BrakeState(
@@ -275,7 +275,7 @@ class Evictions:
     news = staticmethod(of_eviction)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
-        Related(POD, concerns=_here, indexes=FOR_PODS),
+        Related(POD, concerns=_tainted_node_of_pod, indexes=FOR_PODS),
     )
 
     def __init__(self, kit: Kit) -> None:
@@ -286,7 +286,7 @@ class Evictions:
         self._blind_ns = kit.monotonic_ns()
 
     async def reconcile(self, key: Key) -> ReconcileResult:
-        evictions = self._going(key)
+        evictions = self._evictions(key)
         if not evictions:
             return ReconcileResult.never()
         if evictions[0].after_s <= 0:
@@ -295,7 +295,7 @@ class Evictions:
             cached = self._kit.snapshot().get("Node", key)
             if node is None or cached is None or no_execute(node) != no_execute(cached):
                 return ReconcileResult.in_s(1.0, "the node in our view is not the one there is")
-            evictions = self._going(key)
+            evictions = self._evictions(key)
         view = self._kit.snapshot()
         due = [eviction for eviction in evictions if eviction.after_s <= 0][:PODS_AT_ONCE]
         plan = Plan(
@@ -310,7 +310,7 @@ class Evictions:
             applied, in_s=min(later, default=None), why="somebody's time to stay ends"
         )
 
-    def _going(self, key: Key) -> list[Eviction]:
+    def _evictions(self, key: Key) -> list[Eviction]:
         view, now_ns = self._kit.snapshot(), self._kit.monotonic_ns()
         node = view.get("Node", key)
         if node is None or not no_execute(node):

@@ -97,7 +97,7 @@ def _conditions(
             type=name,
             status=status,
             reason="Evidence" if status == "True" else "Held" if assessment.state >= state else "Heard",
-            message=_said(assessment, held_reason, status == "True" or assessment.state >= state),
+            message=_message(assessment, held_reason, status == "True" or assessment.state >= state),
             now=now,
         )
     conditions = _held(conditions, held_reason, now=now)
@@ -118,7 +118,7 @@ def _held(conditions: list[Obj], held_reason: str, *, now: str) -> list[Obj]:
     )
 
 
-def _said(assessment: Assessment, held_reason: str, ill: bool) -> str:
+def _message(assessment: Assessment, held_reason: str, ill: bool) -> str:
     """Without the seconds, which would make every pass a write."""
     if not ill:
         return ""
@@ -167,7 +167,7 @@ def wanted_taints(
     tolerate."""
     before = [taint for taint in lookup(node, "spec", "taints") or () if isinstance(taint, dict)]
     confirmed = confirmed or any(taint.get("key") == LOST for taint in before)
-    wanted = [*_for_state(state, confirmed), *_for_word(node, state), *_for_spec(node)]
+    wanted = [*_for_state(state, confirmed), *_for_conditions(node, state), *_for_spec(node)]
     if spared:
         wanted = [(key, effect) for key, effect in wanted if effect != "NoExecute"]
     present = {(taint.get("key"), taint.get("effect")): taint for taint in before}
@@ -182,7 +182,7 @@ def _for_state(state: NodeState, confirmed: bool) -> list[tuple[str, str]]:
     return [*wanted, (LOST, "NoExecute")] if state >= NodeState.LOST and confirmed else wanted
 
 
-def _for_word(node: Obj, state: NodeState) -> list[tuple[str, str]]:
+def _for_conditions(node: Obj, state: NodeState) -> list[tuple[str, str]]:
     """The taints that follow from the agent's own conditions, while its heartbeats arrive."""
     if state >= NodeState.UNREACHABLE:
         return []

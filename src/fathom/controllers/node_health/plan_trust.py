@@ -97,7 +97,7 @@ def plan_trust(
         patch = _patched(node, LostTrust(points, now_ns, names), quarantined)
         return Plan(patches=(patch,), needs=(*NEEDS, *needs) if patch.destructive else (), why=why)
     # In a pass of its own: a status is written to the revision that was read, and the patch changes that.
-    statuses = write_status("Node", node, {"conditions": _said(node, quarantined, before.why, now)})
+    statuses = write_status("Node", node, {"conditions": _conditions(node, quarantined, before.why, now)})
     return (
         Plan(statuses=statuses, why="quarantine" if quarantined else "no quarantine") if statuses else NOTHING
     )
@@ -118,7 +118,7 @@ def _patched(node: Obj, lost: LostTrust, quarantined: bool) -> Patch:
     return Patch(target("Node", node), patch, destructive=quarantined and not is_quarantined(node))
 
 
-def _said(node: Obj, quarantined: bool, names: str, now: str) -> list[Obj]:
+def _conditions(node: Obj, quarantined: bool, names: str, now: str) -> list[Obj]:
     conditions = conditions_of(node)
     condition = find_condition(conditions, QUARANTINED)
     if not quarantined and condition is None:

@@ -175,7 +175,7 @@ def counted(
     loops = loops_of(active, kept=said_to_crash_since(progress), now_s=seconds(now))
     return PodCounts(
         desired=0 if going is not None else desired,
-        stands=[_stand(view, pod, serving, loops.get(uid_of(pod))) for pod in active],
+        stands=[_pod_stage(view, pod, serving, loops.get(uid_of(pod))) for pod in active],
         missing=why_missing(workload, sets, pods, refusal_sources),
         going=going,
         deadline_s=own_deadline_s(workload),
@@ -184,7 +184,7 @@ def counted(
     )
 
 
-def _stand(view: Snapshot, pod: Obj, serving: set[str] | None, crashes: CrashLoop | None) -> PodStage:
+def _pod_stage(view: Snapshot, pod: Obj, serving: set[str] | None, crashes: CrashLoop | None) -> PodStage:
     node = view.get("Node", Key("", str(lookup(pod, "spec", "nodeName") or "")))
     ready = find_condition(conditions_of(node), "Ready") if node is not None else None
     heard = ready is None or ready.get("status") != "Unknown"

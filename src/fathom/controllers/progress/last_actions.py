@@ -14,7 +14,7 @@ from fathom.model.well_known import DECISION_ANNOTATION
 
 def last_action(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj]) -> LastAction | None:
     """The newest; of actions within one second, the later one in a pod's life."""
-    in_order = (_made(sets, "deployments"), _made(pods, _maker(workload)), _bound(pods))
+    in_order = (_creations(sets, "deployments"), _creations(pods, _creator(workload)), _bindings(pods))
     actions = [
         (seconds(action.time), number, action.action, action)
         for number, some in enumerate(in_order)
@@ -23,11 +23,11 @@ def last_action(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj]) -> Last
     return max(actions, key=lambda entry: entry[:3])[3] if actions else None
 
 
-def _maker(workload: Obj) -> str:
+def _creator(workload: Obj) -> str:
     return "jobs" if workload.get("kind") == "Job" else "replicasets"
 
 
-def _made(objs: Iterable[Obj], controller: str) -> list[LastAction]:
+def _creations(objs: Iterable[Obj], controller: str) -> list[LastAction]:
     return [
         LastAction(
             controller=controller,
@@ -38,7 +38,7 @@ def _made(objs: Iterable[Obj], controller: str) -> list[LastAction]:
     ]
 
 
-def _bound(pods: Iterable[Obj]) -> list[LastAction]:
+def _bindings(pods: Iterable[Obj]) -> list[LastAction]:
     actions = []
     for pod in pods:
         condition = find_condition(conditions_of(pod), "PodScheduled")
@@ -58,17 +58,17 @@ def _bound(pods: Iterable[Obj]) -> list[LastAction]:
 def last_error(workload: Obj, refusal_sources: Sequence[Obj], pods: Sequence[Obj]) -> LastError | None:
     """`refusal_sources`: the objects that may carry the server's refusal of a pod."""
     errors = [
-        *_said((workload,), "Progressing", "False", "deployments"),
-        *_said((workload,), "Failed", "True", "jobs"),
-        *_said(refusal_sources, "ReplicaFailure", "True", _maker(workload)),
-        *_said(pods, "PodScheduled", "False", "scheduler"),
+        *_failed_conditions((workload,), "Progressing", "False", "deployments"),
+        *_failed_conditions((workload,), "Failed", "True", "jobs"),
+        *_failed_conditions(refusal_sources, "ReplicaFailure", "True", _creator(workload)),
+        *_failed_conditions(pods, "PodScheduled", "False", "scheduler"),
         *_containers(pods),
         *_probes(pods),
     ]
     return max(errors, key=lambda error: (seconds(error.time), error.message), default=None)
 
 
-def _said(objs: Iterable[Obj], type_: str, status: str, controller: str) -> list[LastError]:
+def _failed_conditions(objs: Iterable[Obj], type_: str, status: str, controller: str) -> list[LastError]:
     errors = []
     for obj in objs:
         condition = find_condition(conditions_of(obj), type_)

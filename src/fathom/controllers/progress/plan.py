@@ -161,7 +161,7 @@ def plan_progress(
     if progress is None and is_deleting(workload):
         return NOTHING
     if progress is None:
-        return Plan(creates=(Create("WorkloadProgress", _made(workload)),), why="first")
+        return Plan(creates=(Create("WorkloadProgress", _new_progress(workload)),), why="first")
     if not is_controlled_by(progress, workload):
         # Of an earlier workload of this name, or without its owner: it is created anew.
         return forget(progress)
@@ -196,7 +196,7 @@ def forget(progress: Obj | None) -> Plan:
     return Plan(deletes=deletes, needs=NEEDS, why="nobody is counted here any more")
 
 
-def _made(workload: Obj) -> Obj:
+def _new_progress(workload: Obj) -> Obj:
     key = key_of(workload)
     reference = {
         "apiVersion": workload["apiVersion"],
@@ -273,7 +273,7 @@ def _conditions(progress: Obj, shown: Progress, generation: int, now: str, curre
     conditions = conditions_of(progress)
     if not _lacking(current):
         conditions = without_refusal(conditions)
-    for type_, status, reason, message in _said(shown, current):
+    for type_, status, reason, message in _wanted_conditions(shown, current):
         conditions = set_condition(
             conditions,
             type=type_,
@@ -286,7 +286,7 @@ def _conditions(progress: Obj, shown: Progress, generation: int, now: str, curre
     return conditions
 
 
-def _said(shown: Progress, current: PodCounts) -> tuple[Said, ...]:
+def _wanted_conditions(shown: Progress, current: PodCounts) -> tuple[Said, ...]:
     """A condition is True, and a reason claims something, only if it holds."""
     waits = ", ".join(reason.reason for reason in shown.pending_reasons)
     stuck: Said = ("Stuck", "False", "WithinDeadlines", "")

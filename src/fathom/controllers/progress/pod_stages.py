@@ -64,13 +64,13 @@ class PodStage(msgspec.Struct, frozen=True):
 
 def stand_of(pod: Obj, *, serves: bool, heard: bool = True, crashes: CrashLoop | None = None) -> PodStage:
     """`serves`: it gets traffic, or no Service would send it any. `heard`: whether its node is reachable."""
-    pod_stage = _stand_of(pod, serves=serves, heard=heard)
+    pod_stage = _stage_of(pod, serves=serves, heard=heard)
     if crashes is None or not heard or pod_stage.stage < STARTING:
         return pod_stage
     return PodStage(pod_stage.stage, crashes.since_s, CRASH, CRASH, crashes.message, crashes.until_s)
 
 
-def _stand_of(pod: Obj, *, serves: bool, heard: bool) -> PodStage:
+def _stage_of(pod: Obj, *, serves: bool, heard: bool) -> PodStage:
     if not lookup(pod, "spec", "nodeName"):
         return _waiting(pod)
     if not _is_taken(pod):

@@ -82,11 +82,11 @@ def _has_a_place(reservation: Obj, pod: Obj | None) -> bool:
 
 def _is_younger(reservation: Obj, twins: Sequence[Obj]) -> bool:
     live = [twin for twin in twins if read(Reservation, twin).status.phase not in VOID]
-    oldest = min(live, key=lambda twin: (_made(twin), key_of(twin)), default=reservation)
+    oldest = min(live, key=lambda twin: (_created_at(twin), key_of(twin)), default=reservation)
     return uid_of(oldest) != uid_of(reservation)
 
 
-def _made(obj: Obj) -> str:
+def _created_at(obj: Obj) -> str:
     return str(metadata(obj).get("creationTimestamp") or "")
 
 
@@ -110,7 +110,7 @@ def _voided(reservation: Obj, phase: str, why: str, now: str) -> Plan:
 
 def _removed(reservation: Obj, now_ns: int) -> Plan:
     conditions = lookup(reservation, "status", "conditions") or [{}]
-    since_ns = moment_ns(conditions[-1].get("lastTransitionTime")) or moment_ns(_made(reservation)) or 0
+    since_ns = moment_ns(conditions[-1].get("lastTransitionTime")) or moment_ns(_created_at(reservation)) or 0
     if now_ns - since_ns < VOID_KEPT_S * SECOND_NS:
         return NOTHING
     return Plan(
@@ -173,7 +173,7 @@ def _disrupted(pod: Obj, now: str) -> list[Obj]:
 
 def waits_for_node_s(pod: Obj, *, now_ns: int) -> float:
     """How long a pod whose node is not in our view is left alone: we may not have seen the node yet."""
-    since_ns = moment_ns(str(lookup(pod, "status", "startTime") or _made(pod))) or 0
+    since_ns = moment_ns(str(lookup(pod, "status", "startTime") or _created_at(pod))) or 0
     return max(0.0, VANISHED_S - (now_ns - since_ns) / SECOND_NS)
 
 

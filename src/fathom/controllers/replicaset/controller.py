@@ -51,14 +51,14 @@ class ReplicaSets:
         if owner is None:
             self._failed_ns.pop(key, None)
             return ReconcileResult.never()
-        plan = plan_replicas(owner, self._around(view, owner), now=self._kit.now())
+        plan = plan_replicas(owner, self._facts(view, owner), now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
         failure = applied.failure
         if failure is not None and failure.blame == "failed" and failure.reason not in RACES:
-            await self._say_failed(key, owner, failure, creating=bool(plan.creates))
+            await self._report_failure(key, owner, failure, creating=bool(plan.creates))
         return ReconcileResult.after(applied, in_s=self._wait_s(owner, view), why="a pod becomes available")
 
-    async def _say_failed(self, key: Key, owner: Obj, failure: Failure, *, creating: bool) -> None:
+    async def _report_failure(self, key: Key, owner: Obj, failure: Failure, *, creating: bool) -> None:
         now_ns = self._kit.monotonic_ns()
         recently = now_ns - self._failed_ns.get(key, -(2**62)) < NUMBERS_EVERY_S * 1e9
         plan = plan_failure(owner, failure, creating=creating, now=self._kit.now(), recently=recently)
@@ -66,7 +66,7 @@ class ReplicaSets:
             self._failed_ns[key] = now_ns
         await self._kit.apply(key, plan, seen=self._kit.snapshot())
 
-    def _around(self, view: Snapshot, owner: Obj) -> ReplicaSetFacts:
+    def _facts(self, view: Snapshot, owner: Obj) -> ReplicaSetFacts:
         key = key_of(owner)
         return ReplicaSetFacts(
             claims=claims_of(view, "Pod", owner),
