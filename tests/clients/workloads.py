@@ -34,7 +34,7 @@ def controllers(server: Server, log: Path) -> Iterator[None]:
         assert process.poll() is None, f"the controllers died:\n{log.read_text()}"
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP_S_MAX) == 0, log.read_text()
-        assert "reconcile died" not in log.read_text(), log.read_text()
+        assert "reconcile raised an exception" not in log.read_text(), log.read_text()
     finally:
         process.kill()
         process.wait()

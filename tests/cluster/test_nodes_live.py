@@ -60,7 +60,7 @@ def test_a_taint_drives_away_who_does_not_bear_it_when_their_time_is_over(kubect
     assert {row["NAME"] for row in kubectl.rows("get pods")} == {"later", "stays"}
     kubectl.run(f"wait pod/later --for=delete {READY_IN}")
     assert [row["NAME"] for row in kubectl.rows("get pods")] == ["stays"]
-    told = f"Marking for deletion Pod {kubectl.namespace}/goes: driven away by bad"
+    told = f"Marking for deletion Pod {kubectl.namespace}/goes: evicted by NoExecute taint bad"
     events = kubectl.json("get events --field-selector involvedObject.name=goes")["items"]
     assert ("TaintManagerEviction", told) in {(one["reason"], one["message"]) for one in events}
 

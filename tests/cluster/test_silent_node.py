@@ -65,7 +65,7 @@ def test_pods_that_serve_stay_where_they_are_when_their_agent_dies(cluster: Clus
     until(lambda: condition(cluster, "Ready").get("status") == "Unknown", lambda: str(node(cluster)), 120)
     until(
         lambda: (
-            "nobody leaves: the gateway reaches pods there"
+            "no pod is evicted: the gateway reaches pods there"
             in condition(cluster, "fathom.dev/Unreachable").get("message", "")
         ),
         lambda: str(node(cluster)),

@@ -164,7 +164,7 @@ def test_an_autoscaler_scales_whatever_can_be_scaled_and_says_what_it_cannot(kub
         ),
     )  # fmt: skip
     eventually(lambda: kubectl.value("get ring big", ".spec.size") == "4")
-    wrong = ("FailedGetScale", "there is no Ring none that can be scaled")
+    wrong = ("FailedGetScale", "Ring none does not exist or cannot be scaled")
     eventually(lambda: wrong in reasons(kubectl, "HorizontalPodAutoscaler", "none"))
     kubectl.run("delete crd rings.example.com")
 

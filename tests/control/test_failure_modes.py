@@ -484,7 +484,7 @@ def test_a_pass_that_dies_or_hangs_is_written_down_and_backed_off_and_the_others
         )
         await world.sleep(100)
         kit = hosted(world)
-        deaths = [fields for event, fields in kit.log.lines if event == "reconcile died"]
+        deaths = [fields for event, fields in kit.log.lines if event == "reconcile raised an exception"]
         assert {fields["key"] for fields in deaths} == {"default/dies", "default/cancels"}
         boom = next(fields for fields in deaths if fields["key"] == "default/dies")
         assert 'raise RuntimeError("boom")' in boom["stack"]

@@ -134,7 +134,7 @@ def test_a_zone_that_falls_silent_as_a_whole_is_left_alone() -> None:
     held = permit(everybody[0], everybody, now_ns=NOW, limits=BrakeLimits())
     assert held == Permit(
         NodeState.SUSPECT,
-        "10 of 10 nodes of zone a are silent at once: that fits our own blindness better",
+        "10 of 10 nodes in zone a are silent at once: the controller may be cut off itself",
         many=True,
     )
 
@@ -143,7 +143,7 @@ def test_when_the_first_of_many_are_heard_the_others_have_time_to_be() -> None:
     held_ns, gone = NOW - 5 * SECOND_NS, Permit(NodeState.LOST)
     waits = eased(gone, many_ns=held_ns, now_ns=NOW, wait_s=40.0)
     assert waits == Permit(
-        NodeState.SUSPECT, "many were silent until just now: it may be heard again as they are"
+        NodeState.SUSPECT, "many nodes were silent until just now: this one may recover too"
     )
     assert eased(gone, many_ns=held_ns, now_ns=held_ns + 40 * SECOND_NS, wait_s=40.0) == gone
     assert eased(gone, many_ns=None, now_ns=NOW, wait_s=40.0) == gone
@@ -153,7 +153,7 @@ def test_many_small_zones_that_fall_silent_together_are_left_alone() -> None:
     everybody = [stand for zone in "abc" for stand in stands(zone, 0, 1)]
     held = permit(everybody[0], everybody, now_ns=NOW, limits=BrakeLimits())
     assert held.allowed == NodeState.SUSPECT
-    assert "3 of 3 nodes of all zones" in held.why
+    assert "3 of 3 nodes in all zones" in held.why
 
 
 def test_only_some_are_emptied_within_a_minute() -> None:
@@ -162,7 +162,9 @@ def test_only_some_are_emptied_within_a_minute() -> None:
     ]
     healthy, next_one = stands("a", 90, 0), BrakeState("next", "a", NodeState.LOST, flipped_ns=NOW)
     held = permit(next_one, [*done, *healthy], now_ns=NOW, limits=BrakeLimits())
-    assert held == Permit(NodeState.UNREACHABLE, "6 nodes of zone a were emptied within a minute")
+    assert held == Permit(
+        NodeState.UNREACHABLE, "6 nodes in zone a were emptied of pods within a minute, which is the limit"
+    )
     later = permit(next_one, [*done, *healthy], now_ns=NOW + 61 * SECOND_NS, limits=BrakeLimits())
     assert later == Permit(NodeState.LOST)
 

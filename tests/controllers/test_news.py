@@ -159,8 +159,10 @@ def test_what_an_autoscaler_cannot_read_is_told_once_and_without_an_introduction
 
 def test_a_pod_hears_what_drove_it_away() -> None:
     pod = obj("web-0")
-    found = of_eviction(change(Delete(at("Pod", "web-0")), why="driven away by bad", seen={"Pod_web-0": pod}))
-    words = "Marking for deletion Pod default/web-0: driven away by bad"
+    found = of_eviction(
+        change(Delete(at("Pod", "web-0")), why="evicted by NoExecute taint bad", seen={"Pod_web-0": pod})
+    )
+    words = "Marking for deletion Pod default/web-0: evicted by NoExecute taint bad"
     assert found == EventNews(POD, pod, "TaintManagerEviction", words)
 
 

@@ -277,7 +277,7 @@ def test_a_step_is_written_down_before_it_is_made() -> None:
     assert plan.needs == NEEDS
     assert plan.why == (
         "2 -> 4: cpu resource utilization (percentage of request) above target; "
-        "cpu at 200% of its target over 2 pods: 4"
+        "cpu at 200% of its target over 2 pods: 4 replicas"
     )
 
 

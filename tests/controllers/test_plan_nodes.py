@@ -88,10 +88,10 @@ def test_what_the_brake_holds_back_is_said_on_the_node() -> None:
 def test_what_an_operator_says_of_a_node_is_said_with_it() -> None:
     word = Assessment(NodeState.LOST, (Evidence("operator", "rack burnt"),))
     gone = after(node(), word, NodeState.LOST)
-    message = "somebody says that the machine is gone: rack burnt"
+    message = "an operator declared the machine gone: rack burnt"
     assert {each["message"] for each in gone["status"]["conditions"][1:]} == {message}
     again = after(gone, Assessment(NodeState.LOST), NodeState.LOST)
-    assert again["status"]["conditions"][-1]["message"] == "it has not been heard since that was said of it"
+    assert again["status"]["conditions"][-1]["message"] == "no heartbeat since it entered this state"
 
 
 def test_a_node_that_is_heard_again_loses_our_taints_and_keeps_those_of_others() -> None:
@@ -219,7 +219,7 @@ def test_nobody_is_driven_off_a_node_that_another_path_sees_alive() -> None:
     there = after(node(), spared, NodeState.UNREACHABLE)
     assert {each["effect"] for each in there["spec"]["taints"]} == {"NoSchedule"}
     assert there["status"]["conditions"][0]["status"] == "Unknown"
-    assert there["status"]["conditions"][-1]["message"] == f"nobody leaves: {words}"
+    assert there["status"]["conditions"][-1]["message"] == f"no pod is evicted: {words}"
 
 
 def test_who_is_going_already_is_not_told_again() -> None:

@@ -259,7 +259,7 @@ def test_whose_node_cannot_be_heard_waits_for_the_node_and_not_for_a_probe() -> 
     assert (stand.boundary, stand.reason, stand.message) == (
         "node",
         "node/node-1",
-        "node node-1 cannot be heard",
+        "node node-1 is unreachable",
     )
 
 
@@ -319,7 +319,7 @@ def test_a_job_whose_pods_fail_waits_for_the_back_off_and_says_with_which_code()
     failed = pod("sum-0", job(), phase="Failed", containerStatuses=[{"state": {"terminated": ended}}])
     missing = why_missing(job(), (), (failed,), (job(),))
     assert (missing.boundary, missing.deadline_s) == ("crash", NOW_S + 260)
-    assert missing.message == "1 failed, the last sum-0: the next is made after a back-off"
+    assert missing.message == "failed pods: 1, the last is sum-0; the next is created after a back-off"
     error = last_error(job(), (), (failed,))
     assert error is not None
     assert (error.reason, error.message) == ("Error", "sum-0: exit code 7 (Error)")

@@ -68,7 +68,7 @@ def test_a_reservation_whose_pod_waits_or_has_taken_it_is_left_alone() -> None:
 
 
 def test_a_reservation_whose_pod_has_a_place_without_it_is_released() -> None:
-    assert phase_after(reservation(), pod()) == ("Released", "its pod has a place without it")
+    assert phase_after(reservation(), pod()) == ("Released", "its pod was bound without it")
 
 
 def test_one_whose_pod_is_gone_is_released_also_when_a_namesake_is_there() -> None:
@@ -79,7 +79,7 @@ def test_one_whose_pod_is_gone_is_released_also_when_a_namesake_is_there() -> No
 
 def test_one_whose_time_is_over_expires_but_a_bound_one_belongs_to_its_pod() -> None:
     late = reservation(expiresAt=EARLIER)
-    assert phase_after(late, pod()) == ("Expired", f"its time was over at {EARLIER}")
+    assert phase_after(late, pod()) == ("Expired", f"it expired at {EARLIER}")
     bound = reservation(phase="Bound", expiresAt=EARLIER)
     assert plan_reservation(bound, pod(), [bound], now_ns=NOW_NS, now=NOW) == NOTHING
 
@@ -102,7 +102,7 @@ def test_a_pod_whose_node_is_not_there_is_removed_at_once() -> None:
     lost = pod()
     plan = plan_pod(lost, None, node_is_gone=True, now_ns=NOW_NS, now=NOW)
     assert plan.deletes == (Delete(target("Pod", lost), grace_s=0),)
-    assert plan.why == "it is bound to node n1, which is not there"
+    assert plan.why == "it is bound to node n1, which does not exist"
     status = plan.patches[0].patch["status"]
     assert (status["phase"], status["conditions"][0]["reason"]) == ("Failed", "DeletionByPodGC")
 
@@ -160,7 +160,7 @@ def test_a_foreign_finalizer_that_holds_for_long_is_proposed_for_removal() -> No
     (create,) = plan_finalizers("Pod", held, now_ns=NOW_NS).creates
     assert create.obj["spec"]["problem"] == "HeldByFinalizers"
     assert create.obj["spec"]["evidence"][0]["message"] == (
-        f"it should be gone since {LONG_AGO}, but is held by example.com/disk"
+        f"it should have been gone by {LONG_AGO}, but is held by finalizer example.com/disk"
     )
     ours = pod(deletionTimestamp=LONG_AGO, finalizers=["foregroundDeletion"])
     assert plan_finalizers("Pod", ours, now_ns=NOW_NS) == NOTHING
@@ -297,8 +297,8 @@ def test_a_workload_of_which_nothing_is_left_behind_says_so_for_its_generation()
 def test_a_reservation_for_nobody_and_an_open_proposal_are_loose_ends() -> None:
     proposed = proposal(pod(), "Pod", STRANDED, "…")
     assert loose_ends([reservation()], [], [proposed], now_ns=NOW_NS) == [
-        "reservation r1 holds capacity for nobody",
-        f"proposal {proposed['metadata']['name']} waits for a person",
+        "reservation r1 has expired or lost its pod, but holds capacity",
+        f"proposal {proposed['metadata']['name']} waits for approval",
     ]
     done = {**proposed, "status": {"phase": "Done"}}
     assert loose_ends([reservation(phase="Released")], [], [done], now_ns=NOW_NS) == []

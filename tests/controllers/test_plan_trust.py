@@ -50,7 +50,7 @@ def test_that_a_node_is_quarantined_is_said_once_the_taint_is_there_and_until_it
     assert (condition["type"], condition["status"], condition["message"]) == (
         "fathom.dev/Quarantined",
         "True",
-        "these do not start here, though they run elsewhere: a, b, c",
+        "pods fail to start here while their workloads run on other nodes: a, b, c",
     )
     assert planned({**ill, "status": said.status}) == NOTHING
     well = {**node(), "status": said.status}

@@ -81,7 +81,7 @@ def test_an_agent_that_answers_the_server_spares_its_node() -> None:
     async def story(world: World) -> None:
         employ_cluster(world, nodes=NODES, spare=False)
         await world.sleep(400)
-        assert "nobody leaves: the API server reaches the agent" in messages_of(world, "node-1")
+        assert "no pod is evicted: the API server reaches the agent" in messages_of(world, "node-1")
         found = world.get("nodes", Key("", "node-1")) or {}
         assert {taint["effect"] for taint in found["spec"]["taints"]} == {"NoSchedule"}
 
@@ -241,7 +241,7 @@ def test_a_controller_that_does_not_observe_the_newest_generation_is_behind() ->
     condition = find_condition(said, "Observed") or {}
     assert (condition["status"], condition["message"]) == (
         "False",
-        "its controller has observed generation 3, and 4 is wanted",
+        "its controller has observed generation 3, but the newest is 4",
     )
     workload["status"]["observedGeneration"] = 4
     assert behind.wait_s(key, workload, now_ns=round(BEHIND_S * SECOND_NS)) is None

@@ -217,7 +217,7 @@ class Guarded:
 
 def turned_away(retry_after_s: float, view: BreakerView) -> Reply:
     """The reply of a server that did not process the request: nothing happened, retry later."""
-    message = f"not sent: {view.target} is taken to be down since {view.last_failure}"
+    message = f"not sent: {view.target} seems to be down; last failure: {view.last_failure}"
     status = {
         "kind": "Status",
         "apiVersion": "v1",

@@ -339,7 +339,7 @@ def _failure(action: Action, outcome: Outcome) -> Failure | None:
                 and current is not None
                 and not metadata(current).get("deletionTimestamp")
             ):
-                return Failure("NameTaken", f"{action.line}: the name is another's: {why}")
+                return Failure("NameTaken", f"{action.line}: another owner has this name: {why}")
             return Failure("Conflict", f"{action.line}: {why}")
         case Rejected(reason=reason, code=code, message=message, retry_after_s=retry_after_s, causes=causes):
             blame: Blame = "not sent" if reason in NOT_SENT else "failed"

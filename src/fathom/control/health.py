@@ -66,13 +66,11 @@ class ProcessHealth:
         failing = [name for name, passes in self._passes.items() if _fails(passes, since_ns)]
         signals = {}
         if any(unanswered) and (all(unanswered) or _is_most(unanswered, TIMEOUTS_MIN)):
-            signals[REQUESTS] = "most of our requests were not answered within the last half minute"
+            signals[REQUESTS] = "most requests to the API server were not answered in the last 30 s"
         if len(kinds) >= WATCHES_MIN:
-            signals[WATCHES] = "our watches broke within the last half minute"
+            signals[WATCHES] = "several watches broke in the last 30 s"
         if failing:
-            signals[ERRORS] = (
-                f"most passes of {', '.join(sorted(failing))} failed within the last half minute"
-            )
+            signals[ERRORS] = f"most passes of {', '.join(sorted(failing))} failed in the last 30 s"
         return signals
 
 

@@ -93,9 +93,9 @@ class Leading:
 
     async def _synced(self) -> None:
         while late := await self._caches.until_synced(timeout_s=SYNC_TOLD_S):
-            self._inside.log.warn("waiting for the first list", kinds=list(late))
+            self._inside.log.warn("waiting for caches to sync", kinds=list(late))
 
     async def _stop_signal(self) -> str:
         while (signal := await self._inside.seam.signal()) not in {STOP, REBASE}:
-            self._inside.log.warn("an unknown signal", word=signal)
+            self._inside.log.warn("unknown signal ignored", word=signal)
         return signal

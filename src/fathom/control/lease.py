@@ -257,7 +257,7 @@ class Elector:
                 term.until_ns = sent_ns + round(self._timing.renew_deadline_s * 1e9)
                 return ""
             # Still ours, but this renewal was lost, or another client changed the lease: retry from there.
-            why = outcome.why if isinstance(outcome, Conflict) else "the renewal was lost"
+            why = outcome.why if isinstance(outcome, Conflict) else "the renewal was not stored"
         return why
 
     async def _read(self) -> Obj | Unknown | None:

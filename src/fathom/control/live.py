@@ -147,11 +147,17 @@ def _settings(options: argparse.Namespace, server: ServerAddress) -> ControllerS
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m fathom.control.live", description=_title())
     parser.add_argument("controllers", nargs="+", metavar="module:Class")
-    parser.add_argument("--kubeconfig", type=Path, help="default: where kubectl looks, or the pod's account")
-    parser.add_argument("--namespace", default="", help="watch only this one")
-    parser.add_argument("--lease", default="", metavar="NAMESPACE/NAME", help="lead before acting")
-    parser.add_argument("--workers", type=_positive, default=4, help="of each controller")
-    parser.add_argument("--record", type=Path, metavar="DIR", help="keep a tape and a journal there")
+    parser.add_argument(
+        "--kubeconfig", type=Path, help="default: as for kubectl, or the pod's service account"
+    )
+    parser.add_argument("--namespace", default="", help="watch only this namespace")
+    parser.add_argument(
+        "--lease", default="", metavar="NAMESPACE/NAME", help="act only while holding this lease"
+    )
+    parser.add_argument("--workers", type=_positive, default=4, help="number of workers per controller")
+    parser.add_argument(
+        "--record", type=Path, metavar="DIR", help="write a tape and a journal to this directory"
+    )
     return parser
 
 
@@ -162,7 +168,7 @@ def _title() -> str:
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
     return number
 
 

@@ -218,7 +218,7 @@ class Loop:
         """The controller's result; or why it could not be called, or the exception it raised."""
         owner = self._kit.passing(key).owner
         if not await self._commit.sure(owner):
-            why = "whether an earlier write was made is not known yet"
+            why = "the outcome of an earlier write is not known yet"
             return ReconcileResult(failure=Failure("OutcomeUnknown", why, "held"))
         view = self._shared.caches.snapshot()
         lacking = unmet((OwnWrites(owner),), view, self._shared.written, now_s=loop_now_ns() / 1e9)
@@ -250,7 +250,11 @@ class Loop:
     def _died(self, key: Key, error: BaseException) -> ReconcileResult:
         stack = "".join(traceback.format_exception(error))
         self._shared.log.error(
-            "reconcile died", controller=self.name, key="/".join(key), error=repr(error), stack=stack
+            "reconcile raised an exception",
+            controller=self.name,
+            key="/".join(key),
+            error=repr(error),
+            stack=stack,
         )
         self._commit.record_death(self._kit.passing(key), error, stack)
         return ReconcileResult.failed("InternalError", f"{type(error).__name__}: {error}")
@@ -280,8 +284,9 @@ class Loop:
             not_before_s=failure.retry_after_s,
         )
         if trouble.given_up:
-            self._shared.log.warn("gave up", controller=self.name, key="/".join(key), reason=failure.reason,
-                           message=failure.message, attempts=trouble.attempts)  # fmt: skip
+            self._shared.log.warn("gave up retrying", controller=self.name, key="/".join(key),
+                                  reason=failure.reason, message=failure.message,
+                                  attempts=trouble.attempts)  # fmt: skip
         if obj is not None and (trouble.given_up or trouble.attempts >= REPORT_FROM_ATTEMPT):
             await self._report(key, obj, failure, given_up=trouble.given_up)
         self.queue.retry(key, trouble)
@@ -311,7 +316,7 @@ class Loop:
             if kind in waits.lacks:
                 waits.lacks.remove(kind)
                 if not waits.lacks:
-                    self.queue.add(key, WakeCause("freshness", f"{kind} is known to be new"))
+                    self.queue.add(key, WakeCause("freshness", f"the {kind} cache has caught up"))
 
     async def _report(self, key: Key, obj: Obj, failure: Failure | None, *, given_up: bool) -> None:
         """Writes the object's conditions. A failed report needs no retry: the next pass reports again."""

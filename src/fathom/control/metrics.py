@@ -89,11 +89,13 @@ def loop_families(
 
 def _queues(numbers: LoopNumbers, labels: dict[str, str]) -> Iterable[Family]:
     adds = Family("workqueue_adds_total", "counter", "Keys that were added to the queue.")
-    retries = Family("workqueue_retries_total", "counter", "Keys to be tried again after a backoff.")
+    retries = Family("workqueue_retries_total", "counter", "Keys to be retried after a backoff.")
     waits = Family("workqueue_queue_duration_seconds", "histogram", "How long keys waited in the queue.")
     work = Family("workqueue_work_duration_seconds", "histogram", "How long a pass over a key took.")
     given_up = Family("fathom_workqueue_given_up_total", "counter", "Keys given up until they change.")
-    overflows = Family("fathom_workqueue_overflows_total", "counter", "Keys for which there was no room.")
+    overflows = Family(
+        "fathom_workqueue_overflows_total", "counter", "Keys not added because the queue was full."
+    )
     for name, queue in numbers.queues.items():
         named = {**labels, "name": name}
         adds.add(queue.adds, named)
@@ -109,7 +111,7 @@ def _running(loops: Sequence[Loop], now_ns: int, labels: dict[str, str]) -> Iter
     """Metrics of the loops that run now: there are none while another process leads."""
     depth = Family("workqueue_depth", "gauge", "Keys that wait in the queue.")
     oldest = Family("fathom_workqueue_oldest_seconds", "gauge", "How long the oldest key has waited.")
-    in_hand = Family("fathom_workqueue_in_progress", "gauge", "Keys that are worked on.")
+    in_hand = Family("fathom_workqueue_in_progress", "gauge", "Keys in progress.")
     troubled = Family("fathom_workqueue_failing", "gauge", "Keys that failed and have not succeeded since.")
     for loop in loops:
         named = {**labels, "name": loop.name}
@@ -149,4 +151,9 @@ def station_families(station: Measured, labels: dict[str, str]) -> Iterable[Fami
         named = {**labels, "name": standing.lease.name}
         leads = int(standing.state == "leading")
         yield gauge("leader_election_master_status", "1 while this process holds the lease.", leads, named)
-        yield gauge("fathom_lease_epoch", "Of the last term of this process.", standing.epoch or 0, named)
+        yield gauge(
+            "fathom_lease_epoch",
+            "Epoch of the last term in which this process led.",
+            standing.epoch or 0,
+            named,
+        )

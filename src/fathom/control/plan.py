@@ -40,7 +40,7 @@ class Create(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not metadata(self.obj).get("name"):
-            raise InvariantBroken(f"a {self.kind} is to be created without a name: {self.obj}")
+            raise InvariantBroken(f"cannot create a {self.kind} without a name: {self.obj}")
 
     @property
     def line(self) -> str:
@@ -103,7 +103,7 @@ class Plan(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.destroys and not self.needs:
             lines = [action.line for action in self.actions]
-            raise InvariantBroken(f"a plan that destroys must say how fresh its view has to be: {lines}")
+            raise InvariantBroken(f"a destructive plan must state how fresh its view has to be: {lines}")
 
     @property
     def destroys(self) -> bool:

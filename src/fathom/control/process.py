@@ -178,7 +178,7 @@ class Controllers:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            message = "the controllers cannot go on"
+            message = "the controllers stopped with an error"
             self._inside.domain.call_exception_handler({"message": message, "exception": error})
 
     async def run(self) -> None:
@@ -318,7 +318,7 @@ class Controllers:
 def primary_of(controller: Controller) -> Primary:
     first = controller.watches[0] if controller.watches else None
     if not isinstance(first, Primary):
-        raise TypeError(f"{controller.name}: the first of its watches must be its Primary")
+        raise TypeError(f"{controller.name}: its first watch must be a Primary")
     return first
 
 
@@ -333,6 +333,8 @@ def watched(controllers: Sequence[Controller]) -> list[tuple[WatchedKind, dict[s
         for watch in controller.watches:
             kind, indexes = by_name.setdefault(watch.kind.name, (watch.kind, {}))
             if kind != watch.kind:
-                raise TypeError(f"two kinds are named {kind.name}: {kind.resource} and {watch.kind.resource}")
+                raise TypeError(
+                    f"two watched kinds are named {kind.name}: {kind.resource} and {watch.kind.resource}"
+                )
             indexes.update(watch.indexes)
     return list(by_name.values())

@@ -343,7 +343,7 @@ class WorkQueue(Generic[K]):
     def _put_down(self, key: K) -> Taken[K]:
         taken = self._in_hand.pop(key, None)
         if taken is None:
-            raise InvariantBroken(f"{key!r} is put down, but nobody had it in hand")
+            raise InvariantBroken(f"{key!r} was put down, but no worker had taken it")
         entry = self._waiting.get(key)
         if entry is not None:
             self._join(entry)

@@ -16,7 +16,7 @@ class PaceRate(msgspec.Struct, frozen=True):
 class PaceLimit:
     def __init__(self, rate: PaceRate) -> None:
         if rate.per_s <= 0 or rate.burst < 1:
-            raise ValueError(f"a rate must let something through: {rate}")
+            raise ValueError(f"rate and burst must be positive: {rate}")
         self._interval_ns = round(1e9 / rate.per_s)
         self._ahead_ns = self._interval_ns * (rate.burst - 1)  # How far `_due_ns` may be ahead of the clock.
         self._due_ns = 0  # When the bucket would be full again. Each pass adds one interval.

@@ -56,7 +56,7 @@ class ClusterSummary:
         if seen != self._seen:
             self._seen = seen
             self._log_if_changed(summary(view.list("Node"), view.list("Pod")))
-        return ReconcileResult.in_s(EVERY_S, "to say how the cluster stands")
+        return ReconcileResult.in_s(EVERY_S, "the next cluster summary")
 
     def _log_if_changed(self, counts: dict[str, int]) -> None:
         if counts != self._logged:

@@ -51,7 +51,9 @@ def with_observed(conditions: list[Obj], workload: Obj, *, behind: bool, now: st
         metadata(workload).get("generation"),
         lookup(workload, "status", "observedGeneration"),
     )
-    why = f"its controller has observed generation {observed}, and {generation} is wanted" if behind else ""
+    why = (
+        f"its controller has observed generation {observed}, but the newest is {generation}" if behind else ""
+    )
     return set_condition(
         conditions,
         type=OBSERVED,

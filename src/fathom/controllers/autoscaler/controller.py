@@ -86,7 +86,7 @@ class Autoscalers:
             return ReconcileResult.never()
         wait_s = self._wait_s(key)
         if wait_s > 0:
-            return ReconcileResult.in_s(wait_s, "an autoscaler's period")
+            return ReconcileResult.in_s(wait_s, "the next sync period")
         await self._floor.fetch()
         samples, trouble = await self._fetch_samples(key.namespace)
         reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
@@ -109,7 +109,7 @@ class Autoscalers:
         if applied.failure is None:
             self._looked_ns[key] = self._kit.monotonic_ns()
             self._remember(key, facts, decided, seconds(now))
-        return ReconcileResult.after(applied, in_s=EVERY_S, why="an autoscaler's period")
+        return ReconcileResult.after(applied, in_s=EVERY_S, why="the next sync period")
 
     def _wait_s(self, key: Key) -> float:
         looked_ns = self._looked_ns.get(key)

@@ -94,7 +94,7 @@ def max_of(autoscaler: Obj) -> int:
 def decide(autoscaler: Obj, facts: AutoscalerFacts, *, now: str) -> ReplicaDecision:
     if facts.workload is None:
         reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
-        problem = f"there is no {reference.get('kind')} {reference.get('name')} that can be scaled"
+        problem = f"{reference.get('kind')} {reference.get('name')} does not exist or cannot be scaled"
         desired = int(lookup(autoscaler, "status", "desiredReplicas") or 0)
         return ReplicaDecision(
             desired,
@@ -123,7 +123,7 @@ def _into_range(autoscaler: Obj, current: int, able: AutoscalerStatus) -> Replic
     low, high = min_of(autoscaler), max_of(autoscaler)
     replicas = low if current < low else high
     reason = "TooFewReplicas" if current < low else "TooManyReplicas"
-    message = f"the target has {current} replicas, allowed are {low} to {high}"
+    message = f"the target has {current} replicas; {low} to {high} are allowed"
     beyond = "below Spec.MinReplicas" if current < low else "above Spec.MaxReplicas"
     because = f"Current number of replicas {beyond}"
     statuses = (able, AutoscalerStatus(LIMITED, "True", reason, message))
@@ -150,7 +150,7 @@ def _by_metrics(autoscaler: Obj, facts: AutoscalerFacts, current: int, now: str)
 def _unread(
     facts: AutoscalerFacts, unknown: Sequence[UnknownUse]
 ) -> tuple[str, tuple[AutoscalerStatus, ...]]:
-    first = unknown[0] if unknown else UnknownUse("FailedGetResourceMetric", "it has no metrics")
+    first = unknown[0] if unknown else UnknownUse("FailedGetResourceMetric", "spec.metrics is empty")
     why = facts.trouble or first.message
     return why, (FOUND, AutoscalerStatus(ACTIVE, "False", first.reason, f"{UNREAD}{why}"))
 
@@ -262,7 +262,7 @@ def blocker(facts: AutoscalerFacts) -> AutoscalerStatus | None:
     generation = int(metadata(facts.workload).get("generation") or 0)
     status = (facts.progress or {}).get("status") or {}
     if int(status.get("observedGeneration") or 0) < generation:
-        message = f"how far generation {generation} has come is not known yet"
+        message = f"the progress of generation {generation} is not known yet"
         return AutoscalerStatus(LIMITED, "True", "ProgressUnknown", message)
     current, previous = status.get("current") or {}, status.get("previous") or {}
     desired, ready = int(current.get("desired") or 0), int(current.get("ready") or 0)

@@ -92,11 +92,14 @@ def propose(metric: Obj, seen: MeasuredUse) -> Proposal | UnknownUse:
     type_ = str(metric.get("type"))
     measure, goal = _measure(metric), _goal(metric)
     if measure is None:
-        problem = f"metrics of type {type_} are not read here"
+        problem = f"metrics of type {type_} are not supported"
         return UnknownUse(FAILED.get(type_, "InvalidMetricSourceType"), problem)
     problem = f"failed to get {measure.resource} {'utilization' if measure.by_share else 'usage'}"
     if goal is None:
-        return UnknownUse(FAILED[type_], f"{problem}: neither a utilization nor a value is its target")
+        return UnknownUse(
+            FAILED[type_],
+            f"{problem}: neither an average utilization target nor an average value target was set",
+        )
     samples = sort(seen.pods, seen.samples, measure, now_s=seen.now_s)
     if isinstance(samples, MissingSamples):
         return UnknownUse(FAILED[type_], f"{problem}: {samples.message}")
@@ -131,7 +134,7 @@ def _goal(metric: Obj) -> _Goal | None:
 
 def _nothing_known(pods: SortedSamples) -> str:
     if pods.used:
-        return "its pods ask for none of it"
+        return "its pods request none of it"
     if not pods.asked:
         return "no pods returned by selector while calculating replica count"
     return "did not receive metrics for targeted pods (pods might be unready)"
@@ -184,4 +187,5 @@ def _to_milli(nanos: int) -> int:
 def _why(resource: str, pods: SortedSamples, ratio: Fraction, replicas: int) -> str:
     unknown = len(pods.missing) + len(pods.unready)
     beside = f", {unknown} not ready or without a sample" if unknown else ""
-    return f"{resource} at {int(ratio * 100)}% of its target over {len(pods.used)} pods{beside}: {replicas}"
+    use = f"{resource} at {int(ratio * 100)}% of its target over {len(pods.used)} pods{beside}"
+    return f"{use}: {replicas} replicas"

@@ -71,7 +71,7 @@ class DisruptionBudgets:
         )
         applied = await self._kit.apply(key, plan, seen=view)
         return ReconcileResult.after(
-            applied, in_s=look_again_s(budget, pods, now=now), why="an eviction was not confirmed"
+            applied, in_s=look_again_s(budget, pods, now=now), why="an unconfirmed eviction expires"
         )
 
     async def _fetch_foreign(self, key: Key) -> dict[str, int]:
@@ -115,7 +115,7 @@ def expected_of(view: Snapshot, pods: Sequence[Obj], foreign: Mapping[str, int])
         if owner_size is None:
             owner = f"{reference.get('kind')} {reference.get('name')}"
             return BudgetTrouble(
-                f"{owner}, which controls {metadata(pod)['name']}, has no size that is known"
+                f"the size of {owner}, which controls pod {metadata(pod)['name']}, is not known"
             )
         sizes[owner_size[0]] = owner_size[1]
     return sum(sizes.values())

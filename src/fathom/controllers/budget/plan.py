@@ -68,7 +68,7 @@ def plan_budget(
     return Plan(
         patches=(patch,),
         needs=(*NEEDS, *needs) if raises else (),
-        why=f"{before} allowed, now {status['disruptionsAllowed']}",
+        why=f"disruptions allowed: {before} -> {status['disruptionsAllowed']}",
     )
 
 

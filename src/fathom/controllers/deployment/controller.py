@@ -60,7 +60,7 @@ class Deployments:
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         if not await may_adopt(self._kit, DEPLOYMENT, "ReplicaSet", key):
-            return ReconcileResult.in_s(1.0, "the Deployment in our view is not the one there is")
+            return ReconcileResult.in_s(1.0, "the cached Deployment was deleted or replaced")
         await self._floor.fetch()
         view, now = self._kit.snapshot(), self._kit.now()
         deployment = view.get("Deployment", key)
@@ -79,7 +79,7 @@ class Deployments:
             await self._kit.apply(key, failed, seen=self._kit.snapshot())
         if pause is not None:
             left_s = (pause.until_ns - self._kit.now_ns()) / 1e9
-            return ReconcileResult.after(applied, in_s=max(0.0, left_s) + 0.1, why="the end of an override")
+            return ReconcileResult.after(applied, in_s=max(0.0, left_s) + 0.1, why="an override ends")
         return ReconcileResult.after(
             applied, in_s=look_again_s(deployment, now=now, waited_s=waited_s), why="the progress deadline"
         )

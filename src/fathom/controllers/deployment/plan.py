@@ -100,7 +100,7 @@ def plan_deployment(deployment: Obj, facts: DeploymentFacts, *, now: str) -> Pla
                 *(adopt("ReplicaSet", replica_set, deployment) for replica_set in claims.adopt),
                 *(release("ReplicaSet", replica_set, deployment) for replica_set in claims.release),
             ),
-            why="ReplicaSets are adopted or let go",
+            why="adopt or release ReplicaSets",
         )
     sets = split(deployment, claims.mine)
     steps = _Steps() if is_deleting(deployment) else _settled(_steps(deployment, sets, facts), sets, facts)
@@ -127,7 +127,7 @@ def _steps(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
         patch, why = reverted(deployment, sets)
         return _Steps(patches=(patch,), why=why)
     if sets.new is not None and is_deleting(sets.new):
-        return _Steps(why="the newest ReplicaSet is going")
+        return _Steps(why="the newest ReplicaSet is being deleted")
     if paused or _was_scaled(deployment, sets):
         scaled = _scaled(deployment, sets, facts)
         if scaled.patches:
@@ -194,10 +194,10 @@ def _make_new(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
     if facts.named(name):
         # The name is taken: by another owner's ReplicaSet, or by ours with a template changed by hand.
         status = WriteStatus(target("Deployment", deployment), {"collisionCount": collisions + 1})
-        return _Steps(statuses=(status,), why=f"the name {name} is taken")
+        return _Steps(statuses=(status,), why=f"the ReplicaSet name {name} is taken")
     notes = {**new_notes(deployment, sets), **_size_notes(deployment)}
     replica_set = set_of(deployment, hash_=hash_, replicas=_new_size(deployment, sets, facts), notes=notes)
-    return _Steps(creates=(Create("ReplicaSet", replica_set),), why=f"a new revision: {name}")
+    return _Steps(creates=(Create("ReplicaSet", replica_set),), why=f"create the new revision {name}")
 
 
 def _noted(deployment: Obj, sets: Sets) -> _Steps | None:
@@ -211,10 +211,14 @@ def _noted(deployment: Obj, sets: Sets) -> _Steps | None:
     if int(lookup(sets.new, "spec", "minReadySeconds") or 0) != min_ready_s:
         change["spec"] = {"minReadySeconds": min_ready_s}
     if change:
-        return _Steps(patches=(Patch(target("ReplicaSet", sets.new), change),), why="the newest is noted")
+        return _Steps(
+            patches=(Patch(target("ReplicaSet", sets.new), change),), why="update the newest ReplicaSet"
+        )
     if notes_of(deployment).get(REVISION) != notes[REVISION]:
         change = {"metadata": {"annotations": {REVISION: notes[REVISION]}}}
-        return _Steps(patches=(Patch(target("Deployment", deployment), change),), why="its revision")
+        return _Steps(
+            patches=(Patch(target("Deployment", deployment), change),), why="update the revision annotation"
+        )
     return None
 
 
@@ -248,7 +252,7 @@ def _scaled(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
         patch for replica_set in sets.all if (size := sizes.get(metadata(replica_set)["name"])) is not None
         for patch in _sized(deployment, replica_set, size)
     ]  # fmt: skip
-    return _Steps(patches=tuple(patches), why=f"scaled to {wanted_of(deployment)}" if patches else "")
+    return _Steps(patches=tuple(patches), why=f"scale to {wanted_of(deployment)}" if patches else "")
 
 
 def _sizes(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> dict[str, int]:
@@ -325,10 +329,10 @@ def _roll(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
         size = min(size, size_of(sets.new))
     grown = _sized(deployment, sets.new, size)
     if grown:
-        return _Steps(patches=grown, why=f"the new revision from {size_of(sets.new)} to {size}")
+        return _Steps(patches=grown, why=f"scale the new revision from {size_of(sets.new)} to {size}")
     shrunk = () if has_timed_out(deployment, sets) else _shrunk(deployment, sets, facts)
     if shrunk:
-        return _Steps(patches=shrunk, why="old revisions shrink")
+        return _Steps(patches=shrunk, why="scale down old revisions")
     return _tidied(deployment, sets)
 
 
@@ -374,13 +378,13 @@ def _recreate(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
         return emptied
     grown = _sized(deployment, sets.new, wanted_of(deployment))
     if grown:
-        return _Steps(patches=grown, why="all of the new revision")
+        return _Steps(patches=grown, why="scale up the new revision")
     return _tidied(deployment, sets)
 
 
 def _empty_old(deployment: Obj, sets: Sets) -> _Steps:
     patches = [patch for old in sets.old if size_of(old) for patch in _sized(deployment, old, 0)]
-    return _Steps(patches=tuple(patches), why="all of the old revisions go")
+    return _Steps(patches=tuple(patches), why="scale old revisions to 0")
 
 
 def _tidied(deployment: Obj, sets: Sets) -> _Steps:
@@ -392,7 +396,7 @@ def _tidied(deployment: Obj, sets: Sets) -> _Steps:
 
 def _without_history(deployment: Obj, sets: Sets) -> _Steps:
     deletes = tuple(Delete(target("ReplicaSet", old), as_read=True) for old in outdated(deployment, sets))
-    return _Steps(deletes=deletes, why="history beyond its limit" if deletes else "")
+    return _Steps(deletes=deletes, why="delete revisions beyond the history limit" if deletes else "")
 
 
 def plan_create_failure(deployment: Obj, failure: Failure, *, name: str, now: str) -> Plan:

@@ -208,7 +208,7 @@ def plan_slices(
         patches=tuple(patches),
         deletes=deletes,
         needs=NEEDS if deletes else (),
-        why="another set of endpoints" if creates or patches or deletes else "",
+        why="the endpoints changed" if creates or patches or deletes else "",
     )
 
 
@@ -320,10 +320,10 @@ def plan_endpoints(service: Obj, pods: Sequence[Obj], endpoints: Obj | None) -> 
         key = key_of(service)
         meta: Obj = {"name": key.name, "namespace": key.namespace, "labels": labels}
         obj = {"metadata": meta if complete else {**meta, "annotations": notes}, "subsets": subsets}
-        return Plan(creates=(Create("Endpoints", owned(obj, service)),), why="first")
+        return Plan(creates=(Create("Endpoints", owned(obj, service)),), why="create the Endpoints")
     change = _endpoints_changed(endpoints, subsets, labels, notes)
     return (
-        Plan(patches=(Patch(target("Endpoints", endpoints), change),), why="another set")
+        Plan(patches=(Patch(target("Endpoints", endpoints), change),), why="the endpoints changed")
         if change
         else NOTHING
     )

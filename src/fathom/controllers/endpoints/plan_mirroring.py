@@ -64,7 +64,7 @@ def plan_mirror(endpoints: Obj, service: Obj | None, slices: Sequence[Obj]) -> P
         patches=tuple(patches),
         deletes=tuple(deletes),
         needs=NEEDS if deletes else (),
-        why="its Endpoints say otherwise",
+        why="the Endpoints changed",
     )
 
 

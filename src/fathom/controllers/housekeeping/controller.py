@@ -90,7 +90,7 @@ class Housekeeping:
             try:
                 await work()
             except ApiError as error:
-                self._log.warn("reconcile", controller=controller, error=error.message)
+                self._log.warn("reconcile failed", controller=controller, error=error.message)
 
     async def _expire(self) -> None:
         await self._events.expire(before=timestamp(self._outside.clock.now_ns() - KEEP_S * SECOND_NS))
@@ -119,10 +119,12 @@ class Housekeeping:
                 await reconcile(key)
             except ApiError as error:
                 if error.code != 409:  # A lost race is ordinary: look again.
-                    self._log.warn("reconcile", controller=controller, key=str(key), error=error.message)
+                    self._log.warn(
+                        "reconcile failed", controller=controller, key=str(key), error=error.message
+                    )
                 queue.failed(key)
             except Exception as error:  # A failure of one object must not stop the others.
-                self._log.error("reconcile", controller=controller, key=str(key), error=repr(error))
+                self._log.error("reconcile failed", controller=controller, key=str(key), error=repr(error))
                 queue.failed(key)
             else:
                 queue.done(key)

@@ -68,7 +68,7 @@ class Jobs:
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         if not await may_adopt(self._kit, JOB, POD.name, key):
-            return ReconcileResult.in_s(1.0, "the Job in our view is not the one there is")
+            return ReconcileResult.in_s(1.0, "the cached Job was deleted or replaced")
         await self._floor.fetch()
         await self._release_orphans(key)
         view, now = self._kit.snapshot(), self._kit.now()
@@ -88,7 +88,9 @@ class Jobs:
         if plan.creates and failure is not None and failure.blame == "failed" and failure.reason not in RACES:
             await self._report_refusal(key, failure)
         return ReconcileResult.after(
-            applied, in_s=look_again_s(job, claims.mine, now=now), why="a Job's time"
+            applied,
+            in_s=look_again_s(job, claims.mine, now=now),
+            why="a deadline, back-off or TTL of the Job",
         )
 
     async def _report_refusal(self, key: Key, failure: Failure) -> None:
@@ -114,7 +116,7 @@ class Jobs:
         current = await self._kit.api.get(JOB.resource, *key)
         gone = [pod for pod in uncounted if current is None or not _is_for(current, pod)]
         if gone:
-            plan = Plan(patches=let_go(gone), why="their Job is gone")
+            plan = Plan(patches=let_go(gone), why="release pods whose Job is gone")
             await self._kit.apply(key, plan, seen=self._kit.snapshot())
 
 

@@ -90,7 +90,7 @@ def plan_job(job: Obj, facts: JobFacts, *, now: str) -> Plan:
         return NOTHING
     needs = (*NEEDS, *facts.needs)
     if is_deleting(job):
-        return Plan(patches=let_go(facts.pods), why="the job goes")
+        return Plan(patches=let_go(facts.pods), why="the Job is being deleted")
     if is_finished(job):
         return _after_the_end(job, facts.pods, needs, now)
     if facts.claims.adopt or facts.claims.release:
@@ -123,7 +123,7 @@ def _claimed(job: Obj, claims: OwnerClaims) -> Plan:
                 for pod in claims.release
             ),
         ),
-        why="pods are adopted or let go",
+        why="adopt or release pods",
     )
 
 
@@ -285,9 +285,11 @@ def _after_the_end(job: Obj, pods: Sequence[Obj], needs: tuple[Need, ...], now: 
     """Deletes late pods, removes finalizers; and deletes the Job itself after its TTL."""
     left_s = ttl_left_s(job, now)
     if left_s is not None and left_s <= 0:
-        return Plan(deletes=(Delete(target("Job", job)),), needs=needs, why="its time to live is over")
+        return Plan(deletes=(Delete(target("Job", job)),), needs=needs, why="its TTL has expired")
     deletes = tuple(Delete(target("Pod", pod)) for pod in pods if is_active(pod))
-    return Plan(patches=let_go(pods), deletes=deletes, needs=needs if deletes else (), why="it is over")
+    return Plan(
+        patches=let_go(pods), deletes=deletes, needs=needs if deletes else (), why="the Job has finished"
+    )
 
 
 def ttl_left_s(job: Obj, now: str) -> float | None:

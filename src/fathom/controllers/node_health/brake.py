@@ -22,7 +22,7 @@ from fathom.model.times import SECOND_NS
 __all__ = ["BrakeLimits", "BrakeState", "Permit", "eased", "limits_of", "permit"]
 
 MINUTE_NS = 60 * SECOND_NS
-MANY = "too many nodes of its zone, or of all zones, are silent at once: that fits our own blindness better"
+MANY = "too many nodes in its zone or in all zones are silent at once: the controller may be cut off itself"
 
 
 class BrakeState(msgspec.Struct, frozen=True):
@@ -64,15 +64,15 @@ def permit(node: BrakeState, states: Iterable[BrakeState], *, now_ns: int, limit
         return Permit(NodeState.SUSPECT, "the brake is engaged by hand")
     all_nodes = [each for each in states if each.name != node.name] + [node]
     zone = [each for each in all_nodes if each.zone == node.zone]
-    zone_text = f"zone {node.zone}" if node.zone else "the nodes without a zone"
+    zone_text = f"in zone {node.zone}" if node.zone else "without a zone"
     is_new = node.flipped_ns is None  # Other nodes that are a little late do not undo a reaction.
     too_many = _too_many(zone_text, zone, limits, late=is_new) or _too_many(
-        "all zones", all_nodes, limits, late=is_new
+        "in all zones", all_nodes, limits, late=is_new
     )
     if too_many:
         return Permit(NodeState.SUSPECT, too_many, many=True)
     turns = _in_turn(all_nodes, limits)
-    rates = ((zone_text, zone, 1), ("all zones", all_nodes, limits.global_factor))
+    rates = ((zone_text, zone, 1), ("in all zones", all_nodes, limits.global_factor))
     for where, nodes, factor in rates if node.flipped_ns is None else ():
         flipped = _lately((each.flipped_ns for each in nodes), now_ns)
         before = _before(node, (each for each in turns if each.flipped_ns is None), nodes)
@@ -83,7 +83,7 @@ def permit(node: BrakeState, states: Iterable[BrakeState], *, now_ns: int, limit
         lost = (each for each in turns if each.assessed == NodeState.LOST and each.evicted_ns is None)
         before = _before(node, lost, nodes)
         if evicted + before >= limits.evictions_per_minute * factor:
-            return Permit(NodeState.UNREACHABLE, _limit(evicted, before, where, "emptied"))
+            return Permit(NodeState.UNREACHABLE, _limit(evicted, before, where, "emptied of pods"))
     return Permit(node.assessed)
 
 
@@ -104,8 +104,8 @@ def _before(node: BrakeState, waiting: Iterable[BrakeState], nodes: Sequence[Bra
 
 def _limit(done: int, before: int, where: str, action: str) -> str:
     if not before:
-        return f"{done} nodes of {where} were {action} within a minute"
-    return f"nodes of {where} that have been silent for longer are {action} first"
+        return f"{done} nodes {where} were {action} within a minute, which is the limit"
+    return f"nodes {where} that have been silent for longer are {action} first"
 
 
 def eased(allowed: Permit, *, many_ns: int | None, now_ns: int, wait_s: float) -> Permit:
@@ -115,7 +115,7 @@ def eased(allowed: Permit, *, many_ns: int | None, now_ns: int, wait_s: float) -
     is_over = many_ns is None or now_ns - many_ns >= wait_s * SECOND_NS
     if is_over or allowed.many or allowed.allowed <= NodeState.SUSPECT:
         return allowed
-    return Permit(NodeState.SUSPECT, "many were silent until just now: it may be heard again as they are")
+    return Permit(NodeState.SUSPECT, "many nodes were silent until just now: this one may recover too")
 
 
 def _too_many(where: str, nodes: Sequence[BrakeState], limits: BrakeLimits, *, late: bool) -> str:
@@ -125,7 +125,7 @@ def _too_many(where: str, nodes: Sequence[BrakeState], limits: BrakeLimits, *, l
     )
     if len(nodes) <= limits.small_zone or silent * 100 < limits.share_percent * len(nodes):
         return ""
-    return f"{silent} of {len(nodes)} nodes of {where} are silent at once: that fits our own blindness better"
+    return f"{silent} of {len(nodes)} nodes {where} are silent at once: the controller may be cut off itself"
 
 
 def _lately(times: Iterable[int | None], now_ns: int) -> int:

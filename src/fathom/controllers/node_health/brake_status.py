@@ -118,11 +118,13 @@ def _lines(held: list[tuple[str, str, Obj]]) -> list[str]:
 def plan_shown(current: Obj | None, data: dict[str, str]) -> Plan:
     if current is None:
         meta = {"namespace": SHOWN.namespace, "name": SHOWN.name}
-        return Plan(creates=(Create("ConfigMap", {"metadata": meta, "data": data}),), why="show the brake")
+        return Plan(
+            creates=(Create("ConfigMap", {"metadata": meta, "data": data}),), why="create the brake status"
+        )
     if is_deleting(current):
         return NOTHING
     removed = {name: None for name in current.get("data") or {} if name not in data}
     patch: Obj = {"data": {**data, **removed}}
     if contains(current, patch):
         return NOTHING
-    return Plan(patches=(Patch(target("ConfigMap", current), patch),), why="the brake has changed")
+    return Plan(patches=(Patch(target("ConfigMap", current), patch),), why="the brake's state changed")

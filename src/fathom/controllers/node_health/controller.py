@@ -127,16 +127,18 @@ class Nodes:
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or allowed.allowed < NodeState.UNREACHABLE or assessment.spared:
             ill = assessment.state > NodeState.HEALTHY
-            return ReconcileResult.after(applied, in_s=ILL_S if ill else WELL_S, why="listen again")
+            return ReconcileResult.after(applied, in_s=ILL_S if ill else WELL_S, why="check heartbeats again")
         return await self._take_out_of_service(key)
 
     async def _take_out_of_service(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         pods = view.by_index("Pod", "node", key.name)
         statuses = plan_out_of_service(pods, now=self._kit.now())[:PODS_AT_ONCE]
-        applied = await self._kit.apply(key, Plan(statuses=statuses, needs=NEEDS, why="unheard"), seen=view)
+        applied = await self._kit.apply(
+            key, Plan(statuses=statuses, needs=NEEDS, why="the node is unreachable"), seen=view
+        )
         return ReconcileResult.after(
-            applied, in_s=ILL_S if len(statuses) < PODS_AT_ONCE else 0.1, why="listen again"
+            applied, in_s=ILL_S if len(statuses) < PODS_AT_ONCE else 0.1, why="check heartbeats again"
         )
 
     def _forget(self, name: str) -> None:
@@ -194,7 +196,7 @@ class Nodes:
         if allowed.allowed <= current or operators_word(node) is not None:
             return allowed
         own = "; ".join(self._kit.own_trouble().values())
-        return Permit(current, f"it may be us: {own}") if own else allowed
+        return Permit(current, f"the controller itself may be the cause: {own}") if own else allowed
 
     def _permit(self, view: Snapshot, node: Obj, assessment: Assessment, now_ns: int) -> Permit:
         if assessment.state <= NodeState.SUSPECT:
@@ -264,7 +266,7 @@ def operators_word(node: Obj) -> NodeReport | None:
     if notes.get(DECLARED):
         return NodeReport("operator", "gone", str(notes[DECLARED]))
     if any(taint.get("key") == OUT_OF_SERVICE for taint in taints):
-        return NodeReport("operator", "gone", "it is tainted as out of service")
+        return NodeReport("operator", "gone", "the node is tainted out-of-service")
     return None
 
 
@@ -294,7 +296,7 @@ class Evictions:
             node = await self._kit.api.get(NODE.resource, "", key.name)
             cached = self._kit.snapshot().get("Node", key)
             if node is None or cached is None or no_execute(node) != no_execute(cached):
-                return ReconcileResult.in_s(1.0, "the node in our view is not the one there is")
+                return ReconcileResult.in_s(1.0, "the cached Node is out of date")
             evictions = self._evictions(key)
         view = self._kit.snapshot()
         due = [eviction for eviction in evictions if eviction.after_s <= 0][:PODS_AT_ONCE]
@@ -302,13 +304,11 @@ class Evictions:
             patches=marks(due, now=self._kit.now()),
             deletes=tuple(Delete(target("Pod", eviction.pod)) for eviction in due),
             needs=NEEDS_TO_EVICT,
-            why=f"driven away by {', '.join(sorted({eviction.taint for eviction in due}))}",
+            why=f"evicted by NoExecute taint {', '.join(sorted({eviction.taint for eviction in due}))}",
         )
         applied = await self._kit.apply(key, plan, seen=view)
         later = [eviction.after_s for eviction in evictions if eviction.after_s > 0]
-        return ReconcileResult.after(
-            applied, in_s=min(later, default=None), why="somebody's time to stay ends"
-        )
+        return ReconcileResult.after(applied, in_s=min(later, default=None), why="a toleration ends")
 
     def _evictions(self, key: Key) -> list[Eviction]:
         view, now_ns = self._kit.snapshot(), self._kit.monotonic_ns()

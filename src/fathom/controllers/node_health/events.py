@@ -36,7 +36,7 @@ def of_node_states(change: EventChange) -> tuple[EventNews, ...]:
         events.append(_news(change, "NodeReactionHeld", str(held.get("message") or ""), WARNING))
     if _became(change, after, SUSPECT, "False") is not None:
         name = key_of(change.subject).name
-        events.append(_news(change, "NodeRecovered", f"Node {name} is heard again", NORMAL))
+        events.append(_news(change, "NodeRecovered", f"Node {name} sends heartbeats again", NORMAL))
     return tuple(events)
 
 
@@ -46,7 +46,7 @@ def of_quarantine(change: EventChange) -> EventNews | None:
     if quarantine is not None:
         return _news(change, "NodeQuarantined", str(quarantine.get("message") or ""), WARNING)
     if _became(change, after, QUARANTINED, "False") is not None:
-        return _news(change, "NodeForgiven", "starts no longer fail there", NORMAL)
+        return _news(change, "NodeForgiven", "pods no longer fail to start on this node", NORMAL)
     return None
 
 

@@ -58,7 +58,7 @@ SIGNALS: tuple[NodeSignal, ...] = (
         "operator",
         "fathom.controllers.node_health.controller:operators_word",
         "Lost, at once",
-        "somebody says that the machine is gone",
+        "an operator declared the machine gone",
     ),
     NodeSignal(
         "lease",
@@ -78,14 +78,14 @@ SIGNALS: tuple[NodeSignal, ...] = (
         "connection",
         "connection",
         "fathom.controllers.node_health.api_connections:Connections",
-        "with the agent's silence: Lost after 75 s; an answer spares the node",
+        "if the agent is silent too: Lost after 75 s; after an answer no pod is evicted",
         "the API server does not reach the node",
     ),
     NodeSignal(
         "gateway",
         "gateway",
         "fathom.gateway.controller:Gateway",
-        "with the agent's silence: Lost after 75 s; a pod that is reached spares the node",
+        "if the agent is silent too: Lost after 75 s; if a pod is reached, no pod is evicted",
         "the gateway does not reach any pod there",
     ),
     NodeSignal(
@@ -99,28 +99,28 @@ SIGNALS: tuple[NodeSignal, ...] = (
         "request-timeout",
         "",
         "fathom.control.health:ProcessHealth",
-        "holds reactions to nodes: it says as much about us",
-        "our own requests are not answered",
+        "holds reactions to nodes: this process may be the cause",
+        "requests of this process are not answered",
     ),
     NodeSignal(
         "watch-disconnect",
         "",
         "fathom.control.health:ProcessHealth",
-        "holds reactions to nodes: we are blind",
-        "our own watches break or are silent",
+        "holds reactions to nodes: this process does not see them",
+        "watches of this process break or are silent",
     ),
     NodeSignal(
         "controller-errors",
         "",
         "fathom.control.health:ProcessHealth",
         "holds reactions to nodes; opens the breaker",
-        "our own passes fail",
+        "reconcile passes of this process fail",
     ),
     NodeSignal(
         "queue-age",
         "",
         "fathom.schedule.loop.queue_signals:QueueSignals",
-        "holds a PolicyRollout: what is slow is not widened",
+        "holds a PolicyRollout while the scheduler is slow",
         "pods wait long for their first attempt",
     ),
     NodeSignal(
@@ -141,7 +141,7 @@ SIGNALS: tuple[NodeSignal, ...] = (
         "slo-burn",
         "",
         "fathom.gateway.budget:ErrorBudget",
-        "holds a PolicyRollout; moves nobody",
+        "holds a PolicyRollout; moves no pod",
         "connections to a Service fail",
     ),
 )
@@ -223,11 +223,11 @@ class EvidenceRule(msgspec.Struct, frozen=True):
 
 # The first rule that fits counts.
 RULES: tuple[EvidenceRule, ...] = (
-    EvidenceRule(NodeState.LOST, lambda f, _: f.declared, "an operator's word is enough"),
+    EvidenceRule(NodeState.LOST, lambda f, _: f.declared, "an operator declared it gone"),
     EvidenceRule(
         NodeState.LOST,
         lambda f, limits: f.silent_s >= limits.silent_s and not f.alive,
-        "long silence, and nobody has seen it alive",
+        "long silence, and no other source sees it alive",
     ),
     EvidenceRule(
         NodeState.LOST,
@@ -237,10 +237,16 @@ RULES: tuple[EvidenceRule, ...] = (
     EvidenceRule(NodeState.UNREACHABLE, lambda f, limits: f.silent_s >= limits.unreachable_s, "silence"),
     EvidenceRule(NodeState.SUSPECT, lambda f, limits: f.lease_s >= limits.suspect_s, "a late heartbeat"),
     EvidenceRule(
-        NodeState.SUSPECT, lambda f, limits: f.status_s >= limits.confirmed_s, "an agent that renews half"
+        NodeState.SUSPECT,
+        lambda f, limits: f.status_s >= limits.confirmed_s,
+        "the agent renews its lease but not its status",
     ),
-    EvidenceRule(NodeState.SUSPECT, lambda f, _: f.gone >= 1, "another source alone: the agent is heard"),
-    EvidenceRule(NodeState.HEALTHY, lambda f, limits: True, "it is heard"),
+    EvidenceRule(
+        NodeState.SUSPECT,
+        lambda f, _: f.gone >= 1,
+        "only another source says that it is gone: heartbeats arrive",
+    ),
+    EvidenceRule(NodeState.HEALTHY, lambda f, limits: True, "heartbeats arrive"),
 )
 
 

@@ -50,7 +50,7 @@ NEEDS = (NoOlderThan(FRESH_S, ("Node", "Lease")),)
 
 def plan_node(node: Obj, assessment: Assessment, allowed: NodeState, held_reason: str, *, now: str) -> Plan:
     """`allowed`: how far the brake lets us go; `held_reason`: its reason for holding back the rest."""
-    reason = held_reason or (f"nobody leaves: {assessment.spared}" if assessment.spared else "")
+    reason = held_reason or (f"no pod is evicted: {assessment.spared}" if assessment.spared else "")
     status = write_status(
         "Node", node, {"conditions": _conditions(node, assessment, allowed, reason, now=now)}
     )
@@ -123,7 +123,7 @@ def _message(assessment: Assessment, held_reason: str, ill: bool) -> str:
     if not ill:
         return ""
     parts = [plain(evidence) for evidence in assessment.evidence] or [
-        "it has not been heard since that was said of it"
+        "no heartbeat since it entered this state"
     ]
     return "; ".join([*parts, f"held: {held_reason}"] if held_reason else parts)
 
@@ -229,7 +229,7 @@ def _not_ready(pod: Obj, *, now: str) -> list[Obj]:
         type="Ready",
         status="False",
         reason="NodeUnreachable",
-        message=f"node {lookup(pod, 'spec', 'nodeName')} cannot be heard",
+        message=f"node {lookup(pod, 'spec', 'nodeName')} is unreachable",
         # The agent's condition names a generation: one with an older one, or none, does not replace it.
         observed_generation=metadata(pod).get("generation"),
         now=now,

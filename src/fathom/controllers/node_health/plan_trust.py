@@ -99,7 +99,9 @@ def plan_trust(
     # In a pass of its own: a status is written to the revision that was read, and the patch changes that.
     statuses = write_status("Node", node, {"conditions": _conditions(node, quarantined, before.why, now)})
     return (
-        Plan(statuses=statuses, why="quarantine" if quarantined else "no quarantine") if statuses else NOTHING
+        Plan(statuses=statuses, why="the node is quarantined" if quarantined else "the quarantine has ended")
+        if statuses
+        else NOTHING
     )
 
 
@@ -126,6 +128,6 @@ def _conditions(node: Obj, quarantined: bool, names: str, now: str) -> list[Obj]
     if quarantined and condition is not None and condition.get("status") == "True":
         return conditions  # Keep the message: the pods that failed first are what people look for later.
     status: Status = "True" if quarantined else "False"
-    why = f"these do not start here, though they run elsewhere: {names}" if quarantined else ""
+    why = f"pods fail to start here while their workloads run on other nodes: {names}" if quarantined else ""
     reason = "StartsFail" if quarantined else "Forgiven"
     return set_condition(conditions, type=QUARANTINED, status=status, reason=reason, message=why, now=now)

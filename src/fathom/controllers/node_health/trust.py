@@ -60,7 +60,7 @@ class Trust:
         if applied.failure is not None and applied.failure.reason != "OutcomeUnknown":
             self._under_way.discard(key.name)
         return ReconcileResult.after(
-            applied, in_s=LOOK_S if lost_of(node).points else None, why="trust comes back"
+            applied, in_s=LOOK_S if lost_of(node).points else None, why="lost trust decays"
         )
 
 

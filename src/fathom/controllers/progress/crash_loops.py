@@ -44,7 +44,8 @@ def crash_loop(pod: Obj, *, now_s: float) -> CrashLoop | None:
 def _of_container(pod: Obj, container: Obj, now_s: float) -> CrashLoop | None:
     ended = lookup(container, "state", "terminated") or lookup(container, "lastState", "terminated") or {}
     since_s = seconds(ended.get("finishedAt")) or now_s
-    message = f"{metadata(pod)['name']}: {container.get('name')} ended with code {ended.get('exitCode', '?')}"
+    name, code = container.get("name"), ended.get("exitCode", "?")
+    message = f"{metadata(pod)['name']}: container {name} exited with code {code}"
     waiting = lookup(container, "state", "waiting") or {}
     if waiting.get("reason") == CRASH_LOOP or lookup(container, "state", "terminated", "exitCode"):
         return CrashLoop(since_s, None, message)

@@ -77,25 +77,25 @@ def plan_refused(progress: Obj, failure: Failure, *, now: str) -> Plan:
 def _of_job(job: Obj, pods: Sequence[Obj]) -> MissingPods:
     failed = sorted(str(metadata(pod)["name"]) for pod in pods if has_failed(pod, job))
     if not failed:
-        return MissingPods("admission", "not made yet")
+        return MissingPods("admission", "not created yet")
     since_s = seconds(lookup(job, "status", "startTime")) or seconds(metadata(job).get("creationTimestamp"))
-    message = f"{len(failed)} failed, the last {failed[-1]}: the next is made after a back-off"
+    message = f"failed pods: {len(failed)}, the last is {failed[-1]}; the next is created after a back-off"
     return MissingPods("crash", message, since_s + DEADLINES_S["starting"])
 
 
 def _of_deployment(workload: Obj, sets: Sequence[Obj]) -> MissingPods:
     if int(lookup(workload, "status", "observedGeneration") or 0) < int(metadata(workload)["generation"]):
-        return MissingPods("admission", "not made yet")  # Its status is about an older generation.
+        return MissingPods("admission", "not created yet")  # Its status is about an older generation.
     progressing = find_condition(conditions_of(workload), "Progressing") or {}
     if lookup(workload, "spec", "paused") or progressing.get("reason") == PAUSED:
         return MissingPods("paused", str(progressing.get("message") or "") or "the rollout is paused")
     if progressing.get("reason") == TIMED_OUT:
-        message = f"{progressing.get('message')} Nothing more is made of it."
+        message = f"{progressing.get('message')} No more of its pods are created."
         return MissingPods("rollout", message, seconds(progressing.get("lastTransitionTime")))
     wanted = sum(int(lookup(replica_set, "spec", "replicas") or 0) for replica_set in sets)
     if workload.get("kind") == "Deployment" and wanted < int(lookup(workload, "spec", "replicas") or 0):
-        return MissingPods("rollout", "more are made when those there are available and others have gone")
-    return MissingPods("admission", "not made yet")
+        return MissingPods("rollout", "more are created when new pods are available and old pods are gone")
+    return MissingPods("admission", "not created yet")
 
 
 def own_deadline_s(workload: Obj) -> float | None:
@@ -125,6 +125,6 @@ def why_going(workload: Obj) -> MissingPods | None:
     ]
     deadline_s = seconds(since) + DEADLINES_S["going"]
     if not foreign:
-        return MissingPods("deletion", f"it is being deleted since {since}", deadline_s)
-    message = f"it is being deleted since {since}, and held by {', '.join(foreign)}"
+        return MissingPods("deletion", f"the workload has been terminating since {since}", deadline_s)
+    message = f"the workload has been terminating since {since}, held by finalizer {', '.join(foreign)}"
     return MissingPods("finalizer", message, deadline_s, f"finalizer/{foreign[0]}")

@@ -161,7 +161,9 @@ def plan_progress(
     if progress is None and is_deleting(workload):
         return NOTHING
     if progress is None:
-        return Plan(creates=(Create("WorkloadProgress", _new_progress(workload)),), why="first")
+        return Plan(
+            creates=(Create("WorkloadProgress", _new_progress(workload)),), why="create the WorkloadProgress"
+        )
     if not is_controlled_by(progress, workload):
         # Of an earlier workload of this name, or without its owner: it is created anew.
         return forget(progress)
@@ -193,7 +195,7 @@ def forget(progress: Obj | None) -> Plan:
     if progress is None or is_deleting(progress):
         return NOTHING
     deletes = (Delete(target("WorkloadProgress", progress)),)
-    return Plan(deletes=deletes, needs=NEEDS, why="nobody is counted here any more")
+    return Plan(deletes=deletes, needs=NEEDS, why="its workload is not tracked any more")
 
 
 def _new_progress(workload: Obj) -> Obj:
@@ -303,9 +305,9 @@ def _wanted_conditions(shown: Progress, current: PodCounts) -> tuple[Said, ...]:
 
 def _reached(type_: str, all_: str, count: int, desired: int, *, going: bool) -> Said:
     if going:  # No pod is wanted any more: "all ready" would be read as that it serves.
-        return type_, "False", "Deleting", "it is being deleted"
+        return type_, "False", "Deleting", "the workload is being deleted"
     whole = count >= desired
-    return type_, "True" if whole else "False", all_ if whole else "Waiting", f"{count} of {desired}"
+    return type_, "True" if whole else "False", all_ if whole else "Waiting", f"{count} of {desired} pods"
 
 
 def _retrying(shown: Progress, current: PodCounts, waits: str) -> Said:

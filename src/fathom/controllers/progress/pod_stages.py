@@ -75,7 +75,7 @@ def _stage_of(pod: Obj, *, serves: bool, heard: bool) -> PodStage:
         return _waiting(pod)
     if not _is_taken(pod):
         node = str(lookup(pod, "spec", "nodeName"))
-        why = f"{node} has not begun with it" if heard else f"node {node} cannot be heard"
+        why = f"node {node} has not begun to start it" if heard else f"node {node} is unreachable"
         return PodStage(BOUND, _since(pod, "PodScheduled"), "node", f"node/{node}", why)
     if not is_ready(pod):
         return _starting(pod) if heard else _unheard(pod)
@@ -86,7 +86,7 @@ def _stage_of(pod: Obj, *, serves: bool, heard: bool) -> PodStage:
 
 def _unheard(pod: Obj) -> PodStage:
     node = str(lookup(pod, "spec", "nodeName"))
-    return PodStage(STARTING, _unready_since(pod), "node", f"node/{node}", f"node {node} cannot be heard")
+    return PodStage(STARTING, _unready_since(pod), "node", f"node/{node}", f"node {node} is unreachable")
 
 
 def _ready(pod: Obj) -> PodStage:
@@ -94,14 +94,16 @@ def _ready(pod: Obj) -> PodStage:
     if reached.get("status") == "False":
         why = str(reached.get("message") or "")
         return PodStage(READY, _since(pod, SERVING_CONDITION), "gateway", "gateway", why)
-    why = "no slice of its Service has it as ready yet"
+    why = "no EndpointSlice of its Service lists it as ready yet"
     return PodStage(READY, _since(pod, "Ready"), "endpoints", "endpoints", why)
 
 
 def _waiting(pod: Obj) -> PodStage:
     gates = [str(gate.get("name")) for gate in lookup(pod, "spec", "schedulingGates") or ()]
     if gates:
-        return PodStage(ADMITTED, created_s(pod), "gate", f"gate/{gates[0]}", f"gates: {', '.join(gates)}")
+        return PodStage(
+            ADMITTED, created_s(pod), "gate", f"gate/{gates[0]}", f"scheduling gates: {', '.join(gates)}"
+        )
     condition = find_condition(conditions_of(pod), "PodScheduled")
     if condition is None or condition.get("status") != "False":
         return _unseen(pod)
@@ -121,8 +123,10 @@ def _unseen(pod: Obj) -> PodStage:
     """Its scheduler has not reported anything."""
     name = str(lookup(pod, "spec", "schedulerName") or DEFAULT_SCHEDULER)
     if name == DEFAULT_SCHEDULER:
-        return PodStage(QUEUED, created_s(pod), "scheduler", "scheduler", "no scheduler has looked at it yet")
-    why = f"no scheduler of the name {name} has looked at it yet"
+        return PodStage(
+            QUEUED, created_s(pod), "scheduler", "scheduler", "no scheduler has tried to place it yet"
+        )
+    why = f"no scheduler named {name} has tried to place it yet"
     return PodStage(QUEUED, created_s(pod), "scheduler", f"scheduler/{name}", why)
 
 

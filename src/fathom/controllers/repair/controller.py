@@ -55,7 +55,7 @@ PROPOSAL = own(repair_proposal.DEFINITION)
 
 # A pod that went before we ever saw it causes no event: everything is looked at again this often.
 SCAN_S = 15.0
-GOING = "it is going"
+GOING = "it is being deleted"
 
 
 def by_intent(reservation: Obj) -> tuple[str, ...]:
@@ -99,7 +99,9 @@ class RepairReservations:
             return ReconcileResult.in_s(0.1, "it changed while its pod was read")
         twins = view.by_index("Reservation", "intent", read(Reservation, cached).intent)
         plan = plan_reservation(cached, pod, twins, now_ns=self._kit.now_ns(), now=self._kit.now())
-        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view), in_s=SCAN_S, why="a scan")
+        return ReconcileResult.after(
+            await self._kit.apply(key, plan, seen=view), in_s=SCAN_S, why="the next scan"
+        )
 
 
 def _stranded(node: Obj, view: View) -> tuple[Key, ...]:
@@ -206,9 +208,9 @@ class RepairProposalsController:
         plan = self._plan(proposed, subject, node)
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or plan.why != APPROVED or kind is None or subject is None:
-            return ReconcileResult.after(applied, in_s=SCAN_S, why="a scan")
+            return ReconcileResult.after(applied, in_s=SCAN_S, why="the next scan")
         if not await self._is_still_approved(key, subject, node):
-            return ReconcileResult.in_s(1.0, "it was decided anew")
+            return ReconcileResult.in_s(1.0, "the decision changed")
         return await self._carry_out(kind, subject, proposed)
 
     def _plan(self, proposed: Obj, subject: Obj | None, node: Obj | None) -> Plan:
@@ -244,7 +246,7 @@ class RepairProposalsController:
                 kind.resource, key.namespace, key.name, uid=uid_of(subject), grace_s=0
             )
         if isinstance(outcome, Committed) or (isinstance(outcome, Rejected) and outcome.code == 404):
-            return ReconcileResult.in_s(1.0, "to see that it is done")
+            return ReconcileResult.in_s(1.0, "check that it is done")
         return ReconcileResult.failed("NotRepaired", str(outcome))
 
 
@@ -323,4 +325,6 @@ class RepairCompletion:
         loose = loose_ends(reservations, pods, proposed, now_ns=self._kit.now_ns())
         plan = plan_complete(progress, loose, now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
-        return ReconcileResult.after(applied, in_s=SCAN_S if reservations or loose else None, why="a scan")
+        return ReconcileResult.after(
+            applied, in_s=SCAN_S if reservations or loose else None, why="the next scan"
+        )

@@ -52,11 +52,11 @@ def plan_reservation(
     if parsed.status.phase in VOID:
         return _removed(reservation, now_ns)
     if _expired(parsed, now_ns):
-        return _voided(reservation, "Expired", f"its time was over at {parsed.spec.expires_at}", now)
+        return _voided(reservation, "Expired", f"it expired at {parsed.spec.expires_at}", now)
     if _is_orphaned(reservation, pod):
         return _voided(reservation, "Released", "its pod is gone", now)
     if parsed.status.phase in HOLDING and _has_a_place(reservation, pod):
-        return _voided(reservation, "Released", "its pod has a place without it", now)
+        return _voided(reservation, "Released", "its pod was bound without it", now)
     if _is_younger(reservation, twins):
         return _voided(reservation, "Released", "the same intent has an older reservation", now)
     return NOTHING
@@ -116,7 +116,7 @@ def _removed(reservation: Obj, now_ns: int) -> Plan:
     return Plan(
         deletes=(Delete(target("Reservation", reservation)),),
         needs=(NoOlderThan(FRESH_S, ("Reservation",)),),
-        why="it holds nothing any more",
+        why="it no longer holds capacity",
     )
 
 
@@ -128,18 +128,18 @@ def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int, now
     where = str(lookup(pod, "spec", "nodeName") or "")
     handled = _only_held(pod) and is_terminal(pod)  # All that can be done about it is done.
     if where and node_is_gone and not handled:
-        why = f"it is bound to node {where}, which is not there"
+        why = f"it is bound to node {where}, which does not exist"
         return _ended(pod, why, conditions=_disrupted(pod, now))
     if not where and is_deleting(pod) and not is_terminal(pod):
-        return _ended(pod, "it is going, and no node ever had it")
+        return _ended(pod, "it is being deleted and was never bound to a node")
     if node is not None and is_deleting(pod) and not handled and _is_out_of_service(node):
-        return _ended(pod, f"it is going, and somebody said that node {where} is out of service")
+        return _ended(pod, f"it is being deleted, and node {where} is tainted out-of-service")
     if not overdue(pod, now_ns=now_ns):
         return NOTHING
     if node is None or not is_unheard(node) or _only_held(pod):
         return plan_finalizers("Pod", pod, now_ns=now_ns)
     since = metadata(pod)["deletionTimestamp"]
-    why = f"it should be gone since {since}, but node {where} cannot be heard: it may still run there"
+    why = f"it should have been gone by {since}, but node {where} is unreachable: it may still run there"
     return Plan(creates=(Create("RepairProposal", proposal(pod, "Pod", STRANDED, why)),), why=why)
 
 
@@ -216,8 +216,10 @@ def loose_ends(
             lookup(reservation, "metadata", "annotations", POD_UID),
         )
         if parsed.status.phase in HOLDING and (_expired(parsed, now_ns) or (holder and holder not in alive)):
-            messages.append(f"reservation {key_of(reservation).name} holds capacity for nobody")
+            messages.append(
+                f"reservation {key_of(reservation).name} has expired or lost its pod, but holds capacity"
+            )
     for proposed in proposals:
         if str(lookup(proposed, "status", "phase") or "") in {"", "Proposed", "Approved"}:
-            messages.append(f"proposal {key_of(proposed).name} waits for a person")
+            messages.append(f"proposal {key_of(proposed).name} waits for approval")
     return messages

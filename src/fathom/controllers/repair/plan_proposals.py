@@ -61,7 +61,7 @@ def plan_finalizers(kind: str, obj: Obj, *, now_ns: int) -> Plan:
     if not foreign or not overdue(obj, now_ns=now_ns):
         return NOTHING
     since = metadata(obj)["deletionTimestamp"]
-    why = f"it should be gone since {since}, but is held by {', '.join(foreign)}"
+    why = f"it should have been gone by {since}, but is held by finalizer {', '.join(foreign)}"
     return Plan(creates=(Create("RepairProposal", proposal(obj, kind, HELD, why)),), why=why)
 
 
@@ -129,9 +129,11 @@ def plan_proposal(
         done = "Done" if status.get("phase") == "Approved" else "Obsolete"
         return _over(proposed, done, "its subject is gone", now)
     if status.get("approved") is None or status.get("approvedSpec") != spec_hash(proposed):
-        return Plan(statuses=_phase(proposed, "Proposed", _how(proposed), now), why="a person decides")
+        return Plan(statuses=_phase(proposed, "Proposed", _how(proposed), now), why="it waits for approval")
     if status["approved"] is not True:
-        return Plan(statuses=_phase(proposed, "Refused", "nothing is done", now), why="refused")
+        return Plan(
+            statuses=_phase(proposed, "Refused", "it was refused: nothing is done", now), why="refused"
+        )
     if spec.get("action") == "RemoveFinalizer" and without_named(subject, proposed) is None:
         return _over(proposed, "Done", "the finalizers are gone", now)
     if (why := outdated(proposed, subject, node, now_ns=now_ns)) is not None:
@@ -147,22 +149,22 @@ def disbelieved(proposed: Obj) -> str | None:
     """Why nothing is done about a proposal even if it is approved; None: repair made it itself, about a
     permitted subject. The server accepts no other; one may have been stored before it checked."""
     if lookup(proposed, "status", "maker") != REPAIR:
-        return "it was not made by repair"
+        return "repair did not create it"
     if subject_fault(proposed) is not None:
         return "its subject is in another namespace"
     spec, kind = proposed.get("spec") or {}, lookup(proposed, "spec", "subject", "kind")
     wrong = spec.get("problem") == STRANDED and kind != "Pod"
     if wrong or ACTIONS.get(str(spec.get("problem"))) != spec.get("action"):
-        return f"repair does not {spec.get('action')} for {spec.get('problem')}"
+        return f"{spec.get('action')} is not repair's action for {spec.get('problem')}"
     return None
 
 
 def outdated(proposed: Obj, subject: Obj, node: Obj | None, *, now_ns: int) -> str | None:
     """Why the problem no longer exists; None: it does. `node` is the pod's node, None if that is gone."""
     if not overdue(subject, now_ns=now_ns):
-        return "its subject is not overdue any more"
+        return "its subject is no longer overdue"
     if lookup(proposed, "spec", "problem") == STRANDED and node is not None and not is_unheard(node):
-        return f"node {key_of(node).name} is heard again: it ends the pod itself"
+        return f"node {key_of(node).name} is reachable again: it ends the pod itself"
     return None
 
 
@@ -205,7 +207,7 @@ def _forgotten(proposed: Obj, now: str) -> Plan:
     return Plan(
         deletes=(Delete(target("RepairProposal", proposed)),),
         needs=(NoOlderThan(FRESH_S, ("RepairProposal",)),),
-        why="it is over since an hour",
+        why="it ended an hour ago",
     )
 
 

@@ -44,7 +44,7 @@ class ReplicaSets:
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         if not await may_adopt(self._kit, REPLICA_SET, "Pod", key):
-            return ReconcileResult.in_s(1.0, "the ReplicaSet in our view is not the one there is")
+            return ReconcileResult.in_s(1.0, "the cached ReplicaSet was deleted or replaced")
         await self._floor.fetch()
         view = self._kit.snapshot()
         owner = view.get("ReplicaSet", key)

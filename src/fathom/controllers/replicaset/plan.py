@@ -100,7 +100,7 @@ def plan_replicas(owner: Obj, facts: ReplicaSetFacts, *, now: str) -> Plan:
         deletes=deletes,
         statuses=_status(owner, mine, settled=missing == 0, now=now),
         needs=(*NEEDS, *facts.needs) if deletes else facts.needs if creates else (),
-        why=f"{len(active)} of {wanted_of(owner)}",
+        why=f"{len(active)} of {wanted_of(owner)} pods",
     )
 
 
