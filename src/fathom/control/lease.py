@@ -171,8 +171,8 @@ class Elector:
 
     async def campaign(self, predecessor: str = "") -> LeaderTerm:
         """Waits until we hold the lease. `predecessor`: a holder known to have stopped; its lease is free."""
-        me = f"{self._identity_prefix}_{self._ids.uid()}"
-        self._on_change(Standing(self._key, me, "standby"))
+        identity = f"{self._identity_prefix}_{self._ids.uid()}"
+        self._on_change(Standing(self._key, identity, "standby"))
         seen: Sighting | None = None
         refused = ""
         while True:
@@ -181,14 +181,17 @@ class Elector:
             if not isinstance(lease, Unknown):
                 seen = None if lease is None else sighted(seen, lease, now_ns=now_ns)
                 # Ours already: the answer to an earlier try was lost. Take it again, as its start is unknown.
-                ours = seen is not None and seen.spec.get("holderIdentity") in {me, predecessor or me}
+                ours = seen is not None and seen.spec.get("holderIdentity") in {
+                    identity,
+                    predecessor or identity,
+                }
                 if seen is None or ours or is_free(seen, duration_s=self._timing.duration_s, now_ns=now_ns):
-                    outcome = await self._take(lease, me)
+                    outcome = await self._take(lease, identity)
                     if isinstance(outcome, Committed):
-                        return self._begin(me, outcome.obj, now_ns)
+                        return self._begin(identity, outcome.obj, now_ns)
                     if isinstance(outcome, Rejected) and outcome.message != refused:
                         refused = outcome.message
-                        self._on_change(Standing(self._key, me, "standby", why=refused))
+                        self._on_change(Standing(self._key, identity, "standby", why=refused))
             await asyncio.sleep(self._timing.retry_s * (1 + JITTER * self._rng.random()))
 
     async def keep(self, term: LeaderTerm) -> str:
@@ -220,15 +223,15 @@ class Elector:
         self._on_change(Standing(self._key, term.identity, "released", term.epoch))
         return isinstance(outcome, Committed)
 
-    def _begin(self, me: str, lease: Obj, sent_ns: int) -> LeaderTerm:
-        term = LeaderTerm(self._key, me, lease, sent_ns + round(self._timing.renew_deadline_s * 1e9))
-        self._on_change(Standing(self._key, me, "leading", term.epoch))
+    def _begin(self, identity: str, lease: Obj, sent_ns: int) -> LeaderTerm:
+        term = LeaderTerm(self._key, identity, lease, sent_ns + round(self._timing.renew_deadline_s * 1e9))
+        self._on_change(Standing(self._key, identity, "leading", term.epoch))
         return term
 
-    async def _take(self, lease: Obj | None, me: str) -> Outcome:
+    async def _take(self, lease: Obj | None, identity: str) -> Outcome:
         namespace = self._key.namespace
         wanted = taken_over(
-            lease, self._key, holder=me, duration_s=self._timing.duration_s, now=self._next_time()
+            lease, self._key, holder=identity, duration_s=self._timing.duration_s, now=self._next_time()
         )
         if lease is None:
             return await self._write(self._api.create(LEASES, namespace, wanted))

@@ -204,11 +204,11 @@ class Loop:
     # One pass.
 
     async def _pass(self, taken: Taken[Key]) -> tuple[str, str]:
-        again = await self._look(taken.key)
-        failure = again.failure
+        reconciled = await self._look(taken.key)
+        failure = reconciled.failure
         if failure is None:
-            await self._went_well(taken.key, again)
-            return ("ok" if again.after_s is None else "requeued"), ""
+            await self._went_well(taken.key, reconciled)
+            return ("ok" if reconciled.after_s is None else "requeued"), ""
         if failure.blame == "failed":
             return await self._failed(taken.key, failure), failure.reason
         await self._not_tried(taken.key, failure)
@@ -261,7 +261,7 @@ class Loop:
 
     # Results.
 
-    async def _went_well(self, key: Key, again: ReconcileResult) -> None:
+    async def _went_well(self, key: Key, reconciled: ReconcileResult) -> None:
         obj = self._primary_of(key)
         if obj is None:
             self._commit.forget(self._kit.passing(key).owner)
@@ -270,8 +270,8 @@ class Loop:
         self._held.pop(key, None)
         self._reported_ns.pop(key, None)
         self.queue.done(key)
-        if again.after_s is not None:
-            self.queue.add_after(key, again.after_s, WakeCause("timer", again.why))
+        if reconciled.after_s is not None:
+            self.queue.add_after(key, reconciled.after_s, WakeCause("timer", reconciled.why))
 
     async def _failed(self, key: Key, failure: Failure) -> str:
         self._held.pop(key, None)
@@ -294,9 +294,9 @@ class Loop:
 
     async def _not_tried(self, key: Key, failure: Failure) -> None:
         """Held, or not sent: no attempt was made, and none is counted."""
-        waits = self._held.setdefault(key, HeldKey(loop_now_ns()))
-        waits.lacks = set(failure.lacks)
-        held_s = (loop_now_ns() - waits.since_ns) / 1e9
+        held_key = self._held.setdefault(key, HeldKey(loop_now_ns()))
+        held_key.lacks = set(failure.lacks)
+        held_s = (loop_now_ns() - held_key.since_ns) / 1e9
         asks = failure.reason in ASKED_FOR
         if held_s >= (ASK_AFTER_S if asks else HELD_LONG_S):
             # A kind that fits on a page is read in full: even if its watch is dead, held keys go on.
@@ -312,10 +312,10 @@ class Loop:
 
     def _answered(self, kind: str) -> None:
         """The cache of a kind has caught up with the server. Keys that lack no other kind are queued."""
-        for key, waits in self._held.items():
-            if kind in waits.lacks:
-                waits.lacks.remove(kind)
-                if not waits.lacks:
+        for key, held_key in self._held.items():
+            if kind in held_key.lacks:
+                held_key.lacks.remove(kind)
+                if not held_key.lacks:
                     self.queue.add(key, WakeCause("freshness", f"the {kind} cache has caught up"))
 
     async def _report(self, key: Key, obj: Obj, failure: Failure | None, *, given_up: bool) -> None:

@@ -129,16 +129,16 @@ def claims(owner: Obj, children: Sequence[Obj], matches: Callable[[Obj], bool]) 
     """The rules of Kubernetes' own controllers: another owner's child is never touched, a terminating owner
     neither adopts nor releases, and a terminating child is not adopted."""
     mine, adopt, release = list[Obj](), list[Obj](), list[Obj]()
-    going = is_deleting(owner)
+    is_terminating = is_deleting(owner)
     for child in children:
         reference = controller_of(child)
         if reference is not None:
             if reference.get("uid") == uid_of(owner):
                 if matches(child):
                     mine.append(child)
-                elif not going:
+                elif not is_terminating:
                     release.append(child)
-        elif matches(child) and not going and not is_deleting(child):
+        elif matches(child) and not is_terminating and not is_deleting(child):
             adopt.append(child)
     return OwnerClaims(tuple(mine), tuple(adopt), tuple(release))
 

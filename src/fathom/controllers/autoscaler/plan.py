@@ -169,26 +169,27 @@ def _limited(
     active: AutoscalerStatus,
     shown: tuple[Obj, ...],
 ) -> ReplicaDecision:
-    now_s, wish = seconds(now), best.replicas
-    calm = stabilized(autoscaler, facts.history, wish, current, now_s)
+    now_s, recommended = seconds(now), best.replicas
+    stable = stabilized(autoscaler, facts.history, recommended, current, now_s)
     able = _able()
-    if calm != wish:
-        able = _stabilized(wish, calm)
-    blocked_by = blocker(facts) if calm > current else None
+    if stable != recommended:
+        able = _stabilized(recommended, stable)
+    blocked_by = blocker(facts) if stable > current else None
     if blocked_by is not None:
         why = f"{best.why}; held at {current}: {blocked_by.message}"
-        return ReplicaDecision(current, why, (able, active, blocked_by), shown, wish)
-    replicas, limit = _within(autoscaler, facts.history, calm, current, now_s)
+        return ReplicaDecision(current, why, (able, active, blocked_by), shown, recommended)
+    replicas, limit = _within(autoscaler, facts.history, stable, current, now_s)
     way = f"{best.name} above target" if replicas > current else "All metrics below target"
     why = best.why if replicas == current else f"{way}; {best.why}"
-    return ReplicaDecision(replicas, why, (able, active, limit), shown, wish, because=way)
+    return ReplicaDecision(replicas, why, (able, active, limit), shown, recommended, because=way)
 
 
-def _stabilized(wish: int, calm: int) -> AutoscalerStatus:
-    down = wish < calm
+def _stabilized(recommended: int, stable: int) -> AutoscalerStatus:
+    down = recommended < stable
     message = (
         f"recent recommendations were {'higher' if down else 'lower'} than current one, "
-        f"applying the {'highest' if down else 'lowest'} recent recommendation: {calm} instead of {wish}"
+        f"applying the {'highest' if down else 'lowest'} recent recommendation: "
+        f"{stable} instead of {recommended}"
     )
     return AutoscalerStatus(ABLE, "True", "ScaleDownStabilized" if down else "ScaleUpStabilized", message)
 
@@ -198,19 +199,19 @@ _BEYOND = "the desired replica count is {} than the {} replica count: {}"
 
 
 def _within(
-    autoscaler: Obj, history: History, wish: int, current: int, now_s: float
+    autoscaler: Obj, history: History, recommended: int, current: int, now_s: float
 ) -> tuple[int, AutoscalerStatus]:
     low, high = min_of(autoscaler), max_of(autoscaler)
     fast, slow = most(autoscaler, history, current, now_s), least(autoscaler, history, current, now_s)
     if _stepped_unseen(autoscaler, history, now_s):
         fast = current
-    if wish > min(high, fast):
+    if recommended > min(high, fast):
         if fast < high:
             return fast, AutoscalerStatus(LIMITED, "True", "ScaleUpLimit", _FASTER.format("increasing", fast))
         return high, AutoscalerStatus(
             LIMITED, "True", "TooManyReplicas", _BEYOND.format("more", "maximum", high)
         )
-    if wish < max(low, slow):
+    if recommended < max(low, slow):
         if slow > low:
             return slow, AutoscalerStatus(
                 LIMITED, "True", "ScaleDownLimit", _FASTER.format("decreasing", slow)
@@ -218,7 +219,7 @@ def _within(
         return low, AutoscalerStatus(
             LIMITED, "True", "TooFewReplicas", _BEYOND.format("less", "minimum", low)
         )
-    return wish, AutoscalerStatus(
+    return recommended, AutoscalerStatus(
         LIMITED, "False", "DesiredWithinRange", "the desired count is within the acceptable range"
     )
 

@@ -66,13 +66,13 @@ def rules_of(autoscaler: Obj, field: str, defaults: Obj) -> Obj:
     return {**defaults, **{name: value for name, value in rules.items() if value is not None}}
 
 
-def stabilized(autoscaler: Obj, history: History, wish: int, current: int, now_s: float) -> int:
+def stabilized(autoscaler: Obj, history: History, recommended: int, current: int, now_s: float) -> int:
     """Up only to the lowest, down only to the highest recommendation within the window."""
     up_s = int(rules_of(autoscaler, "scaleUp", UP)["stabilizationWindowSeconds"])
     down_s = int(rules_of(autoscaler, "scaleDown", DOWN)["stabilizationWindowSeconds"])
     lows = [earlier.replicas for earlier in history.wishes if now_s - earlier.at_s < up_s]
     highs = [earlier.replicas for earlier in history.wishes if now_s - earlier.at_s < down_s]
-    low, high = min([wish, *lows]), max([wish, *highs])
+    low, high = min([recommended, *lows]), max([recommended, *highs])
     return low if current < low else high if current > high else current
 
 

@@ -98,9 +98,9 @@ class Deployments:
         now_s = seconds(now)
         return DeploymentFacts(
             claims=claims,
-            available={uid: _available(some, least_s[uid], now_s) for uid, some in pods.items()},
-            running={uid: sum(not has_ended(pod) for pod in some) for uid, some in pods.items()},
-            live={uid: sum(is_active(pod) for pod in some) for uid, some in pods.items()},
+            available={uid: _available(set_pods, least_s[uid], now_s) for uid, set_pods in pods.items()},
+            running={uid: sum(not has_ended(pod) for pod in set_pods) for uid, set_pods in pods.items()},
+            live={uid: sum(is_active(pod) for pod in set_pods) for uid, set_pods in pods.items()},
             named=lambda name: view.get("ReplicaSet", Key(namespace, name)) is not None,
             needs=self._floor.needs,
             paused_by="" if pause is None else pause.override,

@@ -15,7 +15,7 @@ def is_to_be_reverted(deployment: Obj, sets: Sets) -> bool:
     if notes_of(deployment).get(AUTO_REVERT) != "true" or not has_timed_out(deployment, sets):
         return False
     assert sets.new is not None
-    # Never revert from a revision that we reverted to: no swinging between two that both fail.
+    # Never revert from a revision that we reverted to: two that both fail must not alternate.
     return notes_of(deployment).get(REVERTED_TO) != metadata(sets.new)["name"] and bool(sets.old)
 
 

@@ -107,14 +107,14 @@ def _containers(pod: Obj) -> list[Obj]:
 
 
 def endpoint_of(service: Obj, pod: Obj, *, address: str, zone: str) -> Obj:
-    serving, going = is_ready(pod), is_deleting(pod)
+    serving, terminating = is_ready(pod), is_deleting(pod)
     publishes_all = bool(lookup(service, "spec", "publishNotReadyAddresses"))
     endpoint: Obj = {
         "addresses": [address],
         "conditions": {
-            "ready": publishes_all or (serving and not going),
+            "ready": publishes_all or (serving and not terminating),
             "serving": serving,
-            "terminating": going,
+            "terminating": terminating,
         },
         "targetRef": _reference(pod),
     }
@@ -136,10 +136,10 @@ def _hostname(service: Obj, pod: Obj) -> str:
 
 def _hints(service: Obj, endpoint: Obj) -> Obj:
     """The zones or nodes that should use it, if the Service prefers near endpoints."""
-    wish, hints = lookup(service, "spec", "trafficDistribution"), dict[str, list[Obj]]()
-    if wish in NEAR and "zone" in endpoint:
+    distribution, hints = lookup(service, "spec", "trafficDistribution"), dict[str, list[Obj]]()
+    if distribution in NEAR and "zone" in endpoint:
         hints["forZones"] = [{"name": endpoint["zone"]}]
-    if wish == "PreferSameNode" and "nodeName" in endpoint:
+    if distribution == "PreferSameNode" and "nodeName" in endpoint:
         hints["forNodes"] = [{"name": endpoint["nodeName"]}]
     return hints
 

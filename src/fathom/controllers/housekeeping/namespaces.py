@@ -70,8 +70,14 @@ def conditions(plan: Emptying, *, now: str, before: list[Obj]) -> list[Obj]:
         ),
     )
     return [
-        _condition(kind, (why, message) if items else (fine, well), "True" if items else "False", now, before)
-        for kind, why, fine, items, message, well in wanted
+        _condition(
+            kind,
+            (reason, message) if items else (reason_if_none, message_if_none),
+            "True" if items else "False",
+            now,
+            before,
+        )
+        for kind, reason, reason_if_none, items, message, message_if_none in wanted
     ]
 
 

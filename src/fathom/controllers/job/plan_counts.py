@@ -62,29 +62,29 @@ def tally(job: Obj, pods: Sequence[Obj]) -> JobTally:
     failed = tuple(uncounted.get("failed") or ())
     listed = {*succeeded, *failed}
     tracked = {uid_of(pod): pod for pod in pods if has_finalizer(pod, JOB_TRACKING_FINALIZER)}
-    fresh = [pod for uid, pod in tracked.items() if uid not in listed]
-    done = [pod for pod in fresh if phase_of(pod) == SUCCEEDED]
-    indexes = _indexes(job, done) if is_indexed(job) else None
-    hopeless = failed_indexes(job, pods)
-    late = {uid_of(pod) for pod in delayed(job, pods, (*(indexes or ()), *(hopeless or ())))}
-    failures = [pod for pod in fresh if has_failed(pod, job)]
+    unlisted = [pod for uid, pod in tracked.items() if uid not in listed]
+    succeeded_pods = [pod for pod in unlisted if phase_of(pod) == SUCCEEDED]
+    indexes = _indexes(job, succeeded_pods) if is_indexed(job) else None
+    failed_for_good = failed_indexes(job, pods)
+    delayed_uids = {uid_of(pod) for pod in delayed(job, pods, (*(indexes or ()), *(failed_for_good or ())))}
+    failures = [pod for pod in unlisted if has_failed(pod, job)]
     ignored = {uid_of(pod) for pod in failures if not _counts(job, pod)}
-    ripe = [pod for pod in failures if uid_of(pod) not in late]
+    countable = [pod for pod in failures if uid_of(pod) not in delayed_uids]
     return JobTally(
         succeeded=int(status.get("succeeded") or 0),
         failed=int(status.get("failed") or 0),
         uncounted_succeeded=succeeded,
         uncounted_failed=failed,
-        fresh_succeeded=tuple(uid_of(pod) for pod in done),
-        fresh_failed=tuple(uid_of(pod) for pod in ripe if uid_of(pod) not in ignored),
+        fresh_succeeded=tuple(uid_of(pod) for pod in succeeded_pods),
+        fresh_failed=tuple(uid_of(pod) for pod in countable if uid_of(pod) not in ignored),
         through=frozenset(listed.difference(tracked)),
         to_release=(
             *(pod for uid, pod in tracked.items() if uid in listed),
-            *(pod for pod in ripe if uid_of(pod) in ignored),
+            *(pod for pod in countable if uid_of(pod) in ignored),
         ),
         indexes=indexes,
-        failed_indexes=hopeless,
-        held=sum(uid_of(pod) in late - ignored for pod in failures),
+        failed_indexes=failed_for_good,
+        held=sum(uid_of(pod) in delayed_uids - ignored for pod in failures),
     )
 
 

@@ -111,8 +111,8 @@ class Nodes:
         # By node: since when it is in a state, as we saw it. A new leader counts from now: it brakes more.
         self._entered: dict[str, dict[NodeState, tuple[str, int]]] = {}
         self._connections = Connections(kit)
-        self._reached = GatewayReports()
-        self._blind_ns = 0  # When our own view was last stale; silence before that does not count.
+        self._gateway_reports = GatewayReports()
+        self._stale_view_ns = 0  # When our own view was last stale; silence before that does not count.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         view, now_ns = self._kit.snapshot(), self._kit.monotonic_ns()
@@ -126,8 +126,10 @@ class Nodes:
         plan = plan_node(node, assessment, allowed.allowed, allowed.said, now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or allowed.allowed < NodeState.UNREACHABLE or assessment.spared:
-            ill = assessment.state > NodeState.HEALTHY
-            return ReconcileResult.after(applied, in_s=ILL_S if ill else WELL_S, why="check heartbeats again")
+            is_unhealthy = assessment.state > NodeState.HEALTHY
+            return ReconcileResult.after(
+                applied, in_s=ILL_S if is_unhealthy else WELL_S, why="check heartbeats again"
+            )
         return await self._take_out_of_service(key)
 
     async def _take_out_of_service(self, key: Key) -> ReconcileResult:
@@ -145,17 +147,17 @@ class Nodes:
         self._last_heartbeats.pop(name, None)
         self._entered.pop(name, None)
         self._connections.forget(name)
-        self._reached.forget(name)
+        self._gateway_reports.forget(name)
 
     # Heartbeats.
 
     def _assessed(self, view: Snapshot, node: Obj, now_ns: int) -> Assessment:
         if max(view.age("Lease"), view.age("Node")) > FRESH_S:
-            self._blind_ns = now_ns
+            self._stale_view_ns = now_ns
         last = self._note_heartbeats(view, node, now_ns)
         heard = Heard(
-            max(last.lease_ns, self._blind_ns),
-            max(last.status_ns, self._blind_ns),
+            max(last.lease_ns, self._stale_view_ns),
+            max(last.status_ns, self._stale_view_ns),
             self._reports(node, now_ns),
             renewed_ns=last.renewed_ns,
             before=state_of(node),
@@ -176,17 +178,21 @@ class Nodes:
 
     def _reports(self, node: Obj, now_ns: int) -> tuple[NodeReport, ...]:
         name = key_of(node).name
-        reports = (operators_word(node), self._connections.report(name), self._reached.report(name, now_ns))
+        reports = (
+            operators_word(node),
+            self._connections.report(name),
+            self._gateway_reports.report(name, now_ns),
+        )
         return tuple(report for report in reports if report is not None)
 
     def _collect_other_evidence(self, view: Snapshot, name: str, state: NodeState, now_ns: int) -> None:
         """Collects other evidence about a node in doubt. For a healthy node no other source is asked."""
         if state == NodeState.HEALTHY:
             self._connections.forget(name)
-            self._reached.forget(name)
+            self._gateway_reports.forget(name)
             return
         self._connections.ask(name)
-        self._reached.listen(name, view.by_index("Pod", "node", name), now_ns)
+        self._gateway_reports.listen(name, view.by_index("Pod", "node", name), now_ns)
 
     # Braking.
 
@@ -195,8 +201,12 @@ class Nodes:
         current = max(NodeState.SUSPECT, state_of(node))
         if allowed.allowed <= current or operators_word(node) is not None:
             return allowed
-        own = "; ".join(self._kit.own_trouble().values())
-        return Permit(current, f"the controller itself may be the cause: {own}") if own else allowed
+        own_trouble = "; ".join(self._kit.own_trouble().values())
+        return (
+            Permit(current, f"the controller itself may be the cause: {own_trouble}")
+            if own_trouble
+            else allowed
+        )
 
     def _permit(self, view: Snapshot, node: Obj, assessment: Assessment, now_ns: int) -> Permit:
         if assessment.state <= NodeState.SUSPECT:
@@ -221,7 +231,9 @@ class Nodes:
     def _silent_ns(self, node: Obj, assessment: Assessment) -> int | None:
         """Since when its lease is not renewed, if that is part of the evidence: it may be one of many."""
         is_silent = any(evidence.signal == "lease" for evidence in assessment.evidence)
-        return max(self._last_heartbeats[key_of(node).name].lease_ns, self._blind_ns) if is_silent else None
+        return (
+            max(self._last_heartbeats[key_of(node).name].lease_ns, self._stale_view_ns) if is_silent else None
+        )
 
     def _brake_state_of(
         self, node: Obj, assessed: NodeState, now_ns: int, silent_ns: int | None = None
@@ -285,7 +297,7 @@ class Evictions:
         # By node: since when we see each pod with each taint. Timestamps in objects are from wall clocks.
         self._since: dict[str, Beside] = {}
         # Until then silence is no reason to evict: a node that is back has time to send a heartbeat.
-        self._blind_ns = kit.monotonic_ns()
+        self._stale_view_ns = kit.monotonic_ns()
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         evictions = self._evictions(key)
@@ -317,10 +329,10 @@ class Evictions:
             self._since.pop(key.name, None)
             return []
         if max(view.age("Node"), view.age("Pod")) > FRESH_S:
-            self._blind_ns = now_ns
+            self._stale_view_ns = now_ns
         pods = view.by_index("Pod", "node", key.name)
         since = self._since[key.name] = beside(node, pods, self._since.get(key.name, {}), now_ns=now_ns)
-        not_before = dict.fromkeys(SILENCE, self._blind_ns + HEARING_S * SECOND_NS)
+        not_before = dict.fromkeys(SILENCE, self._stale_view_ns + HEARING_S * SECOND_NS)
         if operators_word(node) is not None:
             not_before = {}
         return leaving(node, pods, since, now_ns=now_ns, not_before=not_before)

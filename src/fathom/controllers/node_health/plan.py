@@ -118,9 +118,9 @@ def _held(conditions: list[Obj], held_reason: str, *, now: str) -> list[Obj]:
     )
 
 
-def _message(assessment: Assessment, held_reason: str, ill: bool) -> str:
+def _message(assessment: Assessment, held_reason: str, is_unhealthy: bool) -> str:
     """Without the seconds, which would make every pass a write."""
-    if not ill:
+    if not is_unhealthy:
         return ""
     parts = [plain(evidence) for evidence in assessment.evidence] or [
         "no heartbeat since it entered this state"

@@ -163,7 +163,7 @@ def counted(
     """`sets`: the ReplicaSets that create these pods; none for a Job."""
     key = key_of(workload)
     serving = _serving(view, key.namespace, pods)
-    going = why_going(workload)
+    deletion = why_going(workload)
     progress = view.get(
         "WorkloadProgress", Key(key.namespace, progress_name(str(workload["kind"]), key.name))
     )
@@ -174,10 +174,10 @@ def counted(
     active = [pod for pod in pods if is_active(pod)]
     loops = loops_of(active, kept=said_to_crash_since(progress), now_s=seconds(now))
     return PodCounts(
-        desired=0 if going is not None else desired,
+        desired=0 if deletion is not None else desired,
         stands=[_pod_stage(view, pod, serving, loops.get(uid_of(pod))) for pod in active],
         missing=why_missing(workload, sets, pods, refusal_sources),
-        going=going,
+        going=deletion,
         deadline_s=own_deadline_s(workload),
         last_action=last_action(workload, sets, pods),
         last_error=last_error(workload, refusal_sources, pods),

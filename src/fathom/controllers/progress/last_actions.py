@@ -17,8 +17,8 @@ def last_action(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj]) -> Last
     in_order = (_creations(sets, "deployments"), _creations(pods, _creator(workload)), _bindings(pods))
     actions = [
         (seconds(action.time), number, action.action, action)
-        for number, some in enumerate(in_order)
-        for action in some
+        for number, group in enumerate(in_order)
+        for action in group
     ]
     return max(actions, key=lambda entry: entry[:3])[3] if actions else None
 

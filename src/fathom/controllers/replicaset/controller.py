@@ -76,11 +76,11 @@ class ReplicaSets:
         )
 
     def _wait_s(self, owner: Obj, view: Snapshot) -> float | None:
-        every = list(view.owned("Pod", uid_of(owner)))
-        active = [pod for pod in every if is_active(pod)]
+        all_pods = list(view.owned("Pod", uid_of(owner)))
+        active = [pod for pod in all_pods if is_active(pod)]
         now_s = self._kit.now_ns() / 1e9
         ready_s = next_available_s(active, min_ready_s=min_ready_s_of(owner), now_s=now_s)
-        retry_s = retry_in_s(every, now_s=now_s) if len(active) < wanted_of(owner) else 0.0
+        retry_s = retry_in_s(all_pods, now_s=now_s) if len(active) < wanted_of(owner) else 0.0
         waits = [wait_s for wait_s in (ready_s, retry_s) if wait_s]
         return min(waits) + 1.0 if waits else None  # Timestamps are whole seconds.
 

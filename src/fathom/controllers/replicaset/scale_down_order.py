@@ -20,7 +20,7 @@ def leaving_first(
     """The least useful pods first: without a node, pending, not ready, cheap to delete, beside many of their
     kind on one node, ready for a short time, restarted often, young. `related`: the pods of the same
     workload, of all its revisions."""
-    crowd = Counter(node for pod in related if (node := node_of(pod)))
+    pods_per_node = Counter(node for pod in related if (node := node_of(pod)))
 
     def worth(pod: Obj) -> tuple[object, ...]:
         slot = slot_of(pod)
@@ -29,7 +29,7 @@ def leaving_first(
             _PHASES.get(phase_of(pod), 0),
             is_ready(pod),
             cost_of(pod),
-            -crowd[node_of(pod)],
+            -pods_per_node[node_of(pod)],
             -(ready_since_s(pod) or 0.0),
             -restarts_of(pod),
             -created_s(pod),
