@@ -69,17 +69,17 @@ class EventWriter:
         self._ids = ids
         self._waiting: deque[tuple[str, str, EventNews]] = deque(maxlen=WAITING_MAX)  # Source, time, Event.
         self._known: OrderedDict[tuple[str, ...], ToldEvents] = OrderedDict()
-        self._some = asyncio.Event()
+        self._has_waiting = asyncio.Event()
 
     def tell(self, source: str, news: EventNews) -> None:
         self._waiting.append((source, timestamp(self._clock.now_ns()), news))
-        self._some.set()
+        self._has_waiting.set()
 
     async def run(self) -> None:
         """Runs for ever."""
         while True:
-            await self._some.wait()
-            self._some.clear()
+            await self._has_waiting.wait()
+            self._has_waiting.clear()
             burst = BURST
             while self._waiting:
                 await self._write(*self._waiting.popleft())

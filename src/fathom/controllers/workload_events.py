@@ -22,7 +22,7 @@ def of_deployment(change: EventChange) -> EventNews | None:
     """Which ReplicaSet was scaled, from what to what; and a rollback to an older revision."""
     action = change.action
     if not isinstance(change.outcome, Committed):
-        return _not_made(change)
+        return _create_failed(change)
     if isinstance(action, Create) and action.kind == REPLICA_SET.name:
         name, size = metadata(action.obj)["name"], lookup(action.obj, "spec", "replicas")
         return _scaled(change.subject, name, 0, size)
@@ -37,7 +37,7 @@ def of_deployment(change: EventChange) -> EventNews | None:
     return None
 
 
-def _not_made(change: EventChange) -> EventNews | None:
+def _create_failed(change: EventChange) -> EventNews | None:
     action, outcome = change.action, change.outcome
     if not isinstance(action, Create) or not isinstance(outcome, Rejected) or outcome.reason in NO_NEWS:
         return None

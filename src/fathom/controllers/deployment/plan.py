@@ -263,10 +263,10 @@ def _sizes(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> dict[str, int
         return {metadata(replica_set)["name"]: 0 for replica_set in sets.old if size_of(replica_set)}
     if not is_rolling(deployment):
         return {}
-    return _with_the_available(deployment, sets, shared_out(deployment, sets.active), facts)
+    return _keeping_available(deployment, sets, shared_out(deployment, sets.active), facts)
 
 
-def _with_the_available(
+def _keeping_available(
     deployment: Obj, sets: Sets, sizes: dict[str, int], facts: DeploymentFacts
 ) -> dict[str, int]:
     """In proportion, except that available pods that must stay available are kept: 1. Of five, two old pods

@@ -78,11 +78,11 @@ class Housekeeping:
             group.create_task(self._work("namespaces", self._namespaces, self._empty))
             group.create_task(self._work("namespaces", self._new_namespaces, self._empty))
             group.create_task(self._work("definitions", self._definitions, self._define))
-            group.create_task(self._now_and_then("quotas", self._quotas.recount, QUOTAS_EVERY_S))
-            group.create_task(self._now_and_then("tenants", self._tenants.report, TENANTS_EVERY_S))
-            group.create_task(self._now_and_then("events", self._expire, EXPIRE_S))
+            group.create_task(self._periodically("quotas", self._quotas.recount, QUOTAS_EVERY_S))
+            group.create_task(self._periodically("tenants", self._tenants.report, TENANTS_EVERY_S))
+            group.create_task(self._periodically("events", self._expire, EXPIRE_S))
 
-    async def _now_and_then(
+    async def _periodically(
         self, controller: str, work: Callable[[], Awaitable[None]], every_s: float
     ) -> None:
         while True:

@@ -169,16 +169,16 @@ class Collector:
         version = metadata(obj).get("resourceVersion")
         if version:
             meta["resourceVersion"] = version
-        await self._forgiving("PATCH", path, body={"metadata": meta}, content_type=MERGE_PATCH)
+        await self._call_unless_gone("PATCH", path, body={"metadata": meta}, content_type=MERGE_PATCH)
 
     async def _delete(self, ref: Ref, obj: Obj, policy: str) -> None:
         path = self._resources.path(ref.resource, ref.namespace, ref.name)
         if path is not None:
             # The UID protects an object of the same name that was created after we looked.
             options = {"propagationPolicy": policy, "preconditions": {"uid": uid_of(obj)}}
-            await self._forgiving("DELETE", path, body=options)
+            await self._call_unless_gone("DELETE", path, body=options)
 
-    async def _forgiving(self, method: str, path: str, *, body: Obj, content_type: str = "") -> None:
+    async def _call_unless_gone(self, method: str, path: str, *, body: Obj, content_type: str = "") -> None:
         try:
             await self._client.call(method, path, body=body, content_type=content_type or "application/json")
         except ApiError as error:

@@ -92,7 +92,7 @@ def plan_job(job: Obj, facts: JobFacts, *, now: str) -> Plan:
     if is_deleting(job):
         return Plan(patches=let_go(facts.pods), why="the Job is being deleted")
     if is_finished(job):
-        return _after_the_end(job, facts.pods, needs, now)
+        return _finished(job, facts.pods, needs, now)
     if facts.claims.adopt or facts.claims.release:
         return _claimed(job, facts.claims)
     if (why := doom(job, facts.pods)) and not has_target(job):
@@ -281,7 +281,7 @@ def _with_condition(
     ]
 
 
-def _after_the_end(job: Obj, pods: Sequence[Obj], needs: tuple[Need, ...], now: str) -> Plan:
+def _finished(job: Obj, pods: Sequence[Obj], needs: tuple[Need, ...], now: str) -> Plan:
     """Deletes late pods, removes finalizers; and deletes the Job itself after its TTL."""
     left_s = ttl_left_s(job, now)
     if left_s is not None and left_s <= 0:

@@ -67,7 +67,7 @@ def plan_node(node: Obj, assessment: Assessment, allowed: NodeState, held_reason
 
 def state_of(node: Obj) -> NodeState:
     """The state that was acted on, as the node's conditions show it."""
-    return max((state for state, name in STATES if _is(node, name)), default=NodeState.HEALTHY)
+    return max((state for state, name in STATES if _is_true(node, name)), default=NodeState.HEALTHY)
 
 
 def entered(node: Obj, state: NodeState) -> str | None:
@@ -79,7 +79,7 @@ def entered(node: Obj, state: NodeState) -> str | None:
     return str(condition["lastTransitionTime"])
 
 
-def _is(node: Obj, name: str) -> bool:
+def _is_true(node: Obj, name: str) -> bool:
     condition = find_condition(conditions_of(node), name)
     return condition is not None and condition.get("status") == "True"
 
@@ -218,7 +218,7 @@ def plan_out_of_service(pods: Sequence[Obj], *, now: str) -> tuple[WriteStatus, 
     return tuple(
         status
         for pod in pods
-        if lookup(pod, "status", "phase") == "Running" and _is(pod, "Ready")
+        if lookup(pod, "status", "phase") == "Running" and _is_true(pod, "Ready")
         for status in write_status("Pod", pod, {"conditions": _not_ready(pod, now=now)})
     )
 

@@ -61,7 +61,7 @@ def leaving(
         eviction
         for pod in pods
         if not is_deleting(pod) and not is_terminal(pod)
-        for eviction in _first(node, pod, since, not_before, now_ns)
+        for eviction in _first_eviction(node, pod, since, not_before, now_ns)
     ]
     return sorted(evictions, key=lambda eviction: eviction.after_s)
 
@@ -99,7 +99,9 @@ def mark_of(taint: Obj) -> str:
     return f"{taint.get('key')}={taint.get('value') or ''}"
 
 
-def _first(node: Obj, pod: Obj, since: Beside, not_before: Mapping[str, int], now_ns: int) -> list[Eviction]:
+def _first_eviction(
+    node: Obj, pod: Obj, since: Beside, not_before: Mapping[str, int], now_ns: int
+) -> list[Eviction]:
     due = []
     declared = bool((metadata(node).get("annotations") or {}).get(DECLARED))
     for taint in no_execute(node):

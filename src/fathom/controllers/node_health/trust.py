@@ -19,7 +19,7 @@ from fathom.model.trust import lost_of
 LOOK_S = 60.0  # While some trust is lost: it comes back with time.
 
 
-def _where_it_fails(pod: Obj, view: View) -> tuple[Key, ...]:
+def _node_of_failing_pod(pod: Obj, view: View) -> tuple[Key, ...]:
     name = lookup(pod, "spec", "nodeName")
     return (Key("", str(name)),) if name and failing(pod) else ()
 
@@ -29,7 +29,7 @@ class Trust:
     news = staticmethod(of_quarantine)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
-        Related(POD, concerns=_where_it_fails, indexes=FOR_PODS),
+        Related(POD, concerns=_node_of_failing_pod, indexes=FOR_PODS),
     )
 
     def __init__(self, kit: Kit) -> None:

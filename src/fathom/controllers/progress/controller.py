@@ -58,7 +58,7 @@ EVERY_S = 1.0  # No workload is written more often.
 NODES_S = 30.0  # How often the node of a pod that waits for it is looked at.
 
 
-def _above(pod: Obj, seen: Snapshot, kind: WatchedKind) -> Key | None:
+def _workload_key(pod: Obj, seen: Snapshot, kind: WatchedKind) -> Key | None:
     """The workload of this kind that a pod belongs to, directly or through its ReplicaSet."""
     key = owner_key(pod, kind)
     if key is not None or kind is not DEPLOYMENT:
@@ -70,7 +70,7 @@ def _above(pod: Obj, seen: Snapshot, kind: WatchedKind) -> Key | None:
 
 def watches_of(kind: WatchedKind) -> tuple[Watch, ...]:
     def of_pod(pod: Obj, view: View) -> Iterable[Key]:
-        key = _above(pod, view(), kind)
+        key = _workload_key(pod, view(), kind)
         return () if key is None else (key,)
 
     def of_slice(endpoint_slice: Obj, view: View) -> Iterable[Key]:
@@ -80,7 +80,7 @@ def watches_of(kind: WatchedKind) -> tuple[Watch, ...]:
             str(lookup(endpoint, "targetRef", "name")) for endpoint in endpoint_slice.get("endpoints") or ()
         ]
         pods = [pod for name in names if (pod := seen.get("Pod", Key(namespace, name))) is not None]
-        keys = [key for pod in pods if (key := _above(pod, seen, kind)) is not None]
+        keys = [key for pod in pods if (key := _workload_key(pod, seen, kind)) is not None]
         return tuple(dict.fromkeys(keys))
 
     def of_progress(progress: Obj, view: View) -> Iterable[Key]:
@@ -261,10 +261,10 @@ class JobProgress(_Progress):
 
     def count(self, view: Snapshot, workload: Obj, now: str) -> tuple[PodCounts, PodCounts | None]:
         pods = view.owned("Pod", uid_of(workload))
-        return counted(view, workload, (), pods, desired=_wanted_by(workload), now=now), None
+        return counted(view, workload, (), pods, desired=_wanted_pods(workload), now=now), None
 
 
-def _wanted_by(job: Obj) -> int:
+def _wanted_pods(job: Obj) -> int:
     """How many pods should run now."""
     over = any(is_true(job, type_) for type_ in (CRITERIA_MET, FAILURE_TARGET))
     if over or is_finished(job) or lookup(job, "spec", "suspend"):

@@ -115,7 +115,7 @@ def _pending(counted: PodCounts) -> tuple[PendingReason, ...]:
             counts[pod_stage.reason] += 1
             messages.setdefault(pod_stage.reason, pod_stage.message)
     most = sorted(counts, key=lambda reason: (-counts[reason], reason))[:REASONS_MAX]
-    first = [] if counted.going is None else [_of_going(counted.going)]
+    first = [] if counted.going is None else [_deletion_reason(counted.going)]
     since = {CRASH: _crashes_since(counted)}
     reasons = (
         PendingReason(reason, counts[reason], messages[reason][:MESSAGE_LENGTH_MAX], since.get(reason, ""))
@@ -140,7 +140,7 @@ def said_to_crash_since(progress: Obj | None) -> tuple[str | None, ...]:
     )
 
 
-def _of_going(going: MissingPods) -> PendingReason:
+def _deletion_reason(going: MissingPods) -> PendingReason:
     return PendingReason(going.reason or going.boundary, 0, going.message[:MESSAGE_LENGTH_MAX])
 
 

@@ -73,18 +73,18 @@ def stand_of(pod: Obj, *, serves: bool, heard: bool = True, crashes: CrashLoop |
 def _stage_of(pod: Obj, *, serves: bool, heard: bool) -> PodStage:
     if not lookup(pod, "spec", "nodeName"):
         return _waiting(pod)
-    if not _is_taken(pod):
+    if not _has_begun(pod):
         node = str(lookup(pod, "spec", "nodeName"))
         why = f"node {node} has not begun to start it" if heard else f"node {node} is unreachable"
         return PodStage(BOUND, _since(pod, "PodScheduled"), "node", f"node/{node}", why)
     if not is_ready(pod):
-        return _starting(pod) if heard else _unheard(pod)
+        return _starting(pod) if heard else _on_unreachable_node(pod)
     if not serves:
         return _ready(pod)
     return PodStage(SERVING, _since(pod, "Ready"))
 
 
-def _unheard(pod: Obj) -> PodStage:
+def _on_unreachable_node(pod: Obj) -> PodStage:
     node = str(lookup(pod, "spec", "nodeName"))
     return PodStage(STARTING, _unready_since(pod), "node", f"node/{node}", f"node {node} is unreachable")
 
@@ -106,7 +106,7 @@ def _waiting(pod: Obj) -> PodStage:
         )
     condition = find_condition(conditions_of(pod), "PodScheduled")
     if condition is None or condition.get("status") != "False":
-        return _unseen(pod)
+        return _unreported(pod)
     reason = held_by(pod)
     # The same verdict in other words is no progress: it waits since it was created.
     return PodStage(QUEUED, created_s(pod), boundary_of(reason), reason, str(condition.get("message") or ""))
@@ -119,7 +119,7 @@ def held_by(pod: Obj) -> str:
     return SCHEDULER if reason in {"", UNSCHEDULABLE} else reason
 
 
-def _unseen(pod: Obj) -> PodStage:
+def _unreported(pod: Obj) -> PodStage:
     """Its scheduler has not reported anything."""
     name = str(lookup(pod, "spec", "schedulerName") or DEFAULT_SCHEDULER)
     if name == DEFAULT_SCHEDULER:
@@ -130,7 +130,7 @@ def _unseen(pod: Obj) -> PodStage:
     return PodStage(QUEUED, created_s(pod), "scheduler", f"scheduler/{name}", why)
 
 
-def _is_taken(pod: Obj) -> bool:
+def _has_begun(pod: Obj) -> bool:
     """Whether the agent has begun to start it."""
     if phase_of(pod) != "Pending" or lookup(pod, "status", "startTime"):
         return True

@@ -55,7 +55,7 @@ def plan_reservation(
         return _voided(reservation, "Expired", f"it expired at {parsed.spec.expires_at}", now)
     if _is_orphaned(reservation, pod):
         return _voided(reservation, "Released", "its pod is gone", now)
-    if parsed.status.phase in HOLDING and _has_a_place(reservation, pod):
+    if parsed.status.phase in HOLDING and _is_pod_bound(reservation, pod):
         return _voided(reservation, "Released", "its pod was bound without it", now)
     if _is_younger(reservation, twins):
         return _voided(reservation, "Released", "the same intent has an older reservation", now)
@@ -73,7 +73,7 @@ def _is_orphaned(reservation: Obj, pod: Obj | None) -> bool:
     return bool(wanted) and (pod is None or uid_of(pod) != wanted or is_terminal(pod))
 
 
-def _has_a_place(reservation: Obj, pod: Obj | None) -> bool:
+def _is_pod_bound(reservation: Obj, pod: Obj | None) -> bool:
     """A binding that names its reservation makes it Bound in the same commit: a reservation that still holds
     was not named. (If our view of it is older than that binding, our write fails by its revision.)"""
     named = lookup(reservation, "metadata", "annotations", POD_UID)

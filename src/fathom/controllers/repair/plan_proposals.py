@@ -129,7 +129,9 @@ def plan_proposal(
         done = "Done" if status.get("phase") == "Approved" else "Obsolete"
         return _over(proposed, done, "its subject is gone", now)
     if status.get("approved") is None or status.get("approvedSpec") != spec_hash(proposed):
-        return Plan(statuses=_phase(proposed, "Proposed", _how(proposed), now), why="it waits for approval")
+        return Plan(
+            statuses=_phase(proposed, "Proposed", _commands(proposed), now), why="it waits for approval"
+        )
     if status["approved"] is not True:
         return Plan(
             statuses=_phase(proposed, "Refused", "it was refused: nothing is done", now), why="refused"
@@ -175,7 +177,7 @@ def is_unheard(node: Obj) -> bool:
     )
 
 
-def _how(proposed: Obj) -> str:
+def _commands(proposed: Obj) -> str:
     """The commands for a person."""
     key = key_of(proposed)
     arguments = f"{key.name} -n {key.namespace}"
