@@ -173,7 +173,9 @@ def test_taking_out_of_service_is_braked_too() -> None:
     done = [BrakeState(f"d{n}", "a", NodeState.UNREACHABLE, flipped_ns=NOW - n) for n in range(20)]
     new = BrakeState("new", "a", NodeState.UNREACHABLE)
     held = permit(new, [*done, *stands("a", 80, 0)], now_ns=NOW, limits=BrakeLimits())
-    assert held == Permit(NodeState.SUSPECT, "20 nodes of zone a were taken out of service within a minute")
+    assert held == Permit(
+        NodeState.SUSPECT, "20 nodes in zone a were taken out of service within a minute, which is the limit"
+    )
 
 
 def test_what_was_done_already_is_not_undone_by_the_brake() -> None:

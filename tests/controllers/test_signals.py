@@ -52,7 +52,7 @@ def test_an_operator_says_that_a_node_is_gone() -> None:
     node = {"metadata": {"name": "n", "annotations": {"fathom.dev/declare-lost": "burnt"}}}
     assert operators_word(node) == NodeReport("operator", "gone", "burnt")
     off = {"metadata": {"name": "n"}, "spec": {"taints": [{"key": "node.kubernetes.io/out-of-service"}]}}
-    assert operators_word(off) == NodeReport("operator", "gone", "it is tainted as out of service")
+    assert operators_word(off) == NodeReport("operator", "gone", "the node is tainted out-of-service")
     assert operators_word({"metadata": {"name": "n"}}) is None
 
 

@@ -333,8 +333,6 @@ def watched(controllers: Sequence[Controller]) -> list[tuple[WatchedKind, dict[s
         for watch in controller.watches:
             kind, indexes = by_name.setdefault(watch.kind.name, (watch.kind, {}))
             if kind != watch.kind:
-                raise TypeError(
-                    f"two watched kinds are named {kind.name}: {kind.resource} and {watch.kind.resource}"
-                )
+                raise TypeError(f"two kinds are named {kind.name}: {kind.resource} and {watch.kind.resource}")
             indexes.update(watch.indexes)
     return list(by_name.values())
