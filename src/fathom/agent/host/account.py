@@ -30,8 +30,8 @@ def with_account(pod: Obj) -> Obj:
 
 def root_ca(tls: ssl.SSLContext) -> Obj:
     """The ConfigMap that Kubernetes has in every namespace, from the CAs that the agent itself trusts."""
-    found = (ssl.DER_cert_to_PEM_cert(one) for one in tls.get_ca_certs(binary_form=True))
-    return {"metadata": {"name": ROOT_CA}, "data": {"ca.crt": "".join(found)}}
+    certificates = (ssl.DER_cert_to_PEM_cert(der) for der in tls.get_ca_certs(binary_form=True))
+    return {"metadata": {"name": ROOT_CA}, "data": {"ca.crt": "".join(certificates)}}
 
 
 def _is_ours(volume: Obj) -> bool:
@@ -42,7 +42,7 @@ def _is_ours(volume: Obj) -> bool:
 
 def _mounting(container: Obj) -> Obj:
     mounts = container.get("volumeMounts") or ()
-    if any(str(one.get("mountPath") or "").rstrip("/") == PLACE for one in mounts):
+    if any(str(mount.get("mountPath") or "").rstrip("/") == PLACE for mount in mounts):
         return container
     ours = {"name": VOLUME, "mountPath": PLACE, "readOnly": True}
     return {**container, "volumeMounts": [*mounts, ours]}

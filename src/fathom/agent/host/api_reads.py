@@ -42,9 +42,9 @@ def references(pod: Obj) -> tuple[list[str], list[str]]:
         for source in container.spec.get("envFrom") or ():
             _note(maps, source.get("configMapRef"), "name")
             _note(secrets, source.get("secretRef"), "name")
-        for one in container.spec.get("env") or ():
-            _note(maps, lookup(one, "valueFrom", "configMapKeyRef"), "name")
-            _note(secrets, lookup(one, "valueFrom", "secretKeyRef"), "name")
+        for variable in container.spec.get("env") or ():
+            _note(maps, lookup(variable, "valueFrom", "configMapKeyRef"), "name")
+            _note(secrets, lookup(variable, "valueFrom", "secretKeyRef"), "name")
     for volume in lookup(pod, "spec", "volumes") or ():
         _note(maps, volume.get("configMap"), "name")
         _note(secrets, volume.get("secret"), "secretName")
@@ -55,9 +55,9 @@ def references(pod: Obj) -> tuple[list[str], list[str]]:
     return list(maps), list(secrets)
 
 
-def _note(found: dict[str, None], reference: Any, field: str) -> None:
+def _note(names: dict[str, None], reference: Any, field: str) -> None:
     if isinstance(reference, dict) and reference.get(field):
-        found[str(reference[field])] = None
+        names[str(reference[field])] = None
 
 
 class Fetcher:
@@ -90,13 +90,16 @@ class Fetcher:
     async def pod(self, pod: Obj) -> Obj:
         """The pod as it is now; if it is gone, as it was."""
         key = key_of(pod)
-        found = await self._object(f"/api/v1/namespaces/{key.namespace}/pods/{key.name}")
-        return found if found is not None and uid_of(found) == uid_of(pod) else pod
+        current = await self._object(f"/api/v1/namespaces/{key.namespace}/pods/{key.name}")
+        return current if current is not None and uid_of(current) == uid_of(pod) else pod
 
     async def _services(self, namespace: str) -> tuple[Obj, ...]:
-        found = await self._object(f"/api/v1/namespaces/{namespace}/services") or {}
-        own = await self._object("/api/v1/namespaces/default/services/kubernetes")
-        return (*(found.get("items") or ()), *((own,) if own is not None else ()))
+        listed = await self._object(f"/api/v1/namespaces/{namespace}/services") or {}
+        kubernetes_service = await self._object("/api/v1/namespaces/default/services/kubernetes")
+        return (
+            *(listed.get("items") or ()),
+            *((kubernetes_service,) if kubernetes_service is not None else ()),
+        )
 
     async def _token(self, pod: Obj, audience: str, seconds: int) -> str:
         key = key_of(pod)

@@ -78,12 +78,12 @@ class AgentBackend:
             body = _encode(answer)
         except Exception as error:  # A bug of ours must not stop the other pods: it is logged.
             self._log.error("the driver failed", ask=ask.target, error=repr(error))
-            status, body = 500, _words(error).encode()
+            status, body = 500, _error_text(error).encode()
         self._tasks.pop(number, None)
         self._host.post(Input.REPLY, number, status, body)
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """The error for the pod's Events: a system error, or a bug of ours."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror

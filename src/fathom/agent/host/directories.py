@@ -37,10 +37,10 @@ def make_places(pod_dir: Path, run_dir: Path, container: Obj, user: tuple[int, i
 def _make(directory: Path) -> None:
     """Create the directory and missing parents, accessible to all users whatever our umask is. No pod can
     write to any of these. Existing parents are not changed."""
-    missing = [one for one in (directory, *directory.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir()
-        one.chmod(0o755)
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir()
+        path.chmod(0o755)
     directory.chmod(0o755)
 
 
@@ -52,7 +52,7 @@ def write_open(path: Path, text: str) -> None:
 
 def mount_note(settled: Settled) -> str:
     """A note for users if nothing can be mounted here; else ''."""
-    places = [str(one["mountPath"]) for one in settled.container.get("volumeMounts") or ()]
+    places = [str(mount["mountPath"]) for mount in settled.container.get("volumeMounts") or ()]
     if settled.rights.enclosing or not places:
         return ""
     below = ", ".join(place.strip("/") for place in places)

@@ -138,16 +138,16 @@ class ProcessDriver:
 
     async def start(self, launch: Launch) -> ContainerRun | ContainerNotStarted:
         async with self._locks.setdefault((uid_of(launch.pod), launch.container), asyncio.Lock()):
-            there = await self._begun(launch)
-            return there if there is not None else await self._start(launch)
+            run = await self._begun(launch)
+            return run if run is not None else await self._start(launch)
 
     async def _begun(self, launch: Launch) -> ContainerRun | None:
         """A run that an earlier agent started, but was killed before it learned of it."""
         uid, name = uid_of(launch.pod), launch.container
         for _ in range(round(BEGUN_S / POLL_S)):
-            there = self.records.run(uid, name, launch.attempt)
-            if there is not None:
-                self.watcher.watch(there)
+            run = self.records.run(uid, name, launch.attempt)
+            if run is not None:
+                self.watcher.watch(run)
                 return self.records.run(uid, name, launch.attempt)
             if not self.records.is_held(uid, name):
                 return None
@@ -159,31 +159,35 @@ class ProcessDriver:
 
     async def _start(self, launch: Launch) -> ContainerRun | ContainerNotStarted:
         launch = msgspec.structs.replace(launch, pod=self._whole(launch.pod))
-        container = next(one.spec for one in containers_of(launch.pod) if one.name == launch.container)
+        container = next(
+            candidate.spec for candidate in containers_of(launch.pod) if candidate.name == launch.container
+        )
         images = self._ground.images
-        found = argv_of(container, images.now())
-        if isinstance(found, str):
-            words = f"{found} (as it is now it cannot be read: {images.problem})" if images.problem else found
-            return ContainerNotStarted("ErrImageNeverPull", words)
+        program = argv_of(container, images.now())
+        if isinstance(program, str):
+            message = (
+                f"{program} (as it is now it cannot be read: {images.problem})" if images.problem else program
+            )
+            return ContainerNotStarted("ErrImageNeverPull", message)
         try:
             fetched = await self._fetch(launch.pod)
-            settled = self._settle(launch, container, found, fetched)
+            settled = self._settle(launch, container, program, fetched)
             return await self._spawn(settled, shim_spec(settled))
         except (Unresolved, NotFetched) as error:
             return ContainerNotStarted("CreateContainerConfigError", str(error))
         except Unsafe as error:
             return ContainerNotStarted("CreateContainerConfigError", words_of(error))
         except OSError as error:
-            words = f"{error.strerror or error}: {error.filename or self._ground.directory}"
-            return ContainerNotStarted("CreateContainerError", words)
+            message = f"{error.strerror or error}: {error.filename or self._ground.directory}"
+            return ContainerNotStarted("CreateContainerError", message)
 
-    def signal(self, asked: RuntimeSignal) -> None:
-        record = self._record(asked.id, asked.uid, asked.container, asked.attempt)
-        if record is None or record.id != asked.id or not is_alive(record.pid, record.pid_started):
+    def signal(self, request: RuntimeSignal) -> None:
+        record = self._record(request.id, request.uid, request.container, request.attempt)
+        if record is None or record.id != request.id or not is_alive(record.pid, record.pid_started):
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(record.pid, signal.SIGKILL if asked.kill else signal.SIGTERM)
-        if asked.kill:
+            os.killpg(record.pid, signal.SIGKILL if request.kill else signal.SIGTERM)
+        if request.kill:
             self._kill_family(record)
 
     def _kill_family(self, record: RunRecord) -> None:
@@ -192,12 +196,12 @@ class ProcessDriver:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
-    async def probe(self, asked: Probing) -> ProbeResult:
-        run = asked.run
+    async def probe(self, request: Probing) -> ProbeResult:
+        run = request.run
         record = self._record(run.id, run.uid, run.container, run.attempt)
         if record is None or not is_alive(record.pid, record.pid_started):
             return ProbeResult(False, "the container is not running")
-        return await self._prober.probe(record, asked.pod, asked.probe, asked.ip)
+        return await self._prober.probe(record, request.pod, request.probe, request.ip)
 
     def _record(self, run_id: str, uid: str, container: str, attempt: int) -> RunRecord | None:
         return self.watcher.record(run_id) or self.records.run_record(uid, container, attempt)
@@ -218,8 +222,8 @@ class ProcessDriver:
             del self._locks[key]
         remove_groups(f"{self._ground.node}/{uid}")
         places = [Path(self._ground.rights.places, uid)] if self._ground.rights.places else []
-        taken = self.records.take_away(uid)
-        return [*places, taken] if taken is not None else places
+        moved = self.records.take_away(uid)
+        return [*places, moved] if moved is not None else places
 
     def _remove_files(self, places: list[Path]) -> None:
         """What cannot be removed is tried again at the agent's next start."""
@@ -236,7 +240,7 @@ class ProcessDriver:
         fetched now stays as it is."""
         for record in self.records.pods():
             pod, uid = self._whole(record.pod), uid_of(record.pod)
-            volumes = [one for one in lookup(pod, "spec", "volumes") or () if changes_by_itself(one)]
+            volumes = [volume for volume in lookup(pod, "spec", "volumes") or () if changes_by_itself(volume)]
             itself = shows_metadata(pod)
             news = any(references(pod)) or itself or (audiences_of(pod) and not self._has_tokens(uid))
             if not volumes or not news or all(run.exit is not None for run in self.records.runs(uid)):
@@ -266,8 +270,8 @@ class ProcessDriver:
         return fetched
 
     def _has_tokens(self, uid: str) -> bool:
-        kept = self._tokens.get(uid)
-        return kept is not None and time.monotonic() < kept.renew_s
+        tokens = self._tokens.get(uid)
+        return tokens is not None and time.monotonic() < tokens.renew_s
 
     def _write_volumes(
         self, pod: Obj, volumes: list[Obj], around: Surroundings, fetched: Fetched, ids: int
@@ -302,7 +306,7 @@ class ProcessDriver:
     # Starting.
 
     def _settle(
-        self, launch: Launch, container: Obj, found: tuple[list[str], object], fetched: Fetched
+        self, launch: Launch, container: Obj, program: tuple[list[str], object], fetched: Fetched
     ) -> Settled:
         pod, uid, ground = launch.pod, uid_of(launch.pod), self._ground
         record = self.records.pod(uid)
@@ -322,7 +326,7 @@ class ProcessDriver:
         if ground.rights.places:  # Every pod has access there, and volumes are open to all users.
             os.chown(pod_dir, 0, record.ids + OWN_GROUP)
             pod_dir.chmod(0o710)
-        volumes = [one for one in lookup(pod, "spec", "volumes") or () if "hostPath" not in one]
+        volumes = [volume for volume in lookup(pod, "spec", "volumes") or () if "hostPath" not in volume]
         self._write_volumes(pod, volumes, around, fetched, record.ids)
         files = read_env_files(container, pod_dir / "volumes")
         around = msgspec.structs.replace(around, env_files=files)
@@ -331,7 +335,7 @@ class ProcessDriver:
         if resolv is not None:
             write_open(pod_dir / "resolv.conf", resolv)
         fence = fence_in(ground.means, f"{ground.node}/{uid}/{launch.container}", container, pod)
-        argv, image = found
+        argv, image = program
         return Settled(
             launch, container, argv, image, around, pod_dir, run_dir, fence, ground.rights, identity,  # type: ignore[arg-type]  # as `argv_of` says
             self._boot, ground.log_bytes, pod_dir / "resolv.conf" if resolv is not None else None,
@@ -348,20 +352,20 @@ class ProcessDriver:
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT, start_new_session=True, cwd="/",
         )  # fmt: skip
-        said, _ = await process.communicate()
+        output, _ = await process.communicate()
         uid = uid_of(launch.pod)
         self.records.forget_old_runs(uid, launch.container)
         run = self.records.run(uid, launch.container, launch.attempt)
-        words = said.decode("utf-8", "replace").strip()
-        if run is None and words.startswith(REFUSED):
-            raise Unresolved(words.removeprefix(REFUSED))
+        text = output.decode("utf-8", "replace").strip()
+        if run is None and text.startswith(REFUSED):
+            raise Unresolved(text.removeprefix(REFUSED))
         if run is None:
-            return self._never_ran(settled, words)
+            return self._never_ran(settled, text)
         self.watcher.watch(run)
         began = self.records.run(uid, launch.container, launch.attempt) or run
         return msgspec.structs.replace(began, note=mount_note(settled))
 
-    def _never_ran(self, settled: Settled, said: str) -> ContainerRun:
+    def _never_ran(self, settled: Settled, output: str) -> ContainerRun:
         """Record a failed start as a run: the restart policy decides what follows."""
         launch, now_ns = settled.launch, time.time_ns()
         uid = uid_of(launch.pod)
@@ -372,7 +376,7 @@ class ProcessDriver:
         )  # fmt: skip
         private_files.write(settled.run_dir / "run.json", msgspec.json.encode(record))
         if ended is None:
-            message = said or "the shim did not start"
+            message = output or "the shim did not start"
             self.records.write_exit(record.run, ExitRecord(128, now_ns, now_ns, 0, "StartError", message))
         return self.records.run(uid, launch.container, launch.attempt) or record.run
 

@@ -118,10 +118,10 @@ class AgentEndpoint:
     def _over(self, uid: str, container: str, attempt: int) -> Callable[[], bool]:
         records = self._records
         assert records is not None
-        found = records.run_record(uid, container, attempt)
+        record = records.run_record(uid, container, attempt)
 
         def is_over() -> bool:
             ended = records.exit_record(uid, container, attempt) is not None
-            return ended or found is None or not is_alive(found.shim, found.shim_started)
+            return ended or record is None or not is_alive(record.shim, record.shim_started)
 
         return is_over

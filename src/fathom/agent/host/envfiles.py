@@ -20,28 +20,28 @@ _EMPTY = re.compile(r"[ \t]*([^\s=#][^\s=]*)=[ \t]+[^\n]*(?:\n|\Z)")  # As in a 
 
 def read_env_files(container: Obj, volumes: Path) -> dict[tuple[str, str], dict[str, str]]:
     """Variables by volume and path. Raises `Unresolved`; a missing file has no variables."""
-    found = {}
-    for one in container.get("env") or ():
-        reference = lookup(one, "valueFrom", "fileKeyRef")
+    variables = {}
+    for variable in container.get("env") or ():
+        reference = lookup(variable, "valueFrom", "fileKeyRef")
         if reference:
             volume, path = str(reference.get("volumeName")), str(reference.get("path"))
-            found[volume, path] = variables_of(_text_of(volumes, f"{volume}/{path}", path), path)
-    return found
+            variables[volume, path] = variables_of(_text_of(volumes, f"{volume}/{path}", path), path)
+    return variables
 
 
 def variables_of(text: str, name: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     at = 0
     while at < len(text):
         if nothing := _NOTHING.match(text, at):
             at = nothing.end()
         elif match := _ASSIGNED.match(text, at) or _EMPTY.match(text, at):
-            found.setdefault(match[1], match[2] if match.re is _ASSIGNED else "")
+            variables.setdefault(match[1], match[2] if match.re is _ASSIGNED else "")
             at = match.end()
         else:
             line = text.count("\n", 0, at) + 1
             raise Unresolved(f"{name}, line {line}: a variable is written NAME='value', in single quotes")
-    return found
+    return variables
 
 
 def _text_of(volumes: Path, path: str, shown: str) -> str:

@@ -54,10 +54,10 @@ def environment(container: Obj, around: Surroundings) -> dict[str, str]:
     }
     for source in container.get("envFrom") or ():
         env |= _from_whole(source, around)
-    for one in container.get("env") or ():
-        value = _value(one, container, around, env)
+    for variable in container.get("env") or ():
+        value = _value(variable, container, around, env)
         if value is not None:
-            env[one["name"]] = value
+            env[variable["name"]] = value
     if bad := next((name for name, value in env.items() if "\0" in value), None):
         raise Unresolved(f"env {bad}: its value has a NUL byte, which no variable can hold")
     return env
@@ -84,10 +84,10 @@ def _has_links(pod: Obj) -> bool:
     return lookup(pod, "spec", "enableServiceLinks") is not False
 
 
-def _value(one: Obj, container: Obj, around: Surroundings, env: Mapping[str, str]) -> str | None:
-    source = one.get("valueFrom")
+def _value(variable: Obj, container: Obj, around: Surroundings, env: Mapping[str, str]) -> str | None:
+    source = variable.get("valueFrom")
     if not source:
-        return expand(str(one.get("value") or ""), env)
+        return expand(str(variable.get("value") or ""), env)
     if reference := source.get("fieldRef"):
         return field_of(str(reference.get("fieldPath")), around)
     if reference := source.get("resourceFieldRef"):
@@ -98,17 +98,17 @@ def _value(one: Obj, container: Obj, around: Surroundings, env: Mapping[str, str
         return _key_of("secret", reference, around.secrets)
     if reference := source.get("fileKeyRef"):
         return _from_file(reference, around)
-    raise Unresolved(f"env {one.get('name')}: {', '.join(sorted(source))} is not supported here")
+    raise Unresolved(f"env {variable.get('name')}: {', '.join(sorted(source))} is not supported here")
 
 
-def _key_of(kind: str, reference: Obj, there: Mapping[str, Obj | None]) -> str | None:
+def _key_of(kind: str, reference: Obj, objects: Mapping[str, Obj | None]) -> str | None:
     name, key = str(reference.get("name")), str(reference.get("key"))
-    found = there.get(name)
-    if found is None:
+    obj = objects.get(name)
+    if obj is None:
         if reference.get("optional"):
             return None
         raise Unresolved(f'{kind} "{name}" not found')
-    texts = _texts_of(kind, found)
+    texts = _texts_of(kind, obj)
     if key not in texts:
         if reference.get("optional"):
             return None
@@ -118,23 +118,23 @@ def _key_of(kind: str, reference: Obj, there: Mapping[str, Obj | None]) -> str |
 
 def _from_file(reference: Obj, around: Surroundings) -> str | None:
     key, path = str(reference.get("key")), str(reference.get("path"))
-    found = around.env_files.get((str(reference.get("volumeName")), path), {}).get(key)
-    if not found and not reference.get("optional"):
+    value = around.env_files.get((str(reference.get("volumeName")), path), {}).get(key)
+    if not value and not reference.get("optional"):
         raise Unresolved(f'environment variable key "{key}" not found in file "{path}"')
-    return found or None
+    return value or None
 
 
 def _from_whole(source: Obj, around: Surroundings) -> dict[str, str]:
     kind = "configmap" if source.get("configMapRef") else "secret"
     reference = source.get("configMapRef") or source.get("secretRef") or {}
-    there = around.config_maps if kind == "configmap" else around.secrets
-    found = there.get(str(reference.get("name")))
-    if found is None:
+    objects = around.config_maps if kind == "configmap" else around.secrets
+    obj = objects.get(str(reference.get("name")))
+    if obj is None:
         if reference.get("optional"):
             return {}
         raise Unresolved(f'{kind} "{reference.get("name")}" not found')
     prefix = str(source.get("prefix") or "")
-    return {prefix + name: text for name, text in sorted(_texts_of(kind, found).items())}
+    return {prefix + name: text for name, text in sorted(_texts_of(kind, obj).items())}
 
 
 def _texts_of(kind: str, obj: Obj) -> dict[str, str]:
@@ -147,10 +147,10 @@ def _texts_of(kind: str, obj: Obj) -> dict[str, str]:
 def contents_of(kind: str, obj: Obj) -> dict[str, bytes]:
     """Contents of a ConfigMap or a Secret, by key."""
     encoded = obj.get("binaryData") if kind == "configmap" else obj.get("data")
-    found = {name: _decoded(text) for name, text in (encoded or {}).items()}
+    contents = {name: _decoded(text) for name, text in (encoded or {}).items()}
     if kind == "configmap":
-        found |= {name: str(text).encode() for name, text in (obj.get("data") or {}).items()}
-    return found
+        contents |= {name: str(text).encode() for name, text in (obj.get("data") or {}).items()}
+    return contents
 
 
 def _decoded(text: str) -> bytes:
@@ -196,7 +196,9 @@ def _listed(pairs: Mapping[str, str]) -> str:
 def resource_of(reference: Obj, container: Obj, around: Surroundings) -> str:
     named = reference.get("containerName")
     if named:
-        container = next((one.spec for one in containers_of(around.pod) if one.name == named), container)
+        container = next(
+            (candidate.spec for candidate in containers_of(around.pod) if candidate.name == named), container
+        )
     side, _, name = str(reference.get("resource")).partition(".")
     resources = container.get("resources") or {}
     text = (resources.get(side) or {}).get(name)
@@ -216,8 +218,8 @@ def service_variables(services: tuple[Obj, ...], namespace: str, *, links: bool)
     env: dict[str, str] = {}
     for service in services:
         key, spec = key_of(service), service.get("spec") or {}
-        own = key == Key("default", "kubernetes")
-        if not own and (not links or key.namespace != namespace):
+        is_api_server = key == Key("default", "kubernetes")
+        if not is_api_server and (not links or key.namespace != namespace):
             continue
         address, ports = spec.get("clusterIP"), spec.get("ports") or []
         if not address or address == "None" or not ports:

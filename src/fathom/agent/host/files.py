@@ -64,13 +64,13 @@ def volume_files(volume: Obj, around: Surroundings, tokens: Mapping[str, str]) -
     raise Unresolved(f'volume "{name}" is of a kind that this agent does not have: {kinds}')
 
 
-def _from(kind: str, source: Obj, name: str, there: Mapping[str, Obj | None], mode: int | None) -> Files:
-    found = there.get(name)
-    if found is None:
+def _from(kind: str, source: Obj, name: str, objects: Mapping[str, Obj | None], mode: int | None) -> Files:
+    obj = objects.get(name)
+    if obj is None:
         if source.get("optional"):
             return {}
         raise Unresolved(f'{kind} "{name}" not found')
-    contents = contents_of(kind, found)
+    contents = contents_of(kind, obj)
     items = source.get("items")
     if not items:
         return {_inside(key): File(raw, mode or MODE) for key, raw in contents.items()}
@@ -98,17 +98,17 @@ def _projected(volume: Obj, around: Surroundings, tokens: Mapping[str, str]) -> 
     files: Files = {}
     mode = volume.get("defaultMode")
     for source in volume.get("sources") or ():
-        if one := source.get("configMap"):
-            files |= _from("configmap", one, str(one.get("name")), around.config_maps, mode)
-        elif one := source.get("secret"):
-            files |= _from("secret", one, str(one.get("name")), around.secrets, mode)
-        elif one := source.get("downwardAPI"):
-            files |= _downward(one, around, mode)
-        elif one := source.get("serviceAccountToken"):
-            token = tokens.get(str(one.get("audience") or ""))
+        if projection := source.get("configMap"):
+            files |= _from("configmap", projection, str(projection.get("name")), around.config_maps, mode)
+        elif projection := source.get("secret"):
+            files |= _from("secret", projection, str(projection.get("name")), around.secrets, mode)
+        elif projection := source.get("downwardAPI"):
+            files |= _downward(projection, around, mode)
+        elif projection := source.get("serviceAccountToken"):
+            token = tokens.get(str(projection.get("audience") or ""))
             if token is None:
                 raise Unresolved("no token could be had for the pod's service account")
-            files[_inside(one["path"])] = File(token.encode(), mode or MODE)
+            files[_inside(projection["path"])] = File(token.encode(), mode or MODE)
         else:
             raise Unresolved(f"a projection of {', '.join(sorted(source))} is not supported here")
     return files
@@ -128,7 +128,7 @@ def _inside(path: str) -> str:
 def audiences_of(pod: Obj) -> dict[str, int]:
     """Audiences of the pod's mounted account tokens, and the lifetime of each in seconds: of several with one
     audience, the shortest."""
-    found: dict[str, int] = {}
+    lifetimes: dict[str, int] = {}
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         for source in (volume.get("projected") or {}).get("sources") or ():
             if token := source.get("serviceAccountToken"):
@@ -136,8 +136,8 @@ def audiences_of(pod: Obj) -> dict[str, int]:
                     str(token.get("audience") or ""),
                     token.get("expirationSeconds") or TOKEN_S,
                 )
-                found[audience] = min(seconds, found.get(audience, seconds))
-    return found
+                lifetimes[audience] = min(seconds, lifetimes.get(audience, seconds))
+    return lifetimes
 
 
 def write_volume(
@@ -211,11 +211,16 @@ def changes_by_itself(volume: Obj) -> bool:
 def shows_metadata(pod: Obj) -> bool:
     """Whether a volume shows labels or annotations, which users may change while the pod runs."""
     volumes = (pod.get("spec") or {}).get("volumes") or ()
-    shown = [one.get("downwardAPI") for one in volumes]
+    shown = [volume.get("downwardAPI") for volume in volumes]
     shown += [
-        each.get("downwardAPI")
-        for one in volumes
-        for each in (one.get("projected") or {}).get("sources") or ()
+        source.get("downwardAPI")
+        for volume in volumes
+        for source in (volume.get("projected") or {}).get("sources") or ()
     ]
-    paths = (lookup(item, "fieldRef", "fieldPath") for one in shown if one for item in one.get("items") or ())
+    paths = (
+        lookup(item, "fieldRef", "fieldPath")
+        for projection in shown
+        if projection
+        for item in projection.get("items") or ()
+    )
     return any(str(path).startswith(("metadata.labels", "metadata.annotations")) for path in paths)

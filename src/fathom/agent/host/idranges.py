@@ -67,7 +67,7 @@ class IdRanges:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[Path]:
-        directory = self._made()
+        directory = self._make_directory()
         fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -75,7 +75,7 @@ class IdRanges:
         finally:
             os.close(fd)
 
-    def _made(self) -> Path:
+    def _make_directory(self) -> Path:
         for place in self._places[:-1]:
             with contextlib.suppress(OSError):
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -105,9 +105,9 @@ def _holder(file: Path, first: int) -> Path | None:
 
 def _ids_of_processes() -> set[int]:
     """Numbers of the ranges that running processes use, whatever records say."""
-    found = set()
+    numbers = set()
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError):
-                found.add((os.stat(f"/proc/{name}").st_uid - IDS_FROM) // IDS_PER_POD)
-    return found
+                numbers.add((os.stat(f"/proc/{name}").st_uid - IDS_FROM) // IDS_PER_POD)
+    return numbers

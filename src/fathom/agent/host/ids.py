@@ -65,15 +65,15 @@ class WantedIds(msgspec.Struct, frozen=True):
 
 def parse_host_ids(text: str) -> HostIds:
     """`uid:1000,gid:44`. Raises ValueError."""
-    found: dict[str, set[int]] = {"uid": set(), "gid": set()}
-    for word in filter(None, (one.strip() for one in text.split(","))):
-        kind, _, number = word.partition(":")
-        if kind not in found or not number.isdecimal():
-            raise ValueError(f"{word!r} must read uid:NUMBER or gid:NUMBER")
+    ids: dict[str, set[int]] = {"uid": set(), "gid": set()}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        kind, _, number = item.partition(":")
+        if kind not in ids or not number.isdecimal():
+            raise ValueError(f"{item!r} must read uid:NUMBER or gid:NUMBER")
         if int(number) >= IDS_FROM:
-            raise ValueError(f"{word!r}: ids from {IDS_FROM} on are those of pods")
-        found[kind].add(int(number))
-    return HostIds(frozenset(found["uid"]), frozenset(found["gid"]))
+            raise ValueError(f"{item!r}: ids from {IDS_FROM} on are those of pods")
+        ids[kind].add(int(number))
+    return HostIds(frozenset(ids["uid"]), frozenset(ids["gid"]))
 
 
 def ids_of_agent(pod: Obj, container: Obj) -> None:
@@ -82,10 +82,10 @@ def ids_of_agent(pod: Obj, container: Obj) -> None:
     wanted, uid, gid = _wanted(pod, container), os.getuid(), os.getgid()
     _check_root(pod, container, wanted.user.number if wanted.user is not None else uid)
     users = [wanted.user] if wanted.user is not None else []
-    for asked, own in (*((one, uid) for one in users), *((one, gid) for one in wanted.gids)):
-        if asked.number != own:
+    for named, own in (*((entry, uid) for entry in users), *((entry, gid) for entry in wanted.gids)):
+        if named.number != own:
             raise Unresolved(
-                f"{asked.field}: {asked.number} is refused: the agent does not run as root, so its pods can "
+                f"{named.field}: {named.number} is refused: the agent does not run as root, so its pods can "
                 f"only have its own user {uid} and group {gid}"
             )
 
@@ -98,17 +98,17 @@ def identity_of(
     wanted = _wanted(pod, container)
     if wanted.user is not None:
         _check(wanted.user, allowed.uids, "uid")
-    for asked in wanted.gids:
-        _check(asked, allowed.gids, "gid")
+    for requested in wanted.gids:
+        _check(requested, allowed.gids, "gid")
     user = wanted.user.number if wanted.user is not None else NOBODY_ASKED
     group = wanted.group.number if wanted.group is not None else user
     _check_root(pod, container, user)
     host_uid, host_gid = _on_host(user, first, allowed.uids), _on_host(group, first, allowed.gids)
-    own = (OWN_GROUP,) if own_group else ()
-    groups = tuple(dict.fromkeys((*(one.number for one in wanted.groups), *own)))
+    own_groups = (OWN_GROUP,) if own_group else ()
+    groups = tuple(dict.fromkeys((*(requested.number for requested in wanted.groups), *own_groups)))
     if not namespaces or not _shows_ids(wanted, container) or host_uid == 0:
-        there = tuple(_on_host(one, first, allowed.gids) for one in groups)
-        return Identity(host_uid, host_gid, there, host_uid, host_gid)
+        host_groups = tuple(_on_host(gid, first, allowed.gids) for gid in groups)
+        return Identity(host_uid, host_gid, host_groups, host_uid, host_gid)
     return Identity(
         user, group, groups, host_uid, host_gid,
         uid_map=_map(first, {user} & allowed.uids), gid_map=_map(first, {group, *groups} & allowed.gids),
@@ -138,7 +138,7 @@ def _shows_ids(wanted: WantedIds, container: Obj) -> bool:
 
 def _ports(container: Obj) -> Iterator[int]:
     """Ports that the container declares or that its probes use."""
-    yield from (one.get("containerPort") or 0 for one in container.get("ports") or ())
+    yield from (port.get("containerPort") or 0 for port in container.get("ports") or ())
     for name in ("startupProbe", "readinessProbe", "livenessProbe"):
         for action in ("httpGet", "tcpSocket"):
             port = lookup(container, name, action, "port")
@@ -147,16 +147,20 @@ def _ports(container: Obj) -> Iterator[int]:
 
 def _capabilities(container: Obj) -> tuple[set[str], set[str]]:
     """Capabilities added and dropped."""
-    wish = (container.get("securityContext") or {}).get("capabilities") or {}
+    capabilities = (container.get("securityContext") or {}).get("capabilities") or {}
     added, dropped = (
-        {str(one).upper().removeprefix("CAP_") for one in wish.get(field) or ()} for field in ("add", "drop")
+        {str(capability).upper().removeprefix("CAP_") for capability in capabilities.get(field) or ()}
+        for field in ("add", "drop")
     )
     return added, dropped
 
 
 def _wanted(pod: Obj, container: Obj) -> WantedIds:
     common, own = lookup(pod, "spec", "securityContext") or {}, container.get("securityContext") or {}
-    first = any(one is container or one == container for one in lookup(pod, "spec", "initContainers") or ())
+    first = any(
+        init_container is container or init_container == container
+        for init_container in lookup(pod, "spec", "initContainers") or ()
+    )
     inner = f"spec.{'initContainers' if first else 'containers'}[{container['name']}].securityContext"
 
     def effective(name: str) -> AskedIds | None:
@@ -165,17 +169,17 @@ def _wanted(pod: Obj, container: Obj) -> WantedIds:
                 return AskedIds(f"{field}.{name}", context[name])
         return None
 
-    listed = [("supplementalGroups", one) for one in common.get("supplementalGroups") or ()]
+    listed = [("supplementalGroups", gid) for gid in common.get("supplementalGroups") or ()]
     listed += [("fsGroup", common["fsGroup"])] if common.get("fsGroup") is not None else []
     groups = tuple(AskedIds(f"spec.securityContext.{name}", number) for name, number in listed)
     return WantedIds(effective("runAsUser"), effective("runAsGroup"), groups)
 
 
-def _check(asked: AskedIds, allowed: Iterable[int], kind: str) -> None:
-    if not 0 <= asked.number < IDS_PER_POD and asked.number not in allowed:
+def _check(named: AskedIds, allowed: Iterable[int], kind: str) -> None:
+    if not 0 <= named.number < IDS_PER_POD and named.number not in allowed:
         raise Unresolved(
-            f"{asked.field}: {asked.number} is refused: a pod has the ids 0 to {IDS_PER_POD - 1} of its own; "
-            f"an id of the machine must be allowed on the node with --allow-host-ids {kind}:{asked.number}"
+            f"{named.field}: {named.number} is refused: a pod has the ids 0 to {IDS_PER_POD - 1} of its own; "
+            f"an id of the machine must be allowed on the node with --allow-host-ids {kind}:{named.number}"
         )
 
 
@@ -194,7 +198,9 @@ def _on_host(number: int, first: int, allowed: Iterable[int]) -> int:
 
 def _map(first: int, of_host: Iterable[int]) -> str:
     """`uid_map`: all of the pod's own ids, except those that stay the machine's."""
-    return "\n".join(f"{inside} {there} {count}" for inside, there, count in _pieces(first, sorted(of_host)))
+    return "\n".join(
+        f"{inside} {outside} {count}" for inside, outside, count in _pieces(first, sorted(of_host))
+    )
 
 
 def _pieces(first: int, of_host: list[int]) -> Iterator[tuple[int, int, int]]:

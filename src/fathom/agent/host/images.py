@@ -35,15 +35,15 @@ Images = dict[str, Image]
 def read_images(path: Path) -> Images:
     try:
         table = tomllib.loads(path.read_text())
-        return {name: _image(found) for name, found in table.items()}
+        return {name: _image(entry) for name, entry in table.items()}
     except OSError as error:
         raise BadImages(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise BadImages(f"{path}: {error}; an image is a list of words, or a table with a command") from None
 
 
-def _image(found: Any) -> Image:
-    image = msgspec.convert({"command": found} if isinstance(found, list) else found, Image)
+def _image(entry: Any) -> Image:
+    image = msgspec.convert({"command": entry} if isinstance(entry, list) else entry, Image)
     if not image.command:
         raise msgspec.ValidationError("a command has at least one word")
     return image
@@ -73,10 +73,10 @@ class ImagesFile:
 
 def _stamp(path: Path | None) -> tuple[int, int]:
     try:
-        found = path.stat() if path is not None else None
+        stat = path.stat() if path is not None else None
     except OSError:
-        found = None
-    return (found.st_mtime_ns, found.st_size) if found is not None else (0, 0)
+        stat = None
+    return (stat.st_mtime_ns, stat.st_size) if stat is not None else (0, 0)
 
 
 def find_image(images: Images, name: str) -> Image | None:
@@ -86,7 +86,7 @@ def find_image(images: Images, name: str) -> Image | None:
     for spelled in (name, bare, untagged, untagged.rpartition("/")[2]):
         if spelled in images:
             return images[spelled]
-    return next((image for one, image in images.items() if fnmatch.fnmatchcase(name, one)), None)
+    return next((image for pattern, image in images.items() if fnmatch.fnmatchcase(name, pattern)), None)
 
 
 def argv_of(container: Obj, images: Images) -> tuple[list[str], Image | None] | str:

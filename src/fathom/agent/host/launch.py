@@ -78,15 +78,15 @@ def runs_commands(container: Obj) -> bool:
     """Whether one of its probes or hooks is a command."""
     probes = [container.get(name) for name in ("startupProbe", "readinessProbe", "livenessProbe")]
     hooks = (container.get("lifecycle") or {}).values()
-    return any(isinstance(one, dict) and "exec" in one for one in (*probes, *hooks))
+    return any(isinstance(handler, dict) and "exec" in handler for handler in (*probes, *hooks))
 
 
 def grounds_of(settled: Settled) -> Grounds:
-    own = settled.rights.enclosing and not lookup(settled.around.pod, "spec", "hostNetwork")
+    own_hosts = settled.rights.enclosing and not lookup(settled.around.pod, "spec", "hostNetwork")
     return Grounds(
         settled.pod_dir / "volumes",
         settled.run_dir / "message",
-        settled.pod_dir / "hosts" if own else None,
+        settled.pod_dir / "hosts" if own_hosts else None,
         settled.rights.hide,
         settled.resolv if settled.rights.enclosing else None,
     )
@@ -103,8 +103,8 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
     env.setdefault("HOME", HOME if rights.enclosing else str(home))
     identity = settled.identity
     mounts = [
-        {"top": str(one.top), "below": one.below, "to": one.to, "ro": one.read_only, "own": one.own}
-        for one in mounts_of(container, around, env, grounds_of(settled))
+        {"top": str(mount.top), "below": mount.below, "to": mount.to, "ro": mount.read_only, "own": mount.own}
+        for mount in mounts_of(container, around, env, grounds_of(settled))
     ]
     working = container.get("workingDir") or (settled.image.working_dir if settled.image is not None else "")
     launch = settled.launch

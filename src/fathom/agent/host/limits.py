@@ -39,8 +39,8 @@ def find_means(name: str, root: Path = ROOT) -> Means:
         if {"cpu", "memory"} <= set((root / "cgroup.controllers").read_text().split()):
             group = root / "fathom" / name
             _try(group)
-            for one in (root, root / "fathom", group):
-                (one / "cgroup.subtree_control").write_text("+cpu +memory")
+            for directory in (root, root / "fathom", group):
+                (directory / "cgroup.subtree_control").write_text("+cpu +memory")
             return Means("v2")
     with contextlib.suppress(OSError):
         for controller in ("cpu", "memory"):
@@ -82,9 +82,9 @@ def fence_in(means: Means, name: str, container: Obj, pod: Obj, root: Path = ROO
     if not own and not whole:
         return Fence()
     if means.kind == "v2":
-        group = _made(root / "fathom" / name)
-        for one, limits in ((group.parent, whole), (group, own)):
-            _limit_v2(one, limits)
+        group = _make_group(root / "fathom" / name)
+        for cgroup, limits in ((group.parent, whole), (group, own)):
+            _limit_v2(cgroup, limits)
         return Fence((str(group / "cgroup.procs"),), oom=str(group / "memory.events"))
     if means.kind == "v1":
         return _fence_v1(name, own, whole, root)
@@ -102,22 +102,22 @@ def _limit_v2(group: Path, limits: ContainerLimits) -> None:
 def _fence_v1(name: str, own: ContainerLimits, whole: ContainerLimits, root: Path) -> Fence:
     groups = []
     if own.cpu_milli or whole.cpu_milli:
-        group = _made(root / "cpu" / "fathom" / name)
-        for one, limits in ((group.parent, whole), (group, own)):
+        group = _make_group(root / "cpu" / "fathom" / name)
+        for cgroup, limits in ((group.parent, whole), (group, own)):
             if limits.cpu_milli:
-                (one / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-                (one / "cpu.cfs_quota_us").write_text(str(limits.quota_us))
+                (cgroup / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+                (cgroup / "cpu.cfs_quota_us").write_text(str(limits.quota_us))
         groups.append(str(group / "cgroup.procs"))
     if own.memory_bytes or whole.memory_bytes:
-        group = _made(root / "memory" / "fathom" / name)
-        for one, limits in ((group.parent, whole), (group, own)):
+        group = _make_group(root / "memory" / "fathom" / name)
+        for cgroup, limits in ((group.parent, whole), (group, own)):
             if limits.memory_bytes:
-                (one / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
+                (cgroup / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
         groups.append(str(group / "cgroup.procs"))
     return Fence(tuple(groups), oom=str(root / "memory" / "fathom" / name / "memory.oom_control"))
 
 
-def _made(group: Path) -> Path:
+def _make_group(group: Path) -> Path:
     """Create the group. Cgroups v2 pass a controller on only if every group above enables it."""
     group.mkdir(parents=True, exist_ok=True)
     for above in reversed(group.parents):

@@ -19,8 +19,8 @@ ANSWER_BYTES = 1 << 16
 
 # nlmsghdr; inet_diag_req_v2, its id left empty; inet_diag_msg, of which we read the source and the inode.
 _HEADER = Struct("=IHHII")
-_WANTED = Struct("=BBxxI48x")
-_FOUND = Struct("=B3x2s2x16s44xI")
+_QUERY = Struct("=BBxxI48x")
+_LISTENER = Struct("=B3x2s2x16s44xI")
 _NUMBER = Struct("=i")
 
 Found = tuple[str, int, int]  # Address, port, inode.
@@ -28,13 +28,13 @@ Found = tuple[str, int, int]  # Address, port, inode.
 
 def tcp_listeners() -> list[Found]:
     """Listeners in this network namespace. Raises OSError if the kernel does not answer."""
-    return [one for family in (socket.AF_INET, socket.AF_INET6) for one in _dump(family)]
+    return [listener for family in (socket.AF_INET, socket.AF_INET6) for listener in _dump(family)]
 
 
 def _dump(family: int) -> Iterator[Found]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, SOCK_DIAG) as kernel:
         kernel.settimeout(TIMEOUT_S)
-        wanted = _WANTED.pack(family, socket.IPPROTO_TCP, LISTEN)
+        wanted = _QUERY.pack(family, socket.IPPROTO_TCP, LISTEN)
         kernel.send(_HEADER.pack(_HEADER.size + len(wanted), BY_FAMILY, REQUEST | DUMP, 1, 0) + wanted)
         while True:
             answer = kernel.recv(ANSWER_BYTES)
@@ -43,7 +43,7 @@ def _dump(family: int) -> Iterator[Found]:
                     return
                 if kind == ERROR:
                     raise OSError(-_NUMBER.unpack_from(body)[0], "sock_diag")
-                yield _found(body)
+                yield _listener_of(body)
 
 
 def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
@@ -54,7 +54,7 @@ def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-def _found(body: bytes) -> Found:
-    family, port, source, inode = _FOUND.unpack_from(body)
+def _listener_of(body: bytes) -> Found:
+    family, port, source, inode = _LISTENER.unpack_from(body)
     raw = source[:4] if family == socket.AF_INET else source
     return socket.inet_ntop(family, raw), int.from_bytes(port, "big"), inode

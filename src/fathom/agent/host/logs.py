@@ -54,9 +54,11 @@ class LogFilter:
 
 def older_files(directory: Path, current: int) -> list[Path]:
     """Rotated files, the oldest first, without the file of this inode, which was `log` when it was opened."""
-    numbered = [one for one in directory.glob("log.*") if one.suffix[1:].isdigit()]
-    inodes = {one: _inode(one) for one in numbered}
-    return sorted((one for one in numbered if inodes[one] != current), key=lambda one: -int(one.suffix[1:]))
+    numbered = [path for path in directory.glob("log.*") if path.suffix[1:].isdigit()]
+    inodes = {path: _inode(path) for path in numbered}
+    return sorted(
+        (path for path in numbered if inodes[path] != current), key=lambda path: -int(path.suffix[1:])
+    )
 
 
 def _inode(path: Path) -> int:
@@ -80,11 +82,11 @@ async def read_log(directory: Path, options: LogOptions, is_over: Callable[[], b
     """The existing lines, and with `follow` new ones, until the run is over. `is_over` is called before the
     last read, so nothing that was written before the end is missed; and following begins where the existing
     lines end, so nothing is sent twice."""
-    left = options.bytes_max
+    remaining = options.bytes_max
     filter_ = LogFilter(options)
     follower = LogFollower(directory / "log")
     try:
-        there = (
+        existing = (
             shown
             for line in chain(
                 (line for path in older_files(directory, follower.inode) for line in lines_of(path)),
@@ -92,10 +94,10 @@ async def read_log(directory: Path, options: LogOptions, is_over: Callable[[], b
             )
             if (shown := filter_.shown(line)) is not None
         )
-        for chunk in _chunks(_tail(there, options.tail)):
-            part, left = _bounded(chunk, left)
+        for chunk in _chunks(_tail(existing, options.tail)):
+            part, remaining = _bounded(chunk, remaining)
             yield part
-            if left == 0:
+            if remaining == 0:
                 return
             await asyncio.sleep(0)
         while options.follow:
@@ -103,9 +105,9 @@ async def read_log(directory: Path, options: LogOptions, is_over: Callable[[], b
             lines = follower.read()
             shown = b"".join(text for line in lines if (text := filter_.shown(line)) is not None)
             if shown:
-                part, left = _bounded(shown, left)
+                part, remaining = _bounded(shown, remaining)
                 yield part
-            if left == 0 or (over and not lines):
+            if remaining == 0 or (over and not lines):
                 return
             if not lines:
                 await asyncio.sleep(POLL_S)
@@ -128,21 +130,21 @@ def _tail(parts: Iterator[bytes], count: int) -> Iterator[bytes]:
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
-    held, size = [], 0
+    pending, size = [], 0
     for line in lines:
-        held.append(line)
+        pending.append(line)
         size += len(line)
         if size >= CHUNK_BYTES:
-            yield b"".join(held)
-            held, size = [], 0
-    if held:
-        yield b"".join(held)
+            yield b"".join(pending)
+            pending, size = [], 0
+    if pending:
+        yield b"".join(pending)
 
 
-def _bounded(chunk: bytes, left: int) -> tuple[bytes, int]:
-    if left < 0:
-        return chunk, left
-    return chunk[:left], max(0, left - len(chunk))
+def _bounded(chunk: bytes, remaining: int) -> tuple[bytes, int]:
+    if remaining < 0:
+        return chunk, remaining
+    return chunk[:remaining], max(0, remaining - len(chunk))
 
 
 def _opened(path: Path) -> int:
@@ -173,9 +175,9 @@ class LogFollower:
 
     def there(self) -> Iterator[bytes]:
         """Whole lines up to where the file ends now."""
-        left = os.fstat(self._fd).st_size if self._fd >= 0 else 0
-        while left > 0 and (chunk := os.read(self._fd, min(left, CHUNK_BYTES))):
-            left -= len(chunk)
+        remaining = os.fstat(self._fd).st_size if self._fd >= 0 else 0
+        while remaining > 0 and (chunk := os.read(self._fd, min(remaining, CHUNK_BYTES))):
+            remaining -= len(chunk)
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             yield from lines
 
@@ -216,7 +218,7 @@ class LogFollower:
     def _next(self) -> tuple[Path, int]:
         mine = self.inode
         files = [*older_files(self._path.parent, 0), self._path]  # The oldest first.
-        inodes = [_inode(one) for one in files]
+        inodes = [_inode(path) for path in files]
         at = inodes.index(mine) + 1 if mine in inodes else 0  # If ours is gone: the oldest there is.
         at = min(at, len(files) - 1)
         return files[at], inodes[at]

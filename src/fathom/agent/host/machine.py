@@ -116,10 +116,10 @@ def _places(hide: Sequence[str]) -> str:
     place = Path("/var", "tmp", f"fathom-pods-{name}")
     try:
         place.mkdir(mode=0o711, exist_ok=True)
-        found = os.lstat(place)
+        status = os.lstat(place)
     except OSError:
         return ""
-    if found.st_uid != 0 or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
+    if status.st_uid != 0 or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022:
         return ""  # Another user has made it.
     place.chmod(0o711)
     return str(place)
@@ -128,8 +128,8 @@ def _places(hide: Sequence[str]) -> str:
 def _has_user_namespaces() -> bool:
     """Tested in a process of its own."""
     try:
-        words = [sys.executable, "-I", "-S", str(CONFINE)]
-        return subprocess.run(words, capture_output=True, timeout=TRY_S, check=False).returncode == 0
+        command = [sys.executable, "-I", "-S", str(CONFINE)]
+        return subprocess.run(command, capture_output=True, timeout=TRY_S, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
@@ -144,7 +144,7 @@ def _can_enclose(root: bool) -> tuple[bool, str]:
         stage, home = Path(place, "root"), Path(place, "home")
         stage.mkdir()
         home.mkdir()
-        words = [
+        command = [
             sys.executable,
             "-I",
             "-S",
@@ -154,7 +154,7 @@ def _can_enclose(root: bool) -> tuple[bool, str]:
             *(() if root else ("users",)),
         ]
         try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=TRY_S, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TRY_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             return False, str(error)
     return done.returncode == 0, done.stderr.strip()
@@ -175,8 +175,8 @@ def lock_node(directory: Path, node: str) -> int:
 def claim_range(directory: Path, node: str) -> Range:
     """Claim addresses for the node's pods: those it had before, or a range that no other agent of this
     machine has. The claim is a name in the kernel's abstract socket namespace: it ends with the process."""
-    kept = directory / "range"
-    before = kept.read_text(errors="replace").strip() if kept.is_file() else ""
+    file = directory / "range"
+    before = file.read_text(errors="replace").strip() if file.is_file() else ""
     if RANGE.fullmatch(before):  # Else the file is damaged. Pods keep the addresses that they have.
         lock = _claimed(before)
         if lock is None:
@@ -188,7 +188,7 @@ def claim_range(directory: Path, node: str) -> Range:
             continue  # Pods of an agent that is not running now.
         lock = _claimed(candidate)
         if lock is not None:
-            kept.write_text(candidate)
+            file.write_text(candidate)
             return Range(candidate, lock)
     raise AlreadyRuns("every range of pod addresses on this machine is taken")
 

@@ -61,17 +61,17 @@ class Grounds(msgspec.Struct, frozen=True):
 
 def mounts_of(container: Obj, around: Surroundings, env: Mapping[str, str], grounds: Grounds) -> list[Mount]:
     """Raises `Unresolved`."""
-    volumes = {one["name"]: one for one in lookup(around.pod, "spec", "volumes") or ()}
+    volumes = {volume["name"]: volume for volume in lookup(around.pod, "spec", "volumes") or ()}
     mounts = []
     for mount in container.get("volumeMounts") or ():
         if mount["name"] not in volumes:
             raise Unresolved(f'the pod has no volume "{mount["name"]}"')
         mounts.append(_mount(mount, volumes[mount["name"]], env, grounds, str(container.get("name"))))
-    told = _where(str(container.get("terminationMessagePath") or MESSAGE), "terminationMessagePath")
-    for own, to in ((grounds.hosts, HOSTS), (grounds.resolv, RESOLV)):
-        if own is not None and not any(one.to == to for one in mounts):
-            mounts.append(Mount(own, to, read_only=True))
-    return [*mounts, Mount(grounds.message, told)]
+    message_path = _where(str(container.get("terminationMessagePath") or MESSAGE), "terminationMessagePath")
+    for source, to in ((grounds.hosts, HOSTS), (grounds.resolv, RESOLV)):
+        if source is not None and not any(mount.to == to for mount in mounts):
+            mounts.append(Mount(source, to, read_only=True))
+    return [*mounts, Mount(grounds.message, message_path)]
 
 
 def _mount(mount: Obj, volume: Obj, env: Mapping[str, str], grounds: Grounds, container: str) -> Mount:
@@ -89,8 +89,8 @@ def _mount(mount: Obj, volume: Obj, env: Mapping[str, str], grounds: Grounds, co
     except FileNotFoundError:
         raise Unresolved(f'volume "{mount["name"]}": {below or whole} is not there') from None
     except OSError as error:
-        words = f'failed to prepare subPath for volumeMount "{mount["name"]}" of container "{container}"'
-        raise Unresolved(f'{words}: subPath "{below[:PATH_SHOWN]}": {error.strerror}') from None
+        message = f'failed to prepare subPath for volumeMount "{mount["name"]}" of container "{container}"'
+        raise Unresolved(f'{message}: subPath "{below[:PATH_SHOWN]}": {error.strerror}') from None
 
 
 def _where(path: str, field: str) -> str:
@@ -107,10 +107,10 @@ def _find_or_make(top: Path, whole: str, below: str, *, may_make: bool) -> None:
     with closing(open_top(top)) as fd, closing(open_beneath(fd, whole)) as volume:
         rights = os.fstat(volume)
         if names and may_make and stat.S_ISDIR(rights.st_mode):
-            made = make_directories(volume, names, mode=rights.st_mode & 0o7777, gid=rights.st_gid)
+            place = make_directories(volume, names, mode=rights.st_mode & 0o7777, gid=rights.st_gid)
         else:
-            made = walk(volume, names)
-        os.close(made)
+            place = walk(volume, names)
+        os.close(place)
 
 
 # Host paths.
@@ -145,9 +145,9 @@ def _check_kind(path: Path, kind: str) -> None:
             with closing(walk(root, names[:-1])) as directory:
                 make_file(directory, names[-1], mode=0o644)
         with closing(walk(root, names)) as fd:
-            found = os.fstat(fd).st_mode
+            mode = os.fstat(fd).st_mode
     is_right = KINDS.get(kind.removesuffix("OrCreate"))
-    if is_right is not None and not is_right(found):
+    if is_right is not None and not is_right(mode):
         raise Unresolved(f"hostPath {path} is not a {kind.removesuffix('OrCreate')}")
 
 

@@ -29,13 +29,13 @@ def end_below(directory: Path) -> bool:
     return _end(lambda: [pid for shim, _ in shims_below(directory) for pid in (*family(shim), shim)])
 
 
-def _end(found: Callable[[], Iterable[int]]) -> bool:
+def _end(find_pids: Callable[[], Iterable[int]]) -> bool:
     """Kill until none is left, unless the kernel itself holds one of them."""
     for number in range(ROUNDS):
-        left = list(found())
-        if not left:
+        pids = list(find_pids())
+        if not pids:
             return number > 0
-        for pid in left:
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(PAUSE_S)
@@ -48,9 +48,11 @@ def shims_below(directory: Path) -> Iterator[tuple[int, Path]]:
     for name in os.listdir("/proc"):
         with contextlib.suppress(OSError):
             raw = Path(f"/proc/{name}/cmdline").read_bytes() if name.isdigit() else b""
-            words = os.fsdecode(raw).split("\0")
-            if str(SHIM) in words:
-                yield from ((int(name), Path(word).parent) for word in words if word.startswith(stem))
+            arguments = os.fsdecode(raw).split("\0")
+            if str(SHIM) in arguments:
+                yield from (
+                    (int(name), Path(argument).parent) for argument in arguments if argument.startswith(stem)
+                )
 
 
 def orphans_of(record: RunRecord) -> Iterator[int]:

@@ -53,7 +53,7 @@ class HostProber:
         if action := probe.get("httpGet"):
             port = port_number(action.get("port"), pod, record.container)
             return await self._checked(
-                record, action, ip, port, self._tell if probe.get("hook") else self._get
+                record, action, ip, port, self._call_hook if probe.get("hook") else self._get
             )
         if action := probe.get("tcpSocket"):
             port = port_number(action.get("port"), pod, record.container)
@@ -81,7 +81,7 @@ class HostProber:
         probed: ProbeResult = await try_(action, host, port)  # type: ignore[operator]  # one of those below
         return ProbeResult(probed.ok, probed.message, verdict.note)
 
-    async def _tell(self, action: Obj, host: str, port: int) -> ProbeResult:
+    async def _call_hook(self, action: Obj, host: str, port: int) -> ProbeResult:
         """Call a hook: any HTTP status is a success, as with kubelet."""
         status = await self._answer(action, host, port)
         return ProbeResult(True) if isinstance(status, int) else ProbeResult(False, status)
@@ -100,16 +100,19 @@ class HostProber:
         scheme = str(action.get("scheme") or "HTTP").lower()
         path = str(action.get("path") or "/")
         url = f"{scheme}://{host}:{port}{path if path.startswith('/') else '/' + path}"
-        headers = [(str(one["name"]), str(one.get("value") or "")) for one in action.get("httpHeaders") or ()]
+        headers = [
+            (str(header["name"]), str(header.get("value") or ""))
+            for header in action.get("httpHeaders") or ()
+        ]
         try:
             for _ in range(REDIRECTS_MAX + 1):
                 async with self._session.get(url, headers=headers, allow_redirects=False) as response:
                     await response.content.read(BODY_BYTES_MAX)
                 onward = response.headers.get("Location") if response.status in REDIRECTS else None
-                there = urljoin(url, onward) if onward else ""
-                if not there or urlsplit(there).hostname != urlsplit(url).hostname:
+                target = urljoin(url, onward) if onward else ""
+                if not target or urlsplit(target).hostname != urlsplit(url).hostname:
                     return response.status
-                url = there
+                url = target
             return f'Get "{url}": stopped after {REDIRECTS_MAX} redirects'
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return f'Get "{url}": {error or type(error).__name__}'
@@ -138,19 +141,19 @@ async def run_in_container(run_dir: Path, command: list[str], output: bytearray)
     OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
         link.setblocking(False)
-        here = os.open(run_dir, os.O_PATH | os.O_DIRECTORY)
+        directory_fd = os.open(run_dir, os.O_PATH | os.O_DIRECTORY)
         try:
-            link.connect(f"/proc/self/fd/{here}/{SOCKET}")
+            link.connect(f"/proc/self/fd/{directory_fd}/{SOCKET}")
         finally:
-            os.close(here)
+            os.close(directory_fd)
         async with _reading(output) as writing:
-            words = msgspec.json.encode(command)
+            request = msgspec.json.encode(command)
             try:
-                socket.send_fds(link, [len(words).to_bytes(4, "big")], [writing])
+                socket.send_fds(link, [len(request).to_bytes(4, "big")], [writing])
             finally:
                 os.close(writing)
             loop = asyncio.get_running_loop()
-            await loop.sock_sendall(link, words)
+            await loop.sock_sendall(link, request)
             code = await loop.sock_recv(link, 4)
     return int.from_bytes(code, "big") if code else ENDED
 
@@ -180,9 +183,9 @@ async def read_output(stream: asyncio.StreamReader, into: bytearray) -> None:
 
 def _whose(ip: str, port: int, record: RunRecord) -> SocketVerdict:
     """Usually the container's first process listens itself; only otherwise all its processes are searched."""
-    found = listeners(port)
-    verdict = whose(ip, port, found, sockets_of([record.pid]))
-    return verdict if verdict.ours or not found else whose(ip, port, found, sockets_of(family(record.shim)))
+    owners = listeners(port)
+    verdict = whose(ip, port, owners, sockets_of([record.pid]))
+    return verdict if verdict.ours or not owners else whose(ip, port, owners, sockets_of(family(record.shim)))
 
 
 def port_number(port: object, pod: Obj, container: str) -> int | None:
@@ -192,8 +195,8 @@ def port_number(port: object, pod: Obj, container: str) -> int | None:
     if isinstance(port, str) and port.isdigit():
         return int(port)
     for field in ("containers", "initContainers"):
-        for one in lookup(pod, "spec", field) or ():
-            if one.get("name") == container:
-                named = (p for p in one.get("ports") or () if p.get("name") == port)
+        for spec in lookup(pod, "spec", field) or ():
+            if spec.get("name") == container:
+                named = (p for p in spec.get("ports") or () if p.get("name") == port)
                 return next((int(p["containerPort"]) for p in named), None)
     return None

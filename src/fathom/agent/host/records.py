@@ -140,7 +140,7 @@ class Records:
     def _uids(self) -> list[str]:
         """Empty if the directory was removed: it is created again for the next pod."""
         try:
-            return sorted(one.name for one in self._pods.iterdir())
+            return sorted(path.name for path in self._pods.iterdir())
         except FileNotFoundError:
             return []
 
@@ -158,9 +158,9 @@ class Records:
         """Rename the pod's directory, so that no reader finds half a pod while it is removed; the new
         path."""
         self._removed.mkdir(mode=0o700, parents=True, exist_ok=True)
-        there = self._removed / f"{_name(uid)}-{os.urandom(8).hex()}"
+        target = self._removed / f"{_name(uid)}-{os.urandom(8).hex()}"
         try:
-            return self.pod_dir(uid).rename(there)
+            return self.pod_dir(uid).rename(target)
         except FileNotFoundError:
             return None
 
@@ -172,12 +172,12 @@ class Records:
 
     def runs(self, uid: str) -> list[ContainerRun]:
         runs = self.pod_dir(uid) / "runs"
-        names = sorted(one.name for one in runs.iterdir()) if runs.is_dir() else []
+        names = sorted(path.name for path in runs.iterdir()) if runs.is_dir() else []
         return [run for name in names for at in self.attempts(uid, name) if (run := self.run(uid, name, at))]
 
     def attempts(self, uid: str, container: str) -> list[int]:
         directory = self.pod_dir(uid) / "runs" / _name(container)
-        names = [one.name for one in directory.iterdir()] if directory.is_dir() else []
+        names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
         return sorted(int(name) for name in names if name.isdigit())
 
     def run(self, uid: str, container: str, attempt: int) -> ContainerRun | None:

@@ -40,14 +40,16 @@ def _read(host: Path) -> Resolving:
     servers = tuple(line[1] for line in lines if len(line) > 1 and line[0] == "nameserver")
     searches = [tuple(line[1:]) for line in lines if line and line[0] == "search"]
     options = [word.partition(":") for line in lines if line and line[0] == "options" for word in line[1:]]
-    return Resolving(servers, searches[-1] if searches else (), tuple((one[0], one[2]) for one in options))
+    return Resolving(
+        servers, searches[-1] if searches else (), tuple((option[0], option[2]) for option in options)
+    )
 
 
 def _merged(before: Resolving, config: Obj) -> Resolving:
     """The pod's entries follow the machine's; an option of the same name replaces it."""
     options = dict(before.options)
-    for one in config.get("options") or ():
-        options[str(one.get("name"))] = str(one.get("value") or "")
+    for option in config.get("options") or ():
+        options[str(option.get("name"))] = str(option.get("value") or "")
     return Resolving(
         _once((*before.nameservers, *(config.get("nameservers") or ())))[:NAMESERVERS_MAX],
         _once((*before.searches, *(config.get("searches") or ()))),
@@ -59,11 +61,11 @@ def _once(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _text(found: Resolving) -> str:
-    lines = [f"nameserver {one}" for one in found.nameservers]
-    if found.searches:
-        lines.append(f"search {' '.join(found.searches)}")
-    if found.options:
-        spelled = (f"{name}:{value}" if value else name for name, value in found.options)
+def _text(resolving: Resolving) -> str:
+    lines = [f"nameserver {server}" for server in resolving.nameservers]
+    if resolving.searches:
+        lines.append(f"search {' '.join(resolving.searches)}")
+    if resolving.options:
+        spelled = (f"{name}:{value}" if value else name for name, value in resolving.options)
         lines.append(f"options {' '.join(spelled)}")
     return "\n".join(lines) + "\n"

@@ -45,7 +45,7 @@ class RunWatcher:
 
     def forget(self, uid: str | None = None) -> None:
         """Stop watching all runs of a pod, or all runs."""
-        for run_id in [key for key, one in self._watched.items() if uid in {None, one.record.uid}]:
+        for run_id in [key for key, watched in self._watched.items() if uid in {None, watched.record.uid}]:
             self._unwatch(run_id)
 
     def adopt_all(self) -> None:
@@ -100,12 +100,12 @@ class RunWatcher:
 
     def _ended(self, run: ContainerRun, record: RunRecord) -> None:
         try:
-            found = self._records.run(run.uid, run.container, run.attempt)
+            ended = self._records.run(run.uid, run.container, run.attempt)
         except OSError as error:
             self._log.warn("how a run ended cannot be read yet", run=run.id, error=str(error))
             self._loop.call_later(AGAIN_S, self._ended, run, record)
             return
-        self.on_end(found if found is not None and found.exit is not None else self._lost(run, record))
+        self.on_end(ended if ended is not None and ended.exit is not None else self._lost(run, record))
 
     def _lost(self, run: ContainerRun, record: RunRecord) -> ContainerRun:
         """The shim was killed, or could not record how the run ended."""

@@ -34,15 +34,15 @@ class SocketVerdict(msgspec.Struct, frozen=True):
 
 
 def listeners(port: int, proc: Path = PROC) -> list[SocketOwner]:
-    return [one for one in _everybody(proc) if one.port == port]
+    return [owner for owner in _all_listeners(proc) if owner.port == port]
 
 
 def listening(proc: Path = PROC) -> frozenset[str]:
     """Every address of this machine on which a process listens."""
-    return frozenset(one.address for one in _everybody(proc))
+    return frozenset(owner.address for owner in _all_listeners(proc))
 
 
-def _everybody(proc: Path) -> list[SocketOwner]:
+def _all_listeners(proc: Path) -> list[SocketOwner]:
     if proc == PROC:
         with contextlib.suppress(OSError):
             return [SocketOwner(_unmapped(address), port, inode) for address, port, inode in tcp_listeners()]
@@ -51,7 +51,7 @@ def _everybody(proc: Path) -> list[SocketOwner]:
 
 def from_tables(proc: Path) -> list[SocketOwner]:
     """Read /proc/net: slower, but works on every Linux."""
-    found = []
+    owners = []
     for table in ("tcp", "tcp6"):
         try:
             lines = (proc / "net" / table).read_text().splitlines()[1:]
@@ -61,8 +61,8 @@ def from_tables(proc: Path) -> list[SocketOwner]:
             fields = line.split()
             address, _, port = fields[1].rpartition(":")
             if fields[3] == LISTENING:
-                found.append(SocketOwner(_address(address), int(port, 16), int(fields[9])))
-    return found
+                owners.append(SocketOwner(_address(address), int(port, 16), int(fields[9])))
+    return owners
 
 
 def _address(text: str) -> str:
@@ -79,16 +79,16 @@ def _unmapped(address: str) -> str:
     return address.removeprefix("::ffff:") if "." in address else address
 
 
-def whose(ip: str, port: int, found: Iterable[SocketOwner], sockets: frozenset[int]) -> SocketVerdict:
+def whose(ip: str, port: int, owners: Iterable[SocketOwner], sockets: frozenset[int]) -> SocketVerdict:
     """`sockets`: the inodes that the pod's processes hold. A socket bound to the address itself wins over one
     bound to every address, as in the kernel. Pure."""
-    exact = [one for one in found if one.address == ip]
-    every = [one for one in found if one.address in EVERY]
-    if any(one.inode in sockets for one in exact):
+    exact = [owner for owner in owners if owner.address == ip]
+    every = [owner for owner in owners if owner.address in EVERY]
+    if any(owner.inode in sockets for owner in exact):
         return SocketVerdict(True)
     if exact:
         return SocketVerdict(False, f"{ip}:{port} is answered by a process that is not of this pod")
-    if any(one.inode in sockets for one in every):
+    if any(owner.inode in sockets for owner in every):
         note = (
             f"the program listens on every address of the machine ({every[0].address}:{port}), not only on "
             f"the pod's own {ip}: no other pod here can use port {port}. Let it bind $(POD_IP)"
@@ -111,12 +111,12 @@ def family(shim: int) -> list[int]:
             parent = parent_of(int(name))
             if parent is not None:
                 children.setdefault(parent, []).append(int(name))
-    found: list[int] = []
+    descendants: list[int] = []
     todo = children.get(shim, [])
     while todo:
-        found += todo
+        descendants += todo
         todo = [child for pid in todo for child in children.get(pid, ())]
-    return found
+    return descendants
 
 
 def parent_of(pid: int) -> int | None:
@@ -131,12 +131,12 @@ def sockets_of(pids: Iterable[int]) -> frozenset[int]:
 
 
 def _sockets(pid: int) -> list[int]:
-    found = []
+    inodes = []
     try:
         for fd in os.scandir(f"/proc/{pid}/fd"):
             target = os.readlink(fd.path)
             if target.startswith("socket:["):
-                found.append(int(target[8:-1]))
+                inodes.append(int(target[8:-1]))
     except OSError:
         pass  # It ended meanwhile.
-    return found
+    return inodes

@@ -47,20 +47,24 @@ class Sampler:
             key = key_of(record.pod)
             containers = []
             for run in self._records.runs(uid_of(record.pod)):
-                found = self._records.run_record(run.uid, run.container, run.attempt)
-                if run.exit is not None or found is None or not is_alive(found.shim, found.shim_started):
+                run_record = self._records.run_record(run.uid, run.container, run.attempt)
+                if (
+                    run.exit is not None
+                    or run_record is None
+                    or not is_alive(run_record.shim, run_record.shim_started)
+                ):
                     continue
-                sample = samples[run.id] = usage_of(found.shim, table, now_ns)
+                sample = samples[run.id] = usage_of(run_record.shim, table, now_ns)
                 if run.id in before:
                     containers.append(rated(run.container, before[run.id], sample))
             if containers:
                 pods.append(PodUsage(key.namespace, key.name, uid_of(record.pod), tuple(containers)))
         window_ns = now_ns - self._at_ns if self._at_ns else 0
         self._before, self._at_ns = samples, now_ns
-        every = [one for pod in pods for one in pod.containers]
+        every = [container for pod in pods for container in pod.containers]
         self.usage = NodeUsage(
-            self._node, now_ns, window_ns, sum(one.cpu_nano for one in every),
-            sum(one.memory_bytes for one in every), tuple(pods),
+            self._node, now_ns, window_ns, sum(container.cpu_nano for container in every),
+            sum(container.memory_bytes for container in every), tuple(pods),
         )  # fmt: skip
 
 
@@ -78,7 +82,7 @@ class UsageEntry(msgspec.Struct, frozen=True):
 
 
 def process_table(proc: Path = Path("/proc")) -> dict[int, UsageEntry]:
-    found = {}
+    table = {}
     for name in os.listdir(proc):
         if not name.isdigit():
             continue
@@ -86,11 +90,11 @@ def process_table(proc: Path = Path("/proc")) -> dict[int, UsageEntry]:
             fields = (proc / name / "stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
             continue
-        own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
-        found[int(name)] = UsageEntry(
-            int(fields[1]), own * _TICK_NS, children * _TICK_NS, int(fields[21]) * _PAGE
+        own_ticks, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+        table[int(name)] = UsageEntry(
+            int(fields[1]), own_ticks * _TICK_NS, children * _TICK_NS, int(fields[21]) * _PAGE
         )
-    return found
+    return table
 
 
 def usage_of(shim: int, table: dict[int, UsageEntry], now_ns: int) -> UsageSample:
