@@ -33,6 +33,6 @@ def next_address(range_: str, taken: Collection[str], last: str = "") -> str | N
     used = int(last.rpartition(".")[2]) if last.startswith(f"{range_}.") else HOSTS.start - 1
     for step in range(len(HOSTS)):
         host = HOSTS.start + (used + 1 - HOSTS.start + step) % len(HOSTS)
-        if (found := f"{range_}.{host}") not in taken:
-            return found
+        if (address := f"{range_}.{host}") not in taken:
+            return address
     return None

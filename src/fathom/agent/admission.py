@@ -52,8 +52,8 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 def claim_of(pod: Obj) -> NodeClaim:
-    asked = {name: _units(name, one) for name, one in pod_amounts(pod, REQUESTS).items()}
-    needed = {name: amount for name, amount in asked.items() if amount > 0}
+    requests = {name: _units(name, quantity) for name, quantity in pod_amounts(pod, REQUESTS).items()}
+    needed = {name: amount for name, amount in requests.items() if amount > 0}
     return NodeClaim({**needed, PODS: 1}, tuple(_host_ports(pod)))
 
 
@@ -63,22 +63,22 @@ def was_admitted(pod: Obj) -> bool:
     return bool(lookup(pod, "status", "startTime")) or is_terminal(pod)
 
 
-def plan_admission(pod: Obj, node: Obj, taken: Iterable[NodeClaim]) -> Rejection | None:
-    """`taken`: claims of the pods that were admitted earlier and are still here. None: the pod may run."""
-    claim, others = claim_of(pod), tuple(taken)
-    return _lacks(claim, node, others) or _elsewhere(pod, node) or _ports_taken(claim, others)
+def plan_admission(pod: Obj, node: Obj, admitted: Iterable[NodeClaim]) -> Rejection | None:
+    """`admitted`: claims of the pods that were admitted earlier and are still here. None: the pod may run."""
+    claim, claims = claim_of(pod), tuple(admitted)
+    return _lacks(claim, node, claims) or _elsewhere(pod, node) or _ports_taken(claim, claims)
 
 
 # Resources.
 
 
-def _lacks(claim: NodeClaim, node: Obj, others: tuple[NodeClaim, ...]) -> Rejection | None:
-    capacity = {name: _units(name, one) for name, one in amounts(_allocatable(node)).items()}
+def _lacks(claim: NodeClaim, node: Obj, admitted: tuple[NodeClaim, ...]) -> Rejection | None:
+    capacity = {name: _units(name, quantity) for name, quantity in amounts(_allocatable(node)).items()}
     for name in sorted(claim.amounts, key=lambda name: (name not in FIRST, _place(name), name)):
         if "/" in name and name not in capacity:
             continue  # Not a node resource: its own controller counts it.
         wanted, has = claim.amounts[name], capacity.get(name, 0)
-        used = sum(one.amounts.get(name, 0) for one in others)
+        used = sum(other.amounts.get(name, 0) for other in admitted)
         if wanted > has - used:
             message = f"requested: {wanted}, used: {used}, capacity: {has}"
             return Rejection(f"OutOf{name}", f"Node didn't have enough resource: {name}, {message}")
@@ -110,22 +110,22 @@ def _elsewhere(pod: Obj, node: Obj) -> Rejection | None:
         wanted is None or any(_matches(term, labels, name) for term in terms)
     ):
         return None
-    words = "node(s) didn't match Pod's node affinity/selector"
-    return Rejection("NodeAffinity", f"Predicate NodeAffinity failed: {words}")
+    message = "node(s) didn't match Pod's node affinity/selector"
+    return Rejection("NodeAffinity", f"Predicate NodeAffinity failed: {message}")
 
 
 def _matches(term: Obj, labels: Mapping[str, str], name: str) -> bool:
     """Whether all expressions of a term match; an empty term matches no node."""
     by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
     return bool(by_label or by_field) and (
-        all(_holds(one, labels) for one in by_label)
-        and all(_holds(one, {"metadata.name": name}) for one in by_field)
+        all(_holds(expression, labels) for expression in by_label)
+        and all(_holds(expression, {"metadata.name": name}) for expression in by_field)
     )
 
 
 def _holds(expression: Obj, labels: Mapping[str, str]) -> bool:
     operator = _OPERATORS.get(str(expression.get("operator")), "")
-    values = tuple(sorted({str(one) for one in expression.get("values") or ()}))
+    values = tuple(sorted({str(value) for value in expression.get("values") or ()}))
     if operator in {GREATER, LESS} and not (len(values) == 1 and values[0].lstrip("+-").isdecimal()):
         return False
     key = str(expression.get("key") or "")
@@ -135,17 +135,23 @@ def _holds(expression: Obj, labels: Mapping[str, str]) -> bool:
 # Ports.
 
 
-def _ports_taken(claim: NodeClaim, others: tuple[NodeClaim, ...]) -> Rejection | None:
-    if not any(port.clashes(other) for port in claim.ports for one in others for other in one.ports):
+def _ports_taken(claim: NodeClaim, admitted: tuple[NodeClaim, ...]) -> Rejection | None:
+    if not any(
+        port.clashes(taken_port) for port in claim.ports for other in admitted for taken_port in other.ports
+    ):
         return None
-    words = "node(s) didn't have free ports for the requested pod ports"
-    return Rejection("NodePorts", f"Predicate NodePorts failed: {words}")
+    message = "node(s) didn't have free ports for the requested pod ports"
+    return Rejection("NodePorts", f"Predicate NodePorts failed: {message}")
 
 
 def _host_ports(pod: Obj) -> Iterator[ClaimedPort]:
     """Host ports of all containers that run together: main containers and sidecars."""
     spec = pod.get("spec") or {}
-    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    sidecars = [
+        container
+        for container in spec.get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    ]
     for container in (*(spec.get("containers") or ()), *sidecars):
         for port in container.get("ports") or ():
             if port.get("hostPort"):

@@ -54,20 +54,20 @@ class AgentsOverHttps:
         if response.status != 200:
             text = (await response.text())[:500]
             response.release()
-            raise bad_request(text) if response.status == 400 else _silent(at, text)
+            raise bad_request(text) if response.status == 400 else _no_answer(at, text)
         return _Body(response)
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
-        kept = self._usage.get(at.node)
-        if kept is not None and time.monotonic() - kept[0] < KEPT_S:
-            return kept[1]
+        cached = self._usage.get(at.node)
+        if cached is not None and time.monotonic() - cached[0] < KEPT_S:
+            return cached[1]
         response = await self._get(at, "/usage", {}, aiohttp.ClientTimeout(total=USAGE_S))
         try:
             answer: dict[str, Any] = await response.json()
         except (aiohttp.ClientError, ValueError, TimeoutError) as error:
-            raise _silent(at, str(error)) from None
+            raise _no_answer(at, str(error)) from None
         if not answer.get("window_ns"):
-            raise _silent(at, "it has not measured for long enough")
+            raise _no_answer(at, "it has not measured for long enough")
         self._usage[at.node] = (time.monotonic(), answer)
         return answer
 
@@ -78,11 +78,11 @@ class AgentsOverHttps:
             while not response.content.at_eof() and len(body) <= PAGE_BYTES_MAX:
                 body += await response.content.read(PAGE_BYTES_MAX + 1 - len(body))
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise _silent(at, str(error) or type(error).__name__) from None
+            raise _no_answer(at, str(error) or type(error).__name__) from None
         finally:
             response.close()
         if len(body) > PAGE_BYTES_MAX:
-            raise _silent(at, f"its answer is longer than {PAGE_BYTES_MAX} bytes")
+            raise _no_answer(at, f"its answer is longer than {PAGE_BYTES_MAX} bytes")
         return response.status, body
 
     async def reach(self, node: Obj) -> ReachedAgent:
@@ -116,7 +116,7 @@ class AgentsOverHttps:
                 f"https://{host}:{at.port}{path}", params=query, ssl=self._context(at), timeout=timeout
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise _silent(at, str(error) or type(error).__name__) from None
+            raise _no_answer(at, str(error) or type(error).__name__) from None
 
     def _context(self, at: AgentAddress) -> ssl.SSLContext:
         if at.certificate not in self._contexts:
@@ -125,7 +125,7 @@ class AgentsOverHttps:
                 with private_file(self._pair) as pair:
                     context.load_cert_chain(pair)
             except (ssl.SSLError, OSError) as error:
-                raise _silent(at, f"its certificate cannot be used: {error}") from None
+                raise _no_answer(at, f"its certificate cannot be used: {error}") from None
             self._contexts[at.certificate] = context
             if len(self._contexts) > CONTEXTS_MAX:
                 self._contexts.popitem(last=False)
@@ -171,5 +171,5 @@ async def _nothing_answers(at: AgentAddress) -> str:
     return ""
 
 
-def _silent(at: AgentAddress, why: str) -> ApiError:
+def _no_answer(at: AgentAddress, why: str) -> ApiError:
     return unavailable(f"{at.whose} {at.node} does not answer: {why}")

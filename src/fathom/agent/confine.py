@@ -32,16 +32,16 @@ def confine(spec: dict[str, Any], users: int = -1) -> None:
     if users >= 0:
         _call("setns", users, CLONE_NEWUSER)
         os.close(users)
-    kept = spec.get("capabilities")  # 'all': root, which the operator allowed; None: unchanged.
-    keep = CAP_NET_BIND_SERVICE if kept == "low_ports" else -1
-    if kept in {"low_ports", "none"}:
+    capabilities = spec.get("capabilities")  # 'all': root, which the operator allowed; None: unchanged.
+    keep = CAP_NET_BIND_SERVICE if capabilities == "low_ports" else -1
+    if capabilities in {"low_ports", "none"}:
         _narrow(keep)
     if spec.get("uid") is not None:
         prctl(PR_SET_KEEPCAPS, int(keep >= 0))
         os.setgroups(spec.get("groups") or [])
         os.setgid(spec["gid"])
         os.setuid(spec["uid"])
-    if kept in {"low_ports", "none"}:
+    if capabilities in {"low_ports", "none"}:
         _set_capabilities(keep)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if spec.get("no_new_privileges"):
@@ -68,35 +68,35 @@ def user_namespace(maps: dict[str, str]) -> int:
     """A user namespace with these `uid_map` and `gid_map`; the caller enters it when all that needs more
     rights is done. A process outside of it has to write the maps, and a process in a chroot cannot create
     one: so a process is forked that creates it, waits for its maps, and ends."""
-    told_r, told_w = os.pipe()
+    result_r, result_w = os.pipe()
     wait_r, wait_w = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _make_users(told_w, wait_r, wait_w)
-    os.close(told_w)
+        _make_users(result_w, wait_r, wait_w)
+    os.close(result_w)
     os.close(wait_r)
     try:
-        if number := int(os.read(told_r, 16) or b"1"):
+        if number := int(os.read(result_r, 16) or b"1"):
             raise OSError(number, f"user namespace: {os.strerror(number)}")
         for name in ("uid_map", "gid_map"):
             with open(f"/proc/{pid}/{name}", "w", encoding="ascii") as file:
                 file.write(maps[name])
         return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
-        os.close(told_r)
+        os.close(result_r)
         os.close(wait_w)
         os.waitpid(pid, 0)
 
 
-def _make_users(told: int, wait_r: int, wait_w: int) -> None:
+def _make_users(result_w: int, wait_r: int, wait_w: int) -> None:
     """Never returns."""
     try:
         os.close(wait_w)
         _call("unshare", CLONE_NEWUSER)
-        os.write(told, b"0")
+        os.write(result_w, b"0")
         os.read(wait_r, 1)  # Until the maps are written.
     except OSError as error:
-        os.write(told, str(error.errno or 1).encode())
+        os.write(result_w, str(error.errno or 1).encode())
     finally:
         os._exit(0)
 

@@ -82,17 +82,23 @@ class Slot:
         self._add(READINESS, self._readiness)
         self._add(LIVENESS, self._liveness)
 
-    def _add(self, kind: str, told: Told) -> None:
+    def _add(self, kind: str, on_result: Told) -> None:
         probe = self.container.spec.get(kind)
         run = self.view.run
         if not probe or run is None:
             return
         probe = with_words(probe, self.container.spec)
-        prober = Prober(probe, lambda one: self._ask(run, one), told, rng=self._rng, eager=kind != LIVENESS)
+        prober = Prober(
+            probe,
+            lambda probe_spec: self._ask(run, probe_spec),
+            on_result,
+            rng=self._rng,
+            eager=kind != LIVENESS,
+        )
         self._probers.append(asyncio.get_running_loop().create_task(prober.run()))
 
     def _startup(self, tally: ProbeTally, probed: ProbeResult) -> bool:
-        self._heard("Startup", probed)
+        self._record_probe("Startup", probed)
         if tally.verdict:
             self._healthy(started=True, ready=READINESS not in self.container.spec)
             self._probe_on()
@@ -102,23 +108,23 @@ class Slot:
         return tally.verdict is None
 
     def _readiness(self, tally: ProbeTally, probed: ProbeResult) -> bool:
-        self._heard("Readiness", probed)
+        self._record_probe("Readiness", probed)
         if tally.verdict is not None:
             self._healthy(ready=tally.verdict)
         return True
 
     def _liveness(self, tally: ProbeTally, probed: ProbeResult) -> bool:
-        self._heard("Liveness", probed)
+        self._record_probe("Liveness", probed)
         if tally.verdict is False:
             name = self.container.name
             self.sicken(f"Container {name} failed liveness probe, will be restarted: {probed.message}")
         return tally.verdict is not False
 
-    def _heard(self, what: str, probed: ProbeResult) -> None:
+    def _record_probe(self, kind: str, probed: ProbeResult) -> None:
         health = self.view.health
         if not probed.ok:
-            self._tell("Warning", "Unhealthy", f"{what} probe failed: {probed.message}")
-            self._healthy(said=f"{what.lower()} probe failed: {probed.message}")
+            self._tell("Warning", "Unhealthy", f"{kind} probe failed: {probed.message}")
+            self._healthy(said=f"{kind.lower()} probe failed: {probed.message}")
         if probed.note and probed.note != health.note:
             self._tell("Warning", "BoundEveryAddress", probed.note)
             self._healthy(note=probed.note)

@@ -66,10 +66,15 @@ def containers_of(pod: Obj) -> tuple[Container, ...]:
     """The pod's containers in start order."""
     spec = pod.get("spec") or {}
     first = [
-        Container(one["name"], "sidecar" if one.get("restartPolicy") == "Always" else "init", one)
-        for one in spec.get("initContainers") or ()
+        Container(
+            container["name"], "sidecar" if container.get("restartPolicy") == "Always" else "init", container
+        )
+        for container in spec.get("initContainers") or ()
     ]
-    return (*first, *(Container(one["name"], "main", one) for one in spec.get("containers") or ()))
+    return (
+        *first,
+        *(Container(container["name"], "main", container) for container in spec.get("containers") or ()),
+    )
 
 
 def restarts_for(container: Container, pod: Obj, code: int) -> bool:
@@ -118,8 +123,8 @@ def with_stale(pod: Obj, views: Views) -> Views:
 
 def grace_s(pod: Obj) -> int:
     """The pod's default grace period."""
-    found = lookup(pod, "spec", "terminationGracePeriodSeconds")
-    return found if isinstance(found, int) else 30
+    seconds = lookup(pod, "spec", "terminationGracePeriodSeconds")
+    return seconds if isinstance(seconds, int) else 30
 
 
 def ns_of(stamp: str) -> int:

@@ -66,43 +66,43 @@ class Events:
             while self._waiting:
                 await self._tell(self._waiting.popleft())
 
-    async def _tell(self, said: SaidEvent) -> None:
+    async def _tell(self, event: SaidEvent) -> None:
         now_s = asyncio.get_running_loop().time()
-        told = self._known.get(said.what)
-        if told is None:
-            await self._create(said, now_s)
+        written = self._known.get(event.what)
+        if written is None:
+            await self._create(event, now_s)
             return
-        told.count += 1
-        if now_s - told.at_s < REPEAT_S:
+        written.count += 1
+        if now_s - written.at_s < REPEAT_S:
             return
-        told.at_s = now_s
-        patch = {"count": told.count, "lastTimestamp": said.now}
-        await self._api.patch(EVENT.resource, told.namespace, told.name, patch)
+        written.at_s = now_s
+        patch = {"count": written.count, "lastTimestamp": event.now}
+        await self._api.patch(EVENT.resource, written.namespace, written.name, patch)
 
-    async def _create(self, said: SaidEvent, now_s: float) -> None:
-        key = key_of(said.pod)
+    async def _create(self, event: SaidEvent, now_s: float) -> None:
+        key = key_of(event.pod)
         name = f"{key.name[:200]}.{self._ids.uid().replace('-', '')[:16]}"
-        path = f"spec.containers{{{said.container}}}" if said.container else ""
+        path = f"spec.containers{{{event.container}}}" if event.container else ""
         obj: Obj = {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": name, "namespace": key.namespace},
             "involvedObject": {
                 "apiVersion": "v1", "kind": "Pod", "namespace": key.namespace, "name": key.name,
-                "uid": uid_of(said.pod), "resourceVersion": metadata(said.pod).get("resourceVersion", ""),
+                "uid": uid_of(event.pod), "resourceVersion": metadata(event.pod).get("resourceVersion", ""),
                 **({"fieldPath": path} if path else {}),
             },
-            "type": said.type,
-            "reason": said.reason,
-            "message": said.message,
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message,
             "source": {"component": "fathom-agent", "host": self._settings.node},
             "reportingComponent": "fathom-agent",
             "reportingInstance": self._settings.node,
-            "firstTimestamp": said.now,
-            "lastTimestamp": said.now,
+            "firstTimestamp": event.now,
+            "lastTimestamp": event.now,
             "count": 1,
         }  # fmt: skip
         if isinstance(await self._api.create(EVENT.resource, key.namespace, obj), Committed):
-            self._known[said.what] = ToldEvent(key.namespace, name, 1, now_s)
+            self._known[event.what] = ToldEvent(key.namespace, name, 1, now_s)
             if len(self._known) > KNOWN_MAX:
                 self._known.popitem(last=False)

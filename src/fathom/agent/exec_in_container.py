@@ -37,24 +37,24 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 def listening(directory: str) -> int:
     """The socket in a run's directory, made while the directory can still be reached. Its path may be longer
     than a socket's may be, so it is named by the directory's descriptor."""
-    here = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    directory_fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     before = os.umask(0o177)
     try:
-        made = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        made.bind(f"/proc/self/fd/{here}/{SOCKET}")
-        made.listen(WAITING_MAX)
-        return int(made.detach())
+        listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        listener.bind(f"/proc/self/fd/{directory_fd}/{SOCKET}")
+        listener.listen(WAITING_MAX)
+        return int(listener.detach())
     finally:
         os.umask(before)
-        os.close(here)
+        os.close(directory_fd)
 
 
 class ExecCommands:
     """Environment and program lookup that all commands of a container share."""
 
-    def __init__(self, env: dict[str, str], found: Callable[[str, dict[str, str]], str]) -> None:
+    def __init__(self, env: dict[str, str], find_program: Callable[[str, dict[str, str]], str]) -> None:
         self.env = env
-        self.found = found  # Finds a program's path, as for the container's own.
+        self.found = find_program  # Finds a program's path, as for the container's own.
 
 
 def leave_keeper(commands: ExecCommands, fd: int, shim: int) -> None:
@@ -63,8 +63,12 @@ def leave_keeper(commands: ExecCommands, fd: int, shim: int) -> None:
     pid = os.fork()
     if pid:
         os.waitpid(pid, 0)
-        for one in (wait_r, wait_w, fd):  # Only now: with the child gone, the shim is the keeper's parent.
-            os.close(one)
+        for descriptor in (
+            wait_r,
+            wait_w,
+            fd,
+        ):  # Only now: with the child gone, the shim is the keeper's parent.
+            os.close(descriptor)
         return
     try:
         if os.fork() == 0:
@@ -87,12 +91,12 @@ def _keep(commands: ExecCommands, fd: int) -> None:
     os.closerange(3, fd)
     os.closerange(fd + 1, 1 << 16)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    door = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
+    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
     while True:
         try:
-            link, _ = door._accept()  # type: ignore[attr-defined]  # Which `socket` wraps.
+            link, _ = listener._accept()  # type: ignore[attr-defined]  # Which `socket` wraps.
             if os.fork() == 0:
-                door.close()
+                listener.close()
                 _serve(commands, link)
             os.close(link)
         except OSError:  # Out of files or processes: try again later.
@@ -105,7 +109,7 @@ def _serve(commands: ExecCommands, fd: int) -> None:
         _end_with_parent()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
-        argv, output = _asked(link)
+        argv, output = _read_request(link)
         pid = os.fork()
         if pid == 0:
             link.close()
@@ -116,15 +120,15 @@ def _serve(commands: ExecCommands, fd: int) -> None:
         os._exit(0)
 
 
-def _asked(link: Any) -> tuple[list[str], int]:
+def _read_request(link: Any) -> tuple[list[str], int]:
     """The command's arguments, and the descriptor for its output."""
     head, passed, _, _ = link.recvmsg(4, _socket.CMSG_SPACE(4))
     output = int.from_bytes(passed[0][2][:4], sys.byteorder)
-    left = min(int.from_bytes(head, "big"), REQUEST_BYTES_MAX)
+    remaining = min(int.from_bytes(head, "big"), REQUEST_BYTES_MAX)
     pieces = []
-    while left > 0 and (piece := link.recv(left)):
+    while remaining > 0 and (piece := link.recv(remaining)):
         pieces.append(piece)
-        left -= len(piece)
+        remaining -= len(piece)
     return json.loads(b"".join(pieces)), output
 
 

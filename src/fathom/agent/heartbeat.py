@@ -75,25 +75,25 @@ class Heartbeat:
     async def _register(self) -> bool:
         """Create the Node, or bring its labels and annotations up to date. Whether that succeeded."""
         try:
-            found = await self._api.get(NODE.resource, "", self._settings.node)
+            node = await self._api.get(NODE.resource, "", self._settings.node)
         except ApiError as error:
             self._log.warn("the node cannot be registered", node=self._settings.node, error=error.message)
             return False
-        if found is None:
-            made = await self._api.create(NODE.resource, "", new_node(self._settings, self._now()))
-            return self._took(made, "registered")
-        patch = node_patch(self._settings, found)
+        if node is None:
+            created = await self._api.create(NODE.resource, "", new_node(self._settings, self._now()))
+            return self._committed(created, "registered")
+        patch = node_patch(self._settings, node)
         if patch is None:
-            self._node = found
+            self._node = node
             return True
         patched = await self._api.patch(NODE.resource, "", self._settings.node, patch)
-        return self._took(patched, "described anew")
+        return self._committed(patched, "described anew")
 
-    def _took(self, outcome: Outcome, what: str) -> bool:
+    def _committed(self, outcome: Outcome, action: str) -> bool:
         if isinstance(outcome, Committed):
             self._node = outcome.obj
             self._status_s = -1e9
-            self._log.info("node", node=self._settings.node, what=what)
+            self._log.info("node", node=self._settings.node, what=action)
             return True
         why = outcome.message if isinstance(outcome, Rejected) else str(outcome)
         self._log.warn("the node cannot be registered", node=self._settings.node, error=why)

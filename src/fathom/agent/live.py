@@ -113,8 +113,8 @@ async def run_agents_live(
         ready()
         await _until_stopped(nodes, stop)
     finally:
-        for one in nodes:
-            await one.close()
+        for live_node in nodes:
+            await live_node.close()
         if resume_gc:
             gc.enable()
 
@@ -139,9 +139,9 @@ def _machine(wanted: AgentsWanted, outside: Outside, log: Log) -> AgentMachine:
     hide = (wanted.data, *wanted.hide)
     rights, warning = find_rights(hide, allow_root=wanted.allow_root, host_ids=wanted.host_ids)
     means = find_means(wanted.nodes[0].name)
-    for said in (warning, means.note):
-        if said:
-            log.warn("agent", warning=said)
+    for note in (warning, means.note):
+        if note:
+            log.warn("agent", warning=note)
     share = {**capacity(len(wanted.nodes), wanted.data), **wanted.capacity}
     return AgentMachine(
         rights, means, facts(), share, "; ".join(filter(None, (warning, means.note))), outside, log
@@ -149,12 +149,12 @@ def _machine(wanted: AgentsWanted, outside: Outside, log: Log) -> AgentMachine:
 
 
 async def _until_stopped(nodes: Sequence[LiveNode], stop: asyncio.Event) -> None:
-    running = [asyncio.create_task(one.flight.run()) for one in nodes]
+    running = [asyncio.create_task(node.flight.run()) for node in nodes]
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((*running, stopping), return_when=asyncio.FIRST_COMPLETED)
-        for one in nodes:
-            one.flight.stop()
+        for node in nodes:
+            node.flight.stop()
         await asyncio.gather(*running)
         if not stop.is_set():
             raise RuntimeError("an agent ended, though nobody told it to: the log says why")
@@ -170,15 +170,15 @@ async def node_server(kubeconfig: Path | None, node: str, *, outside: Outside) -
     """The API server, with the node's credentials. A directory has a kubeconfig for each node. Of a file, the
     context named like the node is used, or the current one; if that is another user, it impersonates the node
     and must be allowed to."""
-    if _has_one_for_each(kubeconfig):
+    if _is_directory(kubeconfig):
         return _server(kubeconfig / node, "", outside)  # type: ignore[operator]  # it is there
     server = _server(kubeconfig, node, outside)
     if await _whoami(server) == f"{NODE_USER}{node}":
         return server
-    return msgspec.structs.replace(server, credentials=_As(server, node))
+    return msgspec.structs.replace(server, credentials=_Impersonating(server, node))
 
 
-def _has_one_for_each(kubeconfig: Path | None) -> bool:
+def _is_directory(kubeconfig: Path | None) -> bool:
     return kubeconfig is not None and kubeconfig.is_dir()
 
 
@@ -195,7 +195,7 @@ def _server(kubeconfig: Path | None, node: str, outside: Outside) -> ServerAddre
 
 def authority_of(kubeconfig: Path | None, node: str) -> bytes:
     """The cluster's CA, as PEM; empty if the kubeconfig has none."""
-    file = kubeconfig / node if kubeconfig is not None and _has_one_for_each(kubeconfig) else kubeconfig
+    file = kubeconfig / node if kubeconfig is not None and _is_directory(kubeconfig) else kubeconfig
     cluster: Mapping[str, Any] = read_context(find_files(file, os.environ)).cluster
     if inline := cluster.get("certificate-authority-data"):
         return base64.b64decode(str(inline))
@@ -204,7 +204,7 @@ def authority_of(kubeconfig: Path | None, node: str) -> bytes:
     return b""
 
 
-class _As:
+class _Impersonating:
     """Credentials that impersonate a node."""
 
     def __init__(self, server: ServerAddress, node: str) -> None:
@@ -250,7 +250,7 @@ class LiveNode:
         self.flight: RecordedProcess
         self._closing: list[Callable[[], Any]] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._told = NodeUsage(name, 0, 0, 0, 0)  # Reported by simulated containers.
+        self._reported = NodeUsage(name, 0, 0, 0, 0)  # Reported by simulated containers.
         self.registry = Registry()  # One per node, as each is its own agent.
 
     async def open(
@@ -315,7 +315,7 @@ class LiveNode:
             self._tasks.append(asyncio.create_task(_sample(sampler, log)))
         endpoint = AgentEndpoint(
             driver.records if driver is not None else None,
-            (lambda: sampler.usage) if sampler is not None else (lambda: self._told),
+            (lambda: sampler.usage) if sampler is not None else (lambda: self._reported),
             self.registry,
         )
         own = make_certificate(self.name, address, directory)
@@ -324,7 +324,7 @@ class LiveNode:
         return port, own.certificate
 
     def _used(self, usage: NodeUsage) -> None:
-        self._told = usage
+        self._reported = usage
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -20,10 +20,10 @@ def agent_families(node: str, pods: NodePods, heartbeat: Heartbeat, *, now_ns: i
     yield from _pods(pods)
     heard_ns = heartbeat.heard_ns
     age_s = float("inf") if heard_ns is None else max(0, now_ns - heard_ns) / 1e9
-    heard = "Since the API server last took a renewal of the node's lease."
-    yield gauge("fathom_agent_heartbeat_age_seconds", heard, age_s)
-    failures = "Renewals and reports that the API server did not take."
-    yield counter("fathom_agent_heartbeat_failures_total", failures, heartbeat.failures)
+    age_help = "Since the API server last took a renewal of the node's lease."
+    yield gauge("fathom_agent_heartbeat_age_seconds", age_help, age_s)
+    failures_help = "Renewals and reports that the API server did not take."
+    yield counter("fathom_agent_heartbeat_failures_total", failures_help, heartbeat.failures)
 
 
 def _pods(pods: NodePods) -> Iterable[Family]:
@@ -40,6 +40,6 @@ def _pods(pods: NodePods) -> Iterable[Family]:
     for state, count in states.items():
         containers.add(count, {"container_state": state})
     yield containers
-    again = "Restarts of the containers that are here now, all together."
-    yield gauge("fathom_agent_container_restarts", again, restarts)
+    restarts_help = "Restarts of the containers that are here now, all together."
+    yield gauge("fathom_agent_container_restarts", restarts_help, restarts)
     yield gauge("fathom_agent_rejected_pods", "Pods that did not fit and were rejected.", pods.rejected)

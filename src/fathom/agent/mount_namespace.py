@@ -47,14 +47,16 @@ def enclose(plan: dict[str, Any]) -> None:
         _call("sethostname", name, ctypes.c_size_t(len(name)))
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
     home = os.open(plan["home"], PLACE)
-    mounts = sorted(plan["mounts"], key=lambda one: one["to"].count("/"))
-    sources = [_source(one) for one in mounts]  # Before anything is hidden; after that they are out of reach.
+    mounts = sorted(plan["mounts"], key=lambda mount: mount["to"].count("/"))
+    sources = [
+        _source(mount) for mount in mounts
+    ]  # Before anything is hidden; after that they are out of reach.
     view = MountView(plan["stage"])
     for path in _highest(plan["hide"]):
         view.hide(path)
     view.place(home, HOME, own=True)
-    for one, source in zip(mounts, sources):  # noqa: B905
-        view.place(source, one["to"], read_only=bool(one.get("ro")), own=bool(one.get("own")))
+    for mount, source in zip(mounts, sources):  # noqa: B905
+        view.place(source, mount["to"], read_only=bool(mount.get("ro")), own=bool(mount.get("own")))
     for fd in (home, *sources):
         os.close(fd)
     view.close()
@@ -62,7 +64,7 @@ def enclose(plan: dict[str, Any]) -> None:
 
 def _highest(paths: list[str]) -> list[str]:
     """The paths that are not below another of them."""
-    return [one for one in dict.fromkeys(paths) if not any(one.startswith(f"{other}/") for other in paths)]
+    return [path for path in dict.fromkeys(paths) if not any(path.startswith(f"{other}/") for other in paths)]
 
 
 def _source(mount: dict[str, Any]) -> int:
@@ -73,8 +75,8 @@ def _source(mount: dict[str, Any]) -> int:
         with safe_files.closing(safe_files.open_top(mount["top"])) as top:
             return safe_files.open_beneath(top, mount["below"])
     except OSError as error:
-        words = f"what is mounted at {mount['to']} was changed meanwhile: {safe_files.words_of(error)}"
-        raise safe_files.Unsafe(error.errno, words) from None
+        message = f"what is mounted at {mount['to']} was changed meanwhile: {safe_files.words_of(error)}"
+        raise safe_files.Unsafe(error.errno, message) from None
 
 
 def _unshare(users: bool) -> None:
@@ -102,7 +104,9 @@ class MountView:
         os.chroot(stage)
         os.chdir("/proc")  # Mounts name descriptors relative to it, whatever is mounted at /proc later.
         self._root = os.open("/", PLACE)
-        self._made = {os.fstat(self._root).st_dev}  # Our own file systems, in which we may create files.
+        self._own_devices = {
+            os.fstat(self._root).st_dev
+        }  # Our own file systems, in which we may create files.
         # Mounted volumes by path, and whether mount points may be created in them.
         self._placed: dict[tuple[str, ...], bool] = {}
         # Two spare mount points, for a directory and a file, with names that no pod can guess.
@@ -153,8 +157,8 @@ class MountView:
             spare = self._directory if is_directory else self._file
             _mount(_at(source), spare, None, MS_BIND | MS_REC)
             if read_only:
-                kept = os.statvfs(spare).f_flag & KEPT
-                _mount(None, spare, None, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+                flags = os.statvfs(spare).f_flag & KEPT
+                _mount(None, spare, None, MS_REMOUNT | MS_BIND | MS_RDONLY | flags)
             _move(spare, target)
         self._placed[names] = own
 
@@ -183,7 +187,7 @@ class MountView:
         all containers see the same volume. Elsewhere a directory of our own covers the machine's, shows its
         entries, and gets the new one."""
         above = next((names[:at] for at in range(index, 0, -1) if names[:at] in self._placed), ())
-        may_make = os.fstat(fd).st_dev in self._made or self._placed.get(above, False)
+        may_make = os.fstat(fd).st_dev in self._own_devices or self._placed.get(above, False)
         with safe_files.closing(os.dup(fd) if may_make else self._cover(fd)) as base:
             last = names[-1]
             with safe_files.closing(
@@ -198,16 +202,16 @@ class MountView:
         """Mount a directory of our own over an existing one, with its entries and its rights: users who could
         write to /tmp still can. If only its owner can write, nothing but mount points will be added, so it is
         small."""
-        found = os.fstat(fd)
-        small = "" if found.st_mode & 0o002 else "size=1m,"
-        options = f"{small}mode={found.st_mode & 0o7777:o}"
+        status = os.fstat(fd)
+        small = "" if status.st_mode & 0o002 else "size=1m,"
+        options = f"{small}mode={status.st_mode & 0o7777:o}"
         _mount("tmpfs", self._directory, "tmpfs", MS_NOSUID, options)
         new = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with contextlib.suppress(OSError):  # A user who has no ID in our user namespace.
-            safe_files.set_rights(new, uid=found.st_uid, gid=found.st_gid)
+            safe_files.set_rights(new, uid=status.st_uid, gid=status.st_gid)
         _show_again(fd, new)
         _move(self._directory, fd)
-        self._made.add(os.fstat(new).st_dev)
+        self._own_devices.add(os.fstat(new).st_dev)
         return new
 
 
@@ -233,10 +237,10 @@ def _show_again(old: int, new: int) -> None:
         except OSError:
             continue  # It is gone, or we may not see it: nor could the program.
         with safe_files.closing(fd):
-            _show_one(fd, name, new)
+            _show_entry(fd, name, new)
 
 
-def _show_one(fd: int, name: str, new: int) -> None:
+def _show_entry(fd: int, name: str, new: int) -> None:
     kind = os.fstat(fd).st_mode
     if stat.S_ISLNK(kind):
         os.symlink(os.readlink("", dir_fd=fd), name, dir_fd=new)
@@ -260,7 +264,13 @@ def _move(spare: str, target: int) -> None:
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
     _call(
-        "mount", _text(source), _text(target), _text(kind), ctypes.c_ulong(flags), _text(options), said=target
+        "mount",
+        _text(source),
+        _text(target),
+        _text(kind),
+        ctypes.c_ulong(flags),
+        _text(options),
+        target=target,
     )
 
 
@@ -268,11 +278,11 @@ def _text(value: str | None) -> bytes | None:
     return None if value is None else os.fsencode(value)
 
 
-def _call(name: str, *args: object, said: str = "") -> None:
+def _call(name: str, *args: object, target: str = "") -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*args) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}", said)
+        raise OSError(number, f"{name}: {os.strerror(number)}", target)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ VERSION = "v1.37.0+fathom"  # The Kubernetes version whose behaviour clients may
 CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 
 # Conditions that kubelet reports besides Ready. We measure no pressure, so they are constant.
-_CALM = (
+_NO_PRESSURE = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "agent has sufficient memory available"),
     ("DiskPressure", "KubeletHasNoDiskPressure", "agent has no disk pressure"),
     ("PIDPressure", "KubeletHasSufficientPID", "agent has sufficient PID available"),
@@ -105,14 +105,17 @@ def _conditions(node: Obj, now: str, notice: str) -> list[Obj]:
     conditions = conditions_of(node)
     ready = f"agent is running pods{'; ' + notice if notice else ''}"
     for type_, status, reason, message in (
-        *((name, "False", reason, words) for name, reason, words in _CALM),
+        *((name, "False", reason, text) for name, reason, text in _NO_PRESSURE),
         ("Ready", "True", "KubeletReady", ready),
     ):
         conditions = set_condition(
             conditions, type=type_, status=status, reason=reason, message=message, now=now  # type: ignore[arg-type]  # one of two words
         )  # fmt: skip
-    ours = {"Ready", *(name for name, _, _ in _CALM)}
-    return [{**one, "lastHeartbeatTime": now} if one.get("type") in ours else one for one in conditions]
+    ours = {"Ready", *(name for name, _, _ in _NO_PRESSURE)}
+    return [
+        {**condition, "lastHeartbeatTime": now} if condition.get("type") in ours else condition
+        for condition in conditions
+    ]
 
 
 def is_news(before: Obj, after: Obj) -> bool:
@@ -122,11 +125,11 @@ def is_news(before: Obj, after: Obj) -> bool:
 
 def _timeless(status: Obj) -> Obj:
     conditions = [
-        {name: value for name, value in one.items() if name != "lastHeartbeatTime"}
-        for one in status.get("conditions") or ()
+        {name: value for name, value in condition.items() if name != "lastHeartbeatTime"}
+        for condition in status.get("conditions") or ()
     ]
-    kept = ("capacity", "allocatable", "addresses", "daemonEndpoints", "nodeInfo")
-    return {**{name: status.get(name) for name in kept}, "conditions": conditions}
+    fields = ("capacity", "allocatable", "addresses", "daemonEndpoints", "nodeInfo")
+    return {**{name: status.get(name) for name in fields}, "conditions": conditions}
 
 
 def lease_of(settings: AgentSettings, node: Obj | None, now_micro: str) -> Obj:

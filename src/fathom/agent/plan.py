@@ -96,9 +96,9 @@ def plan_pod(
 
 def fate(pod: Obj, views: Views, *, now_ns: int) -> Fate:
     """How the pod ended, once all its containers have ended for good; '' until then."""
-    said = lookup(pod, "status", "phase")
-    if said in TERMINAL_PHASES:
-        return said  # type: ignore[no-any-return]  # one of the two
+    phase = lookup(pod, "status", "phase")
+    if phase in TERMINAL_PHASES:
+        return phase  # type: ignore[no-any-return]  # one of the two
     deadline_ns = _active_until_ns(pod)
     if deadline_ns is not None and now_ns >= deadline_ns:
         return "Failed"
@@ -141,9 +141,9 @@ def _ending(
     pod: Obj, views: Views, now_ns: int, *, orphan: bool, deleted_ns: int | None = None
 ) -> tuple[int, str] | None:
     """When all containers of the pod are killed, and why they must stop; None: the pod goes on."""
-    said_ns = deletion_ns(pod)
-    if said_ns is not None:
-        return said_ns if deleted_ns is None else deleted_ns, "the pod is being deleted"
+    ends_ns = deletion_ns(pod)
+    if ends_ns is not None:
+        return ends_ns if deleted_ns is None else deleted_ns, "the pod is being deleted"
     if orphan:
         wait_s = min(ORPHAN_GRACE_S, grace_s(pod))
         return now_ns + wait_s * SECOND_NS, "the pod is gone from the API"
@@ -153,8 +153,10 @@ def _ending(
 
 
 def _plan_end(pod: Obj, views: Views, kill_ns: int, why: str, *, now_ns: int) -> PodPlan:
-    alive = [one for one in containers_of(pod) if _alive(views.get(one.name, NEVER_STARTED))]
-    mains = [one for one in alive if one.role != "sidecar"]
+    alive = [
+        container for container in containers_of(pod) if _alive(views.get(container.name, NEVER_STARTED))
+    ]
+    mains = [container for container in alive if container.role != "sidecar"]
     # Sidecars stop after the main containers, in reverse start order: later ones may use earlier ones.
     due = mains or alive[-1:]
     if kill_ns <= now_ns:
@@ -220,14 +222,16 @@ def _outdated(container: Container, view: ContainerView) -> str:
 def _own_grace_s(pod: Obj, container: Container, view: ContainerView) -> int:
     """The grace period; the probe that stops a container may override the pod's."""
     probe = "livenessProbe" if view.health.started else "startupProbe"
-    found = lookup(container.spec, probe, "terminationGracePeriodSeconds") if view.health.sick else None
-    return found if isinstance(found, int) else grace_s(pod)
+    seconds = lookup(container.spec, probe, "terminationGracePeriodSeconds") if view.health.sick else None
+    return seconds if isinstance(seconds, int) else grace_s(pod)
 
 
 def _plan_starts(pod: Obj, views: Views, now_ns: int) -> Iterator[Action | int]:
     """Starts, and the times at which containers that must wait are due."""
     begun = any(
-        _counts(views.get(one.name, NEVER_STARTED)) for one in containers_of(pod) if one.role == "main"
+        _counts(views.get(container.name, NEVER_STARTED))
+        for container in containers_of(pod)
+        if container.role == "main"
     )
     for container in containers_of(pod):
         view = views.get(container.name, NEVER_STARTED)

@@ -75,7 +75,7 @@ class PodWorker:
             str, ContainerRun
         ] = {}  # Runs that ended before their start was reported to us, by id.
         self._plan = PodPlan()
-        self.slots = {one.name: self._slot(one) for one in containers_of(pod)}
+        self.slots = {container.name: self._slot(container) for container in containers_of(pod)}
         for run in sorted(kept.runs, key=lambda run: run.attempt):
             self._adopt(run)
         self.task = asyncio.get_running_loop().create_task(self._run(), name=f"pod {uid_of(pod)}")
@@ -126,8 +126,8 @@ class PodWorker:
 
     def _tell_of_end(self, slot: Slot, run: ContainerRun) -> None:
         if run.exit is not None and run.exit.code and not is_deleting(self.pod):
-            words = f"{run.container} ended with code {run.exit.code}"
-            self._event(run.container, "Warning", "Exited", f"{words}: {run.exit.message or 'see its log'}")
+            message = f"{run.container} ended with code {run.exit.code}"
+            self._event(run.container, "Warning", "Exited", f"{message}: {run.exit.message or 'see its log'}")
         self._tell_of_back_off(slot)
 
     def _cut_hook(self, container: str) -> None:
@@ -142,8 +142,8 @@ class PodWorker:
         due_ns = start_ns(self.pod, slot.container, view)
         if due_ns is None or due_ns <= self._around.clock.now_ns():
             return
-        whose = f"{key_of(self.pod).name}_{key_of(self.pod).namespace}({uid_of(self.pod)})"
-        message = f"Back-off restarting failed container {slot.container.name} in pod {whose}"
+        pod_id = f"{key_of(self.pod).name}_{key_of(self.pod).namespace}({uid_of(self.pod)})"
+        message = f"Back-off restarting failed container {slot.container.name} in pod {pod_id}"
         self._event(slot.container.name, "Warning", "BackOff", message)
 
     def cancel(self) -> None:
@@ -294,10 +294,10 @@ class PodWorker:
 
     async def _post_start(self, run: ContainerRun, hook: Obj) -> ProbeResult | None:
         """None: the container ended, or must stop, before its hook finished."""
-        asked = asyncio.get_running_loop().create_task(self._hook(run, hook, HOOK_S))
-        self._hooks[run.container] = asked
+        hook_task = asyncio.get_running_loop().create_task(self._hook(run, hook, HOOK_S))
+        self._hooks[run.container] = hook_task
         try:
-            return await asked
+            return await hook_task
         except asyncio.CancelledError:
             me = asyncio.current_task()
             if me is not None and me.cancelling():
@@ -364,19 +364,19 @@ class PodWorker:
 
 
 def was_ready(pod: Obj, run: ContainerRun) -> bool:
-    said = _said_of(pod, run)
-    return bool(said and said.get("ready"))
+    status = _status_of(pod, run)
+    return bool(status and status.get("ready"))
 
 
 def owes_hook(pod: Obj, container: Container, run: ContainerRun) -> bool:
     """Whether an earlier agent may have died before the run's postStart hook finished: the status does not
     report the run yet. As with kubelet, a hook runs at least once."""
-    return bool(lookup(container.spec, "lifecycle", "postStart")) and _said_of(pod, run) is None
+    return bool(lookup(container.spec, "lifecycle", "postStart")) and _status_of(pod, run) is None
 
 
-def _said_of(pod: Obj, run: ContainerRun) -> Obj | None:
+def _status_of(pod: Obj, run: ContainerRun) -> Obj | None:
     for field in ("containerStatuses", "initContainerStatuses"):
-        for said in lookup(pod, "status", field) or ():
-            if said.get("name") == run.container and said.get("containerID") == run.id:
-                return said  # type: ignore[no-any-return]  # an object
+        for status in lookup(pod, "status", field) or ():
+            if status.get("name") == run.container and status.get("containerID") == run.id:
+                return status  # type: ignore[no-any-return]  # an object
     return None

@@ -170,8 +170,8 @@ class NodePods:
         await self._node.synced()  # All pods here count, whether or not they have a worker yet.
         node = self._node.known()
         while (pod := self._wanted.get(uid)) is not None and not was_admitted(pod) and not is_deleting(pod):
-            found = plan_admission(pod, node, self._taken(uid)) if node is not None else None
-            if node is not None and found is None:
+            rejection = plan_admission(pod, node, self._admitted_claims(uid)) if node is not None else None
+            if node is not None and rejection is None:
                 self._admitted.add(uid)
                 return False
             # Labels and allocatable resources may have changed since the node was last read.
@@ -180,8 +180,8 @@ class NodePods:
             if fresh is None or pod is None or was_admitted(pod) or is_deleting(pod):
                 continue
             node = fresh
-            if (found := plan_admission(pod, node, self._taken(uid))) is not None:
-                self._reject(pod, found)
+            if (rejection := plan_admission(pod, node, self._admitted_claims(uid))) is not None:
+                self._reject(pod, rejection)
                 return True
         return False
 
@@ -200,22 +200,22 @@ class NodePods:
         self._around.event(pod, "", "Warning", rejection.reason, rejection.message)
         self.wake(key_of(pod))
 
-    def _taken(self, uid: str) -> Iterator[NodeClaim]:
+    def _admitted_claims(self, uid: str) -> Iterator[NodeClaim]:
         """Claims of the other admitted pods that are not over: a pod being stopped keeps its claim until
         then."""
-        for other, pod in self._wanted.items():
-            worker = self._workers.get(other)
-            ours = other in self._admitted or other in (self._held or ()) or was_admitted(pod)
-            if other == uid or not ours or is_terminal(pod):
+        for other_uid, pod in self._wanted.items():
+            worker = self._workers.get(other_uid)
+            ours = other_uid in self._admitted or other_uid in (self._held or ()) or was_admitted(pod)
+            if other_uid == uid or not ours or is_terminal(pod):
                 continue
             if worker is None or not worker.over:
-                yield self._claim(other, pod)
+                yield self._claim(other_uid, pod)
 
     def _claim(self, uid: str, pod: Obj) -> NodeClaim:
-        kept = self._claims.get(uid)
-        if kept is None or kept[0] is not pod.get("spec"):
-            kept = self._claims[uid] = (pod.get("spec") or {}, claim_of(pod))
-        return kept[1]
+        cached = self._claims.get(uid)
+        if cached is None or cached[0] is not pod.get("spec"):
+            cached = self._claims[uid] = (pod.get("spec") or {}, claim_of(pod))
+        return cached[1]
 
     async def _held_before(self) -> frozenset[str]:
         """Pods the runtime had at our start: a killed agent may have started a pod without reporting it."""
@@ -229,8 +229,8 @@ class NodePods:
         pod = self._wanted.get(uid)
         if pod is None or not is_deleting(pod):
             return None
-        held = await again(self._runtime.listing)
-        return None if any(uid_of(one.pod) == uid for one in held) else KeptContainer(pod, "")
+        kept_pods = await again(self._runtime.listing)
+        return None if any(uid_of(kept.pod) == uid for kept in kept_pods) else KeptContainer(pod, "")
 
     def _changed(self, pod: Obj) -> None:
         self.wake(key_of(pod))

@@ -57,14 +57,14 @@ Told = Callable[[ProbeTally, ProbeResult], bool]  # Whether to go on.
 
 
 class Prober:
-    """Run one probe of one run until `told` returns False. `eager`: until it has passed, it runs more often
-    than its period, so that a pod becomes ready when it is and not a period later; such a try counts, and is
-    reported, only if it passes."""
+    """Run one probe of one run until `on_result` returns False. `eager`: until it has passed, it runs more
+    often than its period, so that a pod becomes ready when it is and not a period later; such a try counts,
+    and is reported, only if it passes."""
 
-    def __init__(self, probe: Obj, try_: Try, told: Told, *, rng: random.Random, eager: bool) -> None:
+    def __init__(self, probe: Obj, try_: Try, on_result: Told, *, rng: random.Random, eager: bool) -> None:
         self._probe = probe
         self._try = try_
-        self._told = told
+        self._on_result = on_result
         self._rng = rng
         self._eager = eager
         self._tally = ProbeTally()
@@ -90,4 +90,4 @@ class Prober:
         if not counts and not probed.ok:
             return True
         self._tally = judge(self._tally, probed.ok, self._probe)
-        return self._told(self._tally, probed)
+        return self._on_result(self._tally, probed)

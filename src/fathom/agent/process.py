@@ -19,8 +19,7 @@ from fathom.agent.settings import AgentSettings
 from fathom.agent.simulated import SimulatedRuntime
 from fathom.client.api import Api
 from fathom.control.breaker import Guarded
-from fathom.control.process import Controllers
-from fathom.control.process import ControllerSettings as Kit
+from fathom.control.process import Controllers, ControllerSettings
 from fathom.model.objects import Obj, lookup
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask
@@ -55,7 +54,7 @@ class Agent:
             heard_ns=lambda: self.heartbeat.heard_ns,
             node=self,
         )
-        self.controllers = Controllers(inside, [Reporter(self.pods)], self._kit())
+        self.controllers = Controllers(inside, [Reporter(self.pods)], self._controller_settings())
         self.controllers.caches.on_change("Pod", self.pods.observe)
         self.heartbeat = Heartbeat(
             settings,
@@ -100,9 +99,9 @@ class Agent:
 
     async def fetch(self) -> Obj | None:
         """The Node; if it is missing or has no allocatable resources, the one that we will write."""
-        found = await self.heartbeat.fetch_node()
-        described = found is not None and lookup(found, "status", "allocatable")
-        return found if described else new_node(self.settings, "")
+        node = await self.heartbeat.fetch_node()
+        described = node is not None and lookup(node, "status", "allocatable")
+        return node if described else new_node(self.settings, "")
 
     async def synced(self) -> None:
         while await self.controllers.caches.until_synced(timeout_s=60.0):
@@ -142,9 +141,9 @@ class Agent:
     def _reported_addresses(self) -> set[str]:
         return self.pods.reported_addresses()
 
-    def _kit(self) -> Kit:
+    def _controller_settings(self) -> ControllerSettings:
         settings = self.settings
-        return Kit(
+        return ControllerSettings(
             target=settings.target,
             who=settings.node,
             workers=settings.workers,

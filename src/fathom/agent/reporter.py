@@ -50,8 +50,8 @@ def _same(before: Obj, after: Obj) -> bool:
 
 def _ungenerated(status: Obj) -> Obj:
     conditions = [
-        {name: value for name, value in one.items() if name != "observedGeneration"}
-        for one in status.get("conditions") or ()
+        {name: value for name, value in condition.items() if name != "observedGeneration"}
+        for condition in status.get("conditions") or ()
     ]
     return {**status, "observedGeneration": 0, "conditions": conditions}
 
@@ -72,7 +72,9 @@ class Reporting:
     def __init__(self, kit: Kit, pods: NodePods) -> None:
         self._kit = kit
         self._pods = pods
-        self._let: dict[Key, tuple[str, int]] = {}  # Pods whose final delete was sent: UID, and when.
+        self._final_deletes: dict[
+            Key, tuple[str, int]
+        ] = {}  # Pods whose final delete was sent: UID, and when.
         pods.wake = lambda key: kit.wake(key, WakeCause("event", "runtime"))
 
     async def reconcile(self, key: Key) -> ReconcileResult:
@@ -80,7 +82,7 @@ class Reporting:
         pod = view.get("Pod", key)
         worker = self._pods.worker(uid_of(pod)) if pod is not None else None
         if pod is None:
-            self._let.pop(key, None)
+            self._final_deletes.pop(key, None)
         if pod is not None and worker is None and (rejection := self._pods.rejection(uid_of(pod))):
             plan = plan_rejection(pod, rejection, now_ns=self._kit.now_ns())
             return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
@@ -97,12 +99,12 @@ class Reporting:
         """Send the final delete, not twice in a row: the watch will show that the pod is gone, or a finalizer
         holds it."""
         now_ns = self._kit.monotonic_ns()
-        told, at_ns = self._let.get(key, ("", 0))
-        if told == uid and now_ns - at_ns < LET_GO_S * 1e9:
+        sent_uid, at_ns = self._final_deletes.get(key, ("", 0))
+        if sent_uid == uid and now_ns - at_ns < LET_GO_S * 1e9:
             return ReconcileResult.in_s(LET_GO_S, "a finalizer holds it")
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is None and applied.outcomes:
-            self._let[key] = (uid, now_ns)
+            self._final_deletes[key] = (uid, now_ns)
         # 1. The request is lost. 2. The pod, when read then, is being deleted: it seems to be done. 3. It
         # stays for ever, since nothing about it changes any more. So we check again.
         return ReconcileResult.after(applied, in_s=LET_GO_S, why="whether it is gone")

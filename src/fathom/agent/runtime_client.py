@@ -71,8 +71,8 @@ class SeamRuntime:
             await asyncio.sleep(AGAIN_S)
 
     async def listing(self) -> tuple[KeptContainer, ...]:
-        found: tuple[KeptContainer, ...] = await self._call("listing", None, tuple[KeptContainer, ...])
-        return found
+        pods: tuple[KeptContainer, ...] = await self._call("listing", None, tuple[KeptContainer, ...])
+        return pods
 
     async def admit(self, pod: Obj) -> KeptContainer:
         kept: KeptContainer = await self._call("admit", pod, KeptContainer)
@@ -84,7 +84,7 @@ class SeamRuntime:
             return msgspec.json.decode(reply.body, type=ContainerRun)
         if reply.status == 422:
             return msgspec.json.decode(reply.body, type=ContainerNotStarted)
-        return ContainerNotStarted("RunContainerError", _said(reply))
+        return ContainerNotStarted("RunContainerError", _text_of(reply))
 
     async def signal(self, run: ContainerRun, *, kill: bool) -> None:
         await self._call("signal", RuntimeSignal(run.id, run.uid, run.container, run.attempt, kill), Any)
@@ -94,20 +94,20 @@ class SeamRuntime:
         reply = await self._ask("probe", body, patience_s=float(probe.get("timeoutSeconds") or 0))
         if reply.status == 200:
             return msgspec.json.decode(reply.body, type=ProbeResult)
-        return ProbeResult(False, _said(reply))
+        return ProbeResult(False, _text_of(reply))
 
     async def remove(self, uid: str) -> None:
         await self._call("remove", uid, Any)
 
-    async def _call(self, what: str, body: Any, as_: Any) -> Any:
-        reply = await self._ask(what, body)
+    async def _call(self, call: str, body: Any, as_: Any) -> Any:
+        reply = await self._ask(call, body)
         if reply.status != 200:
-            raise RuntimeFailed(f"{what}: {_said(reply)}")
+            raise RuntimeFailed(f"{call}: {_text_of(reply)}")
         return msgspec.json.decode(reply.body or b"null", type=as_)
 
-    async def _ask(self, what: str, body: Any, *, patience_s: float = 0.0) -> Reply:
+    async def _ask(self, call: str, body: Any, *, patience_s: float = 0.0) -> Reply:
         """`patience_s`: the time that the host allows for it, added to the usual timeout."""
-        ask = Ask("POST", f"{SCHEME}/{what}", msgspec.json.encode(body))
+        ask = Ask("POST", f"{SCHEME}/{call}", msgspec.json.encode(body))
         return await self._seam.request(ask, timeout_s=TIMEOUT_S + patience_s)
 
 
@@ -115,12 +115,16 @@ def _named(pod: Obj) -> Obj:
     """The part of the pod that a probe needs: named ports. Probes are frequent, so requests are kept
     small."""
     spec = pod.get("spec") or {}
-    ports = [{"name": one["name"], "ports": one.get("ports") or []} for one in spec.get("containers") or ()]
+    ports = [
+        {"name": container["name"], "ports": container.get("ports") or []}
+        for container in spec.get("containers") or ()
+    ]
     first = [
-        {"name": one["name"], "ports": one.get("ports") or []} for one in spec.get("initContainers") or ()
+        {"name": container["name"], "ports": container.get("ports") or []}
+        for container in spec.get("initContainers") or ()
     ]
     return {"metadata": {"uid": uid_of(pod)}, "spec": {"containers": ports, "initContainers": first}}
 
 
-def _said(reply: Reply) -> str:
+def _text_of(reply: Reply) -> str:
     return reply.body.decode("utf-8", "replace") if isinstance(reply.body, bytes) else str(reply.body)

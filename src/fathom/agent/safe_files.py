@@ -36,8 +36,8 @@ class Unsafe(OSError):
 
 
 def words_of(error: OSError) -> str:
-    words = error.strerror or str(error)
-    return f"{error.filename}: {words}" if error.filename else words
+    text = error.strerror or str(error)
+    return f"{error.filename}: {text}" if error.filename else text
 
 
 def names_in(path: str) -> list[str]:
@@ -123,12 +123,12 @@ def make_directory(directory: int, name: str, *, mode: int, gid: int = -1) -> in
     os.mkdir(name, mode & 0o777, dir_fd=directory)
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
-        found = os.fstat(fd)
+        status = os.fstat(fd)
         inherited = 0o2000 & ~mode  # The setgid bit stays as it is.
-        if (found.st_mode ^ mode) & 0o7777 & ~inherited or gid not in {-1, found.st_gid}:
+        if (status.st_mode ^ mode) & 0o7777 & ~inherited or gid not in {-1, status.st_gid}:
             # 1. We make it. 2. The pod moves it away, and another user's directory in its place. 3. We would
             # open that one to all users.
-            if found.st_uid != os.geteuid() or found.st_mode & 0o777 & ~mode or _some(fd):
+            if status.st_uid != os.geteuid() or status.st_mode & 0o777 & ~mode or _some(fd):
                 raise Unsafe(errno.EAGAIN, f"{name} was replaced while it was being made")
             with contextlib.suppress(PermissionError):  # Without root, only a group of our own can be given.
                 set_rights(fd, gid=gid)
@@ -166,10 +166,10 @@ def read_file(top: int, path: str, bytes_max: int) -> bytes:
     """Read a plain file with one name: with a second hard link it could be a file that the pod itself may not
     read. For the agent only, as `set_rights_of_place`."""
     with closing(open_beneath(top, path)) as place:
-        found = os.fstat(place)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(place)
+        if not stat.S_ISREG(status.st_mode):
             raise Unsafe(errno.EINVAL, "is not a file", path)
-        if found.st_nlink > 1:
+        if status.st_nlink > 1:
             raise Unsafe(errno.EMLINK, "has more than one name (hard links), and is not read", path)
         with open(f"/proc/self/fd/{place}", "rb", buffering=0) as file:
             return _read(file.fileno(), bytes_max)
@@ -235,10 +235,10 @@ def _unused_names() -> Iterator[str]:
 def _open_to_remove(directory: int, name: str, device: int | None) -> int:
     """Open a directory, after giving us access if its owner removed it."""
     with closing(os.open(name, PLACE | os.O_DIRECTORY, dir_fd=directory)) as place:
-        found = os.fstat(place)
-        if device not in {None, found.st_dev}:
+        status = os.fstat(place)
+        if device not in {None, status.st_dev}:
             raise Unsafe(errno.EXDEV, "is on another file system", name)
-        if found.st_mode & 0o700 != 0o700:
+        if status.st_mode & 0o700 != 0o700:
             set_rights_of_place(place, mode=0o700)
         return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
 

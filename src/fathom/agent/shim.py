@@ -45,19 +45,19 @@ def main() -> None:
     with open(sys.argv[1], encoding="utf-8") as file:
         spec = json.load(file)
     os.unlink(sys.argv[1])  # It may hold secrets.
-    told_r, told_w = os.pipe()
+    report_r, report_w = os.pipe()
     if os.fork():
-        os.close(told_w)
-        with os.fdopen(told_r, "rb") as told:
-            said = told.read()
-        os.write(1, said)
-        os._exit(0 if said == b"ok" else 1)
+        os.close(report_w)
+        with os.fdopen(report_r, "rb") as reader:
+            report = reader.read()
+        os.write(1, report)
+        os._exit(0 if report == b"ok" else 1)
     os.setsid()
     if os.fork():
         os._exit(0)
-    os.close(told_r)
+    os.close(report_r)
     _leave_terminal()
-    Shim(spec, told_w).live()
+    Shim(spec, report_w).live()
     os._exit(0)
 
 
@@ -97,9 +97,9 @@ def write_whole(path: str, content: object) -> None:
 
 
 class Shim:
-    def __init__(self, spec: dict[str, Any], told: int) -> None:
+    def __init__(self, spec: dict[str, Any], report_fd: int) -> None:
         self._spec = spec
-        self._told = told
+        self._report_fd = report_fd
         self._directory: str = spec["directory"]
         self._status: int | None = None  # The container's wait status, once it has ended.
         self._pid = 0
@@ -111,11 +111,11 @@ class Shim:
             self._live()
         except OSError as error:  # A full disk. Nothing may run without a record.
             self._end_the_rest()
-            self._tell(f"{error.strerror}: {error.filename or self._directory}".encode())
+            self._report(f"{error.strerror}: {error.filename or self._directory}".encode())
 
     def _live(self) -> None:
         if not self._claim():
-            self._tell(b"another run of this container is alive")
+            self._report(b"another run of this container is alive")
             return
         self._log = ContainerLog(self._spec["log"], self._spec["log_bytes"], self._spec["log_files"])
         reserve(f"{self._directory}/exit.json")
@@ -131,13 +131,13 @@ class Shim:
         if failed:
             os.waitpid(self._pid, 0)
             if failed[1].startswith(REFUSED):
-                self._tell(failed[1].encode())
+                self._report(failed[1].encode())
                 return
             self._record_exit(failed[0], 0, "StartError", failed[1])
-            self._tell(failed[1].encode())
+            self._report(failed[1].encode())
             return
         self._record_run()
-        self._tell(b"ok")
+        self._report(b"ok")
         self._follow({read: name for name, (read, _) in pipes.items()}, wake_r)
         self._conclude()
 
@@ -152,13 +152,13 @@ class Shim:
             return False
         return True
 
-    def _tell(self, said: bytes) -> None:
-        if self._told < 0:
+    def _report(self, report: bytes) -> None:
+        if self._report_fd < 0:
             return
         with contextlib.suppress(OSError):  # The agent is gone: the next one will read our records.
-            os.write(self._told, said)
-        os.close(self._told)
-        self._told = -1
+            os.write(self._report_fd, report)
+        os.close(self._report_fd)
+        self._report_fd = -1
 
     # The start.
 
@@ -173,11 +173,11 @@ class Shim:
             os.close(write)
         os.close(failed_w)
         with os.fdopen(failed_r, "rb") as file:
-            said = file.read().decode("utf-8", "replace")
-        if not said:
+            text = file.read().decode("utf-8", "replace")
+        if not text:
             return None
-        code, _, words = said.partition(" ")
-        return int(code), words
+        code, _, message = text.partition(" ")
+        return int(code), message
 
     def _become(self, pipes: dict[str, tuple[int, int]], failed: int) -> None:
         """Become the container's program. Never returns."""
@@ -195,25 +195,25 @@ class Shim:
             os.umask(0o022)  # Also for directories created for mount points.
             self._confine()
             code = NOT_FOUND
-            os.execve(_found(spec["argv"][0], spec["env"]), spec["argv"], spec["env"])
+            os.execve(_find_program(spec["argv"][0], spec["env"]), spec["argv"], spec["env"])
         except FileNotFoundError as error:
-            os.write(failed, f"{code} {_words(error, spec)}".encode())
+            os.write(failed, f"{code} {_error_text(error, spec)}".encode())
         except BaseException as error:  # Every failure is reported to the parent.
             code = NOT_EXECUTABLE if code == NOT_FOUND else code
             refused = REFUSED if getattr(error, "refused", False) else ""
-            os.write(failed, f"{code} {refused}{_words(error, spec)}".encode())
+            os.write(failed, f"{code} {refused}{_error_text(error, spec)}".encode())
         os._exit(code)
 
     def _confine(self) -> None:
         """Enter the container's namespaces and limits. Steps that need to be outside come first."""
-        spec, shim, door, users = self._spec, os.getppid(), -1, -1
+        spec, shim, exec_socket, users = self._spec, os.getppid(), -1, -1
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         import confine  # type: ignore[import-not-found]  # noqa: PLC0415  # Beside us, no package.
 
         if spec.get("execs"):
             import exec_in_container  # type: ignore[import-not-found]  # noqa: PLC0415
 
-            door = exec_in_container.listening(self._directory)
+            exec_socket = exec_in_container.listening(self._directory)
         if spec.get("users"):
             users = confine.user_namespace(spec["users"])
         if spec.get("enclose"):
@@ -223,8 +223,8 @@ class Shim:
         _enter(spec["cwd"])
         confine.confine(spec, users)
         if spec.get("execs"):
-            commands = exec_in_container.ExecCommands(spec["env"], _found)
-            exec_in_container.leave_keeper(commands, door, shim)
+            commands = exec_in_container.ExecCommands(spec["env"], _find_program)
+            exec_in_container.leave_keeper(commands, exec_socket, shim)
 
     def _record_run(self) -> None:
         me = os.getpid()
@@ -290,10 +290,10 @@ class Shim:
     def _end_the_rest(self) -> None:
         """When a container's first process ends, all others are killed. They are our children by now."""
         for _ in range(100):
-            left = children_of(os.getpid())
-            if not left:
+            pids = children_of(os.getpid())
+            if not pids:
                 return
-            for pid in left:
+            for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)
@@ -358,7 +358,7 @@ def _enter(directory: str) -> None:
         raise OSError(error.errno, f"workingDir: {error.strerror}", directory) from None
 
 
-def _found(program: str, env: dict[str, str]) -> str:
+def _find_program(program: str, env: dict[str, str]) -> str:
     """Find the program in the container's PATH, with its rights: directories it may not enter are skipped."""
     if "/" in program:
         return program
@@ -369,7 +369,7 @@ def _found(program: str, env: dict[str, str]) -> str:
     raise FileNotFoundError(2, "executable file not found in $PATH (or its user may not go there)", program)
 
 
-def _words(error: BaseException, spec: dict[str, Any]) -> str:
+def _error_text(error: BaseException, spec: dict[str, Any]) -> str:
     if getattr(error, "refused", False):
         return str(getattr(error, "strerror", ""))
     if isinstance(error, OSError):
@@ -379,8 +379,8 @@ def _words(error: BaseException, spec: dict[str, Any]) -> str:
 
 def last_words(path: str) -> str:
     """The end of a log, for a container that left no other message."""
-    said = b"".join(_texts(path)[-FALLBACK_LINES:])
-    return said[-FALLBACK_BYTES:].decode("utf-8", "replace").rstrip("\n")
+    tail = b"".join(_texts(path)[-FALLBACK_LINES:])
+    return tail[-FALLBACK_BYTES:].decode("utf-8", "replace").rstrip("\n")
 
 
 def _texts(path: str) -> list[bytes]:
@@ -396,7 +396,7 @@ def _texts(path: str) -> list[bytes]:
 
 
 def children_of(parent: int) -> list[int]:
-    found = []
+    children = []
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -406,8 +406,8 @@ def children_of(parent: int) -> list[int]:
         except OSError:
             continue
         if int(fields[1]) == parent and fields[0] != b"Z":
-            found.append(int(name))
-    return found
+            children.append(int(name))
+    return children
 
 
 class ContainerLog:

@@ -76,9 +76,9 @@ class SimulatedRuntime:
         uid = uid_of(pod)
         if uid not in self._pods:
             taken = {kept.ip for kept in self._pods.values()}
-            said = lookup(pod, "status", "podIP") or ""
-            free = said and said not in taken
-            ip = said if free else next_address(self._range, taken.union(self._reported()), self._last)
+            reported_ip = lookup(pod, "status", "podIP") or ""
+            free = reported_ip and reported_ip not in taken
+            ip = reported_ip if free else next_address(self._range, taken.union(self._reported()), self._last)
             self._last = ip or self._last
             runs = tuple(_reported(pod))
             self._pods[uid] = KeptContainer(pod, ip or "", runs)
@@ -100,7 +100,10 @@ class SimulatedRuntime:
             )
         uid, now_ns = uid_of(launch.pod), self._clock.now_ns()
         id_ = f"{SCHEME}{uid}/{launch.container}/{attempt}"
-        container = next((one.spec for one in containers_of(launch.pod) if one.name == launch.container), {})
+        container = next(
+            (candidate.spec for candidate in containers_of(launch.pod) if candidate.name == launch.container),
+            {},
+        )
         image = str(container.get("image") or "")
         run = ContainerRun(uid, launch.container, attempt, id_, now_ns, launch.crashes, image=image)
         self._live(run, launch.pod)
@@ -145,19 +148,22 @@ class SimulatedRuntime:
             if used:
                 key = key_of(kept.pod)
                 pods.append(PodUsage(key.namespace, key.name, uid, used))
-        every = [one for pod in pods for one in pod.containers]
-        cpu_nano, memory = sum(one.cpu_nano for one in every), sum(one.memory_bytes for one in every)
+        every = [container for pod in pods for container in pod.containers]
+        cpu_nano, memory = (
+            sum(container.cpu_nano for container in every),
+            sum(container.memory_bytes for container in every),
+        )
         window_ns = round(window_s * SECOND_NS)
         return NodeUsage(node, self._clock.now_ns(), window_ns, cpu_nano, memory, tuple(pods))
 
     def _container_usage(self, pod: Obj, name: str) -> ContainerUsage:
         script = script_of(pod, self._script)
-        container = next((one.spec for one in containers_of(pod) if one.name == name), {})
-        asked = container_amounts(container, REQUESTS)
-        cpu = script.cpu_milli if script.cpu_milli >= 0 else asked.get("cpu", of_milli(10)).milli // 2
+        container = next((candidate.spec for candidate in containers_of(pod) if candidate.name == name), {})
+        requests = container_amounts(container, REQUESTS)
+        cpu = script.cpu_milli if script.cpu_milli >= 0 else requests.get("cpu", of_milli(10)).milli // 2
         memory = script.memory_bytes
         if memory < 0:
-            memory = asked.get("memory", of_value(16 << 20)).value // 2
+            memory = requests.get("memory", of_value(16 << 20)).value // 2
         return ContainerUsage(name, cpu * 1_000_000, memory)
 
     # Runs.
@@ -191,22 +197,22 @@ class SimulatedRuntime:
 
 def _reported(pod: Obj) -> list[ContainerRun]:
     """Runs in the pod's status."""
-    found = []
+    runs = []
     for field in ("initContainerStatuses", "containerStatuses"):
-        for said in lookup(pod, "status", field) or ():
-            id_ = str(said.get("containerID") or "")
+        for status in lookup(pod, "status", field) or ():
+            id_ = str(status.get("containerID") or "")
             if id_.startswith(SCHEME):
-                found += _run(uid_of(pod), said, id_)
-    return found
+                runs += _run(uid_of(pod), status, id_)
+    return runs
 
 
-def _run(uid: str, said: Obj, id_: str) -> list[ContainerRun]:
-    state, last = said.get("state") or {}, said.get("lastState") or {}
-    attempt = int(said.get("restartCount") or 0)
+def _run(uid: str, status: Obj, id_: str) -> list[ContainerRun]:
+    state, last = status.get("state") or {}, status.get("lastState") or {}
+    attempt = int(status.get("restartCount") or 0)
     if running := state.get("running"):
-        return [ContainerRun(uid, said["name"], attempt, id_, ns_of(running["startedAt"]), attempt)]
+        return [ContainerRun(uid, status["name"], attempt, id_, ns_of(running["startedAt"]), attempt)]
     ended = state.get("terminated") or last.get("terminated")
     if not ended or not ended.get("finishedAt"):
         return []
     exit_ = Exit(int(ended.get("exitCode") or 0), ns_of(ended["finishedAt"]), int(ended.get("signal") or 0))
-    return [ContainerRun(uid, said["name"], attempt, id_, ns_of(ended["startedAt"]), attempt, exit_)]
+    return [ContainerRun(uid, status["name"], attempt, id_, ns_of(ended["startedAt"]), attempt, exit_)]

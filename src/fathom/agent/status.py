@@ -49,9 +49,12 @@ def pod_status(pod: Obj, views: Views, place: PodPlace, *, now_ns: int, over: bo
     if reason and not before.get("reason"):
         status |= {"reason": reason, "message": message}
     for field, roles in (("initContainerStatuses", ("init", "sidecar")), ("containerStatuses", ("main",))):
-        found = [one for one in containers_of(pod) if one.role in roles]
-        if found:
-            status[field] = [_container(pod, one, _view(views, one), now_ns, over=over) for one in found]
+        containers = [container for container in containers_of(pod) if container.role in roles]
+        if containers:
+            status[field] = [
+                _container(pod, container, _view(views, container), now_ns, over=over)
+                for container in containers
+            ]
     return status
 
 
@@ -61,9 +64,9 @@ def rejected_status(pod: Obj, rejection: Rejection, *, now_ns: int) -> Obj:
     conditions: list[Obj] = list(before.get("conditions") or ())
     for type_ in ("ContainersReady", "Ready"):
         conditions = _with(conditions, pod, (type_, "False", "PodFailed", ""), now=now)
-    words = {"reason": rejection.reason, "message": REJECTED + rejection.message}
+    failure = {"reason": rejection.reason, "message": REJECTED + rejection.message}
     began = before.get("startTime") or now
-    return {**before, "phase": "Failed", **words, "conditions": conditions, "startTime": began}
+    return {**before, "phase": "Failed", **failure, "conditions": conditions, "startTime": began}
 
 
 def _view(views: Views, container: Container) -> ContainerView:
@@ -76,25 +79,29 @@ def _view(views: Views, container: Container) -> ContainerView:
 def _phase(pod: Obj, views: Views, now_ns: int, *, over: bool) -> tuple[str, str, str]:
     """The phase, its reason and its message."""
     ended = fate(pod, views, now_ns=now_ns)
-    said = lookup(pod, "status", "phase") or "Pending"
+    phase = lookup(pod, "status", "phase") or "Pending"
     if ended and over:
         if past_deadline(pod, now_ns):
             return ended, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
         return ended, "", ""
     if over and is_deleting(pod):
         return ("Succeeded" if _all_well(pod, views) else "Failed"), "", ""
-    if said == "Running" or _begun(pod, views):
+    if phase == "Running" or _begun(pod, views):
         return "Running", "", ""
-    return said, "", ""
+    return phase, "", ""
 
 
 def _begun(pod: Obj, views: Views) -> bool:
     """Whether every main container has run at least once."""
-    return all(_view(views, one).run is not None for one in containers_of(pod) if one.role == "main")
+    return all(
+        _view(views, container).run is not None
+        for container in containers_of(pod)
+        if container.role == "main"
+    )
 
 
 def _all_well(pod: Obj, views: Views) -> bool:
-    runs = [_view(views, one).run for one in containers_of(pod) if one.role == "main"]
+    runs = [_view(views, container).run for container in containers_of(pod) if container.role == "main"]
     return all(run is not None and run.exit is not None and run.exit.code == 0 for run in runs)
 
 
@@ -117,14 +124,14 @@ def _conditions(pod: Obj, views: Views, phase: str, *, now: str) -> list[Obj]:
     return conditions
 
 
-def _with(conditions: Sequence[Obj], pod: Obj, said: Said, *, now: str) -> list[Obj]:
-    type_, status, reason, message = said
+def _with(conditions: Sequence[Obj], pod: Obj, values: Said, *, now: str) -> list[Obj]:
+    type_, status, reason, message = values
     generation = metadata(pod).get("generation")
     changed = set_condition(
         conditions, type=type_, status=status, reason=reason, message=message[:MESSAGE_LENGTH_MAX],
         observed_generation=generation, now=now,
     )  # fmt: skip
-    return [_bare(one) if one.get("type") == type_ else one for one in changed]
+    return [_bare(condition) if condition.get("type") == type_ else condition for condition in changed]
 
 
 def _bare(condition: Obj) -> Obj:
@@ -144,12 +151,12 @@ def _starting(pod: Obj, views: Views, phase: str) -> Said:
             return "Starting", "True", "ContainerCreating", f"container {container.name} has not started yet"
         exit_ = view.run.exit
         if exit_ is not None and (container.role == "main" or exit_.code):
-            again = restarts_for(container, pod, exit_.code)
-            ended = "CrashLoopBackOff" if again else "Error" if exit_.code else "Completed"
-            said: Said = ("Starting", "True", ended, f"{container.name} {_words(exit_)}")
-            if again:
-                return said
-            done = said
+            restarts = restarts_for(container, pod, exit_.code)
+            ended = "CrashLoopBackOff" if restarts else "Error" if exit_.code else "Completed"
+            condition: Said = ("Starting", "True", ended, f"{container.name} {_exit_text(exit_)}")
+            if restarts:
+                return condition
+            done = condition
         if view.running and container.role == "init":
             return "Starting", "True", "PodInitializing", f"init container {container.name} has not ended yet"
         if view.running and not (view.health.started and view.health.ready):
@@ -159,14 +166,14 @@ def _starting(pod: Obj, views: Views, phase: str) -> Said:
     if done is not None:
         return done
     notes = [
-        f"{one.name}: {_view(views, one).health.note}"
-        for one in containers_of(pod)
-        if _view(views, one).health.note
+        f"{container.name}: {_view(views, container).health.note}"
+        for container in containers_of(pod)
+        if _view(views, container).health.note
     ]
     return "Starting", "True", "Started", "; ".join(notes)
 
 
-def _words(exit_: Exit) -> str:
+def _exit_text(exit_: Exit) -> str:
     return f"ended with code {exit_.code}{': ' + exit_.message if exit_.message else ''}"
 
 
@@ -177,9 +184,9 @@ def _initialized(pod: Obj, views: Views, phase: str) -> Said:
     # containers that never started by it.
     begun = _begun(pod, views) or (phase == "Failed" and _was_initialized(pod))
     late = [
-        one.name
-        for one in containers_of(pod)
-        if one.role != "main" and not begun and not _is_initialized(one, _view(views, one))
+        container.name
+        for container in containers_of(pod)
+        if container.role != "main" and not begun and not _is_initialized(container, _view(views, container))
     ]
     if late:
         message = f"containers with incomplete status: [{' '.join(late)}]"
@@ -194,7 +201,11 @@ def _is_initialized(container: Container, view: ContainerView) -> bool:
 
 
 def _unready(pod: Obj, views: Views) -> list[str]:
-    return [one.name for one in containers_of(pod) if one.role != "init" and not _is_ready(_view(views, one))]
+    return [
+        container.name
+        for container in containers_of(pod)
+        if container.role != "init" and not _is_ready(_view(views, container))
+    ]
 
 
 def _is_ready(view: ContainerView) -> bool:
@@ -216,10 +227,10 @@ def _ready(pod: Obj, views: Views, phase: str, conditions: Sequence[Obj]) -> Sai
     if status != "True":
         return "Ready", status, reason, message
     for gate in lookup(pod, "spec", "readinessGates") or ():
-        found = find_condition(conditions, gate["conditionType"])
-        if found is None or found.get("status") != "True":
-            said = "does not exist" if found is None else "is not true"
-            message = f'corresponding condition of pod readiness gate "{gate["conditionType"]}" {said}.'
+        condition = find_condition(conditions, gate["conditionType"])
+        if condition is None or condition.get("status") != "True":
+            problem = "does not exist" if condition is None else "is not true"
+            message = f'corresponding condition of pod readiness gate "{gate["conditionType"]}" {problem}.'
             return "Ready", "False", "ReadinessGatesNotReady", message
     return "Ready", "True", "", ""
 
@@ -278,20 +289,22 @@ def _waiting(pod: Obj, container: Container, view: ContainerView) -> Obj:
     key = key_of(pod)
     wait_s = delay_s(crashes_after(view.run))
     message = (
-        f"back-off {_spoken(wait_s)} restarting failed container={container.name} "
+        f"back-off {_duration(wait_s)} restarting failed container={container.name} "
         f"pod={key.name}_{key.namespace}({uid_of(pod)})"
     )
     return {"reason": "CrashLoopBackOff", "message": message}
 
 
-def _spoken(seconds: int) -> str:
+def _duration(seconds: int) -> str:
     minutes, rest = divmod(seconds, 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
 def _was_initialized(pod: Obj) -> bool:
-    said = find_condition(lookup(pod, "status", "conditions") or (), "Initialized")
-    return not lookup(pod, "spec", "initContainers") or (said is not None and said.get("status") == "True")
+    initialized = find_condition(lookup(pod, "status", "conditions") or (), "Initialized")
+    return not lookup(pod, "spec", "initContainers") or (
+        initialized is not None and initialized.get("status") == "True"
+    )
 
 
 def _after_init(pod: Obj, container: Container) -> bool:

@@ -13,12 +13,12 @@ _REFERENCE = re.compile(r"\$(\$|\(([^()]*)\))")
 def expand(text: str, env: Mapping[str, str]) -> str:
     """References to unknown variables stay as they are; `$$` is a `$`."""
 
-    def found(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         if match[1] == "$":
             return "$"
         return env.get(match[2], match[0])
 
-    return _REFERENCE.sub(found, text)
+    return _REFERENCE.sub(replacement, text)
 
 
 def with_words(probe: Obj, container: Obj) -> Obj:
@@ -27,5 +27,5 @@ def with_words(probe: Obj, container: Obj) -> Obj:
     command = lookup(probe, "exec", "command")
     if not command:
         return probe
-    env = {str(one["name"]): str(one.get("value") or "") for one in container.get("env") or ()}
+    env = {str(variable["name"]): str(variable.get("value") or "") for variable in container.get("env") or ()}
     return {**probe, "exec": {**probe["exec"], "command": [expand(str(word), env) for word in command]}}
