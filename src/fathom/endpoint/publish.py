@@ -59,12 +59,12 @@ def slice_of(published: Published) -> Obj:
 
 async def keep_published(api: Api, published: Published, log: Log) -> None:
     """Keep it published, for ever. A failed write is retried; each reason is logged once."""
-    wanted, said, pause_s = slice_of(published), "", RETRY_S_MIN
+    wanted, logged, pause_s = slice_of(published), "", RETRY_S_MIN
     while True:
         why = await publish(api, wanted)
-        if why and why != said:
+        if why and why != logged:
             log.warn("metrics are not published", process=published.process, error=why)
-        said = why
+        logged = why
         pause_s = min(2 * pause_s, LOOK_S) if why else RETRY_S_MIN
         await asyncio.sleep(pause_s if why else LOOK_S)
 
@@ -72,12 +72,12 @@ async def keep_published(api: Api, published: Published, log: Log) -> None:
 async def publish(api: Api, wanted: Obj) -> str:
     """Why it could not be published; '' if it is."""
     try:
-        found = await api.get(SLICES, SYSTEM_NAMESPACE, metadata(wanted)["name"])
+        current = await api.get(SLICES, SYSTEM_NAMESPACE, metadata(wanted)["name"])
     except ApiError as error:
         return error.message
-    if found is not None and contains(found, wanted):
+    if current is not None and contains(current, wanted):
         return ""
-    if found is None:
+    if current is None:
         outcome = await api.create(SLICES, SYSTEM_NAMESPACE, wanted)
     else:
         outcome = await api.patch(SLICES, SYSTEM_NAMESPACE, metadata(wanted)["name"], wanted)

@@ -43,7 +43,7 @@ class Balancer:
         self._credit: dict[str, int] = {}
         self._sticky: dict[str, tuple[Place, float]] = {}
         self._turn = 0
-        self._here: set[Place] = set()  # Endpoints in the table.
+        self._in_table: set[Place] = set()  # Endpoints in the table.
         self.fell_back = 0  # Connections to pools of no weight: no other endpoint was left.
         self.listener = listener
         self.change(listener)
@@ -52,20 +52,25 @@ class Balancer:
         if listener.weights != self.listener.weights:
             self._credit = {}  # Credit of the old weights does not count.
         self.listener = listener
-        self._here = {place_of(each) for each in listener.endpoints}
-        left = {place: one for place, one in self._standings.items() if one.open > 0}
-        self._standings = {**left, **{place_of(each): self._known(each) for each in listener.endpoints}}
-        self._sticky = {who: kept for who, kept in self._sticky.items() if kept[0] in self._here}
+        self._in_table = {place_of(each) for each in listener.endpoints}
+        still_open = {place: standing for place, standing in self._standings.items() if standing.open > 0}
+        self._standings = {
+            **still_open,
+            **{place_of(each): self._standing_of(each) for each in listener.endpoints},
+        }
+        self._sticky = {
+            client: sticky for client, sticky in self._sticky.items() if sticky[0] in self._in_table
+        }
 
-    def _known(self, endpoint: RouteEndpoint) -> _Standing:
-        known = self._standings.get(place_of(endpoint)) or _Standing(endpoint.uid)
-        return known if known.uid == endpoint.uid else _Standing(endpoint.uid, open=known.open)
+    def _standing_of(self, endpoint: RouteEndpoint) -> _Standing:
+        standing = self._standings.get(place_of(endpoint)) or _Standing(endpoint.uid)
+        return standing if standing.uid == endpoint.uid else _Standing(endpoint.uid, open=standing.open)
 
     def pick(self, client: str, *, now_s: float, tried: Iterable[RouteEndpoint] = ()) -> RouteEndpoint | None:
         candidates = self._candidates(set(tried), now_s)
         if not candidates:
             return None
-        chosen = self._kept(client, candidates, now_s) or self._of_pool(candidates)
+        chosen = self._sticky_endpoint(client, candidates, now_s) or self._of_pool(candidates)
         # Counted at the pick, not at the connect: of many simultaneous clients, not all go to one endpoint.
         self._turn += 1
         self._standings[place_of(chosen)].turn = self._turn
@@ -73,7 +78,9 @@ class Balancer:
             self._remember(client, chosen, now_s)
         return chosen
 
-    def _kept(self, client: str, candidates: list[RouteEndpoint], now_s: float) -> RouteEndpoint | None:
+    def _sticky_endpoint(
+        self, client: str, candidates: list[RouteEndpoint], now_s: float
+    ) -> RouteEndpoint | None:
         """The client's earlier endpoint, unless weights have moved the traffic since."""
         place, until_s = self._sticky.get(client, (None, 0.0))
         if until_s <= now_s:
@@ -84,10 +91,10 @@ class Balancer:
 
     def _candidates(self, without: set[RouteEndpoint], now_s: float) -> list[RouteEndpoint]:
         """The best endpoints: ready and reachable; else terminating ones; else those that failed lately."""
-        left = [each for each in self.listener.endpoints if each not in without]
-        sound = [each for each in left if self._is_in(each, now_s)]
+        untried = [each for each in self.listener.endpoints if each not in without]
+        sound = [each for each in untried if self._is_in(each, now_s)]
         staying = [each for each in sound if not each.leaving]
-        return staying or sound or left
+        return staying or sound or untried
 
     def _of_pool(self, candidates: list[RouteEndpoint]) -> RouteEndpoint:
         weights = dict(self.listener.weights)
@@ -131,7 +138,7 @@ class Balancer:
     def closed(self, endpoint: RouteEndpoint) -> None:
         place = place_of(endpoint)
         self._standings[place].open -= 1
-        if not self._standings[place].open and place not in self._here:
+        if not self._standings[place].open and place not in self._in_table:
             del self._standings[place]
 
     def failed(self, endpoint: RouteEndpoint, *, now_s: float) -> None:

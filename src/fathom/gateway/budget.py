@@ -30,11 +30,11 @@ class ErrorBudget:
         if not self._looks:
             return {}
         before, after = self._looks[0][1], self._looks[-1][1]
-        found = {}
+        messages = {}
         for service, (carried, failed) in after.items():
             old = before.get(service, (0, 0))
             # A restarted proxy counts from 0.
             good, bad = max(0, carried - old[0]), max(0, failed - old[1])
             if good + bad >= CONNECTIONS_MIN and bad >= FAILED_SHARE * (good + bad):
-                found[service] = "connections found nobody to carry them to within the last five minutes"
-        return found
+                messages[service] = "connections found nobody to carry them to within the last five minutes"
+        return messages

@@ -123,7 +123,7 @@ class Gateway:
             )
             table = make_table(seen)
             if table != self.table or self.applied is None or self.applied.failed or self._unsure:
-                await self._tell(table)
+                await self._send(table)
             for route in seen.routes:
                 await self._acknowledge(route, said_of(route, seen, table))
 
@@ -135,7 +135,7 @@ class Gateway:
             async with asyncio.timeout(RETRY_S if failed else None):
                 await self._dirty.wait()
 
-    async def _tell(self, table: Table) -> None:
+    async def _send(self, table: Table) -> None:
         ask = Ask("PUT", TABLE, msgspec.json.encode(table))
         reply = await self._inside.seam.request(ask, timeout_s=ANSWER_S)
         self.table = table
@@ -146,21 +146,21 @@ class Gateway:
         before, self.applied = self.applied, applied
         for service, why in applied.failed.items():
             if before is None or before.failed.get(service) != why:
-                await self._complain(service, why)
+                await self._report_failure(service, why)
 
-    async def _complain(self, service: str, why: str) -> None:
+    async def _report_failure(self, service: str, why: str) -> None:
         """Report it in the log and as an Event of the Service."""
-        words = f"service {service} does not answer at its address: {why}"
-        self._inside.log.warn("cannot listen for a service", service=service, warning=words)
+        message = f"service {service} does not answer at its address: {why}"
+        self._inside.log.warn("cannot listen for a service", service=service, warning=message)
         key = Key(*service.split("/", 1))
-        found = self._caches.snapshot().get("Service", key)
+        service_object = self._caches.snapshot().get("Service", key)
         now = timestamp(self._inside.outside.clock.now_ns())
         event = {
             "apiVersion": "v1", "kind": "Event",
             "metadata": {"generateName": f"{key.name}.", "namespace": key.namespace},
             "involvedObject": {
                 "apiVersion": "v1", "kind": "Service", "namespace": key.namespace, "name": key.name,
-                "uid": uid_of(found or {}),
+                "uid": uid_of(service_object or {}),
             },
             "type": "Warning", "reason": "NotListening", "message": f"the gateway cannot listen: {why}",
             "source": {"component": "fathom-gateway"}, "reportingComponent": "fathom-gateway",
@@ -168,26 +168,26 @@ class Gateway:
         }  # fmt: skip
         await self._api.create(EVENT.resource, key.namespace, event)
 
-    async def _acknowledge(self, route: Obj, found: tuple[Status, str, str]) -> None:
+    async def _acknowledge(self, route: Obj, verdict: tuple[Status, str, str]) -> None:
         """Write into the route's status whether its weights are in force, and of which generation."""
         status, generation = route.get("status") or {}, metadata(route).get("generation")
-        word, reason, message = found
+        condition_status, reason, message = verdict
         conditions = set_condition(
             conditions_of(route),
             type=IN_FORCE,
-            status=word,
+            status=condition_status,
             reason=reason,
             message=message,
             observed_generation=generation,
             now=timestamp(self._inside.outside.clock.now_ns()),
         )
-        others = [name for name in status.get("observedBy") or () if name != ME]
-        said = {"observedGeneration": generation, "observedBy": [*others, ME], "conditions": conditions}
-        if not contains(status, said):
+        observers = [name for name in status.get("observedBy") or () if name != ME]
+        wanted = {"observedGeneration": generation, "observedBy": [*observers, ME], "conditions": conditions}
+        if not contains(status, wanted):
             # Fails if the route changed since we read it: from a stale view lastTransitionTime would be
             # reset.
             read = {"resourceVersion": metadata(route).get("resourceVersion")}
-            change = {"metadata": read, "status": said}
+            change = {"metadata": read, "status": wanted}
             await self._api.patch(ROUTES, *key_of(route), change, subresource="status")
 
     # Observations of the proxy.
@@ -203,9 +203,9 @@ class Gateway:
             while (chunks := await opened.read()) is not None:
                 for chunk in chunks:
                     for line in chunk.splitlines():
-                        await self._say(msgspec.json.decode(line, type=Observation))
+                        await self._write_observation(msgspec.json.decode(line, type=Observation))
 
-    async def _say(self, seen: Observation) -> None:
+    async def _write_observation(self, seen: Observation) -> None:
         namespace, _, name = seen.pod.partition("/")
         key = Key(namespace, name)
         for _ in range(TRIES):
@@ -242,10 +242,10 @@ class Gateway:
                 continue
             sight = msgspec.json.decode(reply.body, type=ProbeSight)
             for pod in doubted(self._caches.snapshot(), sight):
-                await self._say_looked(pod, reached=sight.reached[pod.uid])
-            await self._say_burning(sight)
+                await self._write_probe_time(pod, reached=sight.reached[pod.uid])
+            await self._write_error_budgets(sight)
 
-    async def _say_looked(self, pod: Looked, *, reached: bool) -> None:
+    async def _write_probe_time(self, pod: Looked, *, reached: bool) -> None:
         """Write the probe time only: lastTransitionTime stays as it is."""
         condition = {
             "type": SERVING_CONDITION,
@@ -262,19 +262,19 @@ class Gateway:
             media=STRATEGIC_MERGE_PATCH,
         )
 
-    async def _say_burning(self, sight: ProbeSight) -> None:
+    async def _write_error_budgets(self, sight: ProbeSight) -> None:
         self._budget.note(sight.totals, now_s=asyncio.get_running_loop().time())
         burning, view = self._budget.burning(), self._caches.snapshot()
         for service in view.list("Service"):
-            words = burning.get("/".join(key_of(service)))
-            if (words is not None) == is_true(service, CONNECTIONS_FAIL):
+            message = burning.get("/".join(key_of(service)))
+            if (message is not None) == is_true(service, CONNECTIONS_FAIL):
                 continue
             conditions = set_condition(
                 conditions_of(service),
                 type=CONNECTIONS_FAIL,
-                status="False" if words is None else "True",
-                reason="Recovered" if words is None else "ConnectionsFail",
-                message=words or "",
+                status="False" if message is None else "True",
+                reason="Recovered" if message is None else "ConnectionsFail",
+                message=message or "",
                 now=timestamp(self._inside.outside.clock.now_ns()),
             )
             # A failed write is repeated in the next round.
@@ -292,14 +292,18 @@ def doubted(view: Snapshot, sight: ProbeSight) -> list[Looked]:
     suspects = {key_of(node).name for node in view.list("Node") if _is_suspect(node)}
     if not suspects or not any(sight.reached.values()):
         return []
-    found: dict[str, list[Looked]] = {}
-    for one in view.list("EndpointSlice"):
-        for endpoint in one.get("endpoints") or ():
+    pods_by_node: dict[str, list[Looked]] = {}
+    for endpoint_slice in view.list("EndpointSlice"):
+        for endpoint in endpoint_slice.get("endpoints") or ():
             node, target = str(endpoint.get("nodeName")), endpoint.get("targetRef") or {}
-            pod = Looked(Key(key_of(one).namespace, str(target.get("name"))), str(target.get("uid")))
-            if node in suspects and pod.uid in sight.reached and pod not in found.setdefault(node, []):
-                found[node].append(pod)
-    return [pod for pods in found.values() for pod in sorted(pods, key=lambda one: one.key)[:PODS_PER_NODE]]
+            pod = Looked(
+                Key(key_of(endpoint_slice).namespace, str(target.get("name"))), str(target.get("uid"))
+            )
+            if node in suspects and pod.uid in sight.reached and pod not in pods_by_node.setdefault(node, []):
+                pods_by_node[node].append(pod)
+    return [
+        pod for pods in pods_by_node.values() for pod in sorted(pods, key=lambda pod: pod.key)[:PODS_PER_NODE]
+    ]
 
 
 def _is_suspect(node: Obj) -> bool:

@@ -79,7 +79,7 @@ class _Backend:
         self._memory = memory
         self._applying = asyncio.Lock()  # One table at a time, the remembered one first.
         self._listener: int | None = None  # Number of the stream that observations go to.
-        self._unheard: list[Observation] = []
+        self._unsent: list[Observation] = []
         self._loop = asyncio.get_running_loop()  # The host's; `start` is called inside the Domain.
         self._tasks = {
             self._loop.create_task(self._begin()),
@@ -94,7 +94,7 @@ class _Backend:
         elif ask.target == OBSERVED:
             self._listener = number
             self._host.post(Input.OPENED, number, 200)
-            self._tell()
+            self._send_observations()
         elif ask.target == SIGHT:
             self._host.post(Input.REPLY, number, 200, msgspec.json.encode(self.proxy.sight()))
         else:
@@ -123,12 +123,12 @@ class _Backend:
         self._host.post(Input.REPLY, number, 200, msgspec.json.encode(applied))
 
     def _observe(self, pod: str, uid: str, reached: bool) -> None:
-        self._unheard.append(Observation(pod, uid, reached))
-        self._tell()
+        self._unsent.append(Observation(pod, uid, reached))
+        self._send_observations()
 
-    def _tell(self) -> None:
-        if self._listener is None or not self._unheard:
+    def _send_observations(self) -> None:
+        if self._listener is None or not self._unsent:
             return
-        lines = b"".join(msgspec.json.encode(each) + b"\n" for each in self._unheard)
-        self._unheard = []
+        lines = b"".join(msgspec.json.encode(each) + b"\n" for each in self._unsent)
+        self._unsent = []
         self._host.post(Input.CHUNK, self._listener, 0, lines)

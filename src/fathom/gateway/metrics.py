@@ -20,11 +20,11 @@ def proxy_families(proxy: Proxy) -> Iterable[Family]:
     connections.add(numbers.nobody, {"result": "no_endpoint"})
     yield connections
     yield gauge("fathom_gateway_open_connections", "Connections that are open.", proxy.connections)
-    failures = "Endpoints that did not take a connection; another one was tried."
-    yield counter("fathom_gateway_connect_failures_total", failures, numbers.connect_failures)
+    failures_help = "Endpoints that did not take a connection; another one was tried."
+    yield counter("fathom_gateway_connect_failures_total", failures_help, numbers.connect_failures)
     yield gauge("fathom_gateway_listeners", "Addresses and ports of Services listened on.", proxy.listeners)
-    unheard = "Services at whose address the gateway cannot listen."
-    yield gauge("fathom_gateway_failed_services", unheard, numbers.listeners_failed)
-    there, unreached = proxy.endpoints()
-    yield gauge("fathom_gateway_endpoints", "Endpoints behind the Services.", there)
+    failed_help = "Services at whose address the gateway cannot listen."
+    yield gauge("fathom_gateway_failed_services", failed_help, numbers.listeners_failed)
+    total, unreached = proxy.endpoints()
+    yield gauge("fathom_gateway_endpoints", "Endpoints behind the Services.", total)
     yield gauge("fathom_gateway_unreachable_endpoints", "Endpoints that cannot be reached.", unreached)

@@ -67,7 +67,7 @@ class Proxy:
         self._servers: dict[Where, asyncio.Server] = {}
         self._unseen: dict[RouteEndpoint, int] = {}  # Failed probes in a row; 0: it was reached.
         self._ports: dict[Pod, list[RouteEndpoint]] = {}  # By pod: its endpoints behind Services.
-        self._said: dict[Pod, bool] = {}  # The last observation reported for the pod.
+        self._reported: dict[Pod, bool] = {}  # The last observation reported for the pod.
         self._totals: dict[str, tuple[int, int]] = {}
         self.numbers = ProxyNumbers()
         self._connections: set[asyncio.Task[None]] = set()
@@ -89,12 +89,12 @@ class Proxy:
             elif why := await self._listen(where, Balancer(listener)):
                 before = failed.get(listener.service)
                 failed[listener.service] = f"{before}; {why}" if before else why
-        known = {endpoint for listener in table for endpoint in listener.endpoints}
-        self._unseen = {each: count for each, count in self._unseen.items() if each in known}
+        endpoints = {endpoint for listener in table for endpoint in listener.endpoints}
+        self._unseen = {each: count for each, count in self._unseen.items() if each in endpoints}
         self._ports = {}
-        for each in sorted(known):
+        for each in sorted(endpoints):
             self._ports.setdefault((each.pod, each.uid), []).append(each)
-        self._said = {pod: said for pod, said in self._said.items() if pod in self._ports}
+        self._reported = {pod: reached for pod, reached in self._reported.items() if pod in self._ports}
         self._news.set()
         self.numbers.listeners_failed = len(failed)
         return AppliedRoutes(len(self._servers), failed)
@@ -128,14 +128,14 @@ class Proxy:
         self._connections.add(task)
         try:
             client = str((writer.get_extra_info("peername") or ("",))[0])
-            await self._with_somebody(balancer, client, reader, writer)
+            await self._with_endpoint(balancer, client, reader, writer)
         except asyncio.CancelledError:
             pass  # The proxy stops; nothing awaits this task.
         finally:
             self._connections.discard(task)
             writer.close()
 
-    async def _with_somebody(
+    async def _with_endpoint(
         self, balancer: Balancer, client: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Without an endpoint the connection is reset: a normal close might pass for an empty answer."""
@@ -181,8 +181,8 @@ class Proxy:
 
     def endpoints(self) -> tuple[int, int]:
         """How many endpoints there are, and how many of them cannot be reached."""
-        everybody = self._everybody()
-        return len(everybody), sum(self._unseen.get(each, 0) >= UNSEEN_MAX for each in everybody)
+        all_endpoints = self._endpoints()
+        return len(all_endpoints), sum(self._unseen.get(each, 0) >= UNSEEN_MAX for each in all_endpoints)
 
     # Probing.
 
@@ -207,7 +207,7 @@ class Proxy:
             while True:
                 await self._news.wait()
                 self._news.clear()
-                for each in self._everybody():
+                for each in self._endpoints():
                     if each not in self._unseen and each not in self._meeting:
                         self._meeting.add(each)
                         group.create_task(self._meet(each))
@@ -215,7 +215,7 @@ class Proxy:
     async def _look_around(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            await asyncio.gather(*(self._look(each) for each in self._everybody() if each in self._unseen))
+            await asyncio.gather(*(self._look(each) for each in self._endpoints() if each in self._unseen))
 
     async def _meet(self, endpoint: RouteEndpoint) -> None:
         """A pod may report ready a moment before it listens: until it is reached it is probed more often.
@@ -228,19 +228,19 @@ class Proxy:
             pause_s *= 2
             if not self._unseen.get(endpoint):
                 return  # It was reached, or has left the table.
-            if await self._is_there(endpoint):
+            if await self._accepts(endpoint):
                 self._seen(endpoint, True)
 
-    def _everybody(self) -> list[RouteEndpoint]:
+    def _endpoints(self) -> list[RouteEndpoint]:
         balancers = self._balancers.values()
         return list(dict.fromkeys(each for balancer in balancers for each in balancer.listener.endpoints))
 
     async def _look(self, endpoint: RouteEndpoint) -> None:
-        there = await self._is_there(endpoint)
-        if there is not None:
-            self._seen(endpoint, there)
+        reached = await self._accepts(endpoint)
+        if reached is not None:
+            self._seen(endpoint, reached)
 
-    async def _is_there(self, endpoint: RouteEndpoint) -> bool | None:
+    async def _accepts(self, endpoint: RouteEndpoint) -> bool | None:
         """Whether a connection succeeds; None if we lack resources to try."""
         if not endpoint.real:
             return True
@@ -258,11 +258,15 @@ class Proxy:
         name."""
         count = self._unseen[endpoint] = 0 if reached else self._unseen.get(endpoint, 0) + 1
         pod = (endpoint.pod, endpoint.uid)
-        known = any(self._unseen.get(each) == 0 for each in self._ports.get(pod, ()))
-        if not endpoint.pod or self._said.get(pod) == (reached or known) or 0 < count < UNSEEN_MAX:
+        another_reached = any(self._unseen.get(each) == 0 for each in self._ports.get(pod, ()))
+        if (
+            not endpoint.pod
+            or self._reported.get(pod) == (reached or another_reached)
+            or 0 < count < UNSEEN_MAX
+        ):
             return
-        self._said[pod] = reached or known
-        self._observe(endpoint.pod, endpoint.uid, reached or known)
+        self._reported[pod] = reached or another_reached
+        self._observe(endpoint.pod, endpoint.uid, reached or another_reached)
 
 
 async def _both_ways(

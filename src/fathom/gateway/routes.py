@@ -53,9 +53,9 @@ class SeenObjects(msgspec.Struct, frozen=True):
 def make_table(seen: SeenObjects) -> Table:
     """The table, sorted, so that equal objects give equal tables."""
     slices: dict[str, list[Obj]] = {}
-    for one in seen.slices:
-        name = f"{key_of(one).namespace}/{labels_of(one).get(SERVICE_NAME_LABEL, '')}"
-        slices.setdefault(name, []).append(one)
+    for endpoint_slice in seen.slices:
+        name = f"{key_of(endpoint_slice).namespace}/{labels_of(endpoint_slice).get(SERVICE_NAME_LABEL, '')}"
+        slices.setdefault(name, []).append(endpoint_slice)
     weights = {name: _weights(route) for name, route in _in_force(seen.routes).items()}
     nodes = {key_of(node).name: node for node in seen.nodes}
     return tuple(
@@ -80,8 +80,8 @@ def _listeners(
         endpoints = tuple(
             sorted(
                 endpoint
-                for one in slices.get(name, ())
-                for endpoint in _endpoints(one, str(port.get("name") or ""), weighted, nodes)
+                for endpoint_slice in slices.get(name, ())
+                for endpoint in _endpoints(endpoint_slice, str(port.get("name") or ""), weighted, nodes)
             )
         )
         for address, number in _addresses(spec, port, nodes):
@@ -96,23 +96,23 @@ def _listeners(
 
 
 def _addresses(spec: Obj, port: Obj, nodes: Mapping[str, Obj]) -> list[tuple[str, int]]:
-    found = []
+    addresses = []
     address = spec.get("clusterIP")
     if isinstance(address, str) and address not in {"", "None"} and ":" not in address:
-        found.append((address, int(port["port"])))
+        addresses.append((address, int(port["port"])))
     if port.get("nodePort"):
-        found += [(address, int(port["nodePort"])) for address in (LOOPBACK, *_here(nodes))]
-    return found
+        addresses += [(address, int(port["nodePort"])) for address in (LOOPBACK, *_node_addresses(nodes))]
+    return addresses
 
 
-def _here(nodes: Mapping[str, Obj]) -> list[str]:
+def _node_addresses(nodes: Mapping[str, Obj]) -> list[str]:
     """Loopback addresses of this machine's nodes. Simulated nodes are skipped: no client connects to them."""
     return [
-        str(one.get("address"))
+        str(address.get("address"))
         for node in nodes.values()
         if labels_of(node).get(DRIVER_LABEL) != "simulated"
-        for one in lookup(node, "status", "addresses") or ()
-        if one.get("type") == "InternalIP" and str(one.get("address")).startswith("127.")
+        for address in lookup(node, "status", "addresses") or ()
+        if address.get("type") == "InternalIP" and str(address.get("address")).startswith("127.")
     ]
 
 
@@ -123,14 +123,15 @@ def _sticky_s(spec: Obj) -> int:
 
 
 def _endpoints(
-    one: Obj, port: str, weighted: Mapping[tuple[str, str], int], nodes: Mapping[str, Obj]
+    endpoint_slice: Obj, port: str, weighted: Mapping[tuple[str, str], int], nodes: Mapping[str, Obj]
 ) -> Iterable[RouteEndpoint]:
     number = next(
-        (each.get("port") for each in one.get("ports") or () if (each.get("name") or "") == port), None
+        (each.get("port") for each in endpoint_slice.get("ports") or () if (each.get("name") or "") == port),
+        None,
     )
     if not isinstance(number, int):
         return
-    for endpoint in one.get("endpoints") or ():
+    for endpoint in endpoint_slice.get("endpoints") or ():
         state = endpoint.get("conditions") or {}
         ready = state.get("ready", True) is not False
         leaving = bool(state.get("terminating")) and state.get("serving", False) is True
@@ -161,12 +162,12 @@ def _pool(endpoint: Obj, node: Obj | None, weighted: Mapping[tuple[str, str], in
     """The first of the route's pools that the endpoint is in."""
     labels = labels_of(node) if node is not None else {}
     zone = str(endpoint.get("zone") or labels.get(ZONE_LABEL) or "")
-    of = {
+    pools = {
         "zone": zone,
         "region": str(labels.get(REGION_LABEL) or ""),
         "pool": str(labels.get(POOL_LABEL) or ""),
     }
-    return next((pool_name(by, value) for by, value in weighted if of.get(by) == value), REST)
+    return next((pool_name(by, value) for by, value in weighted if pools.get(by) == value), REST)
 
 
 def _routed(route: Obj) -> str:
@@ -180,7 +181,9 @@ def _in_force(routes: Sequence[Obj]) -> dict[str, Obj]:
     """Route by Service. Of several routes for one, the oldest holds: a later one must not move traffic by
     accident."""
     by_age = sorted(
-        routes, key=lambda one: (str(metadata(one).get("creationTimestamp") or ""), key_of(one)), reverse=True
+        routes,
+        key=lambda route: (str(metadata(route).get("creationTimestamp") or ""), key_of(route)),
+        reverse=True,
     )
     return {_routed(route): route for route in by_age}
 
@@ -193,11 +196,11 @@ def said_of(route: Obj, seen: SeenObjects, table: Table) -> tuple[Status, str, s
     first = _in_force(seen.routes)[name]
     if key_of(first) != key_of(route):
         return "False", "AnotherHolds", f"{key_of(first).name} is older, and for the same Service"
-    there = {each.pool for one in table if one.service == name for each in one.endpoints}
+    pools = {each.pool for listener in table if listener.service == name for each in listener.endpoints}
     empty = [
         pool_name(*pool)
         for pool, weight in _weights(route).items()
-        if weight and pool_name(*pool) not in there
+        if weight and pool_name(*pool) not in pools
     ]
     if empty:
         return "True", "NobodyThere", f"others take the share of {', '.join(empty)}: no endpoint is there"
@@ -205,9 +208,9 @@ def said_of(route: Obj, seen: SeenObjects, table: Table) -> tuple[Status, str, s
 
 
 def _weights(route: Obj) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
-    for each in lookup(route, "spec", "routes") or ():
+    weights: dict[tuple[str, str], int] = {}
+    for entry in lookup(route, "spec", "routes") or ():
         for by in ("region", "zone", "pool"):
-            if each.get(by):
-                found[by, str(each[by])] = max(0, int(each.get("weight") or 0))
-    return found
+            if entry.get(by):
+                weights[by, str(entry[by])] = max(0, int(entry.get("weight") or 0))
+    return weights
