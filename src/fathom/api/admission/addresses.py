@@ -46,7 +46,7 @@ class ServiceAddresses(Plugin):
         spec = attempt.obj["spec"]
         if spec.get("type") == "ExternalName":
             return attempt.obj
-        if wrong := list(_not_had(spec)):
+        if wrong := list(_unsupported_families(spec)):
             raise invalid(group="", kind="Service", name=attempt.name, causes=wrong)
         spec = {**spec}
         if not spec.get("clusterIP"):
@@ -152,7 +152,7 @@ def kept_addresses(addresses: IPv4Network) -> int:
     return min(KEPT_MAX, addresses.num_addresses // 2)
 
 
-def _not_had(spec: Obj) -> Iterator[Cause]:
+def _unsupported_families(spec: Obj) -> Iterator[Cause]:
     """Families that an IPv4 cluster cannot provide. A headless service without a selector may point
     anywhere."""
     if spec.get("clusterIP") == "None" and not spec.get("selector"):

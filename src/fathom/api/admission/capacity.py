@@ -64,8 +64,10 @@ def _entered(attempt: WriteAttempt, view: View) -> str:
 def _closed_to(tenant: str, pod: Obj, node: Obj, view: View) -> str:
     named = lookup(pod, "metadata", "annotations", CAPACITY_CLASS)
     for seen in view.list(CAPACITY_CLASSES):
-        one = read(CapacityClass, seen.obj)
-        taken = one.name == named or (one.exclusive and one.holds(labels_of(node)))
-        if taken and not one.admits(tenant):
-            return one.name
+        capacity_class = read(CapacityClass, seen.obj)
+        taken = capacity_class.name == named or (
+            capacity_class.exclusive and capacity_class.holds(labels_of(node))
+        )
+        if taken and not capacity_class.admits(tenant):
+            return capacity_class.name
     return ""

@@ -50,9 +50,9 @@ class Chain:
         wanted = (kind.resource, operation, subresource)
         steps = self._steps.get(wanted)
         if steps is None:
-            concerned = [one for one in self.plugins if one.concerns(kind, operation, subresource)]
+            concerned = [plugin for plugin in self.plugins if plugin.concerns(kind, operation, subresource)]
             phases = (
-                tuple(one for one in concerned if overrides(one, phase))
+                tuple(plugin for plugin in concerned if overrides(plugin, phase))
                 for phase in ("mutate", "validate", "charge", "release")
             )
             steps = self._steps[wanted] = Steps(*phases)

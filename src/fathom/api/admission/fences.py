@@ -50,10 +50,10 @@ class LeaseFence(Plugin):
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         assert attempt.obj is not None
         epoch = self._epoch(attempt, view)
-        given = metadata(attempt.obj).get("annotations") or {}
-        if given.get(EPOCH_ANNOTATION) == str(epoch):
+        before = metadata(attempt.obj).get("annotations") or {}
+        if before.get(EPOCH_ANNOTATION) == str(epoch):
             return attempt.obj
-        annotations = {**given, EPOCH_ANNOTATION: str(epoch)}
+        annotations = {**before, EPOCH_ANNOTATION: str(epoch)}
         return with_metadata(attempt.obj, annotations=annotations)
 
     def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
@@ -149,8 +149,8 @@ def _parse(text: str) -> tuple[Key, int]:
 
 def _behind(lease: Key, epoch: int, seen: Seen | None) -> ApiError:
     now = f"epoch {seen.obj['epoch']}, held by {seen.obj['holder'] or 'nobody'}" if seen else "never held"
-    whose = f"lease {lease.namespace}/{lease.name}"
-    message = f"the write is behind the fence of {whose}: epoch {epoch} is over ({now})"
+    lease_name = f"lease {lease.namespace}/{lease.name}"
+    message = f"the write is behind the fence of {lease_name}: epoch {epoch} is over ({now})"
     details = {
         "kind": "fences",
         "group": "fathom.dev",

@@ -91,27 +91,29 @@ def defaults_of(item: Obj) -> tuple[dict[str, Any], dict[str, Any]]:
 def with_defaults(pod: Obj, item: Obj) -> Obj:
     requests, limits = defaults_of(item)
     spec = pod.get("spec") or {}
-    told: list[str] = []
+    changes: list[str] = []
     changed = dict(spec)
-    for field, what in (("containers", "container"), ("initContainers", "init container")):
+    for field, role in (("containers", "container"), ("initContainers", "init container")):
         if spec.get(field):
-            changed[field] = [_filled(one, requests, limits, what, told) for one in spec[field]]
-    if not told:
+            changed[field] = [
+                _filled(container, requests, limits, role, changes) for container in spec[field]
+            ]
+    if not changes:
         return pod
     annotations = metadata(pod).get("annotations") or {}
     before = f"{annotations[ANNOTATION]}; " if ANNOTATION in annotations else "LimitRanger plugin set: "
-    annotations = {**annotations, ANNOTATION: f"{before}{'; '.join(told)}"}
+    annotations = {**annotations, ANNOTATION: f"{before}{'; '.join(changes)}"}
     return {**pod, "metadata": {**metadata(pod), "annotations": annotations}, "spec": changed}
 
 
-def _filled(container: Obj, requests: Obj, limits: Obj, what: str, told: list[str]) -> Obj:
+def _filled(container: Obj, requests: Obj, limits: Obj, role: str, changes: list[str]) -> Obj:
     resources = dict(container.get("resources") or {})
     for field, defaults, word in ((REQUESTS, requests, "request"), (LIMITS, limits, "limit")):
         present = resources.get(field) or {}
         missing = sorted(name for name in defaults if name not in present)
         if missing:
             resources[field] = {**present, **{name: defaults[name] for name in missing}}
-            told.append(f"{', '.join(missing)} {word} for {what} {container.get('name')}")
+            changes.append(f"{', '.join(missing)} {word} for {role} {container.get('name')}")
     return {**container, "resources": resources} if resources else container
 
 
@@ -119,59 +121,65 @@ def _pod_faults(pod: Obj, namespace: str, view: View) -> Iterator[str]:
     spec = pod.get("spec") or {}
     for item in _items(view, namespace, "Container"):
         for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-            asked, limited = container_amounts(container, REQUESTS), container_amounts(container, LIMITS)
-            yield from _faults(item, asked, limited)
+            requests, limits = container_amounts(container, REQUESTS), container_amounts(container, LIMITS)
+            yield from _faults(item, requests, limits)
     for item in _items(view, namespace, "Pod"):
         yield from _faults(item, pod_amounts(pod, REQUESTS), pod_amounts(pod, LIMITS))
 
 
-def _faults(item: Obj, asked: Amounts, limited: Amounts) -> Iterator[str]:
+def _faults(item: Obj, requests: Amounts, limits: Amounts) -> Iterator[str]:
     for name, bound in sorted(amounts(item.get("min")).items()):
-        yield from _below(f"minimum {name} usage per {item['type']} is {bound}", name, bound, asked, limited)
+        yield from _below(
+            f"minimum {name} usage per {item['type']} is {bound}", name, bound, requests, limits
+        )
     for name, bound in sorted(amounts(item.get("max")).items()):
-        yield from _above(f"maximum {name} usage per {item['type']} is {bound}", name, bound, asked, limited)
+        yield from _above(
+            f"maximum {name} usage per {item['type']} is {bound}", name, bound, requests, limits
+        )
     for name, bound in sorted(amounts(item.get("maxLimitRequestRatio")).items()):
-        words = f"{name} max limit to request ratio per {item['type']} is {bound}"
-        yield from _beyond_ratio(words, name, bound, asked, limited)
+        message = f"{name} max limit to request ratio per {item['type']} is {bound}"
+        yield from _beyond_ratio(message, name, bound, requests, limits)
 
 
-def _below(words: str, name: str, bound: Quantity, asked: Amounts, limited: Amounts) -> Iterator[str]:
-    if name not in asked:
-        yield f"{words}.  No request is specified"
-    elif asked[name] < bound:
-        yield f"{words}, but request is {asked[name]}"
-    elif name in limited and limited[name] < bound:
-        yield f"{words}, but limit is {limited[name]}"
+def _below(message: str, name: str, bound: Quantity, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    if name not in requests:
+        yield f"{message}.  No request is specified"
+    elif requests[name] < bound:
+        yield f"{message}, but request is {requests[name]}"
+    elif name in limits and limits[name] < bound:
+        yield f"{message}, but limit is {limits[name]}"
 
 
-def _above(words: str, name: str, bound: Quantity, asked: Amounts, limited: Amounts) -> Iterator[str]:
-    if name not in limited:
-        yield f"{words}.  No limit is specified"
-    elif limited[name] > bound:
-        yield f"{words}, but limit is {limited[name]}"
-    elif name in asked and asked[name] > bound:
-        yield f"{words}, but request is {asked[name]}"
+def _above(message: str, name: str, bound: Quantity, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    if name not in limits:
+        yield f"{message}.  No limit is specified"
+    elif limits[name] > bound:
+        yield f"{message}, but limit is {limits[name]}"
+    elif name in requests and requests[name] > bound:
+        yield f"{message}, but request is {requests[name]}"
 
 
-def _beyond_ratio(words: str, name: str, bound: Quantity, asked: Amounts, limited: Amounts) -> Iterator[str]:
-    request, limit = asked.get(name), limited.get(name)
+def _beyond_ratio(
+    message: str, name: str, bound: Quantity, requests: Amounts, limits: Amounts
+) -> Iterator[str]:
+    request, limit = requests.get(name), limits.get(name)
     if not request:
-        yield f"{words}, but no request is specified or request is 0"
+        yield f"{message}, but no request is specified or request is 0"
     elif not limit:
-        yield f"{words}, but no limit is specified or limit is 0"
+        yield f"{message}, but no limit is specified or limit is 0"
     elif limit.nano * NANO_PER_ONE > bound.nano * request.nano:  # Whole numbers: no rounding decides.
-        yield f"{words}, but provided ratio is {limit.nano / request.nano:f}"
+        yield f"{message}, but provided ratio is {limit.nano / request.nano:f}"
 
 
 def _claim_faults(claim: Obj, namespace: str, view: View) -> Iterator[str]:
-    asked = container_amounts(claim.get("spec") or {}, REQUESTS)
+    requests = container_amounts(claim.get("spec") or {}, REQUESTS)
     for item in _items(view, namespace, "PersistentVolumeClaim"):
         for name, bound in sorted(amounts(item.get("min")).items()):
-            words = f"minimum {name} usage per PersistentVolumeClaim is {bound}"
-            yield from _below(words, name, bound, asked, {})
+            message = f"minimum {name} usage per PersistentVolumeClaim is {bound}"
+            yield from _below(message, name, bound, requests, {})
         for name, bound in sorted(amounts(item.get("max")).items()):
-            words = f"maximum {name} usage per PersistentVolumeClaim is {bound}"
-            if name not in asked:
-                yield f"{words}.  No request is specified"
-            elif asked[name] > bound:
-                yield f"{words}, but request is {asked[name]}"
+            message = f"maximum {name} usage per PersistentVolumeClaim is {bound}"
+            if name not in requests:
+                yield f"{message}.  No request is specified"
+            elif requests[name] > bound:
+                yield f"{message}, but request is {requests[name]}"

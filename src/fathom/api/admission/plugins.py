@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import random
 from collections.abc import Sequence
-from importlib import metadata as packages
+from importlib import metadata as importlib_metadata
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -76,11 +76,11 @@ def load_plugins(names: Sequence[str]) -> tuple[Plugin, ...]:
 
 
 def _plugin(name: str) -> Plugin:
-    found = _from_module(name) if ":" in name else _from_entry_point(name)
-    if not (isinstance(found, type) and issubclass(found, Plugin)):
+    plugin_class = _from_module(name) if ":" in name else _from_entry_point(name)
+    if not (isinstance(plugin_class, type) and issubclass(plugin_class, Plugin)):
         raise UnknownPlugin(f"admission plugin {name!r}: not a class derived from {_base()}")
     try:
-        plugin = found()
+        plugin = plugin_class()
     except Exception as error:
         raise UnknownPlugin(f"admission plugin {name!r}: {type(error).__name__}: {error}") from error
     if not plugin.name:
@@ -95,16 +95,16 @@ def _base() -> str:
 def _from_module(name: str) -> Any:
     module, _, path = name.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        attribute: Any = importlib.import_module(module)
         for step in path.split("."):
-            found = getattr(found, step)
+            attribute = getattr(attribute, step)
     except Exception as error:  # Importing runs a user's code, which may raise anything.
         raise UnknownPlugin(f"admission plugin {name!r}: {type(error).__name__}: {error}") from error
-    return found
+    return attribute
 
 
 def _from_entry_point(name: str) -> Any:
-    points = packages.entry_points(group=GROUP)
+    points = importlib_metadata.entry_points(group=GROUP)
     chosen = [point for point in points if point.name == name]
     if not chosen:
         known = ", ".join(sorted(point.name for point in points)) or "none installed"

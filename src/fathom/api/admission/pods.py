@@ -57,8 +57,8 @@ def _mirror_fault(pod: Obj) -> str | None:
 
 
 def _mounts_tokens(view: View, namespace: str, name: str) -> bool:
-    found = view.get("serviceaccounts", Key(namespace, name))
-    return found is None or found.obj.get("automountServiceAccountToken") is not False
+    account = view.get("serviceaccounts", Key(namespace, name))
+    return account is None or account.obj.get("automountServiceAccountToken") is not False
 
 
 class DefaultTolerationSeconds(Plugin):
@@ -84,7 +84,8 @@ class DefaultTolerationSeconds(Plugin):
 
 def _tolerates(tolerations: list[Obj], key: str) -> bool:
     return any(
-        (one.get("key") or key) == key and one.get("effect") in {None, "", "NoExecute"} for one in tolerations
+        (toleration.get("key") or key) == key and toleration.get("effect") in {None, "", "NoExecute"}
+        for toleration in tolerations
     )
 
 

@@ -31,32 +31,32 @@ class Priority(Plugin):
         if attempt.kind.resource != "pods":
             return attempt.obj
         if attempt.operation == UPDATE:
-            return _kept(attempt.obj, attempt.old or {})
+            return _with_missing_fields(attempt.obj, attempt.old or {})
         return _resolved(attempt, attempt.obj, view)
 
     def validate(self, attempt: WriteAttempt, view: View) -> None:
         if attempt.kind.resource != CLASSES or attempt.obj is None:
             return
-        found = class_causes(attempt.obj, attempt.old)
-        if found:
+        problems = class_causes(attempt.obj, attempt.old)
+        if problems:
             kind = attempt.kind
-            raise invalid(group=kind.group, kind=kind.kind, name=attempt.name, causes=found)
-        other = default_class(view)
-        if attempt.obj.get("globalDefault") and other and metadata(other).get("name") != attempt.name:
-            name = metadata(other)["name"]
+            raise invalid(group=kind.group, kind=kind.kind, name=attempt.name, causes=problems)
+        default = default_class(view)
+        if attempt.obj.get("globalDefault") and default and metadata(default).get("name") != attempt.name:
+            name = metadata(default)["name"]
             why = f"PriorityClass {name} is already marked as default. Only one default can exist"
             raise refused(attempt, why)
 
 
-def _kept(pod: Obj, old: Obj) -> Obj:
+def _with_missing_fields(pod: Obj, old: Obj) -> Obj:
     """Clients that send back a pod without these fields do not mean to change them."""
     spec, before = pod.get("spec") or {}, old.get("spec") or {}
-    lost = {
+    missing = {
         field: before[field]
         for field in ("priority", "preemptionPolicy")
         if spec.get(field) is None and before.get(field) is not None
     }
-    return {**pod, "spec": {**spec, **lost}} if lost else pod
+    return {**pod, "spec": {**spec, **missing}} if missing else pod
 
 
 def _resolved(attempt: WriteAttempt, pod: Obj, view: View) -> Obj:
@@ -99,7 +99,7 @@ def _system_class(name: str) -> Obj:
 def default_class(view: View) -> Obj | None:
     """The class marked as default. Two can only result from a race; then the lower one counts."""
     marked = [seen.obj for seen in view.list(CLASSES) if seen.obj.get("globalDefault")]
-    return min(marked, key=lambda one: int(one.get("value") or 0), default=None)
+    return min(marked, key=lambda priority_class: int(priority_class.get("value") or 0), default=None)
 
 
 def class_causes(obj: Obj, old: Obj | None) -> list[Cause]:
@@ -125,8 +125,8 @@ def _unlike_system_class(name: str, value: int, default: bool) -> str:
 
 
 def _update_causes(obj: Obj, old: Obj) -> list[Cause]:
-    found = []
+    problems = []
     if (obj.get("value") or 0) != (old.get("value") or 0):
-        found.append(causes.forbidden("value", "may not be changed in an update."))
-    policy, before = (one.get("preemptionPolicy") or PREEMPT_LOWER for one in (obj, old))
-    return found + causes.unchanged("preemptionPolicy", policy, before)
+        problems.append(causes.forbidden("value", "may not be changed in an update."))
+    policy, before = (version.get("preemptionPolicy") or PREEMPT_LOWER for version in (obj, old))
+    return problems + causes.unchanged("preemptionPolicy", policy, before)

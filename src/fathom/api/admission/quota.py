@@ -99,7 +99,7 @@ def _settle(attempt: WriteAttempt, view: View) -> Iterator[Charge]:
         if account is None:
             continue
         if attempt.operation == CREATE and resource == PODS and attempt.obj is not None:
-            _check_asked(attempt, attempt.obj, account)
+            _check_requests(attempt, attempt.obj, account)
         change = _change(account, resource, attempt.obj, attempt.old)
         _check_room(attempt, account, change)
         if change:
@@ -109,10 +109,12 @@ def _settle(attempt: WriteAttempt, view: View) -> Iterator[Charge]:
 def _account(name: str, seen: Seen, resource: str, view: View) -> QuotaAccount | None:
     """The quota's numbers, or None if it does not count the resource."""
     hard = lookup(seen.obj, "spec", "hard") or {}
-    if not any(resource in counted_by(one) for one in hard):
+    if not any(resource in counted_by(limit) for limit in hard):
         return None
     used = lookup(seen.obj, "status", "used") or {}
-    if any(one not in used for one in hard):  # Not counted yet: a quota restored from a backup, for example.
+    if any(
+        limit not in used for limit in hard
+    ):  # Not counted yet: a quota restored from a backup, for example.
         used = recount(seen.obj, view)["used"]
     return QuotaAccount(name, seen, amounts(hard), amounts(used))
 
@@ -121,16 +123,16 @@ def _change(account: QuotaAccount, resource: str, new: Obj | None, old: Obj | No
     """The change of the quota's sums. An update may also move an object into or out of a scope."""
     after = _counted(account, resource, new)
     before = _counted(account, resource, old)
-    return {name: one for name, one in subtracted(after, before).items() if one}
+    return {name: amount for name, amount in subtracted(after, before).items() if amount}
 
 
 def _counted(account: QuotaAccount, resource: str, obj: Obj | None) -> Amounts:
     if obj is None or not in_scope(account.seen.obj, resource, obj):
         return {}
-    return {name: one for name, one in usage_of(resource, obj).items() if name in account.hard}
+    return {name: amount for name, amount in usage_of(resource, obj).items() if name in account.hard}
 
 
-def _check_asked(attempt: WriteAttempt, pod: Obj, account: QuotaAccount) -> None:
+def _check_requests(attempt: WriteAttempt, pod: Obj, account: QuotaAccount) -> None:
     if not in_scope(account.seen.obj, PODS, pod):
         return
     missing = unasked(pod, frozenset(account.hard))
@@ -144,8 +146,8 @@ def _check_room(attempt: WriteAttempt, account: QuotaAccount, change: Amounts) -
     """Only growing sums are refused: a quota that was lowered below its use still lets sums shrink."""
     exceeded = [
         name
-        for name, one in change.items()
-        if one > ZERO and account.used.get(name, ZERO) + one > account.hard[name]
+        for name, amount in change.items()
+        if amount > ZERO and account.used.get(name, ZERO) + amount > account.hard[name]
     ]
     if exceeded:
         raise _exceeded(attempt, account, change, sorted(exceeded))
@@ -192,7 +194,7 @@ def recount(quota: Obj, view: View) -> Obj:
     hard = lookup(quota, "spec", "hard") or {}
     namespace = str(metadata(quota).get("namespace") or "")
     used: Amounts = dict.fromkeys(hard, ZERO)
-    for resource in dict.fromkeys(one for name in hard for one in counted_by(name)):
+    for resource in dict.fromkeys(counted for name in hard for counted in counted_by(name)):
         for amount in _all_usage(quota, resource, view.list(resource, namespace)):
             for name in amount.keys() & used.keys():
                 used[name] += amount[name]

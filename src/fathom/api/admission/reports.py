@@ -28,13 +28,13 @@ class GatewayReports(Plugin):
             return
         resource = attempt.kind.resource
         condition = CONDITIONS[resource]
-        if _others(attempt.obj, condition) != _others(attempt.old, condition):
-            what = f"the condition {condition} of {resource}, and nothing else of their status"
-            raise refused(attempt, f"{GATEWAY} writes {what}")
+        if _without(attempt.obj, condition) != _without(attempt.old, condition):
+            allowed = f"the condition {condition} of {resource}, and nothing else of their status"
+            raise refused(attempt, f"{GATEWAY} writes {allowed}")
 
 
-def _others(obj: Obj | None, condition: str) -> Obj:
+def _without(obj: Obj | None, condition: str) -> Obj:
     """The status without the gateway's condition."""
     status = (obj or {}).get("status") or {}
-    kept = [one for one in status.get("conditions") or () if one.get("type") != condition]
-    return {**status, "conditions": kept}
+    others = [other for other in status.get("conditions") or () if other.get("type") != condition]
+    return {**status, "conditions": others}

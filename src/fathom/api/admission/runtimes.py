@@ -31,8 +31,8 @@ class RuntimeClass(Plugin):
         return {**pod, "spec": {**spec, **added}} if added else pod
 
 
-def _overhead(attempt: WriteAttempt, spec: Obj, found: Obj) -> Obj:
-    fixed = lookup(found, "overhead", "podFixed")
+def _overhead(attempt: WriteAttempt, spec: Obj, runtime_class: Obj) -> Obj:
+    fixed = lookup(runtime_class, "overhead", "podFixed")
     if not fixed:
         return {}
     if spec.get("overhead") and not _alike(spec["overhead"], fixed):
@@ -40,25 +40,32 @@ def _overhead(attempt: WriteAttempt, spec: Obj, found: Obj) -> Obj:
     return {"overhead": fixed}
 
 
-def _alike(one: Obj, other: Obj) -> bool:
-    amounts = ({name: parse(str(amount)) for name, amount in each.items()} for each in (one, other))
+def _alike(first: Obj, second: Obj) -> bool:
+    amounts = ({name: parse(str(amount)) for name, amount in each.items()} for each in (first, second))
     return next(amounts) == next(amounts)
 
 
-def _scheduling(attempt: WriteAttempt, spec: Obj, found: Obj) -> Obj:
+def _scheduling(attempt: WriteAttempt, spec: Obj, runtime_class: Obj) -> Obj:
     added: Obj = {}
-    wanted, own = lookup(found, "scheduling", "nodeSelector") or {}, spec.get("nodeSelector") or {}
-    clashing = next((key for key in wanted if own.get(key, wanted[key]) != wanted[key]), None)
+    wanted, selector = (
+        lookup(runtime_class, "scheduling", "nodeSelector") or {},
+        spec.get("nodeSelector") or {},
+    )
+    clashing = next((key for key in wanted if selector.get(key, wanted[key]) != wanted[key]), None)
     if clashing is not None:
         raise refused(
             attempt,
             f"conflict: runtimeClass.scheduling.nodeSelector[{clashing}] = {wanted[clashing]};"
-            f" pod.spec.nodeSelector[{clashing}] = {own[clashing]}",
+            f" pod.spec.nodeSelector[{clashing}] = {selector[clashing]}",
         )
     if wanted:
-        added["nodeSelector"] = {**own, **wanted}
+        added["nodeSelector"] = {**selector, **wanted}
     tolerated = spec.get("tolerations") or []
-    more = [one for one in lookup(found, "scheduling", "tolerations") or () if one not in tolerated]
+    more = [
+        toleration
+        for toleration in lookup(runtime_class, "scheduling", "tolerations") or ()
+        if toleration not in tolerated
+    ]
     if more:
         added["tolerations"] = [*tolerated, *more]
     return added

@@ -25,16 +25,16 @@ _SCOPED = frozenset({"pods", RESERVATIONS})
 
 
 def _as_pod(reservation: Obj) -> Obj:
-    kept = lookup(reservation, "spec", "resources") or {}
-    return {"spec": {"containers": [{"resources": {"requests": kept}}]}}
+    requests = lookup(reservation, "spec", "resources") or {}
+    return {"spec": {"containers": [{"resources": {"requests": requests}}]}}
 
 
 def _rules(quota: Obj) -> Iterator[_Rule]:
     spec = quota.get("spec") or {}
     for scope in spec.get("scopes") or ():
         yield scope, "Exists", []
-    for one in lookup(spec, "scopeSelector", "matchExpressions") or ():
-        yield one.get("scopeName"), one.get("operator"), one.get("values") or []
+    for expression in lookup(spec, "scopeSelector", "matchExpressions") or ():
+        yield expression.get("scopeName"), expression.get("operator"), expression.get("values") or []
 
 
 def _holds(rule: _Rule, pod: Obj) -> bool:

@@ -73,12 +73,14 @@ def _of_namespace(attempt: WriteAttempt, obj: Obj, old: Obj, view: View) -> Iter
     """Moving a namespace into a tenant and out of one both need permission: leaving a tenant also leaves its
     limits. A namespace without a label is its own tenant; if a tenant of that name has limits or reserved
     capacity already, the namespace belongs to that tenant."""
-    into, out_of = (labels_of(one).get(TENANT) or attempt.name for one in (obj, old))
+    into, out_of = (labels_of(namespace).get(TENANT) or attempt.name for namespace in (obj, old))
     if attempt.operation == CREATE:
         if into != attempt.name or _has_something(into, view):
             yield into
     elif into != out_of:
-        yield from (one for one in (into, out_of) if one != attempt.name or _has_something(one, view))
+        yield from (
+            tenant for tenant in (into, out_of) if tenant != attempt.name or _has_something(tenant, view)
+        )
 
 
 def _has_something(tenant: str, view: View) -> bool:
@@ -86,4 +88,4 @@ def _has_something(tenant: str, view: View) -> bool:
     if view.get(TENANT_QUOTAS, Key("", tenant)) is not None:
         return True
     classes = (seen.obj for seen in view.list(CAPACITY_CLASSES))
-    return any(tenant in (lookup(one, "spec", "tenants") or ()) for one in classes)
+    return any(tenant in (lookup(capacity_class, "spec", "tenants") or ()) for capacity_class in classes)

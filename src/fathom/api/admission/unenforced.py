@@ -32,15 +32,15 @@ class UnenforcedKinds(Plugin):
             return  # The object is being deleted: only its finalizers are left.
         before = {} if old is None else _by_field(attempt.kind.resource, old)
         accepted = is_accepted(obj)
-        for one in unenforced(attempt.kind.resource, obj):
-            changed = before.get(one.rule.field) != one.values
+        for match in unenforced(attempt.kind.resource, obj):
+            changed = before.get(match.rule.field) != match.values
             # An object that was stored before the rule existed can still change in other fields.
-            if one.rule.refused and not accepted and (changed or is_accepted(old or {})):
-                raise _refused(attempt, one.rule)
-            if changed and not self._somebody_acts(one.rule, view):
-                attempt.warn(f"{one.rule.field or attempt.kind.kind}: kept, but {one.rule.says}")
+            if match.rule.refused and not accepted and (changed or is_accepted(old or {})):
+                raise _refused(attempt, match.rule)
+            if changed and not self._is_enforced(match.rule, view):
+                attempt.warn(f"{match.rule.field or attempt.kind.kind}: kept, but {match.rule.says}")
 
-    def _somebody_acts(self, rule: UnenforcedRule, view: View) -> bool:
+    def _is_enforced(self, rule: UnenforcedRule, view: View) -> bool:
         """Whether another program enforces it: that program holds its lease."""
         seen = view.get(LEASES, rule.acts) if rule.acts is not None else None
         return seen is not None and is_held(seen.obj, self._clock.now_ns())
@@ -54,7 +54,7 @@ def is_held(lease: Obj, now_ns: int) -> bool:
 
 
 def _by_field(resource: str, obj: Obj) -> dict[str, tuple[object, ...]]:
-    return {one.rule.field: one.values for one in unenforced(resource, obj)}
+    return {match.rule.field: match.values for match in unenforced(resource, obj)}
 
 
 def _refused(attempt: WriteAttempt, rule: UnenforcedRule) -> ApiError:

@@ -63,9 +63,9 @@ def _reservation_usage(reservation: Obj) -> Amounts:
         lookup(reservation, "metadata", "annotations") or ()
     ):
         return {}
-    kept = amounts(lookup(reservation, "spec", "resources"))
-    places = kept.pop(PODS, ONE)
-    return {PODS: places, **compute_names(kept, {})}
+    requests = amounts(lookup(reservation, "spec", "resources"))
+    places = requests.pop(PODS, ONE)
+    return {PODS: places, **compute_names(requests, {})}
 
 
 def compute_names(requests: Amounts, limits: Amounts) -> Amounts:
@@ -81,12 +81,14 @@ def compute_names(requests: Amounts, limits: Amounts) -> Amounts:
 def unasked(pod: Obj, names: frozenset[str]) -> dict[str, list[str]]:
     """The required names that are not requested, with the containers that lack them; in name order."""
     spec = pod.get("spec") or {}
-    found: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        asked = compute_names(container_amounts(container, REQUESTS), container_amounts(container, LIMITS))
-        for name in sorted(names & MUST_BE_ASKED - asked.keys()):
-            found.setdefault(name, []).append(str(container.get("name")))
-    return {name: sorted(found[name]) for name in sorted(found)}
+        requested = compute_names(
+            container_amounts(container, REQUESTS), container_amounts(container, LIMITS)
+        )
+        for name in sorted(names & MUST_BE_ASKED - requested.keys()):
+            missing.setdefault(name, []).append(str(container.get("name")))
+    return {name: sorted(missing[name]) for name in sorted(missing)}
 
 
 def _service_usage(service: Obj) -> Amounts:
@@ -112,7 +114,11 @@ def _claim_usage(claim: Obj) -> Amounts:
     if storage is not None:
         used["requests.storage"] = storage
     name = spec.get("storageClassName")
-    return used | {f"{name}{_CLASS}{one}": amount for one, amount in used.items()} if name else used
+    return (
+        used | {f"{name}{_CLASS}{short_name}": amount for short_name, amount in used.items()}
+        if name
+        else used
+    )
 
 
 _USAGE: dict[str, Callable[[Obj], Amounts]] = {

@@ -99,12 +99,14 @@ class AccountTokens:
         return self._key.sign(msgspec.json.encode(claims))
 
     def check(self, token: str, digest: bytes = b"", *, audiences: Sequence[str] = ()) -> Accepted | Refused:
-        found = self._verify(token, digest or hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest())
-        if found is None:
+        verified = self._verify(
+            token, digest or hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        )
+        if verified is None:
             return Refused("invalid bearer token")
-        claims, user = found
+        claims, user = verified
         wanted = audiences or self.audiences
-        shared = tuple(one for one in wanted if one in claims.aud)
+        shared = tuple(audience for audience in wanted if audience in claims.aud)
         if not shared:
             return Refused(
                 f"token audiences [{' '.join(claims.aud)}] is invalid for the target audiences "
@@ -114,17 +116,17 @@ class AccountTokens:
         return Accepted(user, shared) if fault is None else Refused(fault)
 
     def _verify(self, token: str, digest: bytes) -> tuple[TokenClaims, User] | None:
-        found = self._verified.get(digest)
-        if found is not None:
-            return found
+        verified = self._verified.get(digest)
+        if verified is not None:
+            return verified
         raw = self._key.public.claims(token)
         claims = _claims(raw) if raw is not None else None
         if claims is None:
             return None
         if len(self._verified) >= VERIFIED_MAX:
             del self._verified[next(iter(self._verified))]
-        self._verified[digest] = found = (claims, _user(claims))
-        return found
+        self._verified[digest] = verified = (claims, _user(claims))
+        return verified
 
     def _fault(self, claims: TokenClaims) -> str | None:
         now_s = self.clock.now_ns() // SECOND_NS

@@ -72,7 +72,7 @@ class Authenticator:
             return self._accounts.check(token, key, audiences=audiences)
         # A static token is valid for this server's audiences only.
         wanted = audiences or self._accounts.audiences
-        shared = tuple(one for one in wanted if one in self._accounts.audiences)
+        shared = tuple(audience for audience in wanted if audience in self._accounts.audiences)
         return Accepted(user, shared) if shared else Refused("token is not valid for the target audiences")
 
     def _token_user(self, header: str | None, path: str) -> User:
@@ -80,9 +80,9 @@ class Authenticator:
             if is_public(path):
                 return NOBODY
             raise unauthorized()
-        known = self._recent.get(header)
-        if known is not None:
-            return known
+        recent = self._recent.get(header)
+        if recent is not None:
+            return recent
         scheme, _, token = header.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
@@ -94,25 +94,25 @@ class Authenticator:
                 self._recent.clear()
             self._recent[header] = user
             return user
-        found = self._accounts.check(token, key)
-        if isinstance(found, Refused):
+        checked = self._accounts.check(token, key)
+        if isinstance(checked, Refused):
             raise unauthorized()
-        return found.user
+        return checked.user
 
     def _certificate_user(self, der: bytes) -> User | None:
         """The TLS layer checked the chain when the connection began; the certificate may have expired since.
         None: the certificate names no user."""
-        found = self._certificates.get(der)
-        if found is None:
-            found = _parse(der)
-            if found is None:
+        cached = self._certificates.get(der)
+        if cached is None:
+            cached = _parse(der)
+            if cached is None:
                 return None
             if len(self._certificates) >= CERTIFICATES_MAX:
                 del self._certificates[next(iter(self._certificates))]
-            self._certificates[der] = found
-        if found[1] < self._clock.now_ns():
+            self._certificates[der] = cached
+        if cached[1] < self._clock.now_ns():
             raise unauthorized()
-        return found[0]
+        return cached[0]
 
 
 def _parse(der: bytes) -> tuple[User, int] | None:

@@ -31,7 +31,9 @@ _BY_NAME = RbacDecision(False)  # A remembered marker: the decision depends on t
 
 def is_public(path: str) -> bool:
     """Health and version: the only paths that work without credentials, and before any role can be read."""
-    return path.startswith(PUBLIC) and any(path == one or path.startswith(f"{one}/") for one in PUBLIC)
+    return path.startswith(PUBLIC) and any(
+        path == prefix or path.startswith(f"{prefix}/") for prefix in PUBLIC
+    )
 
 
 class Authorizer:
@@ -103,14 +105,14 @@ def refusal(user: User, target: RequestTarget, reason: str = "") -> ApiError:
     if not target.plural:
         return forbidden(f"forbidden: {message}")
     resource = f"{target.plural}.{target.group}" if target.group else target.plural
-    whom = f"{resource} {quoted(target.name)}" if target.name else resource
-    return forbidden(f"{whom} is forbidden: {message}", resource=resource, name=target.name)
+    subject = f"{resource} {quoted(target.name)}" if target.name else resource
+    return forbidden(f"{subject} is forbidden: {message}", resource=resource, name=target.name)
 
 
 def _cannot(user: User, target: RequestTarget) -> str:
-    who = f"User {quoted(user.name)} cannot {target.verb}"
+    start = f"User {quoted(user.name)} cannot {target.verb}"
     if not target.plural:
-        return f"{who} path {quoted(target.path)}"
+        return f"{start} path {quoted(target.path)}"
     resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
     where = f"in the namespace {quoted(target.namespace)}" if target.namespace else "at the cluster scope"
-    return f"{who} resource {quoted(resource)} in API group {quoted(target.group)} {where}"
+    return f"{start} resource {quoted(resource)} in API group {quoted(target.group)} {where}"

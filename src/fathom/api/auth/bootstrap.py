@@ -253,26 +253,28 @@ def _repaired(wanted: Obj, view: View) -> Obj | None:
     seen = view.get(resource, key_of(wanted))
     if seen is None:
         return wanted
-    found = seen.obj
-    annotations = metadata(found).get("annotations") or {}
-    if annotations.get(AUTO_UPDATE_ANNOTATION) != "true" or found.get("aggregationRule"):
+    stored = seen.obj
+    annotations = metadata(stored).get("annotations") or {}
+    if annotations.get(AUTO_UPDATE_ANNOTATION) != "true" or stored.get("aggregationRule"):
         return None
     if wanted["kind"] == "ClusterRole":
-        return None if found.get("rules") == wanted["rules"] else _repaired_role(wanted, found)
-    subjects = found.get("subjects") or []
-    return _extended(found, "subjects", [one for one in wanted["subjects"] if one not in subjects])
+        return None if stored.get("rules") == wanted["rules"] else _repaired_role(wanted, stored)
+    subjects = stored.get("subjects") or []
+    return _extended(
+        stored, "subjects", [subject for subject in wanted["subjects"] if subject not in subjects]
+    )
 
 
-def _repaired_role(wanted: Obj, found: Obj) -> Obj | None:
+def _repaired_role(wanted: Obj, stored: Obj) -> Obj | None:
     retired = [as_wire(_rule(row)) for row in RETIRED.get(metadata(wanted)["name"], ())]
-    kept = [rule for rule in found.get("rules") or () if rule not in retired or rule in wanted["rules"]]
+    kept = [rule for rule in stored.get("rules") or () if rule not in retired or rule in wanted["rules"]]
     missing = [as_wire(rule) for rule in uncovered(rules_of(kept), rules_of(wanted["rules"])) or ()]
     rules = [*kept, *missing]
-    return None if rules == found.get("rules") else {**found, "rules": rules}
+    return None if rules == stored.get("rules") else {**stored, "rules": rules}
 
 
-def _extended(found: Obj, field: str, missing: list[Obj]) -> Obj | None:
-    return {**found, field: [*(found.get(field) or ()), *missing]} if missing else None
+def _extended(stored: Obj, field: str, missing: list[Obj]) -> Obj | None:
+    return {**stored, field: [*(stored.get(field) or ()), *missing]} if missing else None
 
 
 def _rule(row: Row) -> RbacRule:

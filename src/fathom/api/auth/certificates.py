@@ -125,7 +125,8 @@ def _names(extra: Iterable[str]) -> dict[str, None]:
     host = socket.gethostname()
     mine = (host,) if _DNS_NAME.fullmatch(host) else ()
     return {
-        str(ip_address(one)) if _is_address(one) else one.lower(): None for one in (*ALWAYS, *mine, *extra)
+        str(ip_address(name)) if _is_address(name) else name.lower(): None
+        for name in (*ALWAYS, *mine, *extra)
     }
 
 
@@ -148,8 +149,8 @@ def _ensure_ca(pki: Path, name: str, subject: str, now: datetime) -> tuple[x509.
         write_private(key_file, _key_pem(ec.generate_private_key(ec.SECP256R1())))
     key = _load_key(key_file, _RESTORE.format(pki=pki))
     if not isinstance(key, AuthorityKey) or _is_weak(key):
-        what = f"neither an elliptic curve key nor an RSA key of {RSA_BITS_MIN} bits or more"
-        raise PkiError(f"{key_file} is {what}; {_RESTORE.format(pki=pki)}")
+        problem = f"neither an elliptic curve key nor an RSA key of {RSA_BITS_MIN} bits or more"
+        raise PkiError(f"{key_file} is {problem}; {_RESTORE.format(pki=pki)}")
     if not file.exists():  # Also after a crash between the two writes: the existing key is used.
         write_private(file, _make_ca(key, subject, now).public_bytes(Encoding.PEM))
     ca = _load_certificate(file, _RESTORE.format(pki=pki))
@@ -277,10 +278,10 @@ def _serves(file: Path, ca: x509.Certificate, names: list[str], now: datetime) -
         raise PkiError(f"{file} holds a key and a certificate that do not belong together; {remedy}")
     try:
         certificate.verify_directly_issued_by(ca)
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
         return False
-    listed = sorted(str(one.value) for one in found)
+    listed = sorted(str(alternative.value) for alternative in alternatives)
     return listed == names and now + timedelta(days=RENEW_DAYS) < certificate.not_valid_after_utc
 
 

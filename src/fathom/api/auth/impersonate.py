@@ -33,8 +33,8 @@ def _wanted(user: User, headers: Mapping[str, str]) -> User:
     if REPEATED in name or REPEATED in uid:
         raise bad_request("requested to impersonate more than one user")
     if not name:
-        given = ", ".join(sorted(one for one in headers if one.startswith(IMPERSONATE)))
-        raise bad_request(f"requested {given} without impersonating a user")
+        named = ", ".join(sorted(header for header in headers if header.startswith(IMPERSONATE)))
+        raise bad_request(f"requested {named} without impersonating a user")
     groups = _values(headers, GROUP) or _account_groups(name)
     return User(
         name=name,

@@ -58,5 +58,5 @@ def _storage_drivers(pod: Obj, view: View) -> Iterator[str]:
     for plural, name in references(pod):
         claim = view.get(plural, Key(key_of(pod).namespace, name)) if plural == CLAIMS else None
         bound = str(lookup(claim.obj if claim else None, "spec", "volumeName") or "")
-        found = view.get("persistentvolumes", Key("", bound)) if bound else None
-        yield str(lookup(found.obj if found else None, "spec", "csi", "driver") or "")
+        persistent_volume = view.get("persistentvolumes", Key("", bound)) if bound else None
+        yield str(lookup(persistent_volume.obj if persistent_volume else None, "spec", "csi", "driver") or "")

@@ -72,8 +72,8 @@ def restrict_node(user: User, target: RequestTarget, obj: Obj | None, old: Obj |
 def _forbid(target: RequestTarget, obj: Obj | None, fault: str) -> ApiError:
     resource = f"{target.plural}.{target.group}" if target.group else target.plural
     name = target.name or str(metadata(obj or {}).get("name") or "")
-    whom = f"{resource} {quoted(name)}" if name else resource
-    return forbidden(f"{whom} is forbidden: {fault}", resource=resource, name=name)
+    subject = f"{resource} {quoted(name)}" if name else resource
+    return forbidden(f"{subject} is forbidden: {fault}", resource=resource, name=name)
 
 
 def _pod(write: NodeWrite) -> str | None:
@@ -91,8 +91,10 @@ def _pod(write: NodeWrite) -> str | None:
             return _pod_status(write)
         case "eviction", _:
             return _eviction(write)
-        case other, _:
-            return f"unexpected pod subresource {quoted(other)}, only 'status' and 'eviction' are allowed"
+        case subresource, _:
+            return (
+                f"unexpected pod subresource {quoted(subresource)}, only 'status' and 'eviction' are allowed"
+            )
 
 
 def _unless_bound(write: NodeWrite, fault: str) -> str | None:
@@ -161,16 +163,16 @@ def _node(write: NodeWrite) -> str | None:
     return _labels(write, "modify labels")
 
 
-def _labels(write: NodeWrite, what: str) -> str | None:
+def _labels(write: NodeWrite, action: str) -> str | None:
     new, old = labels_of(write.obj), labels_of(write.old)
     changed = _changed(new, old)
     pools = _pool_labels(write.view) if changed else frozenset()
     refused = [name for name in changed if not _own_label(name) or name in pools]
-    return f"is not allowed to {what}: {', '.join(refused)}" if refused else None
+    return f"is not allowed to {action}: {', '.join(refused)}" if refused else None
 
 
 def _annotations(write: NodeWrite) -> str | None:
-    new, old = (metadata(one).get("annotations") or {} for one in (write.obj, write.old))
+    new, old = (metadata(obj).get("annotations") or {} for obj in (write.obj, write.old))
     refused = [name for name in _changed(new, old) if _is_ours(name) and name not in OWN_ANNOTATIONS]
     return f"is not allowed to modify annotations: {', '.join(refused)}" if refused else None
 
@@ -193,11 +195,18 @@ def _pool_labels(view: View) -> frozenset[str]:
 def with_others_conditions(obj: Obj, old: Obj | None) -> Obj:
     """A node's status as the node reports it, with the conditions that controllers keep on it (Suspect,
     Quarantined) unchanged. The same object if nothing is to be put back."""
-    said = lookup(obj, "status", "conditions") or []
-    kept = {one.get("type"): one for one in lookup(old, "status", "conditions") or () if _is_others(one)}
-    mixed = [kept.pop(one.get("type"), None) if _is_others(one) else one for one in said]
-    conditions = [*(one for one in mixed if one is not None), *kept.values()]
-    if conditions == said:
+    reported = lookup(obj, "status", "conditions") or []
+    kept = {
+        condition.get("type"): condition
+        for condition in lookup(old, "status", "conditions") or ()
+        if _is_others(condition)
+    }
+    mixed = [
+        kept.pop(condition.get("type"), None) if _is_others(condition) else condition
+        for condition in reported
+    ]
+    conditions = [*(condition for condition in mixed if condition is not None), *kept.values()]
+    if conditions == reported:
         return obj
     return {**obj, "status": {**(obj.get("status") or {}), "conditions": conditions}}
 
@@ -214,7 +223,7 @@ def _own_label(label: str) -> bool:
 
 
 def _within(namespace: str, domains: tuple[str, ...]) -> bool:
-    return any(namespace == one or namespace.endswith(f".{one}") for one in domains)
+    return any(namespace == domain or namespace.endswith(f".{domain}") for domain in domains)
 
 
 def _lease(write: NodeWrite) -> str | None:

@@ -83,14 +83,14 @@ class NodeAccess:
         node = node_name(user)
         if not node:
             return RbacDecision(False)
-        what = (target.group, target.plural, target.subresource)
-        if target.verb in STANDING.get(what, ()):
+        resource = (target.group, target.plural, target.subresource)
+        if target.verb in STANDING.get(resource, ()):
             return _ALLOWED
-        if what == ("coordination.k8s.io", "leases", ""):
+        if resource == ("coordination.k8s.io", "leases", ""):
             return _lease(node, target)
-        if what == (CERTIFICATES, "podcertificaterequests", ""):
+        if resource == (CERTIFICATES, "podcertificaterequests", ""):
             return self._certificate_request(node, target)
-        if target.verb in THROUGH_PODS.get(what, ()):
+        if target.verb in THROUGH_PODS.get(resource, ()):
             return self._through_pods(node, target)
         return RbacDecision(False)
 
@@ -129,8 +129,8 @@ class NodeAccess:
         """The pod that gave access before is tried first: the namespace's pods are scanned once per object,
         not once per request."""
         hint = (node, plural, wanted)
-        known = self._witnesses.get(hint)
-        seen = self._view.get("pods", known) if known else None
+        witness = self._witnesses.get(hint)
+        seen = self._view.get("pods", witness) if witness else None
         if seen is not None and _opens(seen.obj, node, plural, wanted.name):
             return True
         self._witnesses.pop(hint, None)

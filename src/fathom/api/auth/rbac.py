@@ -76,15 +76,15 @@ class _Bindings:
         return self._grants.get((namespace, subject), ())
 
     def _index(self) -> dict[tuple[str, str], list[Grant]]:
-        found: dict[tuple[str, str], list[Grant]] = {}
+        by_subject: dict[tuple[str, str], list[Grant]] = {}
         for seen in self._view.list(self._resource):
             binding = seen.obj
             namespace = metadata(binding).get("namespace") or ""
             for subject in binding.get("subjects") or ():
-                found.setdefault((namespace, _subject(subject, namespace)), []).append(
+                by_subject.setdefault((namespace, _subject(subject, namespace)), []).append(
                     Grant(binding, subject)
                 )
-        return found
+        return by_subject
 
 
 def _subject(subject: Obj, namespace: str) -> str:
@@ -148,10 +148,10 @@ class Rbac:
         rules: dict[RbacRule, None] = dict.fromkeys(EVERYTHING if MASTERS in user.groups else ())
         broken: list[str] = []
         for grant in self.grants(user, namespace):
-            found = self.rules(grant)
-            if found is None:
+            granted = self.rules(grant)
+            if granted is None:
                 broken.append(_dangling(grant))
-            rules.update(dict.fromkeys(found or ()))
+            rules.update(dict.fromkeys(granted or ()))
         return RbacRules(tuple(rules), tuple(dict.fromkeys(broken)))
 
     def grants(self, user: User, namespace: str) -> Iterator[Grant]:
@@ -189,22 +189,22 @@ class Rbac:
 def aggregated(role: Obj, view: View) -> tuple[RbacRule, ...]:
     """A ClusterRole's rules. With an aggregationRule they are those of the roles it selects, and of the roles
     that these select in turn; its own `rules` field is then only a copy of that, and is ignored."""
-    found: dict[RbacRule, None] = {}
+    rules: dict[RbacRule, None] = {}
     waiting = [role]
     reached = {metadata(role).get("name")}
     while waiting:
         current = waiting.pop(0)
         raw = (current.get("aggregationRule") or {}).get("clusterRoleSelectors")
         if not raw:
-            found.update(dict.fromkeys(rules_of(current.get("rules"))))
+            rules.update(dict.fromkeys(rules_of(current.get("rules"))))
             continue
-        selectors = [_selector(one) for one in raw]
+        selectors = [_selector(raw_selector) for raw_selector in raw]
         for seen in view.list(CLUSTER_ROLES):
             name = metadata(seen.obj).get("name")
-            if name not in reached and any(one.matches(labels_of(seen.obj)) for one in selectors):
+            if name not in reached and any(selector.matches(labels_of(seen.obj)) for selector in selectors):
                 reached.add(name)
                 waiting.append(seen.obj)
-    return tuple(found)
+    return tuple(rules)
 
 
 def _selector(raw: Obj) -> LabelSelector:

@@ -79,15 +79,15 @@ def review_rules(obj: Obj, user: User, authorizer: Authorizer) -> Obj:
     namespace = _spec(obj).get("namespace")
     if not namespace or not isinstance(namespace, str):
         raise bad_request("no namespace on request")
-    found = authorizer.rules_for(user, namespace)
-    errors = list(found.errors)
+    granted = authorizer.rules_for(user, namespace)
+    errors = list(granted.errors)
     if NODES in user.groups:
         errors.append("node authorizer does not support user rule resolution")
     status: Obj = {
-        "resourceRules": [_resource_rule(rule) for rule in found.rules if rule.resources],
+        "resourceRules": [_resource_rule(rule) for rule in granted.rules if rule.resources],
         "nonResourceRules": [
             {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls)}
-            for rule in found.rules
+            for rule in granted.rules
             if rule.urls
         ],
         "incomplete": bool(errors),
@@ -103,10 +103,10 @@ def review_token(obj: Obj, authenticator: Authenticator) -> Obj:
     token = spec.get("token")
     if not token or not isinstance(token, str):
         raise bad_request("token is required for TokenReview in authentication")
-    found = authenticator.check_token(token, _texts(spec.get("audiences")))
-    if isinstance(found, Refused):
-        return {**obj, "status": {"user": {}, "error": found.why}}
-    status = {"authenticated": True, "user": user_info(found.user), "audiences": list(found.audiences)}
+    checked = authenticator.check_token(token, _texts(spec.get("audiences")))
+    if isinstance(checked, Refused):
+        return {**obj, "status": {"user": {}, "error": checked.why}}
+    status = {"authenticated": True, "user": user_info(checked.user), "audiences": list(checked.audiences)}
     return {**obj, "status": status}
 
 
@@ -165,7 +165,7 @@ def _text(attributes: Obj, field: str) -> str:
 
 
 def _texts(values: Any) -> tuple[str, ...]:
-    return tuple(str(one) for one in values) if isinstance(values, list) else ()
+    return tuple(str(value) for value in values) if isinstance(values, list) else ()
 
 
 def _subject(spec: Obj) -> User:
@@ -202,9 +202,9 @@ def _refuse(obj: Obj, faults: Sequence[Cause]) -> None:
 
 
 def _resource_rule(rule: RbacRule) -> Obj:
-    found: Obj = {
+    fields: Obj = {
         "verbs": list(rule.verbs),
         "apiGroups": list(rule.groups),
         "resources": list(rule.resources),
     }
-    return {**found, "resourceNames": list(rule.names)} if rule.names else found
+    return {**fields, "resourceNames": list(rule.names)} if rule.names else fields

@@ -50,7 +50,7 @@ def rules_of(raw: Any) -> tuple[RbacRule, ...]:
 
 
 def _strings(values: Any) -> tuple[str, ...]:
-    return tuple(one for one in values if isinstance(one, str)) if isinstance(values, list) else ()
+    return tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
 
 
 def as_wire(rule: RbacRule) -> Obj:
@@ -142,7 +142,9 @@ def _gaps(held: Sequence[RbacRule], rule: RbacRule) -> Iterator[RbacRule | None]
         urls = _axis("urls", rule.urls, held, lambda own, url: any(url_matches(o, url) for o in own.urls))
         yield from _combine(every, (verbs, urls), RbacRule())
     if rule.resources:
-        groups = _axis("groups", rule.groups, held, lambda own, one: one in own.groups or ALL in own.groups)
+        groups = _axis(
+            "groups", rule.groups, held, lambda own, group: group in own.groups or ALL in own.groups
+        )
         resources = _axis("resources", rule.resources, held, _resource_covered)
         unnamed = sum(1 << at for at, own in enumerate(held) if not own.names)
         names = _Axis("names", {unnamed: ()})
@@ -158,7 +160,7 @@ def _axis(
     for element in dict.fromkeys(elements):
         bits = sum(1 << at for at, own in enumerate(held) if covered(own, element))
         parts.setdefault(bits, []).append(element)
-    return _Axis(field, {bits: tuple(found) for bits, found in parts.items()})
+    return _Axis(field, {bits: tuple(matched) for bits, matched in parts.items()})
 
 
 def _combine(bits: int, axes: Sequence[_Axis], gap: RbacRule) -> Iterator[RbacRule | None]:
