@@ -81,9 +81,9 @@ def address_of(node: Obj) -> AgentAddress:
     port = lookup(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port") or 0
     certificate = (metadata(node).get("annotations") or {}).get(CERTIFICATE_ANNOTATION, "")
     hosts = [
-        one["address"]
-        for one in lookup(node, "status", "addresses") or ()
-        if one.get("type") == "InternalIP" and one.get("address")
+        address["address"]
+        for address in lookup(node, "status", "addresses") or ()
+        if address.get("type") == "InternalIP" and address.get("address")
     ]
     if not port or not certificate or not hosts:
         raise _unreachable(name, "its agent serves neither logs nor metrics")

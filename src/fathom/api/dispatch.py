@@ -151,7 +151,13 @@ class Dispatch:
             return await bind(self._core, call, self._binder)
         handler = SUBRESOURCES.get((name, verb))
         if handler is None:
-            raise method_not_allowed(*(METHODS[one] for of, one in (*SUBRESOURCES, *ELSEWHERE) if of == name))
+            raise method_not_allowed(
+                *(
+                    METHODS[allowed]
+                    for subresource, allowed in (*SUBRESOURCES, *ELSEWHERE)
+                    if subresource == name
+                )
+            )
         return await handler(self._core, call)
 
     async def _bind_batch(self, call: Call) -> Response:

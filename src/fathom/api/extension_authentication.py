@@ -61,9 +61,9 @@ def _object(
     return {"apiVersion": api_version, "kind": kind, "metadata": meta, **parts}
 
 
-def put_right(found: Obj | None, wanted: Obj) -> Obj | None:
+def put_right(current: Obj | None, wanted: Obj) -> Obj | None:
     """What to write: the wanted object on top of the existing one. None if nothing would change."""
-    if found is None:
+    if current is None:
         return wanted
     parts = {name: part for name, part in wanted.items() if name not in {"metadata", "kind", "apiVersion"}}
-    return None if all(found.get(name) == part for name, part in parts.items()) else {**found, **parts}
+    return None if all(current.get(name) == part for name, part in parts.items()) else {**current, **parts}

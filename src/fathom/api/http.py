@@ -108,7 +108,7 @@ class Http:
         return self._date[1]
 
 
-class _Asked(msgspec.Struct):
+class _IncomingRequest(msgspec.Struct):
     """A request as it arrives; or, if the transport refuses it, the answer to it."""
 
     request: Request
@@ -135,8 +135,8 @@ class HttpConnection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._repeated: dict[str, list[str]] | None = None  # Headers that occur several times, if any.
         self._unparsed = b""  # The rest of a piece with very many requests; not empty only while paused.
-        self._not_taken = http_text.NOT_HTTP  # The answer if the parser stops.
-        self._asked: _Asked | None = None  # A request whose head has arrived, its body not yet.
+        self._parser_refusal = http_text.NOT_HTTP  # The answer if the parser stops.
+        self._incoming: _IncomingRequest | None = None  # A request whose head has arrived, its body not yet.
         self._upgrading = False  # The request asks for another protocol: a second parser reads its body.
         self._in_head = False  # A part of a head has arrived, not all of it.
         self._head_bytes = self._wire_bytes = 0  # Bytes so far: of the head, and of what follows it.
@@ -144,7 +144,7 @@ class HttpConnection(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None  # Set while waiting for a head or a body.
         self._paused = False  # Reading is paused until the requests that have arrived are served.
         # The requests being served.
-        self._waiting: deque[_Asked] = deque()
+        self._waiting: deque[_IncomingRequest] = deque()
         self._task: asyncio.Task[None] | None = None
         self._sleep: asyncio.Future[None] | None = None  # Set while the task sleeps.
         self._close_source: Callable[[], None] | None = None  # Of the stream that is being sent.
@@ -172,10 +172,10 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = self._last = True
         self._free_head()
-        for asked in (*self._waiting, *((self._asked,) if self._asked is not None else ())):
-            self._free_body(asked)
+        for incoming in (*self._waiting, *((self._incoming,) if self._incoming is not None else ())):
+            self._free_body(incoming)
         self._waiting.clear()
-        self._asked = None
+        self._incoming = None
         self._unparsed = b""
         self._stop_waiting()
         self.resume_writing()
@@ -237,7 +237,7 @@ class HttpConnection(asyncio.Protocol):
         parsed."""
         data, at = self._unparsed, 0
         while at < len(data) and len(self._waiting) < PIPELINED_MAX and not self._last:
-            size = PARSED_BYTES if self._asked is None else PARSED_BODY_BYTES
+            size = PARSED_BYTES if self._incoming is None else PARSED_BODY_BYTES
             self._parse(data[at : at + size])
             at += size
         self._unparsed = b"" if self._last else data[at:]
@@ -252,11 +252,11 @@ class HttpConnection(asyncio.Protocol):
             except httptools.HttpParserUpgrade as stopped:
                 self._feed_rest(data[stopped.args[0] :])
         except httptools.HttpParserError:
-            self._give_up(self._not_taken)
+            self._give_up(self._parser_refusal)
             return
         if self._in_head:
             self._count_head(len(data))
-        elif self._asked is not None:
+        elif self._incoming is not None:
             self._wire_bytes += len(data)
             if self._wire_bytes > self._body_bytes_max * WIRE_BYTES_FACTOR:
                 self._refuse(too_large(self._body_bytes_max))
@@ -292,12 +292,12 @@ class HttpConnection(asyncio.Protocol):
         self._http.budgets.heads.give(self._head_held)
         self._head_held = 0
 
-    def _free_body(self, asked: _Asked) -> None:
-        if asked.small_bytes:
-            self._http.budgets.small.give(asked.small_bytes)
+    def _free_body(self, incoming: _IncomingRequest) -> None:
+        if incoming.small_bytes:
+            self._http.budgets.small.give(incoming.small_bytes)
         else:
-            self._http.budgets.bodies.give(asked.size_bytes)
-        asked.size_bytes = asked.small_bytes = 0
+            self._http.budgets.bodies.give(incoming.size_bytes)
+        incoming.size_bytes = incoming.small_bytes = 0
 
     def _throw_away(self, data: bytes) -> None:
         """Bytes after a refusal are read and dropped as long as the client may not have seen the refusal."""
@@ -314,7 +314,7 @@ class HttpConnection(asyncio.Protocol):
     def on_url(self, url: bytes) -> None:
         self._url += url
         if len(self._url) > URL_BYTES_MAX:
-            self._not_taken = http_text.TOO_LONG_URL
+            self._parser_refusal = http_text.TOO_LONG_URL
             raise ValueError("the address is too long")  # Stops the parser.
 
     def on_header(self, raw_name: bytes, raw_value: bytes) -> None:
@@ -353,85 +353,85 @@ class HttpConnection(asyncio.Protocol):
         if keep_alive and "connection" in headers:  # HTTP/1.0 must ask for it, and cannot receive chunks.
             keep_alive = parser.get_http_version() != "1.0"
         expects = headers.get("expect", "").lower() == "100-continue"
-        self._asked = _Asked(request, keep_alive, expects, [])
+        self._incoming = _IncomingRequest(request, keep_alive, expects, [])
         try:
             if query:
                 request.query = http_text.parsed(query)
             length = headers.get("content-length", "0")
             if "transfer-encoding" in headers:
-                self._check_body(self._asked, "")
+                self._check_body(self._incoming, "")
             elif length != "0":
-                self._check_body(self._asked, length)
+                self._check_body(self._incoming, length)
         except ApiError as error:
             self._refuse(error)
         else:
             if expects and self._sleep is not None:
-                self._encourage()
+                self._send_continue()
 
     def _join_repeated(self, headers: dict[str, str], repeated: dict[str, list[str]]) -> None:
         if len(headers) + sum(len(values) - 1 for values in repeated.values()) > HEADERS_MAX:
-            self._not_taken = http_text.TOO_MUCH_HEAD
+            self._parser_refusal = http_text.TOO_MUCH_HEAD
             raise ValueError("too many headers")  # Stops the parser.
         for name, values in repeated.items():
             headers[name] = "\n".join(values)  # A header's value cannot contain a newline.
 
     def on_body(self, body: bytes) -> None:
-        asked = self._asked
-        if asked is None:
+        incoming = self._incoming
+        if incoming is None:
             return  # Already refused.
-        if asked.size_bytes + len(body) > self._body_bytes_max:
+        if incoming.size_bytes + len(body) > self._body_bytes_max:
             self._refuse(too_large(self._body_bytes_max))
-        elif not asked.small_bytes and not self._http.budgets.bodies.take(len(body)):
+        elif not incoming.small_bytes and not self._http.budgets.bodies.take(len(body)):
             self._refuse(bodies_full())
         else:
-            asked.pieces.append(body)
-            asked.size_bytes += len(body)
+            incoming.pieces.append(body)
+            incoming.size_bytes += len(body)
 
     def on_message_complete(self) -> None:
-        asked = self._asked
-        if asked is None:
+        incoming = self._incoming
+        if incoming is None:
             return
         if self._parser.should_upgrade() and http_text.has_body(self._headers):
             self._upgrading = True
             return
         if self._deadline is not None:
             self._stop_waiting()
-        pieces, asked.pieces = asked.pieces, []
-        asked.request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        self._hand_over(asked)
+        pieces, incoming.pieces = incoming.pieces, []
+        incoming.request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._hand_over(incoming)
 
-    def _check_body(self, asked: _Asked, length: str) -> None:
+    def _check_body(self, incoming: _IncomingRequest, length: str) -> None:
         """Before a body is read: check its size ('' if not declared) and authenticate its sender. A small
         body that comes with credentials is read first: checking the credentials twice would cost every
         write."""
         declared = length.isdigit()
         if declared and (len(length) > 18 or int(length) > self._body_bytes_max):
             raise too_large(self._body_bytes_max)
-        size, request = int(length) if declared else self._body_bytes_max, asked.request
+        size, request = int(length) if declared else self._body_bytes_max, incoming.request
         shows_credentials = request.client_certificate or "authorization" in request.headers
         if size <= SMALL_BODY_BYTES_MAX and shows_credentials and self._http.budgets.small.take(size):
-            asked.small_bytes = size
+            incoming.small_bytes = size
         else:
             self._server.check_sender(request, size)
 
-    def _encourage(self) -> None:
-        if self._asked is not None and self._asked.expects:
-            self._asked.expects = False
+    def _send_continue(self) -> None:
+        if self._incoming is not None and self._incoming.expects:
+            self._incoming.expects = False
             self._transport.write(http_text.CONTINUE)
 
     def _refuse(self, error: ApiError) -> None:
         """Refuse the request for how it was sent. The rest of it on the connection cannot be told from the
         next request."""
         self._stop_waiting()
-        if self._asked is not None:
-            self._free_body(self._asked)
-            self._asked.pieces.clear()
-            self._asked.refused, self._asked.keep_alive = response_forms.failure(error), False
-            self._hand_over(self._asked)
+        if self._incoming is not None:
+            self._free_body(self._incoming)
+            self._incoming.pieces.clear()
+            self._incoming.refused, self._incoming.keep_alive = response_forms.failure(error), False
+            self._hand_over(self._incoming)
 
-    def _hand_over(self, asked: _Asked) -> None:
-        self._asked = None
-        self._waiting.append(asked)
+    def _hand_over(self, incoming: _IncomingRequest) -> None:
+        self._incoming = None
+        self._waiting.append(incoming)
         if self._sleep is None and not self._paused:
             self._paused = True
             self._transport.pause_reading()
@@ -466,8 +466,8 @@ class HttpConnection(asyncio.Protocol):
                     self._parse_on()
                 elif not self._waiting:
                     turn = 0
-                    await self._nap()
-                elif not await self._one(self._waiting.popleft()):
+                    await self._wait_for_request()
+                elif not await self._serve_one(self._waiting.popleft()):
                     return
                 else:
                     turn += 1
@@ -477,27 +477,27 @@ class HttpConnection(asyncio.Protocol):
             self._last = True
             self._transport.close()
 
-    async def _nap(self) -> None:
+    async def _wait_for_request(self) -> None:
         self._sleep = self._loop.create_future()
         self._idle_since_s = self._loop.time()
         self._read_on()
-        self._encourage()
+        self._send_continue()
         try:
             await self._sleep
         finally:
             self._sleep = None
 
-    async def _one(self, asked: _Asked) -> bool:
+    async def _serve_one(self, incoming: _IncomingRequest) -> bool:
         """Serve one request; return whether the connection may continue with the next."""
         if self._drained is not None:
             await self._drained
         try:
-            answer = asked.refused or await self._server.handle(asked.request)
+            answer = incoming.refused or await self._server.handle(incoming.request)
         finally:
-            if asked.size_bytes or asked.small_bytes:
-                self._free_body(asked)
-        keep_alive = asked.keep_alive and not self._last
-        has_body = asked.request.method != "HEAD"
+            if incoming.size_bytes or incoming.small_bytes:
+                self._free_body(incoming)
+        keep_alive = incoming.keep_alive and not self._last
+        has_body = incoming.request.method != "HEAD"
         if isinstance(answer, StreamResponse):
             await self._stream(answer, has_body=has_body, close=not keep_alive)
         elif not self._lost:
@@ -507,7 +507,7 @@ class HttpConnection(asyncio.Protocol):
                 await self._in_pieces(head, body)
             else:
                 self._transport.write(head + body if has_body else head)
-        if asked.refused is not None and not self._lost:
+        if incoming.refused is not None and not self._lost:
             await self._linger()
         return keep_alive
 

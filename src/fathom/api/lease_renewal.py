@@ -28,12 +28,12 @@ def renewal(entry: Entry, raw: bytes) -> Obj | None:
     if raw.count(b":") != entry.body.encoded.count(b":") + 1:
         return None
     try:
-        given = decode_json(raw)
-        time = given["spec"]["renewTime"]
+        sent = decode_json(raw)
+        time = sent["spec"]["renewTime"]
     except (ValueError, TypeError, KeyError):  # The normal path reports the error.
         return None
     if type(time) is not str or time == spec["renewTime"] or not is_micro_time(time):
         return None
     renewed = {**stored, "spec": {**spec, "renewTime": time}}
     whole = {**renewed, "metadata": {**meta, "resourceVersion": str(entry.revision)}}
-    return renewed if whole == given else None
+    return renewed if whole == sent else None

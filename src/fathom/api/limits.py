@@ -133,12 +133,12 @@ def is_long(target: RequestTarget) -> bool:
     return target.verb == "watch" or target.subresource in LONG_SUBRESOURCES
 
 
-def timeout_s(target: RequestTarget, asked: str = "", limit_s: float = REQUEST_S) -> float | None:
-    """How long the request may take; None: no limit. `asked` is its `timeout` parameter, in Go's notation for
-    durations; it can only shorten the limit."""
+def timeout_s(target: RequestTarget, requested: str = "", limit_s: float = REQUEST_S) -> float | None:
+    """How long the request may take; None: no limit. `requested` is its `timeout` parameter, in Go's notation
+    for durations; it can only shorten the limit."""
     if is_long(target):
         return None
-    return min(_seconds(asked) or limit_s, limit_s) if asked else limit_s
+    return min(_seconds(requested) or limit_s, limit_s) if requested else limit_s
 
 
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}

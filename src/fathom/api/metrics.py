@@ -63,8 +63,8 @@ class Metrics:
         durations = Family(
             "apiserver_request_duration_seconds", "histogram", "Time to answer, watches aside."
         )
-        for place, taken in self._durations.items():
-            durations.add_durations(taken, dict(zip(LABELS, place, strict=True)))
+        for place, series in self._durations.items():
+            durations.add_durations(series, dict(zip(LABELS, place, strict=True)))
         yield requests
         yield durations
 

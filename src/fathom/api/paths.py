@@ -24,8 +24,8 @@ class Paths:
     def __init__(self, core: Core, metrics: Metrics) -> None:
         self._core = core
         self._metrics = metrics
-        self._made: dict[tuple[str, bool], bytes] = {}  # Made at registry revision `_made_at`.
-        self._made_at = -1
+        self._documents: dict[tuple[str, bool], bytes] = {}  # Made at registry revision `_documents_at`.
+        self._documents_at = -1
 
     def serve(self, request: Request) -> Response:
         path = request.path.rstrip("/") or "/"
@@ -46,15 +46,17 @@ class Paths:
     def _document(self, request: Request, path: str) -> Response:
         """Discovery and OpenAPI documents are the same for all clients until a kind is added or removed."""
         registry = self._core.registry
-        if self._made_at != registry.revision:
-            self._made.clear()
-            self._made_at = registry.revision
+        if self._documents_at != registry.revision:
+            self._documents.clear()
+            self._documents_at = registry.revision
         aggregated = path in {"/api", "/apis"} and _wants_aggregated(request)
-        made = self._made.get((path, aggregated))
-        if made is None:
-            made = self._make(path, aggregated=aggregated)
-            self._made[path, aggregated] = made
-        return Response(status=200, body=made, content_type=AGGREGATED if aggregated else "application/json")
+        document = self._documents.get((path, aggregated))
+        if document is None:
+            document = self._make(path, aggregated=aggregated)
+            self._documents[path, aggregated] = document
+        return Response(
+            status=200, body=document, content_type=AGGREGATED if aggregated else "application/json"
+        )
 
     def _make(self, path: str, *, aggregated: bool) -> bytes:
         registry = self._core.registry

@@ -43,13 +43,20 @@ async def serve_process_page(core: Core, request: Request, page: tuple[str, str]
         raise method_not_allowed("GET", "HEAD")
     path, name = page
     slices = [seen.obj for seen in core.cache.list(SLICES, SYSTEM_NAMESPACE)]
-    found = named([one for one in slices if str(metadata(one)["name"]).startswith(PREFIX)], name)
-    if not found:
+    matches = named(
+        [
+            endpoint_slice
+            for endpoint_slice in slices
+            if str(metadata(endpoint_slice)["name"]).startswith(PREFIX)
+        ],
+        name,
+    )
+    if not matches:
         raise no_such_path()
-    if len(found) > 1:
-        names = ", ".join(f"/{path}/{short_name(one)}" for one in found)
-        raise bad_request(f"there are {len(found)} of {name}: {names}")
-    return await _fetched(core, process_address(found[0]), path)
+    if len(matches) > 1:
+        names = ", ".join(f"/{path}/{short_name(endpoint_slice)}" for endpoint_slice in matches)
+        raise bad_request(f"there are {len(matches)} of {name}: {names}")
+    return await _fetched(core, process_address(matches[0]), path)
 
 
 async def serve_node_page(core: Core, call: Call) -> Response:

@@ -69,8 +69,8 @@ def check_preconditions(obj: Obj, options: DeleteOptions, *, resource: str, revi
         raise _unmet(resource, meta, "ResourceVersion", wanted.resource_version, str(revision))
 
 
-def _unmet(resource: str, meta: Obj, what: str, wanted: str, found: str) -> ApiError:
-    why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+def _unmet(resource: str, meta: Obj, field: str, wanted: str, actual: str) -> ApiError:
+    why = f"Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {actual}"
     return conflict(resource, str(meta.get("name", "")), why)
 
 
@@ -99,17 +99,17 @@ def _again(obj: Obj, finalizers: list[str], grace_s: int, *, strategy: Strategy,
     """A repeated deletion may only shorten the grace period."""
     meta = metadata(obj)
     before_s = meta.get("deletionGracePeriodSeconds") or 0
-    again = with_metadata(obj, finalizers=finalizers or None)
+    marked = with_metadata(obj, finalizers=finalizers or None)
     if grace_s < before_s:
-        again = with_metadata(
-            again,
+        marked = with_metadata(
+            marked,
             deletionTimestamp=timestamp(now_ns + grace_s * SECOND_NS),
             deletionGracePeriodSeconds=grace_s,
         )
-    left_s = metadata(again).get("deletionGracePeriodSeconds") or 0
-    if not strategy.held(again) and left_s == 0:
+    left_s = metadata(marked).get("deletionGracePeriodSeconds") or 0
+    if not strategy.held(marked) and left_s == 0:
         return Removal(obj=None)
-    return Removal(obj=again)
+    return Removal(obj=marked)
 
 
 def _finalizers(obj: Obj, options: DeleteOptions) -> list[str]:

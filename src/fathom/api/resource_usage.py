@@ -73,14 +73,14 @@ async def serve_usage(core: Core, call: Call) -> Response:
     verb, target = call.target.verb, call.target
     if verb not in {"get", "list"}:
         raise method_not_allowed("GET")
-    found = await (_of_nodes(core, call) if call.kind.plural == "nodes" else _of_pods(core, call))
+    objects = await (_of_nodes(core, call) if call.kind.plural == "nodes" else _of_pods(core, call))
     now_ns = core.outside.clock.now_ns()
     if verb == "get":
-        one = next((obj for obj in found if metadata(obj)["name"] == target.name), None)
-        if one is None:
+        match = next((obj for obj in objects if metadata(obj)["name"] == target.name), None)
+        if match is None:
             raise not_found(call.kind.resource, target.name)
-        return response_forms.unstored(call.kind, one, call.form, now_ns=now_ns)
-    chosen = _selected(call, found)
+        return response_forms.unstored(call.kind, match, call.form, now_ns=now_ns)
+    chosen = _selected(call, objects)
     if call.form.shape:
         listed = response_forms.shaped(call.kind, chosen, call.form, now_ns=now_ns, list_meta={})
     else:
@@ -89,7 +89,7 @@ async def serve_usage(core: Core, call: Call) -> Response:
     return Response(status=200, body=encode_json(listed))
 
 
-def _selected(call: Call, found: Iterable[Obj]) -> list[Obj]:
+def _selected(call: Call, objects: Iterable[Obj]) -> list[Obj]:
     try:
         labels = parse_label_selector(call.request.param("labelSelector"))
         fields = parse_field_selector(call.request.param("fieldSelector"))
@@ -97,7 +97,7 @@ def _selected(call: Call, found: Iterable[Obj]) -> list[Obj]:
         raise bad_request(str(error)) from None
     return [
         obj
-        for obj in found
+        for obj in objects
         if labels.matches(labels_of(obj)) and fields.matches(lambda path, obj=obj: _field(obj, path))  # type: ignore[misc]  # the object of this round
     ]
 
@@ -111,21 +111,21 @@ def _field(obj: Obj, path: str) -> str:
 # Requests to the agents.
 
 
-async def _asked(core: Core, nodes: Iterable[str]) -> dict[str, dict[str, Any]]:
+async def _usage_by_node(core: Core, nodes: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Node -> its agent's answer, for the agents that answered."""
-    found: dict[str, dict[str, Any]] = {}
+    answers: dict[str, dict[str, Any]] = {}
 
     async def ask(name: str) -> None:
         seen = core.cache.get("nodes", Key("", name))
         if seen is None:
             return
         try:
-            found[name] = await core.agents.usage(address_of(seen.obj))
+            answers[name] = await core.agents.usage(address_of(seen.obj))
         except ApiError:
             return
 
     await asyncio.gather(*(ask(name) for name in nodes))
-    return {name: found[name] for name in sorted(found)}
+    return {name: answers[name] for name in sorted(answers)}
 
 
 async def _of_nodes(core: Core, call: Call) -> list[Obj]:
@@ -133,7 +133,7 @@ async def _of_nodes(core: Core, call: Call) -> list[Obj]:
     wanted = [call.target.name] if call.target.name else sorted(nodes)
     if call.target.name and call.target.name not in nodes:
         raise not_found(call.kind.resource, call.target.name)
-    answers = await _asked(core, wanted)
+    answers = await _usage_by_node(core, wanted)
     if wanted and not answers:
         raise unavailable("no agent has said yet what its node uses")
     return [node_metrics(nodes[name], answer) for name, answer in answers.items()]
@@ -144,16 +144,21 @@ async def _of_pods(core: Core, call: Call) -> list[Obj]:
     if call.target.name:
         pods = [pod for pod in pods if metadata(pod)["name"] == call.target.name]
     nodes = {str(name) for pod in pods if (name := lookup(pod, "spec", "nodeName"))}
-    answers = await _asked(core, sorted(nodes))
-    found = []
+    answers = await _usage_by_node(core, sorted(nodes))
+    objects = []
     for pod in pods:
         answer = answers.get(str(lookup(pod, "spec", "nodeName")))
         used = next(
-            (one for one in (answer or {}).get("pods") or () if one["uid"] == metadata(pod)["uid"]), None
+            (
+                pod_usage
+                for pod_usage in (answer or {}).get("pods") or ()
+                if pod_usage["uid"] == metadata(pod)["uid"]
+            ),
+            None,
         )
         if answer is not None and used is not None:
-            found.append(pod_metrics(pod, used, answer))
-    return found
+            objects.append(pod_metrics(pod, used, answer))
+    return objects
 
 
 # The objects of the answers.
@@ -164,7 +169,7 @@ def node_metrics(node: Obj, answer: dict[str, Any]) -> Obj:
 
 
 def pod_metrics(pod: Obj, used: dict[str, Any], answer: dict[str, Any]) -> Obj:
-    containers = [{"name": one["name"], "usage": _usage(one)} for one in used["containers"]]
+    containers = [{"name": container["name"], "usage": _usage(container)} for container in used["containers"]]
     return {**_head(POD_METRICS, pod, answer), "containers": containers}
 
 

@@ -18,10 +18,10 @@ class RegistryResources:
 
     def named(self, api_version: str, kind: str) -> str | None:
         group, _, version = api_version.rpartition("/")
-        found = self._registry.by_gvk(group, version, kind)
-        if found is None or found.virtual or not found.plural:
+        definition = self._registry.by_gvk(group, version, kind)
+        if definition is None or definition.virtual or not definition.plural:
             return None
-        return found.stored_as or found.resource
+        return definition.stored_as or definition.resource
 
     def is_namespaced(self, resource: str) -> bool:
         kind = self._registry.by_resource(resource)
@@ -38,5 +38,5 @@ class RegistryResources:
 def path_of(kind: Kind, namespace: str, name: str = "") -> str:
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     inside = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced and namespace else ""
-    one = f"/{quote(name, safe=':')}" if name else ""
-    return f"{root}{inside}/{kind.plural}{one}"
+    last = f"/{quote(name, safe=':')}" if name else ""
+    return f"{root}{inside}/{kind.plural}{last}"

@@ -87,7 +87,7 @@ class ApiServer:
         except TimeoutError:
             answer = response_forms.failure(timed_out("the request took too long: read before trying again"))
         except Exception as error:  # The last line of defence; logged with its stack.
-            answer = self._broken(request, request_id, error)
+            answer = self._internal_error(request, request_id, error)
         seconds = (self._clock.monotonic_ns() - started_ns) / 1e9
         self.metrics.observe(target, answer.status, seconds)
         if seconds > SLOW_S or answer.status >= 500:
@@ -238,7 +238,7 @@ class ApiServer:
             )
         )
 
-    def _broken(self, request: Request, request_id: str, error: Exception) -> Response:
+    def _internal_error(self, request: Request, request_id: str, error: Exception) -> Response:
         self._log.error(
             "unexpected",
             id=request_id,
@@ -255,17 +255,17 @@ def _warnings(texts: list[str], untold: int) -> tuple[tuple[str, str], ...]:
     exceeded."""
     if sum(map(len, texts)) > WARNINGS_CHARS_MAX:
         texts = [text[:WARNING_CHARS_MAX] for text in texts]
-    told: list[str] = []
-    left = WARNINGS_CHARS_MAX
+    shown: list[str] = []
+    remaining = WARNINGS_CHARS_MAX
     for text in texts:
-        if len(text) > left:
+        if len(text) > remaining:
             break
-        told.append(text)
-        left -= len(text)
-    untold += len(texts) - len(told)
+        shown.append(text)
+        remaining -= len(text)
+    untold += len(texts) - len(shown)
     if untold:
-        told.append(f"and {untold} more warnings")
-    return tuple(("warning", f'299 - "{_header_text(text)}"') for text in told)
+        shown.append(f"and {untold} more warnings")
+    return tuple(("warning", f'299 - "{_header_text(text)}"') for text in shown)
 
 
 def _header_text(text: str) -> str:

@@ -49,10 +49,10 @@ def table(
     """A Table of the objects. `include` says how much of its object each row carries: None, Metadata or
     Object. A watch sends headers with its first event only."""
     columns = columns_of(kind)
-    made: Obj = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": {}}
-    made["columnDefinitions"] = [definition(kind, column) for column in columns] if headers else None
-    made["rows"] = [_row(kind, columns, obj, now_ns, _included(obj, include, version)) for obj in objs]
-    return made
+    result: Obj = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": {}}
+    result["columnDefinitions"] = [definition(kind, column) for column in columns] if headers else None
+    result["rows"] = [_row(kind, columns, obj, now_ns, _included(obj, include, version)) for obj in objs]
+    return result
 
 
 def definition(kind: Kind, column: Column) -> Obj:
@@ -73,11 +73,11 @@ def row(kind: Kind, obj: Obj, *, now_ns: int, include: str = "Metadata", version
 
 
 def _row(kind: Kind, columns: tuple[Column, ...], obj: Obj, now_ns: int, included: Obj | None) -> Obj:
-    made: Obj = {"cells": [cell(kind, column, obj, now_ns) for column in columns]}
+    result: Obj = {"cells": [cell(kind, column, obj, now_ns) for column in columns]}
     if kind.resource == "pods" and (conditions := pod_conditions(obj)):
-        made["conditions"] = conditions
-    made["object"] = included
-    return made
+        result["conditions"] = conditions
+    result["object"] = included
+    return result
 
 
 def _included(obj: Obj, include: str, version: str) -> Obj | None:

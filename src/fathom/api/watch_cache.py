@@ -278,9 +278,9 @@ class ResourceCache:
         return sorted(key for key in self._on_nodes.get(node, ()) if key.startswith(prefix))
 
     def _move(self, logged: WatchEvent, on_nodes: dict[str, dict[str, None]]) -> None:
-        left = on_nodes.get(_node_of(logged.previous_obj), {})
-        left.pop(logged.key, None)
-        if not left:
+        previous_keys = on_nodes.get(_node_of(logged.previous_obj), {})
+        previous_keys.pop(logged.key, None)
+        if not previous_keys:
             on_nodes.pop(_node_of(logged.previous_obj), None)
         if logged.type != DELETED:
             on_nodes.setdefault(_node_of(logged.obj), {})[logged.key] = None

@@ -32,9 +32,9 @@ class WatchCacheFeed:
         previous = {} if self._cache.reached == 0 else self._present()
         self._cache.load(page.entries, page.revision)
         for entry in page.entries:
-            self._tell(entry.key, entry.body, previous.pop(entry.key, None))
+            self._notify(entry.key, entry.body, previous.pop(entry.key, None))
         for key, body in previous.items():
-            self._tell(key, None, body)
+            self._notify(key, None, body)
 
     def _present(self) -> dict[str, Body]:
         entries: dict[str, Entry] = {}
@@ -63,9 +63,9 @@ class WatchCacheFeed:
 
     def _apply(self, batch: Batch) -> None:
         for logged in self._cache.apply(batch):
-            self._tell(logged.key, logged.body if logged.type != DELETED else None, logged.previous)
+            self._notify(logged.key, logged.body if logged.type != DELETED else None, logged.previous)
 
-    def _tell(self, key: str, body: Body | None, previous: Body | None) -> None:
+    def _notify(self, key: str, body: Body | None, previous: Body | None) -> None:
         resource, _, path = key.removeprefix(REGISTRY).partition("/")
         for observer in self._observers:
             observer(resource, path, body, previous)

@@ -25,7 +25,7 @@ from fathom.api.ledger.delta import PODS, RESERVATIONS
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
 from fathom.kinds.shape import GROUP
 from fathom.kube.definitions.kind import Kind
-from fathom.kube.rules import metadata as meta_rules
+from fathom.kube.rules import metadata as metadata_rules
 from fathom.model.body import Body, canonical, with_revision
 from fathom.model.errors import (
     CHANGED_SINCE_READ,
@@ -466,7 +466,7 @@ def _judge_own(core: Core, call: Call, obj: Obj, subresource: str = "") -> None:
 def _validate_create(core: Core, call: Call, obj: Obj) -> None:
     strategy = core.strategy(call.kind)
     try:
-        causes = meta_rules.create_causes(obj, call.kind)
+        causes = metadata_rules.create_causes(obj, call.kind)
         shape = core.decoder.causes(call.kind, obj)
         causes += shape
         if not shape:  # The strategy of a fathom.dev kind relies on its schema.
@@ -497,7 +497,7 @@ def _update_causes(core: Core, call: Call, obj: Obj, old: Obj, subresource: str)
     shape = core.decoder.causes(call.kind, obj)
     if subresource in REPORTS:
         return shape or strategy.validate_status(obj, old)
-    causes = shape + meta_rules.update_causes(obj, old, call.kind)
+    causes = shape + metadata_rules.update_causes(obj, old, call.kind)
     if not subresource and not shape:  # The strategy of a fathom.dev kind relies on its schema.
         causes += strategy.validate_update(obj, old)
     return causes

@@ -157,45 +157,45 @@ class Binder:
     # One transaction.
 
     async def _transact(self, queue: deque[_Job], together: int) -> _Done:
-        made, behind = self._judged(queue, together)
+        transaction, behind = self._judged(queue, together)
         done = _Done(together)
         try:
-            if made.jobs:
-                done = await self._settle(queue, made)
+            if transaction.jobs:
+                done = await self._settle(queue, transaction)
             if behind:
                 await self._catch_up(behind)
                 queue.extendleft(reversed(behind))
         except Exception as error:
-            self._fail([*behind, *(job for job, _ in made.jobs)], error)
+            self._fail([*behind, *(job for job, _ in transaction.jobs)], error)
             raise
         return done
 
-    async def _settle(self, queue: deque[_Job], made: _Round) -> _Done:
+    async def _settle(self, queue: deque[_Job], transaction: _Round) -> _Done:
         try:
-            outcome = await self._commit(made)
+            outcome = await self._commit(transaction)
         except BadCommit as error:
-            return self._too_large(queue, made, error)
+            return self._too_large(queue, transaction, error)
         except StoreUnavailable as error:
-            self._answer_all(made, BindingFailed(unavailable(f"the store does not answer: {error}")))
+            self._answer_all(transaction, BindingFailed(unavailable(f"the store does not answer: {error}")))
             return _Done()
         if isinstance(outcome, Conflict):
             self._core.counts.commits_retried += 1
             await self._core.wait_for(outcome.revision)
-            self._again(queue, made)
+            self._again(queue, transaction)
         elif isinstance(outcome, Unknown):
             why = f"the outcome of the write is unknown ({outcome.cause}): read the pod before trying again"
-            self._answer_all(made, BindingUnknown(why))
+            self._answer_all(transaction, BindingUnknown(why))
         else:
             await self._core.cache.at_least(outcome.revision)
-            for job, placed in made.jobs:
+            for job, placed in transaction.jobs:
                 _answer(job, BindingDone(outcome.revision, uid_of(placed.pod)))
             return _Done(revision=outcome.revision)
         return _Done()
 
-    async def _commit(self, made: _Round) -> Committed | Conflict | Unknown:
-        charge = made.books.charge()
-        expects = {**made.expects, **{one.key: one for one in charge.preconditions}}
-        writes = [*made.writes.values(), *charge.writes]
+    async def _commit(self, transaction: _Round) -> Committed | Conflict | Unknown:
+        charge = transaction.books.charge()
+        expects = {**transaction.expects, **{expect.key: expect for expect in charge.preconditions}}
+        writes = [*transaction.writes.values(), *charge.writes]
         try:
             outcome = await self._core.store.commit(tuple(expects.values()), writes)
         except StoreUnavailable:
@@ -209,39 +209,41 @@ class Binder:
         now_ns = self._core.outside.clock.now_ns()
         at = BindingMoment(timestamp(now_ns), now_ns)
         rules = self._facts.rules()
-        made = _Round(Books(self._core.cache), at, [], {rules.key: rules}, {})
+        transaction = _Round(Books(self._core.cache), at, [], {rules.key: rules}, {})
         behind: list[_Job] = []
-        while queue and len(made.jobs) < together and self._has_space(made):
+        while queue and len(transaction.jobs) < together and self._has_space(transaction):
             job = queue.popleft()
             if job.answer.done():  # The client has left.
                 continue
-            judged = self._judge(job, made)
+            judged = self._judge(job, transaction)
             if isinstance(judged, PlacedPod):
                 if not job.dry_run:
-                    made.jobs.append((job, judged))
+                    transaction.jobs.append((job, judged))
                 else:
                     _answer(job, BindingDone(0, uid_of(judged.pod)))
             elif isinstance(judged, Refusal) and self._core.shared_store and not job.confirmed:
                 behind.append(job)
             else:
                 _answer(job, judged)
-        return made, behind
+        return transaction, behind
 
-    def _has_space(self, made: _Round) -> bool:
+    def _has_space(self, transaction: _Round) -> bool:
         """The first bind of a transaction may have any number of preconditions; further binds are added only
         while there is space for theirs."""
-        if not self._core.shared_store or not made.jobs:
+        if not self._core.shared_store or not transaction.jobs:
             return True
-        return len(made.expects) + made.books.size + EXPECTS_PER_ASK <= EXPECTS_MAX
+        return len(transaction.expects) + transaction.books.size + EXPECTS_PER_ASK <= EXPECTS_MAX
 
-    def _judge(self, job: _Job, made: _Round) -> PlacedPod | Refusal | BindingFailed:
+    def _judge(self, job: _Job, transaction: _Round) -> PlacedPod | Refusal | BindingFailed:
         ask, entry = job.ask, self._entry(job.ask)
         if entry is None:
             return Refusal(requests.POD_GONE, f'pods "{ask.name}" not found')
-        if entry.key in made.writes:
+        if entry.key in transaction.writes:
             return Refusal(requests.POD_BOUND, f"pod {ask.name} is being assigned already", entry.revision)
         pod = self._decoded(job, entry)
-        judged = judge(ask, pod, entry.revision, facts=self._facts, books=made.books, at=made.at)
+        judged = judge(
+            ask, pod, entry.revision, facts=self._facts, books=transaction.books, at=transaction.at
+        )
         if isinstance(judged, Refusal):
             return judged
         try:
@@ -250,24 +252,30 @@ class Binder:
             return _refusal(error)
         if job.dry_run:
             return judged
-        made.books.post(judged.delta)
-        self._join(made, Charge((Expect(entry.key, entry.revision),), (Put(entry.key, Body(pod)),)))
-        for charge in (Charge(judged.expects), *self._taken(judged, ask.namespace, made), *charges):
-            self._join(made, charge)
+        transaction.books.post(judged.delta)
+        self._join(transaction, Charge((Expect(entry.key, entry.revision),), (Put(entry.key, Body(pod)),)))
+        for charge in (
+            Charge(judged.expects),
+            *self._reservation_charges(judged, ask.namespace, transaction),
+            *charges,
+        ):
+            self._join(transaction, charge)
         return judged
 
-    def _taken(self, judged: PlacedPod, namespace: str, made: _Round) -> Iterator[Charge]:
+    def _reservation_charges(
+        self, judged: PlacedPod, namespace: str, transaction: _Round
+    ) -> Iterator[Charge]:
         """The writes for the reservation that the pod takes over, and what quotas get back for it. Other
         binds of the transaction may have changed the same quotas."""
         if (taken := judged.taken) is None:
             return
         yield Charge((), (Put(taken.key, Body(taken.new)),))
-        view = Pending(self._core.cache, made.writes)
+        view = Pending(self._core.cache, transaction.writes)
         yield from given_back(namespace, taken.old, taken.new, view)
 
-    def _join(self, made: _Round, charge: Charge) -> None:
-        made.expects.update({one.key: one for one in charge.preconditions})
-        made.writes.update({one.key: one for one in charge.writes})
+    def _join(self, transaction: _Round, charge: Charge) -> None:
+        transaction.expects.update({expect.key: expect for expect in charge.preconditions})
+        transaction.writes.update({write.key: write for write in charge.writes})
 
     def _admitted(self, job: _Job, pod: Obj, old: Obj) -> tuple[Obj, Sequence[Charge]]:
         """Run admission on the binding: fences, and users' plugins."""
@@ -309,9 +317,9 @@ class Binder:
             self._polite[tenant] = turns - 1
             await asyncio.sleep((0.5 + self._core.outside.rng.random()) * ASIDE_S)
 
-    def _again(self, queue: deque[_Job], made: _Round) -> None:
+    def _again(self, queue: deque[_Job], transaction: _Round) -> None:
         """Requeue the binds in their old order, before later ones."""
-        for job, _ in reversed(made.jobs):
+        for job, _ in reversed(transaction.jobs):
             job.races += 1
             job.confirmed = False
             if job.races <= RACES_MAX:
@@ -320,16 +328,16 @@ class Binder:
                 why = f"lost {job.races} races for what the binding rests on: try again"
                 _answer(job, Refusal(requests.CONTENDED, why))
 
-    def _too_large(self, queue: deque[_Job], made: _Round, error: BadCommit) -> _Done:
+    def _too_large(self, queue: deque[_Job], transaction: _Round, error: BadCommit) -> _Done:
         """The store engine rejects a commit of this size: try half of the binds, down to a single one."""
-        if len(made.jobs) == 1:
-            _answer(made.jobs[0][0], BindingFailed(refused_by_store(str(error))))
+        if len(transaction.jobs) == 1:
+            _answer(transaction.jobs[0][0], BindingFailed(refused_by_store(str(error))))
             return _Done()
-        queue.extendleft(job for job, _ in reversed(made.jobs))
-        return _Done(together=len(made.jobs) // 2)
+        queue.extendleft(job for job, _ in reversed(transaction.jobs))
+        return _Done(together=len(transaction.jobs) // 2)
 
-    def _answer_all(self, made: _Round, answer: Answer) -> None:
-        for job, _ in made.jobs:
+    def _answer_all(self, transaction: _Round, answer: Answer) -> None:
+        for job, _ in transaction.jobs:
             _answer(job, answer)
 
     def _entry(self, ask: BindingAsk) -> Entry | None:

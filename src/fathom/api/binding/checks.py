@@ -162,19 +162,19 @@ def judge_cordons(case: Case) -> Refusal | None:
     node, facts = case.node, case.facts
     if not facts.has_overrides():
         return None
-    for one in facts.overrides_of_nodes():
-        if cordons(one.spec, node.name, node.labels) and override_active(one.spec, case.at.now_ns):
-            return _kept_off(case, one, "cordons it")
-    for one in facts.overrides_about(case.workload):
-        if avoids(one.spec, node.name, node.labels) and override_active(one.spec, case.at.now_ns):
-            return _kept_off(case, one, "keeps the pod's workload off it")
+    for override in facts.overrides_of_nodes():
+        if cordons(override.spec, node.name, node.labels) and override_active(override.spec, case.at.now_ns):
+            return _kept_off(case, override, "cordons it")
+    for override in facts.overrides_about(case.workload):
+        if avoids(override.spec, node.name, node.labels) and override_active(override.spec, case.at.now_ns):
+            return _kept_off(case, override, "keeps the pod's workload off it")
     return None
 
 
-def _kept_off(case: Case, one: Override, how: str) -> Refusal:
-    meta = one.spec.metadata
+def _kept_off(case: Case, override: Override, how: str) -> Refusal:
+    meta = override.spec.metadata
     why = f"node {case.node.name}: override {meta.namespace}/{meta.name} {how}"
-    return Refusal(requests.NODE_CORDONED, why, one.revision)
+    return Refusal(requests.NODE_CORDONED, why, override.revision)
 
 
 def _policy_refusal(case: Case) -> Refusal | None:
@@ -193,7 +193,7 @@ def _policy_refusal(case: Case) -> Refusal | None:
 def _override_refusal(case: Case) -> Refusal | None:
     for ref in case.ask.override_refs():
         override, revision = case.facts.override(Key(ref.namespace, ref.name))
-        refusal = _one_override(ref, override, revision, case.at)
+        refusal = _reference_refusal(ref, override, revision, case.at)
         if refusal is not None:
             return refusal
         assert override is not None
@@ -203,7 +203,7 @@ def _override_refusal(case: Case) -> Refusal | None:
     return None
 
 
-def _one_override(
+def _reference_refusal(
     ref: OverrideRef, override: SchedulerOverride | None, revision: int, at: BindingMoment
 ) -> Refusal | None:
     name = f"{ref.namespace}/{ref.name}"
@@ -254,13 +254,19 @@ def judge_account(case: Case) -> Account | Refusal:
     node, facts, classes = case.node, case.facts, case.facts.classes()
     tenant = tenant_of(case.pod, facts.namespace(case.ask.namespace))
     account = Account(tenant, node.zone, case.ask.annotations.get(CAPACITY_CLASS) or class_of(case.pod))
-    for one in classes:
-        if one.exclusive and one.name != account.capacity_class and one.holds(node.labels):
-            why = f"node {node.name} is reserved for capacity class {one.name}"
-            return Refusal(requests.CLASS_RESERVED, why, facts.class_revision(one.name))
+    for capacity_class in classes:
+        if (
+            capacity_class.exclusive
+            and capacity_class.name != account.capacity_class
+            and capacity_class.holds(node.labels)
+        ):
+            why = f"node {node.name} is reserved for capacity class {capacity_class.name}"
+            return Refusal(requests.CLASS_RESERVED, why, facts.class_revision(capacity_class.name))
     if not account.capacity_class:
         return account
-    used = next((one for one in classes if one.name == account.capacity_class), None)
+    used = next(
+        (capacity_class for capacity_class in classes if capacity_class.name == account.capacity_class), None
+    )
     if used is None:
         return Refusal(requests.CLASS_RESERVED, f"capacity class {account.capacity_class} does not exist")
     revision = facts.class_revision(used.name)
@@ -299,7 +305,7 @@ def judge_room(case: Case, wanted: Holding, node_revision: int) -> Refusal | Non
     case.rests_on(TENANT_QUOTAS, Key("", tenant), revision)
     account = case.books.tenant(tenant)
     if case.leaving:
-        account = account.without([one for one in case.leaving if one.account.tenant == tenant])
+        account = account.without([holding for holding in case.leaving if holding.account.tenant == tenant])
     over = exceeds_quota(quota, account, wanted, released=released)
     return None if over is None else Refusal(requests.QUOTA_EXCEEDED, over, revision)
 
@@ -314,7 +320,7 @@ def bound_pod(ask: BindingAsk, pod: Obj, *, account: str, now: str) -> Obj:
     if ask.reservation:
         annotations[requests.RESERVATION] = ask.reservation
     labels = {**labels_of(pod), **ask.labels}
-    kept = [one for one in status.get("conditions") or () if one.get("type") not in OVER]
+    kept = [condition for condition in status.get("conditions") or () if condition.get("type") not in OVER]
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     bound = {"type": "Bound", "status": "True", "lastTransitionTime": now}
     status["conditions"] = [*kept, scheduled, bound]

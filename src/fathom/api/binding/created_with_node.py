@@ -70,9 +70,9 @@ def case_of(
     case.rests_on("nodes", Key("", node_name), revision)
     # No decision names the overrides for this pod: every active one may let it in.
     case.overrides += [
-        one.spec
-        for one in facts.overrides_about(workload)
-        if override_active(one.spec, at.now_ns) and scope_includes(one.spec.spec.scope, node.labels)
+        override.spec
+        for override in facts.overrides_about(workload)
+        if override_active(override.spec, at.now_ns) and scope_includes(override.spec.spec.scope, node.labels)
     ]
     return case
 
@@ -86,7 +86,7 @@ def _without_node(
     wanted, tenant = arrival.wanted, arrival.wanted.account.tenant
     quota, revision = facts.quota(tenant)
     overrides = (*facts.overrides_of_nodes(), *facts.overrides_about(arrival.workload))
-    cordoned = any(override_active(one.spec, at.now_ns) for one in overrides)
+    cordoned = any(override_active(override.spec, at.now_ns) for override in overrides)
     zoned = quota is not None and any(limit.zone is not None for limit in quota.spec.limits)
     if zoned or cordoned or facts.classes() or wanted.account.capacity_class:
         rules = "quotas by zone, capacity classes and overrides"

@@ -82,8 +82,8 @@ class BindingFacts:
         return self._of(OVERRIDES, key, lambda obj: read(SchedulerOverride, obj))
 
     def has_overrides(self) -> bool:
-        found = self._all_overrides()
-        return bool(found.of_nodes or found.of_workloads)
+        overrides = self._all_overrides()
+        return bool(overrides.of_nodes or overrides.of_workloads)
 
     def overrides_of_nodes(self) -> tuple[Override, ...]:
         return self._all_overrides().of_nodes
@@ -94,12 +94,14 @@ class BindingFacts:
         if not of_workloads:
             return []
         namespace = str(metadata(pod).get("namespace") or "")
-        return [one for name in workloads_of(pod) for one in of_workloads.get((namespace, name), ())]
+        return [
+            override for name in workloads_of(pod) for override in of_workloads.get((namespace, name), ())
+        ]
 
     def _all_overrides(self) -> Overrides:
         revision = self._view.revision(OVERRIDES)
         if self._overrides[0] != revision:
-            self._overrides = (revision, _sorted_out(self._view))
+            self._overrides = (revision, _by_target(self._view))
         return self._overrides[1]
 
     def rules(self) -> Expect:
@@ -119,8 +121,8 @@ class BindingFacts:
         """All capacity classes: there are few, and each may keep room on a node."""
         revision = self._view.revision(CAPACITY_CLASSES)
         if self._classes[0] != revision:
-            found = tuple(read(CapacityClass, seen.obj) for seen in self._view.list(CAPACITY_CLASSES))
-            self._classes = (revision, found)
+            classes = tuple(read(CapacityClass, seen.obj) for seen in self._view.list(CAPACITY_CLASSES))
+            self._classes = (revision, classes)
         return self._classes[1]
 
     def class_revision(self, name: str) -> int:
@@ -137,40 +139,40 @@ class BindingFacts:
 
     def _by_policy(self) -> dict[str, KnownObject]:
         active: dict[str, KnownObject] = {}
-        for one in self._view.list(ROLLOUTS):
-            rollout = read(PolicyRollout, one.obj)
+        for seen in self._view.list(ROLLOUTS):
+            rollout = read(PolicyRollout, seen.obj)
             for name in active_policies(rollout):
-                active.setdefault(name, KnownObject(ROLLOUTS, rollout.metadata.key, one.revision))
+                active.setdefault(name, KnownObject(ROLLOUTS, rollout.metadata.key, seen.revision))
         return active
 
     def _of(self, resource: str, key: Key, make: Callable[[Obj], T]) -> tuple[T | None, int]:
         seen = self._view.get(resource, key)
         if seen is None:
             return None, 0
-        known = self._memo.get((resource, key))
-        if known is None or known[0] != seen.revision:
+        cached = self._memo.get((resource, key))
+        if cached is None or cached[0] != seen.revision:
             if len(self._memo) >= MEMO_MAX:
                 self._memo.clear()
-            known = self._memo[resource, key] = (seen.revision, make(seen.obj))
-        return known[1], seen.revision
+            cached = self._memo[resource, key] = (seen.revision, make(seen.obj))
+        return cached[1], seen.revision
 
 
-def _sorted_out(view: View) -> Overrides:
+def _by_target(view: View) -> Overrides:
     of_nodes: list[Override] = []
     of_workloads: dict[tuple[str, str], tuple[Override, ...]] = {}
     for seen in view.list(OVERRIDES):
         try:
-            one = Override(read(SchedulerOverride, seen.obj), seen.revision)
+            override = Override(read(SchedulerOverride, seen.obj), seen.revision)
         except (
             msgspec.ValidationError
         ):  # No fathom server stores an invalid one; it must not stop every binding.
             continue
-        target = named(one.spec.spec.target)
+        target = named(override.spec.spec.target)
         if target is None:
             continue
         if target.kind in INFRASTRUCTURE_TARGETS:
-            of_nodes.append(one)
+            of_nodes.append(override)
         else:
-            key = (one.spec.metadata.namespace, target.name)
-            of_workloads[key] = (*of_workloads.get(key, ()), one)
+            key = (override.spec.metadata.namespace, target.name)
+            of_workloads[key] = (*of_workloads.get(key, ()), override)
     return Overrides(tuple(of_nodes), of_workloads)

@@ -120,13 +120,13 @@ def _leaving(obj: Obj, node: str, view: View) -> tuple[Holding, ...]:
     """What the awaited pods hold on the node. That counts as free, since no other pod gets it, and the pod
     itself is bound only after they are gone. No precondition on these pods is needed: a pod that is being
     deleted cannot stay, and once it is gone the accounts have changed, so the commit fails."""
-    found: dict[str, Holding] = {}
+    holdings: dict[str, Holding] = {}
     for ref in read(Reservation, obj).spec.awaits:
         seen = view.get(PODS, Key(ref.namespace or key_of(obj).namespace, ref.name))
         holding = pod_holding(seen.obj) if seen is not None and is_deleting(seen.obj) else None
         if seen is not None and holding is not None and uid_of(seen.obj) == ref.uid and holding.node == node:
-            found[ref.uid] = holding
-    return tuple(found.values())
+            holdings[ref.uid] = holding
+    return tuple(holdings.values())
 
 
 def _refused(attempt: WriteAttempt, refusal: Refusal) -> ApiError:

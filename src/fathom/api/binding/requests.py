@@ -47,12 +47,16 @@ class BindingAsk(msgspec.Struct, frozen=True, rename="camel"):
         return Key(self.namespace, self.name)
 
     def override_refs(self) -> list[OverrideRef]:
-        return [self._ref(one) for one in self.overrides]
+        return [self._ref(reference) for reference in self.overrides]
 
-    def _ref(self, one: str | OverrideRef) -> OverrideRef:
-        if isinstance(one, OverrideRef):
-            return one if one.namespace else OverrideRef(one.name, self.namespace, one.uid)
-        place, _, uid = one.partition("@")
+    def _ref(self, reference: str | OverrideRef) -> OverrideRef:
+        if isinstance(reference, OverrideRef):
+            return (
+                reference
+                if reference.namespace
+                else OverrideRef(reference.name, self.namespace, reference.uid)
+            )
+        place, _, uid = reference.partition("@")
         namespace, slash, name = place.rpartition("/")
         return OverrideRef(name, namespace if slash else self.namespace, uid)
 
@@ -95,6 +99,12 @@ def wire(ask: BindingAsk, answer: Answer) -> Obj:
         return {**head, "status": "Unknown", "message": answer.cause}
     if isinstance(answer, BindingFailed):
         return {**head, "status": "Refused", "check": answer.error.reason, "message": answer.error.message}
-    said = {"check": answer.check, "message": answer.message}
+    failure = {"check": answer.check, "message": answer.message}
     revision = {"currentRevision": str(answer.revision)} if answer.revision else {}
-    return {**head, "status": "Refused", **said, **revision, **({"node": answer.node} if answer.node else {})}
+    return {
+        **head,
+        "status": "Refused",
+        **failure,
+        **revision,
+        **({"node": answer.node} if answer.node else {}),
+    }

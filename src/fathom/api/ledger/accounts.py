@@ -57,10 +57,10 @@ class NodeBook:
 
     def without(self, holdings: Iterable[Holding]) -> NodeBook:
         """A copy without these holdings."""
-        made = NodeBook(self.fields())
+        copy = NodeBook(self.fields())
         for holding in holdings:
-            made.post(holding, -1)
-        return made
+            copy.post(holding, -1)
+        return copy
 
     def fields(self) -> Obj:
         parts = {"requested": self.requested, "classes": self.classes, "ports": self.ports}
@@ -86,10 +86,10 @@ class TenantBook:
             add(self.overrides, {holding.account.override: 1}, sign)
 
     def without(self, holdings: Iterable[Holding]) -> TenantBook:
-        made = TenantBook(self.fields())
+        copy = TenantBook(self.fields())
         for holding in holdings:
-            made.post(holding, -1)
-        return made
+            copy.post(holding, -1)
+        return copy
 
     def fields(self) -> Obj:
         parts = {"used": self.used, "overrides": self.overrides}
@@ -173,12 +173,12 @@ class Books:
         return book
 
     def _book(self, resource: str, key: Key) -> Book:
-        known = self._open.get((resource, key))
-        if known is None:
+        opened = self._open.get((resource, key))
+        if opened is None:
             seen = self._view.get(resource, key)
-            made: Book = KINDS[resource][1](seen.obj if seen else None)
-            known = self._open[resource, key] = (made, seen.revision if seen else 0)
-        return known[0]
+            book: Book = KINDS[resource][1](seen.obj if seen else None)
+            opened = self._open[resource, key] = (book, seen.revision if seen else 0)
+        return opened[0]
 
     def post(self, delta: Delta) -> None:
         for holding, sign in ((delta.released, -1), (delta.charged, 1)):
@@ -189,8 +189,8 @@ class Books:
             if claim is not None:
                 self._post(INTENT_BOOKS, Key(claim.namespace, intent_name(claim.intent)), claim, sign)
 
-    def _post(self, resource: str, key: Key, what: Any, sign: int) -> None:
-        self._book(resource, key).post(what, sign)
+    def _post(self, resource: str, key: Key, entry: Any, sign: int) -> None:
+        self._book(resource, key).post(entry, sign)
         self._posted[resource, key] = None
 
     @property

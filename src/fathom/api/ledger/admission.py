@@ -65,9 +65,9 @@ def _posted(books: Books, delta: Delta) -> tuple[Charge, ...]:
 
 def _account(obj: Obj, node: str, view: View) -> str:
     namespace = view.get("namespaces", Key("", str(metadata(obj).get("namespace") or "")))
-    found = view.get("nodes", Key("", node))
+    seen_node = view.get("nodes", Key("", node))
     account = account_for(
-        obj, namespace=namespace.obj if namespace else None, node=found.obj if found else None
+        obj, namespace=namespace.obj if namespace else None, node=seen_node.obj if seen_node else None
     )
     return account.text
 
@@ -81,7 +81,7 @@ def annotated(obj: Obj, name: str, value: str | None) -> Obj:
     annotations = metadata(obj).get("annotations") or {}
     if annotations.get(name) == value:
         return obj
-    kept = {one: text for one, text in annotations.items() if one != name}
+    kept = {key: text for key, text in annotations.items() if key != name}
     if value is not None:
         kept[name] = value
     return with_metadata(obj, annotations=kept or None)

@@ -29,14 +29,14 @@ def counted(pods: Iterable[Obj], reservations: Iterable[Obj]) -> Fields:
     tenants: dict[str, TenantBook] = {}
     intents: dict[Key, IntentBook] = {}
     reserved = list(reservations)
-    held: list[Holding | None] = [pod_holding(pod) for pod in pods]
-    held += [reservation_holding(one) for one in reserved]
-    for holding in held:
+    holdings: list[Holding | None] = [pod_holding(pod) for pod in pods]
+    holdings += [reservation_holding(reservation) for reservation in reserved]
+    for holding in holdings:
         if holding is not None:
             nodes.setdefault(holding.node, NodeBook()).post(holding, 1)
             tenants.setdefault(holding.account.tenant, TenantBook()).post(holding, 1)
-    for one in reserved:
-        claim = claim_of(one)
+    for reservation in reserved:
+        claim = claim_of(reservation)
         if claim is not None:
             intents.setdefault(Key(claim.namespace, intent_name(claim.intent)), IntentBook()).post(claim, 1)
     return {

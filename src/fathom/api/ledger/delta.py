@@ -47,10 +47,10 @@ def ledger_delta(resource: str, old: Obj | None, new: Obj | None) -> Delta:
     before, after = reservation_holding(old), reservation_holding(new)
     if before == after:
         before = after = None
-    left, taken = claim_of(old), claim_of(new)
-    if left == taken:
-        left = taken = None
-    return Delta(before, after, left, taken)
+    unclaimed, claimed = claim_of(old), claim_of(new)
+    if unclaimed == claimed:
+        unclaimed = claimed = None
+    return Delta(before, after, unclaimed, claimed)
 
 
 def _same(old: Obj, new: Obj) -> bool:

@@ -85,9 +85,9 @@ def _counted(requests: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, int], ..
     return tuple(_with_pod(amounts(dict(requests))).items())
 
 
-def _with_pod(asked: Amounts) -> Counts:
-    counts = {name: count(name, amount) for name, amount in asked.items()}
-    return {**{name: one for name, one in counts.items() if one > 0}, PODS: 1}
+def _with_pod(requests: Amounts) -> Counts:
+    counts = {name: count(name, amount) for name, amount in requests.items()}
+    return {**{name: amount for name, amount in counts.items() if amount > 0}, PODS: 1}
 
 
 def pod_holding(pod: Obj | None) -> Holding | None:
@@ -108,8 +108,8 @@ def reservation_holding(reservation: Obj | None) -> Holding | None:
 
 def reserved_counts(reservation: Obj) -> Counts:
     """A reservation also takes one of the node's `pods`."""
-    asked = counts_of(lookup(reservation, "spec", "resources"))
-    return {PODS: 1, **{name: one for name, one in asked.items() if one > 0}}
+    requests = counts_of(lookup(reservation, "spec", "resources"))
+    return {PODS: 1, **{name: amount for name, amount in requests.items() if amount > 0}}
 
 
 def account_of(obj: Obj) -> Account:
@@ -135,7 +135,11 @@ def class_of(obj: Obj) -> str:
 
 def host_ports(pod: Obj) -> tuple[str, ...]:
     spec = pod.get("spec") or {}
-    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    sidecars = [
+        container
+        for container in spec.get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    ]
     return tuple(
         f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or '0.0.0.0'}/{port['hostPort']}"
         for container in (*(spec.get("containers") or ()), *sidecars)

@@ -38,8 +38,8 @@ def _own_pod(reservation: Obj, view: View) -> str | None:
     waits = not lookup(pod, "spec", "nodeName") and not is_terminal(pod)
     if not waits or key.name != reservation_name(intent_of(pod)):
         return None
-    asked = pod_counts(pod)
-    within = all(amount <= asked.get(name, 0) for name, amount in reserved_counts(reservation).items())
+    requests = pod_counts(pod)
+    within = all(amount <= requests.get(name, 0) for name, amount in reserved_counts(reservation).items())
     return uid_of(pod) if within else None
 
 

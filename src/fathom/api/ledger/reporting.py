@@ -15,10 +15,14 @@ def tenant_status(quota: Obj, view: View) -> Obj | None:
     seen = view.get(TENANT_BOOKS, Key("", str(meta.get("name") or "")))
     book = TenantBook(seen.obj if seen is not None else None)
     used = [_usage(place, counts) for place, counts in sorted(book.used.items())]
-    said = {"used": used, "observedGeneration": meta.get("generation") or 0}
-    if all(before.get(name) == value for name, value in said.items()):
+    status = {"used": used, "observedGeneration": meta.get("generation") or 0}
+    if all(before.get(name) == value for name, value in status.items()):
         return None
-    return {**before, **said, "countedAt": seen.revision if seen is not None else view.revision(TENANT_BOOKS)}
+    return {
+        **before,
+        **status,
+        "countedAt": seen.revision if seen is not None else view.revision(TENANT_BOOKS),
+    }
 
 
 def _usage(place: str, counts: Counts) -> Obj:

@@ -52,7 +52,7 @@ def lacks_room(
     `wanted`."""
     if facts.allocatable is None:
         return None
-    back = released.counts if released is not None and released.node == facts.name else {}
+    released_counts = released.counts if released is not None and released.node == facts.name else {}
     kept = _kept_for_others(facts, book, wanted.account.capacity_class, classes)
     for name, amount in wanted.counts.items():
         limit = facts.allocatable.get(name)
@@ -60,7 +60,7 @@ def lacks_room(
             if name == PODS:
                 continue
             limit = 0
-        held = book.requested.get(name, 0) - back.get(name, 0)
+        held = book.requested.get(name, 0) - released_counts.get(name, 0)
         if held + amount > limit - kept.get(name, 0):
             return _short(name, amount, held, limit, kept.get(name, 0))
     return None
@@ -71,19 +71,23 @@ def _kept_for_others(
 ) -> Counts:
     """Room that other capacity classes keep free on the node and do not use yet."""
     kept: Counts = {}
-    for one in classes:
-        if one.name == own_class or one.exclusive or not one.holds(facts.labels):
+    for capacity_class in classes:
+        if (
+            capacity_class.name == own_class
+            or capacity_class.exclusive
+            or not capacity_class.holds(facts.labels)
+        ):
             continue
-        used = book.classes.get(one.name, {})
-        for name, amount in counts_of(one.spec.resources).items():
+        used = book.classes.get(capacity_class.name, {})
+        for name, amount in counts_of(capacity_class.spec.resources).items():
             kept[name] = kept.get(name, 0) + max(0, amount - used.get(name, 0))
     return kept
 
 
 def _short(name: str, amount: int, held: int, limit: int, kept: int) -> str:
     unit = "m" if name == "cpu" else ""
-    of = f"{limit}{unit}" + (f" ({kept}{unit} of it kept for a capacity class)" if kept else "")
-    return f"{name}: {amount}{unit} more do not fit: {held}{unit} of {of} are taken"
+    total = f"{limit}{unit}" + (f" ({kept}{unit} of it kept for a capacity class)" if kept else "")
+    return f"{name}: {amount}{unit} more do not fit: {held}{unit} of {total} are taken"
 
 
 def taken_port(book: NodeBook, ports: Iterable[str]) -> str | None:

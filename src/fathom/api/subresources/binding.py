@@ -128,16 +128,16 @@ def decode_batch(core: Core, call: Call) -> tuple[BindingAsk, ...]:
 
 def _ask_causes(ask: BindingAsk, field: str) -> list[Cause]:
     missing = [name for name in ("namespace", "name", "node") if not getattr(ask, name)]
-    found = [Cause(f"{field}.{name}", "FieldValueRequired", "Required value") for name in missing]
-    return found + _map_causes(ask, f"{field}.")
+    problems = [Cause(f"{field}.{name}", "FieldValueRequired", "Required value") for name in missing]
+    return problems + _map_causes(ask, f"{field}.")
 
 
 def _map_causes(ask: BindingAsk, at: str) -> list[Cause]:
-    found = label_causes(ask.labels, f"{at}labels") if ask.labels else []
+    problems = label_causes(ask.labels, f"{at}labels") if ask.labels else []
     if TENANT in ask.labels:
         why = "a binding does not change whose a pod is"
-        found.append(Cause(f"{at}labels[{TENANT}]", "FieldValueForbidden", f"Forbidden: {why}"))
-    return found + (annotation_causes(ask.annotations, f"{at}annotations") if ask.annotations else [])
+        problems.append(Cause(f"{at}labels[{TENANT}]", "FieldValueForbidden", f"Forbidden: {why}"))
+    return problems + (annotation_causes(ask.annotations, f"{at}annotations") if ask.annotations else [])
 
 
 def decode_binding(call: Call, raw: bytes) -> BindingAsk:
@@ -173,7 +173,7 @@ def _ask(call: Call, binding: Binding) -> BindingAsk:
         annotations=annotations,
         labels=meta.labels,
         policy=annotations.get(POLICY, ""),
-        overrides=tuple(one.strip() for one in overrides.split(",") if one.strip()),
+        overrides=tuple(name.strip() for name in overrides.split(",") if name.strip()),
         reservation=annotations.get(requests.RESERVATION, ""),
     )
 

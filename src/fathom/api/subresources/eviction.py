@@ -82,11 +82,11 @@ async def _mark(core: Core, call: Call, options: DeleteOptions) -> DeleteOptions
 def marked(pod: Obj, *, now: str) -> Obj:
     """The pod with the reason in a condition: a Job's failure policy may ignore such an end."""
     status = pod.get("status") or {}
-    said = set_condition(
+    conditions = set_condition(
         status.get("conditions") or (), type=DISRUPTION_TARGET, status="True",
         reason="EvictionByEvictionAPI", message="Eviction API: evicting", now=now,
     )  # fmt: skip
-    return {**pod, "status": {**status, "conditions": said}}
+    return {**pod, "status": {**status, "conditions": conditions}}
 
 
 def is_exempt(pod: Obj) -> bool:
@@ -109,12 +109,12 @@ def may_go_unhealthy(pod: Obj, budget: Obj) -> bool:
 
 
 def _budget_of(core: Core, call: Call, pod: Obj) -> Obj | None:
-    found = [seen.obj for seen in core.cache.list(BUDGETS, call.namespace) if _covers(seen.obj, pod)]
-    if len(found) > 1:
-        names = ", ".join(sorted(str(metadata(one)["name"]) for one in found))
+    budgets = [seen.obj for seen in core.cache.list(BUDGETS, call.namespace) if _covers(seen.obj, pod)]
+    if len(budgets) > 1:
+        names = ", ".join(sorted(str(metadata(budget)["name"]) for budget in budgets))
         why = "more than one PodDisruptionBudget, which the eviction subresource does not support"
         raise internal(f"This pod has {why}: {names}")
-    return found[0] if found else None
+    return budgets[0] if budgets else None
 
 
 def _covers(budget: Obj, pod: Obj) -> bool:
@@ -130,10 +130,10 @@ async def _take(core: Core, call: Call, name: str) -> None:
     on_budget = msgspec.structs.replace(call, kind=kind, target=target)
     pod, now = call.target.name, core.moment(call.caller.user).now
 
-    def taken(budget: Obj) -> Obj:
+    def decremented(budget: Obj) -> Obj:
         return take_disruption(budget, pod, now=now)
 
-    await update(core, on_budget, taken, subresource="status")
+    await update(core, on_budget, decremented, subresource="status")
 
 
 def take_disruption(budget: Obj, pod: str, *, now: str) -> Obj:
@@ -158,9 +158,11 @@ def take_disruption(budget: Obj, pod: str, *, now: str) -> Obj:
 def _why_none(budget: Obj) -> str:
     """If the controller failed to count, its numbers mean nothing."""
     status, start = budget.get("status") or {}, f"The disruption budget {metadata(budget)['name']}"
-    said = find_condition(status.get("conditions") or (), "DisruptionAllowed") or {}
-    if said.get("reason") == "SyncFailed" and said.get("message"):
-        return f"{start} does not allow evicting pods currently because it failed sync: {said['message']}"
+    condition = find_condition(status.get("conditions") or (), "DisruptionAllowed") or {}
+    if condition.get("reason") == "SyncFailed" and condition.get("message"):
+        return (
+            f"{start} does not allow evicting pods currently because it failed sync: {condition['message']}"
+        )
     healthy, desired = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
     if healthy > desired:
         return f"{start} does not allow evicting pods currently"

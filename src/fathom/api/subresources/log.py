@@ -31,33 +31,33 @@ async def log(core: Core, call: Call) -> StreamResponse:
     return StreamResponse(source=source, content_type=PLAIN)
 
 
-def container_of(pod: Obj, asked: str) -> str:
+def container_of(pod: Obj, requested: str) -> str:
     name = metadata(pod)["name"]
-    init = [one["name"] for one in lookup(pod, "spec", "initContainers") or ()]
-    main = [one["name"] for one in lookup(pod, "spec", "containers") or ()]
-    if asked:
-        if asked not in {*init, *main}:
-            raise bad_request(f"container {asked} is not valid for pod {name}")
-        return asked
+    init = [container["name"] for container in lookup(pod, "spec", "initContainers") or ()]
+    main = [container["name"] for container in lookup(pod, "spec", "containers") or ()]
+    if requested:
+        if requested not in {*init, *main}:
+            raise bad_request(f"container {requested} is not valid for pod {name}")
+        return requested
     if len(main) == 1:
         return str(main[0])
-    said = f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]"
+    message = f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]"
     if init:
-        said += f" or one of the init containers: [{' '.join(init)}]"
-    raise bad_request(said)
+        message += f" or one of the init containers: [{' '.join(init)}]"
+    raise bad_request(message)
 
 
 def check_begun(pod: Obj, container: str, *, previous: bool) -> None:
     """A container that has not started has no log; the pod's status says why."""
     name = metadata(pod)["name"]
     for field in ("containerStatuses", "initContainerStatuses"):
-        for said in lookup(pod, "status", field) or ():
-            if said.get("name") != container:
+        for status in lookup(pod, "status", field) or ():
+            if status.get("name") != container:
                 continue
-            waiting = lookup(said, "state", "waiting")
-            if previous and not lookup(said, "lastState", "terminated"):
+            waiting = lookup(status, "state", "waiting")
+            if previous and not lookup(status, "lastState", "terminated"):
                 raise bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
-            if waiting and not said.get("containerID"):
+            if waiting and not status.get("containerID"):
                 reason = waiting.get("message") or waiting.get("reason") or ""
                 raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
             return
@@ -66,29 +66,29 @@ def check_begun(pod: Obj, container: str, *, previous: bool) -> None:
 
 def log_options(request: Request, pod: str, *, now_ns: int) -> tuple[tuple[str, str], ...]:
     """The options under the names of the agent's endpoint; a 422 where they make no sense."""
-    found: list[Cause] = []
+    problems: list[Cause] = []
     options = {name: "true" for name in ("follow", "previous", "timestamps") if request.flag(name)}
     for wire, ours in (("tailLines", "tail"), ("limitBytes", "bytes_max")):
         if text := request.param(wire):
             least = 0 if wire == "tailLines" else 1
-            number = _number(text, wire, found, least=least)
+            number = _number(text, wire, problems, least=least)
             options[ours] = str(number)
     if seconds := request.param("sinceSeconds"):
-        number = _number(seconds, "sinceSeconds", found, least=1)
+        number = _number(seconds, "sinceSeconds", problems, least=1)
         options["since"] = micro_timestamp(now_ns - number * SECOND_NS)
     if since := request.param("sinceTime"):
         if "since" in options:
             detail = "at most one of `sinceTime` or `sinceSeconds` may be specified"
-            found.append(causes.forbidden("sinceTime", detail))
+            problems.append(causes.forbidden("sinceTime", detail))
         else:
             options["since"] = _moment(since)
     if stream := request.param("stream"):
         if stream not in {"All", "Stdout", "Stderr"}:
-            found.append(causes.not_supported("stream", stream, ("All", "Stderr", "Stdout")))
+            problems.append(causes.not_supported("stream", stream, ("All", "Stderr", "Stdout")))
         elif stream != "All":
             options["stream"] = stream.lower()
-    if found:
-        raise invalid(group="", kind="PodLogOptions", name=pod, causes=found)
+    if problems:
+        raise invalid(group="", kind="PodLogOptions", name=pod, causes=problems)
     return tuple(sorted(options.items()))
 
 
@@ -103,11 +103,11 @@ def _moment(text: str) -> str:
     raise bad_request(f"sinceTime must be a time of RFC 3339, not {text!r}")
 
 
-def _number(text: str, field: str, found: list[Cause], *, least: int) -> int:
+def _number(text: str, field: str, problems: list[Cause], *, least: int) -> int:
     try:
         number = int(text)
     except ValueError:
         raise bad_request(f"{field} must be a number, not {text!r}") from None
     if number < least:
-        found.append(causes.invalid(field, number, f"must be greater than or equal to {least}"))
+        problems.append(causes.invalid(field, number, f"must be greater than or equal to {least}"))
     return max(number, least)

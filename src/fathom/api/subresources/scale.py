@@ -88,7 +88,7 @@ async def patch_scale(core: Core, call: Call) -> Response:
 def scale_of(kind: Kind, obj: Obj) -> Obj:
     paths = _paths(kind)
     meta = metadata(obj)
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: Obj = {"replicas": _count(obj, paths.status_replicas)}
     selector = _selector(lookup(obj, *paths.selector.split("."))) if paths.selector else ""
     if selector:
@@ -100,7 +100,7 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": {field: meta[field] for field in kept if field in meta},
+        "metadata": {field: meta[field] for field in fields if field in meta},
         "spec": spec,
         "status": status,
     }
@@ -109,18 +109,18 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
 def _count(obj: Obj, path: str) -> int:
     """A custom resource without a schema may hold anything there; a value that is not a number counts as
     0."""
-    found = lookup(obj, *path.split("."))
-    return found if type(found) is int else 0
+    value = lookup(obj, *path.split("."))
+    return value if type(value) is int else 0
 
 
-def _selector(found: Any) -> str:
-    if isinstance(found, str):
-        return found
-    if not isinstance(found, dict):
+def _selector(selector: Any) -> str:
+    if isinstance(selector, str):
+        return selector
+    if not isinstance(selector, dict):
         return ""
-    if "matchLabels" in found or "matchExpressions" in found:
-        return str(LabelSelector.from_object(found))
-    return ",".join(f"{key}={value}" for key, value in sorted(found.items()))
+    if "matchLabels" in selector or "matchExpressions" in selector:
+        return str(LabelSelector.from_object(selector))
+    return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
 
 
 def _decode(call: Call, raw: bytes) -> _Scale:
@@ -148,9 +148,9 @@ def _with_replicas(call: Call, old: Obj, wanted: _Scale) -> Obj:
 
 def _check_place(call: Call, obj: Obj, path: list[str]) -> None:
     for depth in range(1, len(path)):
-        found = lookup(obj, *path[:depth])
-        if found is not None and not isinstance(found, dict):
-            cause = causes.invalid(".".join(path[:depth]), found, "must be an object to hold the replicas")
+        value = lookup(obj, *path[:depth])
+        if value is not None and not isinstance(value, dict):
+            cause = causes.invalid(".".join(path[:depth]), value, "must be an object to hold the replicas")
             raise invalid(group=call.kind.group, kind=call.kind.kind, name=call.target.name, causes=[cause])
 
 

@@ -61,9 +61,9 @@ def decode(core: Core, call: Call, kind: Kind | None = None) -> Obj:
     if not call.request.body:
         raise bad_request("the body of the request is empty: an object was expected")
     repeats = core.decoder.repeats if media == JSON and core.strategy(kind).repeats else None
-    known = repeats.read(kind, call.request.body) if repeats is not None else None
-    if known is not None:
-        return known
+    remembered = repeats.read(kind, call.request.body) if repeats is not None else None
+    if remembered is not None:
+        return remembered
     decoded = core.decoder.decode(kind, call.request.body, media_type=media)
     obj = complete(core, call, kind, decoded)
     if repeats is not None and not decoded.unknown:

@@ -7,11 +7,13 @@ from fathom.api.core import Call, Core
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
 from fathom.api.writing import Written
-from fathom.api.writing import create as write_new
+from fathom.api.writing import create as create_object
 
 
 async def create(core: Core, call: Call) -> Response:
-    written = await write_new(core, call, bodies.decode(core, call), again=lambda: bodies.decode(core, call))
+    written = await create_object(
+        core, call, bodies.decode(core, call), again=lambda: bodies.decode(core, call)
+    )
     return answer(core, call, written, status=201)
 
 

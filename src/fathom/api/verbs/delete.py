@@ -25,8 +25,8 @@ _ANSWERED_WHOLE = frozenset(
         *("pods", "podtemplates", "persistentvolumes", "persistentvolumeclaims"),
         *("resourcequotas", "services", "serviceaccounts"),
         *(
-            f"{one}.storage.k8s.io"
-            for one in ("csidrivers", "csinodes", "storageclasses", "volumeattachments")
+            f"{plural}.storage.k8s.io"
+            for plural in ("csidrivers", "csinodes", "storageclasses", "volumeattachments")
         ),
     }
 )
@@ -84,21 +84,21 @@ async def delete_collection(core: Core, call: Call) -> Response:
     deleted."""
     options = options_of(core, call)
     choice = choice_of(core, call)
-    found = await find(core, call, choice)
+    selected = await find(core, call, choice)
     deleted: list[Obj] = []
-    for entry in found.entries:
+    for entry in selected.entries:
         key = entry.key.removeprefix(call.kind.prefix)
         namespace, _, name = key.rpartition("/")
         target = msgspec.structs.replace(call.target, namespace=namespace, name=name)
-        one = msgspec.structs.replace(call, target=target, audit=WriteVerdicts())
+        item_call = msgspec.structs.replace(call, target=target, audit=WriteVerdicts())
         try:
-            written = await remove(core, one, options)
+            written = await remove(core, item_call, options)
         except ApiError as error:
             if error.code == 404:
                 continue
             raise
-        call.parts.append(one)
+        call.parts.append(item_call)
         deleted.append(response_forms.as_kind(call.kind, written.obj))
     body = {"kind": call.kind.list_kind, "apiVersion": call.kind.api_version}
-    meta = list_meta(call, found)
+    meta = list_meta(call, selected)
     return Response(status=200, body=encode_json({**body, "metadata": meta, "items": deleted}))

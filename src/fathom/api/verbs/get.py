@@ -17,10 +17,10 @@ async def get(core: Core, call: Call) -> Response:
 
 async def read(core: Core, call: Call) -> Entry:
     """The newest object, or with `resourceVersion` one that is not older than that."""
-    asked = call.request.param("resourceVersion") if call.request.query else ""
+    version = call.request.param("resourceVersion") if call.request.query else ""
     key = call.store_key
-    if asked:
-        await core.wait_for(parse_revision(asked))
+    if version:
+        await core.wait_for(parse_revision(version))
         entry = core.cache.of(call.kind.stored_as or call.kind.resource).entries.get(key)
     else:
         entry = await core.current(key)

@@ -39,8 +39,8 @@ class Found(msgspec.Struct, frozen=True):
 
 async def list_(core: Core, call: Call) -> Response:
     choice = choice_of(core, call)
-    found = await find(core, call, choice)
-    return _answer(core, call, found, choice)
+    selected = await find(core, call, choice)
+    return _answer(core, call, selected, choice)
 
 
 async def find(core: Core, call: Call, choice: Selection) -> Found:
@@ -102,9 +102,9 @@ async def _from_store(
     prefix = call.kind.prefix if choice.namespace is None else f"{call.kind.prefix}{choice.namespace}/"
     entries: list[Entry] = []
     while True:
-        want = limit - len(entries) if limit and choice.matches is None else SCAN_ENTRIES if limit else 0
+        count = limit - len(entries) if limit and choice.matches is None else SCAN_ENTRIES if limit else 0
         try:
-            page = await core.store.range(prefix, revision=revision, limit=want, after=after)
+            page = await core.store.range(prefix, revision=revision, limit=count, after=after)
         except Compacted:
             raise _too_old(call, after) from None
         except FutureRevision as error:
@@ -139,15 +139,15 @@ def _too_old(call: Call, after: str) -> ApiError:
     )
 
 
-def _answer(core: Core, call: Call, found: Found, choice: Selection) -> Response:
-    meta = list_meta(call, found)
+def _answer(core: Core, call: Call, selected: Found, choice: Selection) -> Response:
+    meta = list_meta(call, selected)
     if call.form.shared:
-        return Response(status=200, body=response_forms.shared_list(call.kind, found.entries, meta))
+        return Response(status=200, body=response_forms.shared_list(call.kind, selected.entries, meta))
     if call.form.shape == response_forms.PLAIN:
         return Response(
-            status=200, body=response_forms.plain_list(call.kind, _encoded(call, found.entries), meta)
+            status=200, body=response_forms.plain_list(call.kind, _encoded(call, selected.entries), meta)
         )
-    objs = [response_forms.wire_obj(call.kind, entry) for entry in found.entries]
+    objs = [response_forms.wire_obj(call.kind, entry) for entry in selected.entries]
     now_ns = core.outside.clock.now_ns()
     shape = response_forms.shaped(call.kind, objs, call.form, now_ns=now_ns, list_meta=meta)
     return Response(status=200, body=encode_json(shape))
@@ -157,11 +157,11 @@ def _encoded(call: Call, entries: Sequence[Entry]) -> Iterator[bytes]:
     return (response_forms.wire(call.kind, entry) for entry in entries)
 
 
-def list_meta(call: Call, found: Found) -> Obj:
-    meta: Obj = {"resourceVersion": str(found.revision)}
-    if found.last:
-        start = found.last.removeprefix(call.kind.prefix)
-        meta["continue"] = encode_continue(Continue(rv=found.revision, start=start))
-        if found.remaining is not None:
-            meta["remainingItemCount"] = found.remaining
+def list_meta(call: Call, selected: Found) -> Obj:
+    meta: Obj = {"resourceVersion": str(selected.revision)}
+    if selected.last:
+        start = selected.last.removeprefix(call.kind.prefix)
+        meta["continue"] = encode_continue(Continue(rv=selected.revision, start=start))
+        if selected.remaining is not None:
+            meta["remainingItemCount"] = selected.remaining
     return meta

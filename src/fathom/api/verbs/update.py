@@ -9,7 +9,7 @@ from fathom.api.request import JSON, Request, Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.create import answer
 from fathom.api.writing import REPORTS, Change, renew, update
-from fathom.api.writing import create as write_new
+from fathom.api.writing import create as create_object
 from fathom.kube.definitions import parse
 from fathom.kube.patch.apply import apply_patch, check_type
 from fathom.kube.patch.refusal import unreadable
@@ -48,7 +48,7 @@ async def put(core: Core, call: Call) -> Response:
             f"the name of the object ({name or ''}) does not match the name on the URL ({call.target.name})"
         )
     if _creates(call, obj) and await core.current(call.store_key) is None:
-        return answer(core, call, await write_new(core, call, obj), status=201)
+        return answer(core, call, await create_object(core, call, obj), status=201)
     # Each try gets a fresh copy of the caller's object: a lost race must not leave traces in it.
     untouched = [obj]
 

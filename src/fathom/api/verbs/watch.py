@@ -211,8 +211,8 @@ class WatchStream:
         if now:
             return MODIFIED if was else ADDED, logged.obj
         if was:
-            gone = logged.obj if logged.type == DELETED or before is None else _at(before, logged.revision)
-            return DELETED, gone
+            last = logged.obj if logged.type == DELETED or before is None else _at(before, logged.revision)
+            return DELETED, last
         return None
 
     def _shaped(self, event: str, obj: Obj) -> bytes:
@@ -315,8 +315,8 @@ class WatchStream:
 def _without_lone(changes: Sequence[Change], resumed: int) -> Sequence[Change]:
     """Without the change of the commit resumed from, if that commit changed one object: a client that knows
     the revision has seen it."""
-    again = sum(change.revision == resumed for change in changes)
-    return changes[1:] if again == 1 else changes
+    repeated = sum(change.revision == resumed for change in changes)
+    return changes[1:] if repeated == 1 else changes
 
 
 def _at(obj: Obj, revision: int) -> Obj:
@@ -331,23 +331,23 @@ def _too_old(revision: int, floor: int) -> bytes:
 def _chunks(frames: Iterator[bytes]) -> Iterator[bytes]:
     """Only one chunk is held while it is sent, which may take as long as the client likes."""
     frames = iter(frames)
-    while taken := _some(frames):
-        chunk = b"".join(taken)
-        taken.clear()
+    while pieces := _some(frames):
+        chunk = b"".join(pieces)
+        pieces.clear()
         yield chunk
 
 
 def _some(frames: Iterator[bytes]) -> list[bytes]:
     """As many frames as fit into one chunk; none at the end."""
-    taken: list[bytes] = []
+    pieces: list[bytes] = []
     size = 0
     for piece in frames:
         if piece:
-            taken.append(piece)
+            pieces.append(piece)
             size += len(piece)
-        if len(taken) == CHUNK_EVENTS_MAX or size >= CHUNK_BYTES_MAX:
+        if len(pieces) == CHUNK_EVENTS_MAX or size >= CHUNK_BYTES_MAX:
             break
-    return taken
+    return pieces
 
 
 def _timeout(core: Core, request: Request) -> float:
