@@ -20,7 +20,7 @@ def test_names_have_values_in_single_quotes_as_a_shell_would_read_them() -> None
 
 @pytest.mark.parametrize("line", ["A=1", 'A="1"', "A='1''2'", "A='1'$B", "A = '1'", "A='1", "A"])
 def test_anything_else_is_refused_with_its_line(line: str) -> None:
-    with pytest.raises(Unresolved, match="f, line 2: a variable is written"):
+    with pytest.raises(Unresolved, match="f, line 2: variables must be written"):
         variables_of(f"X='1'\n{line}", "f")
 
 

@@ -145,7 +145,7 @@ def test_a_projected_volume_is_the_sum_of_its_sources() -> None:
 
 
 def test_a_volume_of_another_kind_is_refused_in_words() -> None:
-    with pytest.raises(Unresolved, match='volume "v" is of a kind that this agent does not have: nfs'):
+    with pytest.raises(Unresolved, match='volume "v" has a type that this agent does not support: nfs'):
         volume_files({"name": "v", "nfs": {}}, around(), {})
     evil = {"name": "v", "configMap": {"name": "c", "items": [{"key": "a", "path": "../../etc/passwd"}]}}
     with pytest.raises(Unresolved, match="leads out of its volume"):

@@ -33,7 +33,7 @@ def test_a_volume_is_mounted_whole_or_by_a_path_in_it(tmp_path: Path) -> None:
     assert mounted(tmp_path, {"emptyDir": {}}, subPathExpr="$(POD_NAME)//logs/") == Mount(
         volumes, "/in", below="v/web/logs", own=True
     )
-    with pytest.raises(Unresolved, match='volume "v": other is not there'):
+    with pytest.raises(Unresolved, match='volume "v": other does not exist'):
         mounted(tmp_path, {"configMap": {}}, subPath="other")
     with pytest.raises(Unresolved, match="leads out of its volume"):
         mounted(tmp_path, {"emptyDir": {}}, subPath="a/../../b")
@@ -51,11 +51,11 @@ def test_a_host_path_is_of_the_type_it_says_and_made_where_it_says_so(tmp_path: 
     assert host("made") == host("made", "Directory") == at("made")
     assert ((tmp_path / "made").is_dir(), (tmp_path / "made/file").is_file()) == (True, True)
     for name, kind, words in (
-        ("none", "", "none is not there"),
-        ("none", "Directory", "none is not there"),
+        ("none", "", "none does not exist"),
+        ("none", "Directory", "none does not exist"),
         ("made", "File", "made is not a File"),
         ("made/file", "DirectoryOrCreate", "made/file is not a Directory"),
-        ("keys/x", "DirectoryOrCreate", "the server's own files are there"),
+        ("keys/x", "DirectoryOrCreate", "is not allowed: it holds the server's own files"),
     ):
         with pytest.raises(Unresolved, match=words):
             host(name, kind)

@@ -72,14 +72,14 @@ IP = "127.130.0.2"
     ("found", "ours", "words"),
     [
         ([SocketOwner(IP, 80, 7)], True, ""),
-        ([SocketOwner(IP, 80, 8)], False, "answered by a process that is not of this pod"),
+        ([SocketOwner(IP, 80, 8)], False, "answered by a process outside this pod"),
         ([SocketOwner("0.0.0.0", 80, 7)], True, "listens on every address"),
         ([SocketOwner("::", 80, 7)], True, "listens on every address"),
-        ([SocketOwner("0.0.0.0", 80, 8)], False, "another process has bound every address"),
-        ([SocketOwner("0.0.0.0", 80, 7), SocketOwner(IP, 80, 8)], False, "not of this pod"),
+        ([SocketOwner("0.0.0.0", 80, 8)], False, "another process listens on that port at every address"),
+        ([SocketOwner("0.0.0.0", 80, 7), SocketOwner(IP, 80, 8)], False, "outside this pod"),
         ([SocketOwner("0.0.0.0", 80, 8), SocketOwner(IP, 80, 7)], True, ""),
-        ([SocketOwner("127.130.0.3", 80, 7)], False, "nothing of this pod listens"),
-        ([], False, "nothing of this pod listens"),
+        ([SocketOwner("127.130.0.3", 80, 7)], False, "no process of this pod listens"),
+        ([], False, "no process of this pod listens"),
     ],
 )  # fmt: skip
 def test_whose_socket_would_answer(found: list[SocketOwner], ours: bool, words: str) -> None:

@@ -104,7 +104,7 @@ def test_a_pod_that_asks_for_it_is_stopped_when_no_server_has_been_heard_for_so_
     def planned(wanted: Obj, now: float, view: ContainerView) -> PodPlan:
         return plan_pod(wanted, {"main": view}, now_ns=s(now), heard_ns=s(0))
 
-    why = "no server has been heard for too long"
+    why = "the API server has accepted no heartbeat for too long"
     assert planned(shy, 59, alive()) == PodPlan((), s(60))
     assert planned(shy, 60, alive()) == PodPlan((StopContainer("main", s(90), why),), s(90))
     assert planned(shy, 61, over(143)) == PodPlan()  # It waits, and is not started again.
@@ -119,7 +119,7 @@ def test_a_pod_that_asks_for_it_is_stopped_when_no_server_has_been_heard_for_so_
 def test_a_pod_that_the_api_does_not_have_any_more_is_ended_at_once() -> None:
     """`kubectl delete --force --grace-period=0` does not leave a program behind for its time of grace."""
     assert plan(pod(), orphan=True, main=alive()) == PodPlan(
-        (StopContainer("main", s(1), "the pod is gone from the API"),), s(1)
+        (StopContainer("main", s(1), "the pod no longer exists in the API"),), s(1)
     )
 
 

@@ -41,7 +41,7 @@ def test_a_shim_says_why_a_program_cannot_be_started(tmp_path: Path) -> None:
 def test_a_second_run_beside_one_that_lives_is_refused(tmp_path: Path) -> None:
     assert launched(tmp_path, "sleep", "300") == (0, "ok")
     first = json.loads((tmp_path / "run.json").read_text())
-    assert launched(tmp_path, "sleep", "300") == (1, "another run of this container is alive")
+    assert launched(tmp_path, "sleep", "300") == (1, "another run of this container is still running")
     assert json.loads((tmp_path / "run.json").read_text()) == first
     os.kill(first["pid"], 15)
     assert waited(tmp_path / "exit.json")["signal"] == 15

@@ -278,7 +278,7 @@ def test_without_root_an_agent_tells_that_its_groups_are_its_pods_too() -> None:
         pytest.skip("an ordinary user can run no Python that has our packages")
     who = {**account.options, "extra_groups": [HOST_GROUP]}
     said = subprocess.check_output([account.python, "-c", script], text=True, **who)
-    assert said == f"pods are in all groups of the user that runs the agent: [{HOST_GROUP}]\n"
+    assert said == f"pods run with all groups of the agent's user: [{HOST_GROUP}]\n"
 
 
 @pytest.fixture(scope="module")

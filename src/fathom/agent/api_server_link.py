@@ -67,7 +67,7 @@ class AgentsOverHttps:
         except (aiohttp.ClientError, ValueError, TimeoutError) as error:
             raise _no_answer(at, str(error)) from None
         if not answer.get("window_ns"):
-            raise _no_answer(at, "it has not measured for long enough")
+            raise _no_answer(at, "it has no usage measurement yet")
         self._usage[at.node] = (time.monotonic(), answer)
         return answer
 

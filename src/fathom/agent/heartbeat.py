@@ -68,7 +68,7 @@ class Heartbeat:
             await self._report()
         except ApiError as error:
             self.failures += 1
-            self._log.warn("no sign of life was taken", node=self._settings.node, error=error.message)
+            self._log.warn("heartbeat failed, will retry", node=self._settings.node, error=error.message)
 
     # The node.
 
@@ -77,7 +77,9 @@ class Heartbeat:
         try:
             node = await self._api.get(NODE.resource, "", self._settings.node)
         except ApiError as error:
-            self._log.warn("the node cannot be registered", node=self._settings.node, error=error.message)
+            self._log.warn(
+                "unable to register node with API server", node=self._settings.node, error=error.message
+            )
             return False
         if node is None:
             created = await self._api.create(NODE.resource, "", new_node(self._settings, self._now()))
@@ -87,16 +89,16 @@ class Heartbeat:
             self._node = node
             return True
         patched = await self._api.patch(NODE.resource, "", self._settings.node, patch)
-        return self._committed(patched, "described anew")
+        return self._committed(patched, "labels and annotations updated")
 
     def _committed(self, outcome: Outcome, action: str) -> bool:
         if isinstance(outcome, Committed):
             self._node = outcome.obj
             self._status_s = -1e9
-            self._log.info("node", node=self._settings.node, what=action)
+            self._log.info("node object written", node=self._settings.node, what=action)
             return True
         why = outcome.message if isinstance(outcome, Rejected) else str(outcome)
-        self._log.warn("the node cannot be registered", node=self._settings.node, error=why)
+        self._log.warn("unable to register node with API server", node=self._settings.node, error=why)
         return False
 
     async def _report(self) -> None:

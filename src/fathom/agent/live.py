@@ -157,7 +157,7 @@ async def _until_stopped(nodes: Sequence[LiveNode], stop: asyncio.Event) -> None
             node.flight.stop()
         await asyncio.gather(*running)
         if not stop.is_set():
-            raise RuntimeError("an agent ended, though nobody told it to: the log says why")
+            raise RuntimeError("an agent ended unexpectedly: see its log")
     finally:
         for task in (*running, stopping):
             task.cancel()
@@ -234,7 +234,7 @@ async def _whoami(server: ServerAddress) -> str:
                     if response.status == 201:
                         return str(answer["status"]["userInfo"]["username"])
                     if response.status in {401, 403}:
-                        raise BadKubeconfig(f"{server.url} does not know us: {answer.get('message')}")
+                        raise BadKubeconfig(f"{server.url} rejected the credentials: {answer.get('message')}")
             except (aiohttp.ClientError, OSError, TimeoutError, ValueError, NoCredentials):
                 pass  # The server may still be starting.
             failures += 1
@@ -308,7 +308,10 @@ class LiveNode:
         """Start the node's endpoint; its port and its certificate."""
         authority = authority_of(wanted.kubeconfig, self.name)
         if not authority:
-            log.warn("agent", warning="the kubeconfig names no authority: logs and metrics are not served")
+            log.warn(
+                "agent",
+                warning="the kubeconfig has no certificate-authority: logs and metrics are not served",
+            )
             return 0, ""
         sampler = Sampler(self.name, driver.records) if driver is not None else None
         if sampler is not None:
@@ -341,7 +344,7 @@ async def _refresh(driver: ProcessDriver, log: Log) -> None:
         try:
             await driver.refresh()
         except OSError as error:  # Out of file descriptors, for example: may be temporary.
-            log.warn("volumes not refreshed", error=str(error))
+            log.warn("volumes could not be refreshed", error=str(error))
 
 
 async def _sample(sampler: Sampler, log: Log) -> None:
@@ -349,7 +352,7 @@ async def _sample(sampler: Sampler, log: Log) -> None:
         try:
             sampler.sample()
         except OSError as error:
-            log.warn("usage not measured", error=str(error))
+            log.warn("usage could not be measured", error=str(error))
         await asyncio.sleep(SAMPLE_S)
 
 

@@ -16,13 +16,13 @@ def measure_agent(metrics: Part, node: str, pods: NodePods, heartbeat: Heartbeat
 
 
 def agent_families(node: str, pods: NodePods, heartbeat: Heartbeat, *, now_ns: int) -> Iterable[Family]:
-    yield gauge("kubelet_node_name", "The node that this agent is; always 1.", 1, {"node": node})
+    yield gauge("kubelet_node_name", "The node's name; the value is always 1.", 1, {"node": node})
     yield from _pods(pods)
     heard_ns = heartbeat.heard_ns
     age_s = float("inf") if heard_ns is None else max(0, now_ns - heard_ns) / 1e9
-    age_help = "Since the API server last took a renewal of the node's lease."
+    age_help = "Seconds since the API server last accepted a renewal of the node's lease."
     yield gauge("fathom_agent_heartbeat_age_seconds", age_help, age_s)
-    failures_help = "Renewals and reports that the API server did not take."
+    failures_help = "Heartbeats that the API server did not accept."
     yield counter("fathom_agent_heartbeat_failures_total", failures_help, heartbeat.failures)
 
 
@@ -40,6 +40,6 @@ def _pods(pods: NodePods) -> Iterable[Family]:
     for state, count in states.items():
         containers.add(count, {"container_state": state})
     yield containers
-    restarts_help = "Restarts of the containers that are here now, all together."
+    restarts_help = "Restarts of all containers that are on the node now."
     yield gauge("fathom_agent_container_restarts", restarts_help, restarts)
     yield gauge("fathom_agent_rejected_pods", "Pods that did not fit and were rejected.", pods.rejected)

@@ -75,7 +75,7 @@ def _source(mount: dict[str, Any]) -> int:
         with safe_files.closing(safe_files.open_top(mount["top"])) as top:
             return safe_files.open_beneath(top, mount["below"])
     except OSError as error:
-        message = f"what is mounted at {mount['to']} was changed meanwhile: {safe_files.words_of(error)}"
+        message = f"the source of mount {mount['to']} changed meanwhile: {safe_files.words_of(error)}"
         raise safe_files.Unsafe(error.errno, message) from None
 
 

@@ -22,9 +22,9 @@ CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "1
 
 # Conditions that kubelet reports besides Ready. We measure no pressure, so they are constant.
 _NO_PRESSURE = (
-    ("MemoryPressure", "KubeletHasSufficientMemory", "agent has sufficient memory available"),
-    ("DiskPressure", "KubeletHasNoDiskPressure", "agent has no disk pressure"),
-    ("PIDPressure", "KubeletHasSufficientPID", "agent has sufficient PID available"),
+    ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 )
 
 
@@ -103,7 +103,7 @@ def _info(settings: AgentSettings) -> Obj:
 
 def _conditions(node: Obj, now: str, notice: str) -> list[Obj]:
     conditions = conditions_of(node)
-    ready = f"agent is running pods{'; ' + notice if notice else ''}"
+    ready = f"kubelet is posting ready status{'; ' + notice if notice else ''}"
     for type_, status, reason, message in (
         *((name, "False", reason, text) for name, reason, text in _NO_PRESSURE),
         ("Ready", "True", "KubeletReady", ready),

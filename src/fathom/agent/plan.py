@@ -82,7 +82,9 @@ def plan_pod(
     alone_ns = alone_until_ns(pod, heard_ns)
     if alone_ns is not None and now_ns >= alone_ns:
         kill_ns = now_ns + grace_s(pod) * SECOND_NS
-        paused = _plan_end(pod, views, kill_ns, "no server has been heard for too long", now_ns=now_ns)
+        paused = _plan_end(
+            pod, views, kill_ns, "the API server has accepted no heartbeat for too long", now_ns=now_ns
+        )
         return msgspec.structs.replace(paused, over=False)
     steps = [*_plan_stops(pod, views, now_ns), *_plan_starts(pod, views, now_ns)]
     if any(view.stale and view.running for view in views.values()):
@@ -146,7 +148,7 @@ def _ending(
         return ends_ns if deleted_ns is None else deleted_ns, "the pod is being deleted"
     if orphan:
         wait_s = min(ORPHAN_GRACE_S, grace_s(pod))
-        return now_ns + wait_s * SECOND_NS, "the pod is gone from the API"
+        return now_ns + wait_s * SECOND_NS, "the pod no longer exists in the API"
     if fate(pod, views, now_ns=now_ns):
         return now_ns + grace_s(pod) * SECOND_NS, "the pod has ended"
     return None

@@ -114,7 +114,7 @@ class NodePods:
         for kept in await again(self._runtime.listing):
             uid = uid_of(kept.pod)
             if uid not in self._wanted and uid not in self._workers:
-                self._log.info("an orphan is ended", pod="/".join(key_of(kept.pod)), uid=uid)
+                self._log.info("killing an orphaned pod", pod="/".join(key_of(kept.pod)), uid=uid)
                 self._workers[uid] = PodWorker(kept, kept.pod, self._around, orphan=True)
 
     def cancel(self) -> None:
@@ -196,7 +196,7 @@ class NodePods:
 
     def _reject(self, pod: Obj, rejection: Rejection) -> None:
         self._rejections[uid_of(pod)] = rejection
-        self._log.info("a pod is rejected", pod="/".join(key_of(pod)), reason=rejection.reason)
+        self._log.info("pod rejected", pod="/".join(key_of(pod)), reason=rejection.reason)
         self._around.event(pod, "", "Warning", rejection.reason, rejection.message)
         self.wake(key_of(pod))
 

@@ -123,7 +123,7 @@ class Agent:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            message = "the agent cannot go on"
+            message = "the agent failed"
             self._inside.domain.call_exception_handler({"message": message, "exception": error})
 
     def _runtime(self) -> Runtime:

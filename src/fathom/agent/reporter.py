@@ -28,7 +28,11 @@ def plan_report(pod: Obj, worker: PodWorker) -> Plan:
         return Plan(statuses=written, why=f"{status['phase']}")
     if _may_go(pod, worker):
         # The API server removes an ended pod at once; only the agent may say that nothing of it runs.
-        return Plan(deletes=(Delete(target("Pod", pod)),), needs=(OWN_WRITES,), why="nothing of it runs")
+        return Plan(
+            deletes=(Delete(target("Pod", pod)),),
+            needs=(OWN_WRITES,),
+            why="none of its containers runs any more",
+        )
     return NOTHING
 
 
@@ -101,13 +105,13 @@ class Reporting:
         now_ns = self._kit.monotonic_ns()
         sent_uid, at_ns = self._final_deletes.get(key, ("", 0))
         if sent_uid == uid and now_ns - at_ns < LET_GO_S * 1e9:
-            return ReconcileResult.in_s(LET_GO_S, "a finalizer holds it")
+            return ReconcileResult.in_s(LET_GO_S, "a finalizer blocks the deletion")
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is None and applied.outcomes:
             self._final_deletes[key] = (uid, now_ns)
         # 1. The request is lost. 2. The pod, when read then, is being deleted: it seems to be done. 3. It
         # stays for ever, since nothing about it changes any more. So we check again.
-        return ReconcileResult.after(applied, in_s=LET_GO_S, why="whether it is gone")
+        return ReconcileResult.after(applied, in_s=LET_GO_S, why="to check that the pod is gone")
 
     def _wait_s(self, pod: Obj, worker: PodWorker) -> float:
         if worker.has_news or lookup(pod, "status", "podIP"):

@@ -115,7 +115,7 @@ class Shim:
 
     def _live(self) -> None:
         if not self._claim():
-            self._report(b"another run of this container is alive")
+            self._report(b"another run of this container is still running")
             return
         self._log = ContainerLog(self._spec["log"], self._spec["log_bytes"], self._spec["log_files"])
         reserve(f"{self._directory}/exit.json")
@@ -366,7 +366,7 @@ def _find_program(program: str, env: dict[str, str]) -> str:
         path = f"{directory or '.'}/{program}"
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
-    raise FileNotFoundError(2, "executable file not found in $PATH (or its user may not go there)", program)
+    raise FileNotFoundError(2, "executable file not found in $PATH (or not accessible to its user)", program)
 
 
 def _error_text(error: BaseException, spec: dict[str, Any]) -> str:

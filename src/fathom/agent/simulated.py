@@ -129,7 +129,7 @@ class SimulatedRuntime:
         if self._clock.monotonic_ns() < self._began_ns[run.id] + script.ready_s * SECOND_NS:
             return ProbeResult(False, "connection refused")
         if script.falters and self._falters(run.id, script.falters):
-            return ProbeResult(False, "the script says that it falters")
+            return ProbeResult(False, "the script says that every n-th probe fails")
         return ProbeResult(True)
 
     def _falters(self, id_: str, every: int) -> bool:

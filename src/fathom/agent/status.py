@@ -266,7 +266,11 @@ def _state(pod: Obj, container: Container, view: ContainerView, now_ns: int, *, 
         return {"terminated": terminated(run)}
     if over and _was_initialized(pod):
         return {
-            "terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "never started"}
+            "terminated": {
+                "exitCode": 137,
+                "reason": "ContainerStatusUnknown",
+                "message": "The container could not be located when the pod was terminated",
+            }
         }
     # Perhaps for ever: kubelet leaves it so when an init container has failed.
     return {"waiting": {"reason": "PodInitializing" if _after_init(pod, container) else "ContainerCreating"}}

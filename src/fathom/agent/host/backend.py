@@ -77,7 +77,7 @@ class AgentBackend:
             status, answer = await CALLS[ask.target.removeprefix(f"{SCHEME}/")](self._driver, ask.body)
             body = _encode(answer)
         except Exception as error:  # A bug of ours must not stop the other pods: it is logged.
-            self._log.error("the driver failed", ask=ask.target, error=repr(error))
+            self._log.error("the process driver failed", ask=ask.target, error=repr(error))
             status, body = 500, _error_text(error).encode()
         self._tasks.pop(number, None)
         self._host.post(Input.REPLY, number, status, body)

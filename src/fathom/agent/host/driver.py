@@ -126,7 +126,7 @@ class ProcessDriver:
         for record in self.records.pods() if self._ground.rights.root else ():
             uid = uid_of(record.pod)
             if record.ids and not self._ranges.hold(record.ids, self.records.pod_dir(uid)):
-                self._log.warn("another pod of this machine has the same user ids", pod=uid, ids=record.ids)
+                self._log.warn("another pod on this machine has the same user ids", pod=uid, ids=record.ids)
 
     def _free_ip(self, pod: Obj) -> str:
         taken = {record.ip for record in self.records.pods()} | listening()
@@ -153,7 +153,7 @@ class ProcessDriver:
                 return None
             await asyncio.sleep(POLL_S)
         # The record was lost or damaged: that run could not be watched, nor ended later.
-        self._log.warn("a run without a record is ended", pod=uid, container=name)
+        self._log.warn("killing a container run without a record", pod=uid, container=name)
         end_below(self.records.run_dir(uid, name, launch.attempt).parent)
         return None
 
@@ -166,7 +166,9 @@ class ProcessDriver:
         program = argv_of(container, images.now())
         if isinstance(program, str):
             message = (
-                f"{program} (as it is now it cannot be read: {images.problem})" if images.problem else program
+                f"{program} (the --images file was changed and cannot be used: {images.problem})"
+                if images.problem
+                else program
             )
             return ContainerNotStarted("ErrImageNeverPull", message)
         try:
@@ -251,7 +253,7 @@ class ProcessDriver:
                 around = self._around(PodRecord(now, record.ip), fetched)
                 self._write_volumes(pod, volumes, around, fetched, record.ids)
             except (NotFetched, Unresolved, OSError) as error:
-                self._log.warn("volumes not refreshed", pod=uid, error=str(error))
+                self._log.warn("volumes could not be refreshed", pod=uid, error=str(error))
 
     def _whole(self, pod: Obj) -> Obj:
         """The pod with its service account volume, if volumes can be mounted."""
@@ -314,7 +316,7 @@ class ProcessDriver:
             self._keep(record.pod, record.ip)
             record = self.records.pod(uid)
         if record is None:
-            raise Unresolved("the pod was removed meanwhile")
+            raise Unresolved("the pod was deleted in the meantime")
         around = self._around(PodRecord(pod, record.ip), fetched)
         pod_dir, run_dir = (
             self._place(uid),
@@ -386,11 +388,11 @@ class ProcessDriver:
         """End pods whose record cannot be read, and runs whose files are gone: they could not be
         attributed."""
         for uid in self.records.unreadable():
-            self._log.warn("a pod without a record is ended", uid=uid)
+            self._log.warn("killing a pod without a readable record", uid=uid)
             end_below(self.records.pod_dir(uid))
             self._remove_files(self._forget(uid))
         for _, directory in list(shims_below(self.records.directory / "pods")):
             if not (directory.parent / LOCK).exists():
-                self._log.warn("a run without a record is ended", directory=str(directory))
+                self._log.warn("killing a container run without a record", directory=str(directory))
                 end_below(directory)
         self._remove_files(self.records.taken_away())

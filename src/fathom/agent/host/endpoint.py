@@ -98,7 +98,7 @@ class AgentEndpoint:
         uid, container = request.match_info["uid"], request.match_info["container"]
         options = msgspec.convert(dict(request.query), LogOptions, strict=False)
         if self._records is None:
-            text = "simulated containers write nothing\n"
+            text = "simulated containers have no logs\n"
             return web.Response(text=text)
         attempts = self._records.attempts(uid, container)
         if options.previous:

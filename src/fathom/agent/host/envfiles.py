@@ -40,7 +40,9 @@ def variables_of(text: str, name: str) -> dict[str, str]:
             at = match.end()
         else:
             line = text.count("\n", 0, at) + 1
-            raise Unresolved(f"{name}, line {line}: a variable is written NAME='value', in single quotes")
+            raise Unresolved(
+                f"{name}, line {line}: variables must be written as NAME='value', in single quotes"
+            )
     return variables
 
 

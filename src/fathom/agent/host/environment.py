@@ -98,7 +98,9 @@ def _value(variable: Obj, container: Obj, around: Surroundings, env: Mapping[str
         return _key_of("secret", reference, around.secrets)
     if reference := source.get("fileKeyRef"):
         return _from_file(reference, around)
-    raise Unresolved(f"env {variable.get('name')}: {', '.join(sorted(source))} is not supported here")
+    raise Unresolved(
+        f"env {variable.get('name')}: {', '.join(sorted(source))} is not supported by this agent"
+    )
 
 
 def _key_of(kind: str, reference: Obj, objects: Mapping[str, Obj | None]) -> str | None:

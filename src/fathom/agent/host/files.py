@@ -61,7 +61,7 @@ def volume_files(volume: Obj, around: Surroundings, tokens: Mapping[str, str]) -
     if source := volume.get("projected"):
         return _projected(source, around, tokens)
     kinds = ", ".join(sorted(set(volume) - {"name"})) or "nothing"
-    raise Unresolved(f'volume "{name}" is of a kind that this agent does not have: {kinds}')
+    raise Unresolved(f'volume "{name}" has a type that this agent does not support: {kinds}')
 
 
 def _from(kind: str, source: Obj, name: str, objects: Mapping[str, Obj | None], mode: int | None) -> Files:
@@ -107,10 +107,10 @@ def _projected(volume: Obj, around: Surroundings, tokens: Mapping[str, str]) -> 
         elif projection := source.get("serviceAccountToken"):
             token = tokens.get(str(projection.get("audience") or ""))
             if token is None:
-                raise Unresolved("no token could be had for the pod's service account")
+                raise Unresolved("failed to fetch a token for the pod's service account")
             files[_inside(projection["path"])] = File(token.encode(), mode or MODE)
         else:
-            raise Unresolved(f"a projection of {', '.join(sorted(source))} is not supported here")
+            raise Unresolved(f"projected source {', '.join(sorted(source))} is not supported by this agent")
     return files
 
 

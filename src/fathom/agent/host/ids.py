@@ -71,7 +71,7 @@ def parse_host_ids(text: str) -> HostIds:
         if kind not in ids or not number.isdecimal():
             raise ValueError(f"{item!r} must read uid:NUMBER or gid:NUMBER")
         if int(number) >= IDS_FROM:
-            raise ValueError(f"{item!r}: ids from {IDS_FROM} on are those of pods")
+            raise ValueError(f"{item!r}: ids from {IDS_FROM} on are reserved for pods")
         ids[kind].add(int(number))
     return HostIds(frozenset(ids["uid"]), frozenset(ids["gid"]))
 

@@ -45,7 +45,7 @@ def read_images(path: Path) -> Images:
 def _image(entry: Any) -> Image:
     image = msgspec.convert({"command": entry} if isinstance(entry, list) else entry, Image)
     if not image.command:
-        raise msgspec.ValidationError("a command has at least one word")
+        raise msgspec.ValidationError("a command must have at least one word")
     return image
 
 
@@ -100,7 +100,7 @@ def argv_of(container: Obj, images: Images) -> tuple[list[str], Image | None] | 
     if image is None:
         return (
             f'no local command for image "{container.get("image", "")}": give the container a command, or '
-            "say in the agent's --images file what it runs here"
+            "map the image to one in the agent's --images file"
         )
     # As with an entrypoint: the container's args, if any, replace what follows the program.
     return ([image.command[0], *args] if args else list(image.command)), image

@@ -59,7 +59,7 @@ def identity_for(pod: Obj, container: Obj, first: int, rights: Rights) -> Identi
         ids_of_agent(pod, container)
         return None
     if not first:  # From 0 its ids would be those of the machine.
-        raise Unresolved("the pod has no ids of its own yet")
+        raise Unresolved("the pod has no user ids of its own yet")
     return identity_of(
         pod, container, first, rights.host_ids,
         namespaces=rights.user_namespaces, own_group=bool(rights.places),

@@ -46,7 +46,9 @@ def find_means(name: str, root: Path = ROOT) -> Means:
         for controller in ("cpu", "memory"):
             _try(root / controller / "fathom" / name)
         return Means("v1")
-    return Means("", "no cgroups: memory limits bound each process's data, CPU limits are not kept")
+    return Means(
+        "", "no cgroups: memory limits apply to the data of each process, CPU limits are not enforced"
+    )
 
 
 def _try(group: Path) -> None:

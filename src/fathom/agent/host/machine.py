@@ -86,15 +86,18 @@ def find_rights(
         allowed = HostIds(allowed.uids | {0}, allowed.gids | {0})
     rights = Rights(root, enclosing, paths, places, allowed, root and _has_user_namespaces())
     if root and not has_pod_ids(UID_MAP.read_text()):
-        return rights, f"pods will not start: this container has no user ids from {IDS_FROM} on to give them"
+        return (
+            rights,
+            f"pods will not start: the agent's user namespace has no user ids from {IDS_FROM} on for them",
+        )
     if places and any(os.stat(path).st_mode & 0o007 for path in paths if os.path.exists(path)):
-        return rights, f"pods can read the server's files as far as everybody can: {why}"
+        return rights, f"pods can read those of the server's files that all users can read: {why}"
     if places or (enclosing and (root or _has_landlock())):
         return rights, "" if root else _groups_note()
     if root:
-        return rights, f"pods have no directory that they can go to, and will not start: {why}"
-    why = why or "the kernel has no Landlock, and /proc shows what other processes of the user see"
-    return rights, f"pods can read the server's files as far as user {os.geteuid()} can: {why}"
+        return rights, f"pods will not start: no directory for their files can be made: {why}"
+    why = why or "the kernel has no Landlock, so /proc shows pods the files of the user's other processes"
+    return rights, f"pods can read those of the server's files that user {os.geteuid()} can read: {why}"
 
 
 def has_pod_ids(uid_map: str) -> bool:
@@ -106,7 +109,7 @@ def has_pod_ids(uid_map: str) -> bool:
 def _groups_note() -> str:
     """A warning: without root, pods keep all groups of the agent's user."""
     groups = sorted(set(os.getgroups()) - {os.getgid()})
-    return f"pods are in all groups of the user that runs the agent: {groups}" if groups else ""
+    return f"pods run with all groups of the agent's user: {groups}" if groups else ""
 
 
 def _places(hide: Sequence[str]) -> str:
@@ -168,7 +171,7 @@ def lock_node(directory: Path, node: str) -> int:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(fd)
-        raise AlreadyRuns(f"an agent of node {node} runs already on {directory}") from None
+        raise AlreadyRuns(f"an agent for node {node} is already running on {directory}") from None
     return fd
 
 

@@ -87,7 +87,7 @@ def _mount(mount: Obj, volume: Obj, env: Mapping[str, str], grounds: Grounds, co
         _find_or_make(top, whole, below, may_make="emptyDir" in volume or "hostPath" in volume)
         return Mount(top, to, read_only, "/".join([whole, *names_in(below)]), own)
     except FileNotFoundError:
-        raise Unresolved(f'volume "{mount["name"]}": {below or whole} is not there') from None
+        raise Unresolved(f'volume "{mount["name"]}": {below or whole} does not exist') from None
     except OSError as error:
         message = f'failed to prepare subPath for volumeMount "{mount["name"]}" of container "{container}"'
         raise Unresolved(f'{message}: subPath "{below[:PATH_SHOWN]}": {error.strerror}') from None
@@ -125,11 +125,11 @@ def _of_host(host: Obj, grounds: Grounds) -> str:
         raise Unresolved(f"hostPath {host['path']}: {error}") from None
     for hidden in map(Path, grounds.hide):
         if path.is_relative_to(hidden) or hidden.is_relative_to(path):
-            raise Unresolved(f"hostPath {path}: the server's own files are there")
+            raise Unresolved(f"hostPath {path} is not allowed: it holds the server's own files")
     try:
         _check_kind(path, kind)
     except FileNotFoundError:
-        raise Unresolved(f"hostPath {path} is not there") from None
+        raise Unresolved(f"hostPath type check failed: {path} does not exist") from None
     except Unsafe as error:
         raise Unresolved(f"hostPath {path}: {error.strerror}") from None
     return str(path.relative_to(ROOT))
@@ -148,7 +148,7 @@ def _check_kind(path: Path, kind: str) -> None:
             mode = os.fstat(fd).st_mode
     is_right = KINDS.get(kind.removesuffix("OrCreate"))
     if is_right is not None and not is_right(mode):
-        raise Unresolved(f"hostPath {path} is not a {kind.removesuffix('OrCreate')}")
+        raise Unresolved(f"hostPath type check failed: {path} is not a {kind.removesuffix('OrCreate')}")
 
 
 KINDS: dict[str, Callable[[int], bool]] = {

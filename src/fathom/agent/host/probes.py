@@ -45,7 +45,7 @@ class HostProber:
             async with asyncio.timeout(seconds):
                 return await self._probe(record, pod, probe, ip)
         except TimeoutError:
-            return ProbeResult(False, f"no answer within {seconds:g} s")
+            return ProbeResult(False, f"timed out after {seconds:g} s")
 
     async def _probe(self, record: RunRecord, pod: Obj, probe: Obj, ip: str) -> ProbeResult:
         if command := lookup(probe, "exec", "command"):
@@ -62,7 +62,7 @@ class HostProber:
             return ProbeResult(
                 False, "gRPC probes are not supported by this agent: use httpGet, tcpSocket or exec"
             )
-        return ProbeResult(False, "the probe says nothing that could be tried")
+        return ProbeResult(False, "missing handler: use httpGet, tcpSocket or exec")
 
     async def _checked(
         self, record: RunRecord, action: Obj, ip: str, port: int | None, try_: object
@@ -131,9 +131,11 @@ class HostProber:
         try:
             code = await run_in_container(run_dir, command, output)
         except OSError as error:
-            return ProbeResult(False, f"no command can be run in the container: {error.strerror or error}")
+            return ProbeResult(False, f"failed to exec in container: {error.strerror or error}")
         text = bytes(output).decode("utf-8", "replace").strip()
-        return ProbeResult(code == 0, "" if code == 0 else text or f"the command ended with code {code}")
+        return ProbeResult(
+            code == 0, "" if code == 0 else text or f"command terminated with exit code {code}"
+        )
 
 
 async def run_in_container(run_dir: Path, command: list[str], output: bytearray) -> int:

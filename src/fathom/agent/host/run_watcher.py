@@ -20,7 +20,7 @@ from fathom.model.objects import uid_of
 from fathom.seams.log import Log
 
 AGAIN_S = 1.0  # Before an operation that failed is retried.
-LOST = "the shim that waited for it is gone: how it ended is not known"
+LOST = "the container's shim was killed: how the container ended is unknown"
 
 
 class Watched(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class RunWatcher:
                 return
             fd = self._pidfd(record)
         except OSError as error:
-            self._log.warn("a run cannot be watched yet", run=run.id, error=str(error))
+            self._log.warn("a container run cannot be watched yet, will retry", run=run.id, error=str(error))
             self._loop.call_later(AGAIN_S, self.watch, run)
             return
         if fd is None:
@@ -102,7 +102,9 @@ class RunWatcher:
         try:
             ended = self._records.run(run.uid, run.container, run.attempt)
         except OSError as error:
-            self._log.warn("how a run ended cannot be read yet", run=run.id, error=str(error))
+            self._log.warn(
+                "exit record of a container run cannot be read, will retry", run=run.id, error=str(error)
+            )
             self._loop.call_later(AGAIN_S, self._ended, run, record)
             return
         self.on_end(ended if ended is not None and ended.exit is not None else self._lost(run, record))
@@ -116,5 +118,5 @@ class RunWatcher:
         try:
             self._records.write_exit(run, lost)
         except OSError as error:  # A full disk. Report the end all the same, or the pod would seem to run.
-            self._log.warn("an end is not written down", run=run.id, error=str(error))
+            self._log.warn("exit record of a container run cannot be written", run=run.id, error=str(error))
         return msgspec.structs.replace(run, exit=lost.exit)

@@ -87,20 +87,20 @@ def whose(ip: str, port: int, owners: Iterable[SocketOwner], sockets: frozenset[
     if any(owner.inode in sockets for owner in exact):
         return SocketVerdict(True)
     if exact:
-        return SocketVerdict(False, f"{ip}:{port} is answered by a process that is not of this pod")
+        return SocketVerdict(False, f"{ip}:{port} is answered by a process outside this pod")
     if any(owner.inode in sockets for owner in every):
         note = (
             f"the program listens on every address of the machine ({every[0].address}:{port}), not only on "
-            f"the pod's own {ip}: no other pod here can use port {port}. Let it bind $(POD_IP)"
+            f"the pod's own {ip}: no other pod here can use port {port}. Make it bind $(POD_IP)"
         )
         return SocketVerdict(True, note=note)
     if every:
         message = (
-            f"nothing of this pod listens on {ip}:{port}; another process has bound every address with that "
-            "port, and would answer in its place"
+            f"no process of this pod listens on {ip}:{port}; another process listens on that port at every "
+            "address, and would answer in its place"
         )
         return SocketVerdict(False, message)
-    return SocketVerdict(False, f"nothing of this pod listens on {ip}:{port}")
+    return SocketVerdict(False, f"no process of this pod listens on {ip}:{port}")
 
 
 def family(shim: int) -> list[int]:
