@@ -266,13 +266,13 @@ def test_whose_node_cannot_be_heard_waits_for_the_node_and_not_for_a_probe() -> 
 def test_a_ready_pod_that_the_gateway_does_not_reach_says_so() -> None:
     made = pod("a")
     made["status"]["conditions"].append(
-        {"type": "fathom.dev/Serving", "status": "False", "message": "the gateway cannot connect to it"}
+        {"type": "fathom.dev/Serving", "status": "False", "message": "the gateway cannot connect to the pod"}
     )
     stand = stand_of(made, serves=False)
     assert (stand.stage, stand.boundary, stand.message) == (
         READY,
         "gateway",
-        "the gateway cannot connect to it",
+        "the gateway cannot connect to the pod",
     )
 
 

@@ -108,13 +108,17 @@ def test_of_two_routes_the_older_holds_and_each_says_whether_it_does() -> None:
     table = make_table(seen)
     assert table[0].weights == (("zone/a", 1),)
     assert said_of(old, seen, table) == ("True", "InForce", "")
-    assert said_of(new, seen, table) == ("False", "AnotherHolds", "zz is older, and for the same Service")
+    assert said_of(new, seen, table) == (
+        "False",
+        "AnotherHolds",
+        "TrafficRoute zz is older and for the same Service",
+    )
     assert said_of(lost, seen, table) == ("False", "NoSuchService", "there is no Service none")
     alone = SeenObjects([service()], slices, [new])
     assert said_of(new, alone, make_table(alone)) == (
         "True",
         "NobodyThere",
-        "others take the share of zone/b: no endpoint is there",
+        "no endpoint in zone/b: the other pools take its share",
     )
 
 

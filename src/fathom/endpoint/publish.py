@@ -63,7 +63,7 @@ async def keep_published(api: Api, published: Published, log: Log) -> None:
     while True:
         why = await publish(api, wanted)
         if why and why != logged:
-            log.warn("metrics are not published", process=published.process, error=why)
+            log.warn("the metrics endpoint cannot be published", process=published.process, error=why)
         logged = why
         pause_s = min(2 * pause_s, LOOK_S) if why else RETRY_S_MIN
         await asyncio.sleep(pause_s if why else LOOK_S)

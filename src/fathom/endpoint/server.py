@@ -61,7 +61,7 @@ def tls_of(pair: Pair, client: ssl.SSLContext) -> ssl.SSLContext:
     Raises NotMeasurable."""
     authorities = client.get_ca_certs(binary_form=True)
     if not 0 < len(authorities) <= AUTHORITIES_MAX:
-        raise NotMeasurable("the kubeconfig names no authority of the cluster")
+        raise NotMeasurable("the kubeconfig names no CA of the cluster")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     with private_file((pair.key + pair.certificate).encode()) as file:
@@ -83,7 +83,7 @@ async def make_pair(name: str, address: str) -> Pair:
             out, _ = await making.communicate()
         return msgspec.json.decode(out, type=Pair)
     except (TimeoutError, msgspec.DecodeError) as error:
-        raise NotMeasurable("no certificate could be made") from error
+        raise NotMeasurable("could not create a serving certificate") from error
     finally:
         if making.returncode is None:
             making.kill()

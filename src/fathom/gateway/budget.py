@@ -36,5 +36,7 @@ class ErrorBudget:
             # A restarted proxy counts from 0.
             good, bad = max(0, carried - old[0]), max(0, failed - old[1])
             if good + bad >= CONNECTIONS_MIN and bad >= FAILED_SHARE * (good + bad):
-                messages[service] = "connections found nobody to carry them to within the last five minutes"
+                messages[service] = (
+                    "5 % or more of the last five minutes' connections found no reachable endpoint"
+                )
         return messages

@@ -226,7 +226,7 @@ class Gateway:
             "type": SERVING_CONDITION,
             "status": "True" if seen.reached else "False",
             "reason": "Reached" if seen.reached else "NotReached",
-            "message": "" if seen.reached else "the gateway cannot connect to it",
+            "message": "" if seen.reached else "the gateway cannot connect to the pod",
             "lastTransitionTime": timestamp(self._inside.outside.clock.now_ns()),
         }
 

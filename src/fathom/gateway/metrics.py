@@ -15,12 +15,12 @@ def measure_proxy(metrics: Part, proxy: Proxy) -> None:
 
 def proxy_families(proxy: Proxy) -> Iterable[Family]:
     numbers = proxy.numbers
-    connections = Family("fathom_gateway_connections_total", "counter", "Connections by what came of them.")
+    connections = Family("fathom_gateway_connections_total", "counter", "Connections by result.")
     connections.add(numbers.carried, {"result": "carried"})
     connections.add(numbers.nobody, {"result": "no_endpoint"})
     yield connections
     yield gauge("fathom_gateway_open_connections", "Connections that are open.", proxy.connections)
-    failures_help = "Endpoints that did not take a connection; another one was tried."
+    failures_help = "Endpoints that did not accept a connection; another one was tried."
     yield counter("fathom_gateway_connect_failures_total", failures_help, numbers.connect_failures)
     yield gauge("fathom_gateway_listeners", "Addresses and ports of Services listened on.", proxy.listeners)
     failed_help = "Services at whose address the gateway cannot listen."

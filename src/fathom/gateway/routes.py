@@ -195,7 +195,7 @@ def said_of(route: Obj, seen: SeenObjects, table: Table) -> tuple[Status, str, s
         return "False", "NoSuchService", f"there is no Service {name.partition('/')[2]}"
     first = _in_force(seen.routes)[name]
     if key_of(first) != key_of(route):
-        return "False", "AnotherHolds", f"{key_of(first).name} is older, and for the same Service"
+        return "False", "AnotherHolds", f"TrafficRoute {key_of(first).name} is older and for the same Service"
     pools = {each.pool for listener in table if listener.service == name for each in listener.endpoints}
     empty = [
         pool_name(*pool)
@@ -203,7 +203,7 @@ def said_of(route: Obj, seen: SeenObjects, table: Table) -> tuple[Status, str, s
         if weight and pool_name(*pool) not in pools
     ]
     if empty:
-        return "True", "NobodyThere", f"others take the share of {', '.join(empty)}: no endpoint is there"
+        return "True", "NobodyThere", f"no endpoint in {', '.join(empty)}: the other pools take its share"
     return "True", "InForce", ""
 
 
