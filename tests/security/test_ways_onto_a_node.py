@@ -143,7 +143,7 @@ def test_an_override_lets_so_many_pods_that_name_their_node_into_a_class(tmp_pat
         assert first.status == 201, first.obj
         account = first.obj["metadata"]["annotations"]["fathom.dev/account"]
         assert account == f"default//gold/{made['metadata']['uid']}"
-        assert "lets 1 replicas into the class" in refused(
+        assert "allows 1 replicas in the class" in refused(
             await api.post(PODS, pod("db-2", **wanted)), "ClassReserved"
         )
         assert_kept(api)

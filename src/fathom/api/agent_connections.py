@@ -63,16 +63,16 @@ class NoAgents:
     """For simulations, where agents cannot be reached."""
 
     async def logs(self, at: AgentAddress, ask: LogAsk) -> StreamSource:
-        raise _unreachable(at.node, "this server has no way to agents")
+        raise _unreachable(at.node, "this server cannot connect to agents")
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
-        raise _unreachable(at.node, "this server has no way to agents")
+        raise _unreachable(at.node, "this server cannot connect to agents")
 
     async def page(self, at: AgentAddress, path: str) -> tuple[int, bytes]:
-        raise _unreachable(at.node, "this server has no way to agents")
+        raise _unreachable(at.node, "this server cannot connect to agents")
 
     async def reach(self, node: Obj) -> ReachedAgent:
-        return ReachedAgent("unknown", "this server has no way to agents")
+        return ReachedAgent("unknown", "this server cannot connect to agents")
 
 
 def address_of(node: Obj) -> AgentAddress:
@@ -91,4 +91,4 @@ def address_of(node: Obj) -> AgentAddress:
 
 
 def _unreachable(node: str, why: str) -> ApiError:
-    return unavailable(f"the agent of node {node} cannot be asked: {why}")
+    return unavailable(f"the agent of node {node} cannot be reached: {why}")

@@ -56,12 +56,14 @@ class Metrics:
             durations.sum_s += seconds
 
     def collect(self) -> Iterator[Family]:
-        requests = Family("apiserver_request_total", "counter", "Requests by what they asked and got.")
+        requests = Family(
+            "apiserver_request_total", "counter", "Requests by verb, resource and response code."
+        )
         for (*labels, code), count in self._known.items():
             named = dict(zip(LABELS, map(str, labels), strict=True))
             requests.add(count.answers, {**named, "code": str(code)})
         durations = Family(
-            "apiserver_request_duration_seconds", "histogram", "Time to answer, watches aside."
+            "apiserver_request_duration_seconds", "histogram", "Time to answer, except for watches."
         )
         for place, series in self._durations.items():
             durations.add_durations(series, dict(zip(LABELS, place, strict=True)))

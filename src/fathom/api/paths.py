@@ -73,7 +73,10 @@ class Paths:
     def _health(self, request: Request, path: str) -> Response:
         checks = {"ping": ""}  # Check -> its problem; '' if it passes.
         if not path.startswith("/livez"):
-            checks |= {"store": self._store_problem(), "shutdown": "it stops" if self._core.stopping else ""}
+            checks |= {
+                "store": self._store_problem(),
+                "shutdown": "the server is stopping" if self._core.stopping else "",
+            }
         name = path.split("/", 2)[2:]
         if name:
             if name[0] not in checks:
@@ -91,7 +94,9 @@ class Paths:
 
     def _store_problem(self) -> str:
         """Part of readyz only, not of livez: a restart would not repair the store."""
-        return self._core.health.problem() if self._core.cache.reached > 0 else "it is being read"
+        return (
+            self._core.health.problem() if self._core.cache.reached > 0 else "the store is still being read"
+        )
 
     def _roots(self) -> list[str]:
         kinds = [kind for kind in self._core.registry.kinds() if kind.group]

@@ -55,7 +55,7 @@ async def serve_process_page(core: Core, request: Request, page: tuple[str, str]
         raise no_such_path()
     if len(matches) > 1:
         names = ", ".join(f"/{path}/{short_name(endpoint_slice)}" for endpoint_slice in matches)
-        raise bad_request(f"there are {len(matches)} of {name}: {names}")
+        raise bad_request(f"there are {len(matches)} processes named {name}, request one of them: {names}")
     return await _fetched(core, process_address(matches[0]), path)
 
 
@@ -82,5 +82,7 @@ def process_address(slice_: Obj) -> AgentAddress:
     endpoints, ports = lookup(slice_, "endpoints") or [{}], lookup(slice_, "ports") or [{}]
     addresses, port = endpoints[0].get("addresses") or (), ports[0].get("port") or 0
     if not certificate or not addresses or not port:
-        raise unavailable(f"{PREFIX}{name} does not say where the process listens")
+        raise unavailable(
+            f"EndpointSlice {PREFIX}{name} lacks the address, port or certificate of the process"
+        )
     return AgentAddress(name, str(addresses[0]), int(port), certificate, "the process")

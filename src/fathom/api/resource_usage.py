@@ -135,7 +135,7 @@ async def _of_nodes(core: Core, call: Call) -> list[Obj]:
         raise not_found(call.kind.resource, call.target.name)
     answers = await _usage_by_node(core, wanted)
     if wanted and not answers:
-        raise unavailable("no agent has said yet what its node uses")
+        raise unavailable("no agent has reported the usage of its node yet")
     return [node_metrics(nodes[name], answer) for name, answer in answers.items()]
 
 

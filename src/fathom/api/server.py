@@ -85,7 +85,9 @@ class ApiServer:
         except StoreUnavailable as error:
             answer = response_forms.failure(unavailable(f"the store does not answer: {error}"))
         except TimeoutError:
-            answer = response_forms.failure(timed_out("the request took too long: read before trying again"))
+            answer = response_forms.failure(
+                timed_out("the request timed out: read the object before trying again")
+            )
         except Exception as error:  # The last line of defence; logged with its stack.
             answer = self._internal_error(request, request_id, error)
         seconds = (self._clock.monotonic_ns() - started_ns) / 1e9
@@ -240,7 +242,7 @@ class ApiServer:
 
     def _internal_error(self, request: Request, request_id: str, error: Exception) -> Response:
         self._log.error(
-            "unexpected",
+            "unexpected error",
             id=request_id,
             method=request.method,
             path=request.path,

@@ -219,7 +219,7 @@ def test_cancellation_is_nobodys_fault() -> None:
 
 @pytest.mark.parametrize("names", [("a", "a"), ("a", "")])
 def test_plugins_need_names_of_their_own(names: tuple[str, str]) -> None:
-    with pytest.raises(ValueError, match="need names of their own"):
+    with pytest.raises(ValueError, match="need unique names"):
         Chain([Labels(name) for name in names])
 
 

@@ -39,7 +39,7 @@ class Chain:
         """`audited`: record which fields each plugin changed."""
         names = [plugin.name for plugin in plugins]
         if "" in names or len(set(names)) != len(names):
-            raise ValueError(f"admission plugins need names of their own: {', '.join(names)}")
+            raise ValueError(f"admission plugins need unique names: {', '.join(names)}")
         self.plugins = tuple(plugins)
         self._on_fault = on_fault
         self._audited = audited
@@ -139,7 +139,7 @@ def _checked(plugin: Plugin) -> Callable[[WriteAttempt, View], Obj]:
         if not isinstance(after, dict):
             raise TypeError(f"mutate returned {type(after).__name__}, not an object")
         if identity(after) != before:
-            raise ValueError("mutate changed what names the object")
+            raise ValueError("mutate changed the object's kind, apiVersion, namespace, name or uid")
         plain: Obj = decode_json(encode_json(after))
         return plain
 

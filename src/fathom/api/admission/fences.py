@@ -150,7 +150,7 @@ def _parse(text: str) -> tuple[Key, int]:
 def _behind(lease: Key, epoch: int, seen: Seen | None) -> ApiError:
     now = f"epoch {seen.obj['epoch']}, held by {seen.obj['holder'] or 'nobody'}" if seen else "never held"
     lease_name = f"lease {lease.namespace}/{lease.name}"
-    message = f"the write is behind the fence of {lease_name}: epoch {epoch} is over ({now})"
+    message = f"the writer does not hold {lease_name}: epoch {epoch} is over ({now})"
     details = {
         "kind": "fences",
         "group": "fathom.dev",

@@ -25,7 +25,7 @@ class RepairProposals(Plugin):
 
     def validate(self, attempt: WriteAttempt, view: View) -> None:
         if attempt.operation == CREATE and (attempt.user.name != REPAIR or attempt.user.impersonator):
-            raise refused(attempt, f"only {REPAIR} makes proposals, from what repair has found")
+            raise refused(attempt, f"only {REPAIR} creates proposals")
         if attempt.subresource == APPROVAL:
             _check_approval(attempt)
 
@@ -33,6 +33,6 @@ class RepairProposals(Plugin):
 def _check_approval(attempt: WriteAttempt) -> None:
     status = (attempt.old or {}).get("status") or {}
     if is_own(attempt.user) or attempt.user.name == status.get("maker"):
-        raise refused(attempt, f"{attempt.user.name} may not decide about proposals: a person does")
+        raise refused(attempt, f"{attempt.user.name} may not decide about proposals: a person must")
     if lookup(attempt.old, "status", "phase") in OVER:
-        raise refused(attempt, f"it is over ({status['phase']}): there is nothing left to decide")
+        raise refused(attempt, f"the proposal is over ({status['phase']}): there is nothing left to decide")

@@ -29,8 +29,8 @@ class GatewayReports(Plugin):
         resource = attempt.kind.resource
         condition = CONDITIONS[resource]
         if _without(attempt.obj, condition) != _without(attempt.old, condition):
-            allowed = f"the condition {condition} of {resource}, and nothing else of their status"
-            raise refused(attempt, f"{GATEWAY} writes {allowed}")
+            allowed = f"the condition {condition} of {resource}"
+            raise refused(attempt, f"{GATEWAY} may write only {allowed}")
 
 
 def _without(obj: Obj | None, condition: str) -> Obj:

@@ -157,7 +157,7 @@ def _ensure_ca(pki: Path, name: str, subject: str, now: datetime) -> tuple[x509.
     if ca.public_key() != key.public_key():
         raise PkiError(f"{file} does not belong to {key_file.name}; {_RESTORE.format(pki=pki)}")
     if not _is_authority(ca):
-        raise PkiError(f"{file} is the certificate of no authority; {_RESTORE.format(pki=pki)}")
+        raise PkiError(f"{file} is not a CA certificate; {_RESTORE.format(pki=pki)}")
     if not ca.not_valid_before_utc <= now < ca.not_valid_after_utc:
         raise PkiError(
             f"{file} is valid only until {ca.not_valid_after_utc:%Y-%m-%d}; {_RENEW.format(pki=pki)}"
@@ -165,10 +165,8 @@ def _ensure_ca(pki: Path, name: str, subject: str, now: datetime) -> tuple[x509.
     return ca, key
 
 
-_RESTORE = (
-    "restore it from a backup, or remove {pki} for a new authority (all clients then need new credentials)"
-)
-_RENEW = "check the clock, or remove {pki} for a new authority (all clients then need new credentials)"
+_RESTORE = "restore it from a backup, or remove {pki} for a new CA (all clients then need new credentials)"
+_RENEW = "check the clock, or remove {pki} for a new CA (all clients then need new credentials)"
 
 
 def _is_weak(key: AuthorityKey) -> bool:

@@ -32,7 +32,7 @@ def parse_tokens(text: str, *, source: str = "tokens") -> Tokens:
                 continue
             key, user = _entry(row, f"{source}, line {rows.line_num}")
             if key in tokens:
-                raise BadTokens(f"{source}, line {rows.line_num}: the same token stands on an earlier line")
+                raise BadTokens(f"{source}, line {rows.line_num}: the same token is on an earlier line")
             tokens[key] = user
     except csv.Error as error:
         raise BadTokens(f"{source}, line {rows.line_num}: {error}") from None

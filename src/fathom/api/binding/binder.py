@@ -239,7 +239,7 @@ class Binder:
         if entry is None:
             return Refusal(requests.POD_GONE, f'pods "{ask.name}" not found')
         if entry.key in transaction.writes:
-            return Refusal(requests.POD_BOUND, f"pod {ask.name} is being assigned already", entry.revision)
+            return Refusal(requests.POD_BOUND, f"pod {ask.name} is already being assigned", entry.revision)
         pod = self._decoded(job, entry)
         judged = judge(
             ask, pod, entry.revision, facts=self._facts, books=transaction.books, at=transaction.at
@@ -325,7 +325,7 @@ class Binder:
             if job.races <= RACES_MAX:
                 queue.appendleft(job)
             else:
-                why = f"lost {job.races} races for what the binding rests on: try again"
+                why = f"lost {job.races} races: objects that the binding depends on keep changing; try again"
                 _answer(job, Refusal(requests.CONTENDED, why))
 
     def _too_large(self, queue: deque[_Job], transaction: _Round, error: BadCommit) -> _Done:

@@ -183,7 +183,7 @@ def _policy_refusal(case: Case) -> Refusal | None:
         return None
     revision, rollout = case.facts.policy(name)
     if revision == 0 or rollout is None:
-        why = "does not exist" if revision == 0 else "is not active by any rollout"
+        why = "does not exist" if revision == 0 else "is not active in any rollout"
         return Refusal(requests.POLICY_INACTIVE, f"policy {name} {why}", revision)
     case.rests_on(POLICIES, Key("", name), revision)
     case.rests_on(rollout.resource, rollout.key, rollout.revision)
@@ -210,7 +210,7 @@ def _reference_refusal(
     if override is None or (ref.uid and override.metadata.uid != ref.uid):
         return Refusal(requests.OVERRIDE_INACTIVE, f"override {name} does not exist any more", revision)
     if not override_active(override, at.now_ns):
-        return Refusal(requests.OVERRIDE_INACTIVE, f"override {name} is over", revision)
+        return Refusal(requests.OVERRIDE_INACTIVE, f"override {name} has ended", revision)
     return None
 
 
@@ -225,13 +225,15 @@ def _reservation_refusal(case: Case) -> Refusal | None:
         return Refusal(requests.RESERVATION_GONE, f"reservation {name} does not exist")
     if not reservation_usable(reservation, case.at.now_ns):
         phase = reservation.status.phase or "unconfirmed"
-        return Refusal(requests.RESERVATION_GONE, f"reservation {name} is over ({phase})", seen.revision)
+        return Refusal(
+            requests.RESERVATION_GONE, f"reservation {name} is not usable ({phase})", seen.revision
+        )
     if reservation.spec.node_name not in {"", ask.node}:
         why = f"reservation {name} is for node {reservation.spec.node_name}"
         return Refusal(requests.RESERVATION_GONE, why, seen.revision)
     holder = (metadata(seen.obj).get("annotations") or {}).get(HOLDER_UID)
     if holder and holder != uid_of(case.pod):
-        return Refusal(requests.RESERVATION_GONE, f"reservation {name} is another pod's", seen.revision)
+        return Refusal(requests.RESERVATION_GONE, f"reservation {name} is for another pod", seen.revision)
     case.rests_on(RESERVATIONS, key, seen.revision)
     case.released = reservation_holding(seen.obj)
     case.taken = NodeTaken(key_in_store(RESERVATIONS, key), seen.obj, _taken_over(seen.obj, reservation))
@@ -285,7 +287,7 @@ def _let_in(account: Account, case: Case, revision: int) -> Account | Refusal:
         most, used = changes.reserved_replicas, case.books.tenant(account.tenant).overrides.get(uid, 0)
         if most is None or used < most:
             return account._replace(override=uid)
-        why = f"override {override.metadata.name} lets {most} replicas into the class, and {used} are there"
+        why = f"override {override.metadata.name} allows {most} replicas in the class, and {used} are there"
     return Refusal(requests.CLASS_RESERVED, why, revision)
 
 

@@ -90,7 +90,7 @@ def _without_node(
     zoned = quota is not None and any(limit.zone is not None for limit in quota.spec.limits)
     if zoned or cordoned or facts.classes() or wanted.account.capacity_class:
         rules = "quotas by zone, capacity classes and overrides"
-        why = f"node {wanted.node} does not exist: {rules} cannot be checked there"
+        why = f"node {wanted.node} does not exist: {rules} cannot be checked"
         return Refusal(requests.NODE_GONE, why)
     over = exceeds_quota(quota, books.tenant(tenant), wanted)
     if over is not None:

@@ -135,7 +135,7 @@ def _ask_causes(ask: BindingAsk, field: str) -> list[Cause]:
 def _map_causes(ask: BindingAsk, at: str) -> list[Cause]:
     problems = label_causes(ask.labels, f"{at}labels") if ask.labels else []
     if TENANT in ask.labels:
-        why = "a binding does not change whose a pod is"
+        why = "a binding may not change the tenant of a pod"
         problems.append(Cause(f"{at}labels[{TENANT}]", "FieldValueForbidden", f"Forbidden: {why}"))
     return problems + (annotation_causes(ask.annotations, f"{at}annotations") if ask.annotations else [])
 

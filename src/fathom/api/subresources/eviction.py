@@ -147,7 +147,7 @@ def take_disruption(budget: Obj, pod: str, *, now: str) -> Obj:
             retry_after_s=10,
         )
     if len(status.get("disruptedPods") or {}) > DISRUPTED_PODS_MAX:
-        raise _refused(budget, "too many evictions are not confirmed yet")
+        raise _refused(budget, "too many evictions not confirmed by PDB controller")
     allowed = status.get("disruptionsAllowed") or 0
     if allowed <= 0:
         raise _refused(budget, _why_none(budget))

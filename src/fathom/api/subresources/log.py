@@ -25,7 +25,7 @@ async def log(core: Core, call: Call) -> StreamResponse:
     check_begun(pod, container, previous=call.request.flag("previous"))
     seen = core.cache.get("nodes", Key("", node))
     if seen is None:
-        raise unavailable(f"node {node} of pod {name} is gone, and its logs with it")
+        raise unavailable(f"node {node} of pod {name} no longer exists, and neither do its logs")
     ask = LogAsk(call.namespace, name, uid_of(pod), container, options)
     source = await core.agents.logs(address_of(seen.obj), ask)
     return StreamResponse(source=source, content_type=PLAIN)
