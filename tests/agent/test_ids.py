@@ -113,7 +113,7 @@ def test_without_root_the_message_says_which_field_and_who_the_agent_is() -> Non
     of = pod(supplementalGroups=[os.getgid(), 4242])
     words = (
         "spec.securityContext.supplementalGroups: 4242 is refused: the agent does not run as root, so its "
-        f"pods can only have its own user {os.getuid()} and group {os.getgid()}"
+        f"pods can only run as its own user {os.getuid()} and group {os.getgid()}"
     )
     with pytest.raises(Unresolved, match=f"^{words}$"):
         ids_of_agent(of, of["spec"]["containers"][0])

@@ -57,8 +57,8 @@ def mount_note(settled: Settled) -> str:
         return ""
     below = ", ".join(place.strip("/") for place in places)
     return (
-        "the system does not let the agent mount anything for pods: volumes are not at their mount paths, "
-        f"but below the container's own directory, which $HOME names: {below}"
+        "this machine does not allow the agent to mount anything: volumes are not at their mount paths, "
+        f"but below the container's own directory, $HOME: {below}"
     )
 
 

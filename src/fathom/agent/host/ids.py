@@ -86,7 +86,7 @@ def ids_of_agent(pod: Obj, container: Obj) -> None:
         if named.number != own:
             raise Unresolved(
                 f"{named.field}: {named.number} is refused: the agent does not run as root, so its pods can "
-                f"only have its own user {uid} and group {gid}"
+                f"only run as its own user {uid} and group {gid}"
             )
 
 
