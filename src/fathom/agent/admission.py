@@ -66,15 +66,15 @@ def was_admitted(pod: Obj) -> bool:
 def plan_admission(pod: Obj, node: Obj, admitted: Iterable[NodeClaim]) -> Rejection | None:
     """`admitted`: claims of the pods that were admitted earlier and are still here. None: the pod may run."""
     claim, claims = claim_of(pod), tuple(admitted)
-    return _lacks(claim, node, claims) or _elsewhere(pod, node) or _ports_taken(claim, claims)
+    return _missing_resource(claim, node, claims) or _wrong_node(pod, node) or _ports_taken(claim, claims)
 
 
 # Resources.
 
 
-def _lacks(claim: NodeClaim, node: Obj, admitted: tuple[NodeClaim, ...]) -> Rejection | None:
+def _missing_resource(claim: NodeClaim, node: Obj, admitted: tuple[NodeClaim, ...]) -> Rejection | None:
     capacity = {name: _units(name, quantity) for name, quantity in amounts(_allocatable(node)).items()}
-    for name in sorted(claim.amounts, key=lambda name: (name not in FIRST, _place(name), name)):
+    for name in sorted(claim.amounts, key=lambda name: (name not in FIRST, _resource_order(name), name)):
         if "/" in name and name not in capacity:
             continue  # Not a node resource: its own controller counts it.
         wanted, has = claim.amounts[name], capacity.get(name, 0)
@@ -85,7 +85,7 @@ def _lacks(claim: NodeClaim, node: Obj, admitted: tuple[NodeClaim, ...]) -> Reje
     return None
 
 
-def _place(name: str) -> int:
+def _resource_order(name: str) -> int:
     return FIRST.index(name) if name in FIRST else len(FIRST)
 
 
@@ -100,7 +100,7 @@ def _units(name: str, amount: Quantity) -> int:
 # Labels.
 
 
-def _elsewhere(pod: Obj, node: Obj) -> Rejection | None:
+def _wrong_node(pod: Obj, node: Obj) -> Rejection | None:
     labels, name = labels_of(node), key_of(node).name
     selector = lookup(pod, "spec", "nodeSelector") or {}
     required = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -118,12 +118,12 @@ def _matches(term: Obj, labels: Mapping[str, str], name: str) -> bool:
     """Whether all expressions of a term match; an empty term matches no node."""
     by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
     return bool(by_label or by_field) and (
-        all(_holds(expression, labels) for expression in by_label)
-        and all(_holds(expression, {"metadata.name": name}) for expression in by_field)
+        all(_expression_matches(expression, labels) for expression in by_label)
+        and all(_expression_matches(expression, {"metadata.name": name}) for expression in by_field)
     )
 
 
-def _holds(expression: Obj, labels: Mapping[str, str]) -> bool:
+def _expression_matches(expression: Obj, labels: Mapping[str, str]) -> bool:
     operator = _OPERATORS.get(str(expression.get("operator")), "")
     values = tuple(sorted({str(value) for value in expression.get("values") or ()}))
     if operator in {GREATER, LESS} and not (len(values) == 1 and values[0].lstrip("+-").isdecimal()):

@@ -35,7 +35,7 @@ def confine(spec: dict[str, Any], users: int = -1) -> None:
     capabilities = spec.get("capabilities")  # 'all': root, which the operator allowed; None: unchanged.
     keep = CAP_NET_BIND_SERVICE if capabilities == "low_ports" else -1
     if capabilities in {"low_ports", "none"}:
-        _narrow(keep)
+        _drop_from_bounding_set(keep)
     if spec.get("uid") is not None:
         prctl(PR_SET_KEEPCAPS, int(keep >= 0))
         os.setgroups(spec.get("groups") or [])
@@ -72,7 +72,7 @@ def user_namespace(maps: dict[str, str]) -> int:
     wait_r, wait_w = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _make_users(result_w, wait_r, wait_w)
+        _run_in_user_namespace(result_w, wait_r, wait_w)
     os.close(result_w)
     os.close(wait_r)
     try:
@@ -88,7 +88,7 @@ def user_namespace(maps: dict[str, str]) -> int:
         os.waitpid(pid, 0)
 
 
-def _make_users(result_w: int, wait_r: int, wait_w: int) -> None:
+def _run_in_user_namespace(result_w: int, wait_r: int, wait_w: int) -> None:
     """Never returns."""
     try:
         os.close(wait_w)
@@ -104,7 +104,7 @@ def _make_users(result_w: int, wait_r: int, wait_w: int) -> None:
 # Capabilities.
 
 
-def _narrow(keep: int) -> None:
+def _drop_from_bounding_set(keep: int) -> None:
     """Drop from the bounding set: no setuid file gives these back. If we may not drop them, we have none."""
     for number in range(CAPS_MAX):
         if number != keep:

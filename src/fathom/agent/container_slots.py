@@ -76,9 +76,9 @@ class Slot:
         if STARTUP in self.container.spec and not passed_before:
             self._add(STARTUP, self._startup)
         else:
-            self._probe_on()
+            self._add_running_probes()
 
-    def _probe_on(self) -> None:
+    def _add_running_probes(self) -> None:
         self._add(READINESS, self._readiness)
         self._add(LIVENESS, self._liveness)
 
@@ -100,8 +100,8 @@ class Slot:
     def _startup(self, tally: ProbeTally, probed: ProbeResult) -> bool:
         self._record_probe("Startup", probed)
         if tally.verdict:
-            self._healthy(started=True, ready=READINESS not in self.container.spec)
-            self._probe_on()
+            self._change_health(started=True, ready=READINESS not in self.container.spec)
+            self._add_running_probes()
         elif tally.verdict is False:
             name = self.container.name
             self.sicken(f"Container {name} failed startup probe, will be restarted: {probed.message}")
@@ -110,7 +110,7 @@ class Slot:
     def _readiness(self, tally: ProbeTally, probed: ProbeResult) -> bool:
         self._record_probe("Readiness", probed)
         if tally.verdict is not None:
-            self._healthy(ready=tally.verdict)
+            self._change_health(ready=tally.verdict)
         return True
 
     def _liveness(self, tally: ProbeTally, probed: ProbeResult) -> bool:
@@ -124,16 +124,16 @@ class Slot:
         health = self.view.health
         if not probed.ok:
             self._tell("Warning", "Unhealthy", f"{kind} probe failed: {probed.message}")
-            self._healthy(said=f"{kind.lower()} probe failed: {probed.message}")
+            self._change_health(said=f"{kind.lower()} probe failed: {probed.message}")
         if probed.note and probed.note != health.note:
             self._tell("Warning", "BoundEveryAddress", probed.note)
-            self._healthy(note=probed.note)
+            self._change_health(note=probed.note)
 
     def sicken(self, why: str) -> None:
         """Mark the container unhealthy: the plan will stop it."""
-        self._healthy(sick=why, ready=False)
+        self._change_health(sick=why, ready=False)
 
-    def _healthy(self, **changes: object) -> None:
+    def _change_health(self, **changes: object) -> None:
         health = msgspec.structs.replace(self.view.health, **changes)
         if health != self.view.health:
             self.change(health=health)

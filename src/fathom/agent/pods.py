@@ -157,7 +157,7 @@ class NodePods:
             except RuntimeFailed as error:
                 self._around.event(wanted, "", "Warning", "FailedCreatePodSandBox", str(error))
                 await asyncio.sleep(RETRY_S)
-                kept = await self._nothing_of(uid)
+                kept = await self._empty_pod(uid)
         self._admitting.pop(uid, None)
         if kept is not None:
             pod = self._wanted.get(uid)
@@ -224,7 +224,7 @@ class NodePods:
             self._held = listed if self._held is None else self._held
         return self._held
 
-    async def _nothing_of(self, uid: str) -> KeptContainer | None:
+    async def _empty_pod(self, uid: str) -> KeptContainer | None:
         """A pod being deleted that the runtime never admitted needs no admission: it is simply empty."""
         pod = self._wanted.get(uid)
         if pod is None or not is_deleting(pod):

@@ -64,12 +64,12 @@ def check_preconditions(obj: Obj, options: DeleteOptions, *, resource: str, revi
         return
     meta = metadata(obj)
     if wanted.uid is not None and wanted.uid != meta.get("uid"):
-        raise _unmet(resource, meta, "UID", wanted.uid, str(meta.get("uid", "")))
+        raise _precondition_failed(resource, meta, "UID", wanted.uid, str(meta.get("uid", "")))
     if wanted.resource_version is not None and wanted.resource_version != str(revision):
-        raise _unmet(resource, meta, "ResourceVersion", wanted.resource_version, str(revision))
+        raise _precondition_failed(resource, meta, "ResourceVersion", wanted.resource_version, str(revision))
 
 
-def _unmet(resource: str, meta: Obj, field: str, wanted: str, actual: str) -> ApiError:
+def _precondition_failed(resource: str, meta: Obj, field: str, wanted: str, actual: str) -> ApiError:
     why = f"Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {actual}"
     return conflict(resource, str(meta.get("name", "")), why)
 
@@ -81,7 +81,7 @@ def plan_removal(
     grace_s = strategy.grace_seconds(obj, options.grace_period_seconds)
     meta = metadata(obj)
     if meta.get("deletionTimestamp"):
-        return _again(obj, finalizers, grace_s, strategy=strategy, now_ns=now_ns)
+        return _repeated_deletion(obj, finalizers, grace_s, strategy=strategy, now_ns=now_ns)
     marked = with_metadata(
         obj,
         finalizers=finalizers or None,
@@ -95,7 +95,9 @@ def plan_removal(
     return Removal(obj=marked)
 
 
-def _again(obj: Obj, finalizers: list[str], grace_s: int, *, strategy: Strategy, now_ns: int) -> Removal:
+def _repeated_deletion(
+    obj: Obj, finalizers: list[str], grace_s: int, *, strategy: Strategy, now_ns: int
+) -> Removal:
     """A repeated deletion may only shorten the grace period."""
     meta = metadata(obj)
     before_s = meta.get("deletionGracePeriodSeconds") or 0

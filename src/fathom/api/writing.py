@@ -94,9 +94,9 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
     `again` returns a fresh copy, to try another name when a generated one is taken."""
     generated = not metadata(obj).get("name")
     if core.shared_store:
-        await _see_what_it_needs(core, call, obj)
+        await _catch_up_before_create(core, call, obj)
     draft = _new(core, call, obj)
-    _judge_own(core, call, draft)
+    _check_own_kind(core, call, draft)
     for attempt in range(max(NAMES_MAX, COMMITS_MAX)):
         name = str(metadata(draft).get("name") or "")
         admitted, charges = _admit(core, call, "CREATE", obj=draft, old=None)
@@ -120,7 +120,7 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
     raise _contended(call)
 
 
-async def _see_what_it_needs(core: Core, call: Call, obj: Obj) -> None:
+async def _catch_up_before_create(core: Core, call: Call, obj: Obj) -> None:
     """Catch up with the store before admission judges the new object:
     1. Another server creates a namespace.
     2. Our cache does not have it yet.
@@ -187,7 +187,7 @@ async def update(core: Core, call: Call, change: Change, *, subresource: str = "
     for _ in range(COMMITS_MAX):
         if entry is None:
             raise not_found(call.kind.resource, call.target.name)
-        await _see_what_it_counts(core, call, entry)
+        await _catch_up_before_recount(core, call, entry)
         done = await _update_once(core, call, entry, change, subresource)
         if isinstance(done, Written):
             return done
@@ -195,7 +195,7 @@ async def update(core: Core, call: Call, change: Change, *, subresource: str = "
     raise _contended(call)
 
 
-async def _see_what_it_counts(core: Core, call: Call, entry: Entry) -> None:
+async def _catch_up_before_recount(core: Core, call: Call, entry: Entry) -> None:
     """Catch up with the store before a quota is recounted:
     1. Another server creates a pod and charges its quota.
     2. We read the quota from the store.
@@ -211,7 +211,7 @@ async def _update_once(
     before = entry.body.obj
     old = with_revision(before, entry.revision)
     draft = _revised(core, call, change(old), old, entry=entry, subresource=subresource)
-    _judge_own(core, call, draft, subresource)
+    _check_own_kind(core, call, draft, subresource)
     admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
     _validate_update(core, call, admitted, old, subresource)
     strategy = core.strategy(call.kind)
@@ -451,7 +451,7 @@ def _release(core: Core, call: Call, old: Obj) -> Sequence[Charge]:
     return core.chain.release(attempt, core.cache)
 
 
-def _judge_own(core: Core, call: Call, obj: Obj, subresource: str = "") -> None:
+def _check_own_kind(core: Core, call: Call, obj: Obj, subresource: str = "") -> None:
     """Admission and the ledger read fathom's own kinds as structs: an object that does not fit its struct
     must not get that far. Built-in kinds are checked when they are decoded, and nothing here reads custom
     kinds."""

@@ -95,7 +95,7 @@ class Gateway:
     async def _run(self) -> None:
         self._caches.start()
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(work) for work in (self._follow(), self._listen(), self._look_for_ever())]
+        tasks = [loop.create_task(work) for work in (self._follow(), self._listen(), self._poll_proxy())]
         try:
             while await self._inside.seam.signal() not in {"stop", "rebase"}:
                 pass
@@ -125,7 +125,7 @@ class Gateway:
             if table != self.table or self.applied is None or self.applied.failed or self._unsure:
                 await self._send(table)
             for route in seen.routes:
-                await self._acknowledge(route, said_of(route, seen, table))
+                await self._write_route_status(route, said_of(route, seen, table))
 
     async def _wait(self) -> None:
         """Wait for a change. After a failure wait RETRY_S at most: the process that held our address may be
@@ -168,7 +168,7 @@ class Gateway:
         }  # fmt: skip
         await self._api.create(EVENT.resource, key.namespace, event)
 
-    async def _acknowledge(self, route: Obj, verdict: tuple[Status, str, str]) -> None:
+    async def _write_route_status(self, route: Obj, verdict: tuple[Status, str, str]) -> None:
         """Write into the route's status whether its weights are in force, and of which generation."""
         status, generation = route.get("status") or {}, metadata(route).get("generation")
         condition_status, reason, message = verdict
@@ -232,7 +232,7 @@ class Gateway:
 
     # Conditions that other controllers decide by.
 
-    async def _look_for_ever(self) -> None:
+    async def _poll_proxy(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
             reply = await self._inside.seam.request(Ask("GET", SIGHT), timeout_s=ANSWER_S)

@@ -72,8 +72,8 @@ class Proxy:
         self.numbers = ProxyNumbers()
         self._connections: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()  # A new table whose endpoints are not probed yet.
-        self._meeting: set[RouteEndpoint] = set()  # New endpoints in their first probe.
-        self._looks = asyncio.Semaphore(LOOKS_AT_ONCE)
+        self._first_probes: set[RouteEndpoint] = set()  # New endpoints in their first probe.
+        self._probe_slots = asyncio.Semaphore(LOOKS_AT_ONCE)
 
     # The table.
 
@@ -151,7 +151,7 @@ class Proxy:
                 self.numbers.connect_failures += 1
                 balancer.failed(endpoint, now_s=loop_now_s())
                 continue
-            self._seen(endpoint, True)
+            self._record_reached(endpoint, True)
             self._count(balancer, carried=1)
             balancer.connected(endpoint)
             try:
@@ -203,25 +203,25 @@ class Proxy:
     async def look_for_ever(self) -> None:
         """Probe new endpoints at once, all others every LOOK_S."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._look_around())
+            group.create_task(self._probe_all())
             while True:
                 await self._news.wait()
                 self._news.clear()
                 for each in self._endpoints():
-                    if each not in self._unseen and each not in self._meeting:
-                        self._meeting.add(each)
-                        group.create_task(self._meet(each))
+                    if each not in self._unseen and each not in self._first_probes:
+                        self._first_probes.add(each)
+                        group.create_task(self._probe_new(each))
 
-    async def _look_around(self) -> None:
+    async def _probe_all(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
             await asyncio.gather(*(self._look(each) for each in self._endpoints() if each in self._unseen))
 
-    async def _meet(self, endpoint: RouteEndpoint) -> None:
+    async def _probe_new(self, endpoint: RouteEndpoint) -> None:
         """A pod may report ready a moment before it listens: until it is reached it is probed more often.
         Such a probe counts only if it succeeds."""
         await self._look(endpoint)
-        self._meeting.discard(endpoint)
+        self._first_probes.discard(endpoint)
         pause_s = SOON_S
         while pause_s < LOOK_S:
             await asyncio.sleep(pause_s)
@@ -229,7 +229,7 @@ class Proxy:
             if not self._unseen.get(endpoint):
                 return  # It was reached, or has left the table.
             if await self._accepts(endpoint):
-                self._seen(endpoint, True)
+                self._record_reached(endpoint, True)
 
     def _endpoints(self) -> list[RouteEndpoint]:
         balancers = self._balancers.values()
@@ -238,13 +238,13 @@ class Proxy:
     async def _look(self, endpoint: RouteEndpoint) -> None:
         reached = await self._accepts(endpoint)
         if reached is not None:
-            self._seen(endpoint, reached)
+            self._record_reached(endpoint, reached)
 
     async def _accepts(self, endpoint: RouteEndpoint) -> bool | None:
         """Whether a connection succeeds; None if we lack resources to try."""
         if not endpoint.real:
             return True
-        async with self._looks:
+        async with self._probe_slots:
             try:
                 async with asyncio.timeout(CONNECT_S):
                     _, writer = await asyncio.open_connection(endpoint.address, endpoint.port)
@@ -253,7 +253,7 @@ class Proxy:
         writer.close()
         return True
 
-    def _seen(self, endpoint: RouteEndpoint, reached: bool) -> None:
+    def _record_reached(self, endpoint: RouteEndpoint, reached: bool) -> None:
         """A pod is reached when one of its ports is: not every program listens on all ports that Services
         name."""
         count = self._unseen[endpoint] = 0 if reached else self._unseen.get(endpoint, 0) + 1
@@ -278,8 +278,8 @@ async def _both_ways(
     """Copy until both sides have sent EOF. If one side is reset, the other is reset too: a truncated stream
     must not look complete."""
     tasks = [
-        asyncio.ensure_future(_pour(reader, far_writer)),
-        asyncio.ensure_future(_pour(far_reader, writer)),
+        asyncio.ensure_future(_copy_stream(reader, far_writer)),
+        asyncio.ensure_future(_copy_stream(far_reader, writer)),
     ]
     try:
         await asyncio.gather(*tasks)
@@ -291,7 +291,7 @@ async def _both_ways(
             task.cancel()
 
 
-async def _pour(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+async def _copy_stream(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
     while piece := await source.read(PIECE_BYTES):
         sink.write(piece)
         await sink.drain()

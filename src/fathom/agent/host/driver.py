@@ -158,7 +158,7 @@ class ProcessDriver:
         return None
 
     async def _start(self, launch: Launch) -> ContainerRun | ContainerNotStarted:
-        launch = msgspec.structs.replace(launch, pod=self._whole(launch.pod))
+        launch = msgspec.structs.replace(launch, pod=self._with_account_volume(launch.pod))
         container = next(
             candidate.spec for candidate in containers_of(launch.pod) if candidate.name == launch.container
         )
@@ -241,7 +241,7 @@ class ProcessDriver:
         """Update mounted ConfigMaps, Secrets, tokens, labels and annotations from the API. What cannot be
         fetched now stays as it is."""
         for record in self.records.pods():
-            pod, uid = self._whole(record.pod), uid_of(record.pod)
+            pod, uid = self._with_account_volume(record.pod), uid_of(record.pod)
             volumes = [volume for volume in lookup(pod, "spec", "volumes") or () if changes_by_itself(volume)]
             itself = shows_metadata(pod)
             news = any(references(pod)) or itself or (audiences_of(pod) and not self._has_tokens(uid))
@@ -249,13 +249,13 @@ class ProcessDriver:
                 continue
             try:
                 fetched = await self._fetch(pod, services=False)
-                now = self._whole(await self._fetcher.pod(pod)) if itself else pod
+                now = self._with_account_volume(await self._fetcher.pod(pod)) if itself else pod
                 around = self._around(PodRecord(now, record.ip), fetched)
                 self._write_volumes(pod, volumes, around, fetched, record.ids)
             except (NotFetched, Unresolved, OSError) as error:
                 self._log.warn("volumes could not be refreshed", pod=uid, error=str(error))
 
-    def _whole(self, pod: Obj) -> Obj:
+    def _with_account_volume(self, pod: Obj) -> Obj:
         """The pod with its service account volume, if volumes can be mounted."""
         return with_account(pod) if self._ground.rights.enclosing else pod
 

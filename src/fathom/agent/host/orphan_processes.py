@@ -59,7 +59,7 @@ def orphans_of(record: RunRecord) -> Iterator[int]:
     if is_alive(record.pid, record.pid_started):
         yield record.pid
     for name in os.listdir("/proc"):
-        if name.isdigit() and _belongs(int(name), record) and not _is_cared_for(int(name)):
+        if name.isdigit() and _belongs(int(name), record) and not _has_shim(int(name)):
             yield int(name)
 
 
@@ -80,7 +80,7 @@ def _belongs(pid: int, record: RunRecord) -> bool:
         return False  # It ended meanwhile, or we may not look at it.
 
 
-def _is_cared_for(pid: int | None) -> bool:
+def _has_shim(pid: int | None) -> bool:
     while pid is not None and pid > 1:
         with contextlib.suppress(OSError):
             if os.fsencode(SHIM) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):

@@ -28,7 +28,11 @@ class CapacityClassUse(Plugin):
         self._authorizer = authorizer
 
     def validate(self, attempt: WriteAttempt, view: View) -> None:
-        wanted = _opened(attempt) if attempt.kind.resource == OVERRIDES else _entered(attempt, view)
+        wanted = (
+            _class_of_override(attempt)
+            if attempt.kind.resource == OVERRIDES
+            else _class_of_node(attempt, view)
+        )
         if wanted and not self._may_use(attempt, wanted):
             why = f'{attempt.user.name} may not use capacity class "{wanted}"'
             raise refused(attempt, f"{why}: it needs the verb use on that CapacityClass")
@@ -40,14 +44,14 @@ class CapacityClassUse(Plugin):
         return self._authorizer.authorize(attempt.user, target).allowed
 
 
-def _opened(attempt: WriteAttempt) -> str:
+def _class_of_override(attempt: WriteAttempt) -> str:
     """The class that an override opens, if this write changes the override's spec: also its duration or its
     number of pods."""
     spec, before = (attempt.obj or {}).get("spec"), (attempt.old or {}).get("spec")
     return "" if spec == before else str(lookup(spec, "changes", "allowReservedCapacityClass") or "")
 
 
-def _entered(attempt: WriteAttempt, view: View) -> str:
+def _class_of_node(attempt: WriteAttempt, view: View) -> str:
     """The class whose capacity a pod takes that is created with its node, bypassing every scheduler, though
     the class does not admit its tenant. (`api.binding` checks bindings, in their own commit. Pods that a node
     reports already run there.)"""
@@ -58,10 +62,10 @@ def _entered(attempt: WriteAttempt, view: View) -> str:
     seen = view.get("nodes", Key("", name))
     namespace = view.get("namespaces", Key("", attempt.namespace))
     tenant = tenant_of(pod, namespace.obj if namespace is not None else None)
-    return _closed_to(tenant, pod, seen.obj if seen is not None else {}, view)
+    return _class_closed_to(tenant, pod, seen.obj if seen is not None else {}, view)
 
 
-def _closed_to(tenant: str, pod: Obj, node: Obj, view: View) -> str:
+def _class_closed_to(tenant: str, pod: Obj, node: Obj, view: View) -> str:
     named = lookup(pod, "metadata", "annotations", CAPACITY_CLASS)
     for seen in view.list(CAPACITY_CLASSES):
         capacity_class = read(CapacityClass, seen.obj)

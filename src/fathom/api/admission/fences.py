@@ -118,7 +118,7 @@ class Fencing(Plugin):
             raise _unfenced(attempt, wanted)
         seen = _fence(view, lease)
         if seen is None or int(seen.obj["epoch"]) != epoch:
-            raise _behind(lease, epoch, seen)
+            raise _epoch_over(lease, epoch, seen)
         return (Charge(preconditions=(Expect(fence_key(lease), seen.revision),)),)
 
 
@@ -147,7 +147,7 @@ def _parse(text: str) -> tuple[Key, int]:
     return Key(parts[0], parts[1]), int(parts[2])
 
 
-def _behind(lease: Key, epoch: int, seen: Seen | None) -> ApiError:
+def _epoch_over(lease: Key, epoch: int, seen: Seen | None) -> ApiError:
     now = f"epoch {seen.obj['epoch']}, held by {seen.obj['holder'] or 'nobody'}" if seen else "never held"
     lease_name = f"lease {lease.namespace}/{lease.name}"
     message = f"the writer does not hold {lease_name}: epoch {epoch} is over ({now})"

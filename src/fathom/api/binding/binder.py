@@ -181,7 +181,7 @@ class Binder:
         if isinstance(outcome, Conflict):
             self._core.counts.commits_retried += 1
             await self._core.wait_for(outcome.revision)
-            self._again(queue, transaction)
+            self._requeue(queue, transaction)
         elif isinstance(outcome, Unknown):
             why = f"the outcome of the write is unknown ({outcome.cause}): read the pod before trying again"
             self._answer_all(transaction, BindingUnknown(why))
@@ -317,7 +317,7 @@ class Binder:
             self._polite[tenant] = turns - 1
             await asyncio.sleep((0.5 + self._core.outside.rng.random()) * ASIDE_S)
 
-    def _again(self, queue: deque[_Job], transaction: _Round) -> None:
+    def _requeue(self, queue: deque[_Job], transaction: _Round) -> None:
         """Requeue the binds in their old order, before later ones."""
         for job, _ in reversed(transaction.jobs):
             job.races += 1

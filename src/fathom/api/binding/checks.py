@@ -164,14 +164,14 @@ def judge_cordons(case: Case) -> Refusal | None:
         return None
     for override in facts.overrides_of_nodes():
         if cordons(override.spec, node.name, node.labels) and override_active(override.spec, case.at.now_ns):
-            return _kept_off(case, override, "cordons it")
+            return _cordoned(case, override, "cordons it")
     for override in facts.overrides_about(case.workload):
         if avoids(override.spec, node.name, node.labels) and override_active(override.spec, case.at.now_ns):
-            return _kept_off(case, override, "keeps the pod's workload off it")
+            return _cordoned(case, override, "keeps the pod's workload off it")
     return None
 
 
-def _kept_off(case: Case, override: Override, how: str) -> Refusal:
+def _cordoned(case: Case, override: Override, how: str) -> Refusal:
     meta = override.spec.metadata
     why = f"node {case.node.name}: override {meta.namespace}/{meta.name} {how}"
     return Refusal(requests.NODE_CORDONED, why, override.revision)
@@ -275,10 +275,10 @@ def judge_account(case: Case) -> Account | Refusal:
     case.rests_on(CAPACITY_CLASSES, Key("", used.name), revision)
     if used.admits(account.tenant):
         return account
-    return _let_in(account, case, revision)
+    return _allowed_by_override(account, case, revision)
 
 
-def _let_in(account: Account, case: Case, revision: int) -> Account | Refusal:
+def _allowed_by_override(account: Account, case: Case, revision: int) -> Account | Refusal:
     why = f"tenant {account.tenant} may not use capacity class {account.capacity_class}"
     for override in case.overrides:
         changes, uid = override.spec.changes, override.metadata.uid

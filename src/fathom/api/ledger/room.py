@@ -62,7 +62,7 @@ def lacks_room(
             limit = 0
         held = book.requested.get(name, 0) - released_counts.get(name, 0)
         if held + amount > limit - kept.get(name, 0):
-            return _short(name, amount, held, limit, kept.get(name, 0))
+            return _room_message(name, amount, held, limit, kept.get(name, 0))
     return None
 
 
@@ -84,7 +84,7 @@ def _kept_for_others(
     return kept
 
 
-def _short(name: str, amount: int, held: int, limit: int, kept: int) -> str:
+def _room_message(name: str, amount: int, held: int, limit: int, kept: int) -> str:
     unit = "m" if name == "cpu" else ""
     total = f"{limit}{unit}" + (f" ({kept}{unit} of it kept for a capacity class)" if kept else "")
     return f"{name}: {amount}{unit} more do not fit: {held}{unit} of {total} are taken"
@@ -122,7 +122,7 @@ def exceeds_quota(
             back = _given_back(limit, released, account.tenant, name)
             used = _used(book, limit, name) - back
             if amount and used + amount > most:
-                return _over(account, limit, name, amount=amount, used=used, most=most)
+                return _quota_message(account, limit, name, amount=amount, used=used, most=most)
     return None
 
 
@@ -143,7 +143,7 @@ def _used(book: TenantBook, limit: Limit, name: str) -> int:
     return total
 
 
-def _over(account: Account, limit: Limit, name: str, *, amount: int, used: int, most: int) -> str:
+def _quota_message(account: Account, limit: Limit, name: str, *, amount: int, used: int, most: int) -> str:
     unit = "m" if name == "cpu" else ""
     place = "-".join(part for part in (account.tenant, limit.zone or "", limit.capacity_class or "") if part)
     return f"quota/{place}: {name}: {amount}{unit} more do not fit: {used}{unit} of {most}{unit} are used"

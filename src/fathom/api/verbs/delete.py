@@ -37,7 +37,7 @@ def options_of(core: Core, call: Call) -> DeleteOptions:
     options = _from_body(bodies.as_json(core, call, _DELETE_OPTIONS))
     grace = request.param("gracePeriodSeconds")
     if grace:
-        options = msgspec.structs.replace(options, grace_period_seconds=_whole(grace))
+        options = msgspec.structs.replace(options, grace_period_seconds=_whole_number(grace))
     policy = request.param("propagationPolicy")
     if policy:
         options = msgspec.structs.replace(options, propagation_policy=policy)
@@ -58,7 +58,7 @@ def _from_body(raw: bytes) -> DeleteOptions:
         raise bad_request(f"the body could not be read as DeleteOptions: {error}") from None
 
 
-def _whole(text: str) -> int:
+def _whole_number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise bad_request(f'gracePeriodSeconds: Invalid value: "{text}": must be a whole number of seconds')
     return int(text)

@@ -234,7 +234,7 @@ class WatchStream:
     async def _catch_up(self, history: AsyncIterator[Batch]) -> None:
         """Send one batch of the store's history; continue with the log once history has reached it."""
         try:
-            batch = await self._past(history)
+            batch = await self._next_batch(history)
         except Compacted as error:
             if self._resumed:  # The commit itself may be compacted, the later ones not.
                 self._resumed = 0
@@ -269,7 +269,7 @@ class WatchStream:
         if self._sent < self._cache.floor:  # The log was trimmed while we waited.
             self._history = self._core.store.watch(self._cache.prefix, after=self._sent)
 
-    async def _past(self, history: AsyncIterator[Batch]) -> Batch:
+    async def _next_batch(self, history: AsyncIterator[Batch]) -> Batch:
         """The next batch of the store's history. The revision of a shared store may have risen without a
         change to what we watch: without a progress request it would send nothing, and we would never get to
         the log and its timers."""
