@@ -55,14 +55,14 @@ class AnswersAreTrue(Checker):
         floor = self._floors.pop(exchange, 0)
         _, written = self._written.pop(id(exchange.ask), (None, 0))
         self._judge(exchange, self._unknown(exchange, written) if status < 300 else None)
-        asked = asked_of(exchange.ask.target)
-        if asked is None or asked.subresource or not self._past.knows(asked.resource):
+        request = asked_of(exchange.ask.target)
+        if request is None or request.subresource or not self._past.knows(request.resource):
             return
-        said = decode_json(body) if isinstance(body, bytes) and body else body
+        answer = decode_json(body) if isinstance(body, bytes) and body else body
         if exchange.ask.method == "GET":
-            self._judge(exchange, self._read(exchange, asked, floor, status, said))
-        if status in {200, 201} and isinstance(said, dict):
-            self._told = max(self._told, _revision(said))
+            self._judge(exchange, self._read(exchange, request, floor, status, answer))
+        if status in {200, 201} and isinstance(answer, dict):
+            self._told = max(self._told, _revision(answer))
 
     def _unknown(self, exchange: Exchange, revision: int) -> str | None:
         """The next request to the same server must find what was written."""
@@ -86,50 +86,52 @@ class AnswersAreTrue(Checker):
 
     # One answer.
 
-    def _read(self, exchange: Exchange, asked: AskedWrite, floor: int, status: int, said: Any) -> str | None:
-        version = asked.query.get("resourceVersion", "")
+    def _read(
+        self, exchange: Exchange, request: AskedWrite, floor: int, status: int, answer: Any
+    ) -> str | None:
+        version = request.query.get("resourceVersion", "")
         floor = int(version) if version.isdigit() else floor
         if exchange.stream:
-            if status == 200 and not asked.is_odd and not asked.name:
-                self._streams[exchange] = WatchOrder(self._past, asked, floor)
+            if status == 200 and not request.is_odd and not request.name:
+                self._streams[exchange] = WatchOrder(self._past, request, floor)
             return None
-        if not isinstance(said, dict):
+        if not isinstance(answer, dict):
             return None
-        if asked.name:
-            return self._one(asked, floor, status, said)
-        return self._list(asked, floor, said) if status == 200 and "items" in said else None
+        if request.name:
+            return self._one(request, floor, status, answer)
+        return self._list(request, floor, answer) if status == 200 and "items" in answer else None
 
-    def _one(self, asked: AskedWrite, floor: int, status: int, said: Obj) -> str | None:
-        life = self._past.life(asked.resource, asked.path)
-        after = [(at, there) for at, there in life if at > floor]
-        before = [there for at, there in life if at <= floor]
-        if status == 404 and lookup(said, "details", "name") == asked.name:
-            was_there = bool(before) and before[-1] and all(there for _, there in after)
+    def _one(self, request: AskedWrite, floor: int, status: int, answer: Obj) -> str | None:
+        life = self._past.life(request.resource, request.path)
+        after = [(at, exists) for at, exists in life if at > floor]
+        before = [exists for at, exists in life if at <= floor]
+        if status == 404 and lookup(answer, "details", "name") == request.name:
+            was_there = bool(before) and before[-1] and all(exists for _, exists in after)
             return f"it is not there, and was at {floor} and since" if was_there else None
-        if status != 200 or said.get("kind") in {"Table", "PartialObjectMetadata"}:
+        if status != 200 or answer.get("kind") in {"Table", "PartialObjectMetadata"}:
             return None
-        revision = _revision(said)
+        revision = _revision(answer)
         if (revision, True) not in life:
             return f"it is of {revision}: there never was such a one"
         newer = [at for at, _ in life if at > revision]
         return f"it is of {revision}, and {newer[0]} was told of before" if _past(newer, floor) else None
 
-    def _list(self, asked: AskedWrite, floor: int, said: Obj) -> str | None:
-        revision, token = _revision(said), str(metadata(said).get("continue") or "")
+    def _list(self, request: AskedWrite, floor: int, answer: Obj) -> str | None:
+        revision, token = _revision(answer), str(metadata(answer).get("continue") or "")
         after = ""
-        if page := asked.query.get("continue", ""):
+        if page := request.query.get("continue", ""):
             if page not in self._pages:
                 return None  # The token came with a 410: the list goes on from no single revision.
-            of, after = self._pages[page]
-            if of != revision:
-                return f"a page of {revision}, the one before it was of {of}"
+            previous, after = self._pages[page]
+            if previous != revision:
+                return f"a page of {revision}, the one before it was of {previous}"
         elif revision < floor:
             return f"a list of {revision}, and {floor} was told of before"
-        if asked.is_odd:
+        if request.is_odd:
             return None
-        there = self._past.at(asked.resource, revision, asked.wants)
-        wanted = [(path, there[path]) for path in sorted(there) if path > after]
-        shown = [(path_of(item), _revision(item)) for item in said["items"]]
+        revisions = self._past.at(request.resource, revision, request.wants)
+        wanted = [(path, revisions[path]) for path in sorted(revisions) if path > after]
+        shown = [(path_of(item), _revision(item)) for item in answer["items"]]
         if token:
             self._pages[token] = (revision, shown[-1][0] if shown else after)
         return _differs(wanted, shown, revision, whole=not token)

@@ -47,13 +47,15 @@ class AvailableIsEarned(Checker):
             return None
         if change.resource == REPLICA_SETS:
             self._above.setdefault(uid_of(change.new), owner_uid(change.new))
-        uid, said = uid_of(change.new), _available(change.new)
+        uid, reported = uid_of(change.new), _available(change.new)
         asked_s = float(lookup(change.new, "spec", "minReadySeconds") or 0)
         needed_s = self._needed_s[uid] = min(asked_s, self._needed_s.get(uid, asked_s))
-        if said <= _available(change.old):
+        if reported <= _available(change.old):
             return None
-        true = sum(_was_ready_s(pod, change.at_s) >= needed_s - ROUNDED_S for pod in self._of(uid))
-        return f"{change.path} says that {said} are available; {true} were" if said > true else None
+        actual = sum(_was_ready_s(pod, change.at_s) >= needed_s - ROUNDED_S for pod in self._of(uid))
+        return (
+            f"{change.path} says that {reported} are available; {actual} were" if reported > actual else None
+        )
 
     def _of(self, uid: str) -> list[_Pod]:
         return [pod for pod in self._pods.values() if uid in {pod.owner, self._above.get(pod.owner)}]

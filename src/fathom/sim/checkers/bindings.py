@@ -50,8 +50,12 @@ class BoundWhereItMayBe(Checker):
     def settled(self, world: World) -> Iterable[str | Finding]:
         for pod in world.list("pods"):
             conditions = lookup(pod, "status", "conditions") or ()
-            said = [str(one["status"]) for one in conditions if one.get("type") == "PodScheduled"]
-            if lookup(pod, "spec", "nodeName") and "False" in said:
+            statuses = [
+                str(condition["status"])
+                for condition in conditions
+                if condition.get("type") == "PodScheduled"
+            ]
+            if lookup(pod, "spec", "nodeName") and "False" in statuses:
                 path = "/".join(("pods", *key_of(pod)))
                 yield Finding(f"{path} has its node, and is said to have none", (path,))
 
@@ -63,8 +67,8 @@ class BoundWhereItMayBe(Checker):
         if change.old is None or labels_of(change.old) != labels_of(change.new):
             self._labelled_s[name] = at_s if change.old is not None else -KNOWN_S
         self._nodes[name] = change.new
-        before = {_mark(one) for one in _blocking(change.old)} if change.old is not None else set()
-        for mark in [_mark(one) for one in _blocking(change.new)]:
+        before = {_mark(taint) for taint in _blocking(change.old)} if change.old is not None else set()
+        for mark in [_mark(taint) for taint in _blocking(change.new)]:
             if mark not in before:
                 self._tainted_s[name, mark] = at_s if change.old is not None else -KNOWN_S
 
@@ -77,9 +81,9 @@ class BoundWhereItMayBe(Checker):
     def _take(self, change: Seen, where: str, pod: Obj) -> str | None:
         taken = self._ports.setdefault(where, {})
         for port in _ports(pod):
-            other = taken.setdefault(port, change.path)
-            if other != change.path:
-                return f"port {port} of {where} is {other}'s, and {change.path} was bound there"
+            holder = taken.setdefault(port, change.path)
+            if holder != change.path:
+                return f"port {port} of {where} is {holder}'s, and {change.path} was bound there"
         return None
 
     def _judged(self, change: Seen, where: str, pod: Obj) -> Found:
@@ -111,7 +115,7 @@ class BoundWhereItMayBe(Checker):
 
 def _blocking(node: Obj) -> list[Obj]:
     taints = lookup(node, "spec", "taints") or ()
-    return [one for one in taints if one.get("effect") in {"NoSchedule", "NoExecute"}]
+    return [taint for taint in taints if taint.get("effect") in {"NoSchedule", "NoExecute"}]
 
 
 def _mark(taint: Obj) -> str:
@@ -119,10 +123,12 @@ def _mark(taint: Obj) -> str:
 
 
 def _tolerates(pod: Obj, taint: Obj) -> bool:
-    for one in lookup(pod, "spec", "tolerations") or ():
-        same = one.get("operator") == "Exists" or (one.get("value") or "") == (taint.get("value") or "")
-        named = not one.get("key") or one["key"] == taint.get("key")
-        if same and named and one.get("effect") in {None, "", taint.get("effect")}:
+    for toleration in lookup(pod, "spec", "tolerations") or ():
+        same = toleration.get("operator") == "Exists" or (toleration.get("value") or "") == (
+            taint.get("value") or ""
+        )
+        named = not toleration.get("key") or toleration["key"] == taint.get("key")
+        if same and named and toleration.get("effect") in {None, "", taint.get("effect")}:
             return True
     return False
 

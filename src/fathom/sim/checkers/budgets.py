@@ -22,15 +22,15 @@ class EvictionsAreAllowed(Checker):
 
     def commit(self, change: Seen) -> Found:
         if change.resource == BUDGETS:
-            found = self._raised(change)
+            problem = self._raised(change)
             _keep(self._budgets, change.key, change.new)
             self._note(change)
-            return found
-        found = self._evicted(change)
+            return problem
+        problem = self._evicted(change)
         _keep(self._pods, change.key, change.new)
         if _is_healthy(change.old) != _is_healthy(change.new):
             self._note(change)
-        return found
+        return problem
 
     def _note(self, change: Seen) -> None:
         """Record how many pods are healthy, and keep it for as long as a cache may be old."""
@@ -80,7 +80,9 @@ def _is_healthy(pod: Obj | None) -> bool:
     if pod is None or is_deleting(pod):
         return False
     conditions = lookup(pod, "status", "conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return any(
+        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
+    )
 
 
 def _keep(kept: dict[Key, Obj], key: Key, obj: Obj | None) -> None:

@@ -85,9 +85,11 @@ class CacheSight:
         subject = after if after is not None else before
         assert subject is not None
         key = key_of(subject)
-        known = self._told.get((kind, key))
-        if before is not known:
-            self._broken(CHAIN, f"{kind} {'/'.join(key)}: was told {_at(known)}, goes on from {_at(before)}")
+        last_seen = self._told.get((kind, key))
+        if before is not last_seen:
+            self._broken(
+                CHAIN, f"{kind} {'/'.join(key)}: was told {_at(last_seen)}, goes on from {_at(before)}"
+            )
         if after is None:
             self._told.pop((kind, key), None)
             return
@@ -112,8 +114,8 @@ def _at(obj: Obj | None) -> str:
 
 def _caches_in(state: object) -> Caches | None:
     """The caches of schedulers, controllers and agents."""
-    found = getattr(getattr(state, "controllers", state), "caches", None)
-    return found if isinstance(found, Caches) else None
+    caches = getattr(getattr(state, "controllers", state), "caches", None)
+    return caches if isinstance(caches, Caches) else None
 
 
 def _differences(world: World, process: str, caches: Caches) -> Iterator[str]:
@@ -128,11 +130,11 @@ def _differences(world: World, process: str, caches: Caches) -> Iterator[str]:
             continue
         listed = world.list(scope.resource.name, scope.namespace)
         truth = {key_of(obj): obj for obj in listed if not on or lookup(obj, "spec", "nodeName") == on}
-        known = {key_of(obj): obj for obj in view.list(kind)}
-        for key in sorted({*truth, *known}):
-            here, there = known.get(key), truth.get(key)
-            if _state(here) != _state(there):
-                yield f"{process} has {kind} {'/'.join(key)} at {_at(here)}, the store at {_at(there)}"
+        cached = {key_of(obj): obj for obj in view.list(kind)}
+        for key in sorted({*truth, *cached}):
+            in_cache, in_store = cached.get(key), truth.get(key)
+            if _state(in_cache) != _state(in_store):
+                yield f"{process} has {kind} {'/'.join(key)} at {_at(in_cache)}, the store at {_at(in_store)}"
 
 
 def _state(obj: Obj | None) -> Obj | None:

@@ -41,11 +41,11 @@ def held(resource: str, obj: Obj | None) -> tuple[str, str, dict[str, int]] | No
     if resource == "pods":
         if phase in TERMINAL_PHASES:
             return None
-        asked = {
-            name: one.milli if name == "cpu" else one.value
-            for name, one in pod_amounts(obj, REQUESTS).items()
+        requests = {
+            name: amount.milli if name == "cpu" else amount.value
+            for name, amount in pod_amounts(obj, REQUESTS).items()
         }
-        return str(node), account, {**asked, "pods": 1}
+        return str(node), account, {**requests, "pods": 1}
     if phase not in {"", "Active"}:
         return None
     return str(node), account, {"pods": 1, **counts_of(lookup(obj, "spec", "resources"))}
@@ -65,10 +65,10 @@ class _Sums:
         if change.resource not in {"pods", RESERVATIONS} or _holds_the_same(change):
             return nodes, tenants
         for obj, sign in ((change.old, -1), (change.new, 1)):
-            found = held(change.resource, obj)
-            if found is None:
+            holding = held(change.resource, obj)
+            if holding is None:
                 continue
-            node, account, amounts = found
+            node, account, amounts = holding
             tenant, zone, capacity_class = account.split("/")[:3]
             _add(self.nodes.setdefault(node, {}), amounts, sign)
             places = self.tenants.setdefault(tenant, {})
@@ -108,7 +108,7 @@ class LedgerIsTheSum(Checker):
         self._revision = 0
 
     def commit(self, change: Seen) -> Found:
-        found = self._judged() if change.revision != self._revision else None
+        problem = self._judged() if change.revision != self._revision else None
         self._revision = change.revision
         if change.resource in {NODE_BOOKS, TENANT_BOOKS}:
             place = (change.resource, change.key.name)
@@ -117,11 +117,11 @@ class LedgerIsTheSum(Checker):
         nodes, tenants = self._sums.follow(change)
         self._touched |= {(NODE_BOOKS, name): None for name in nodes}
         self._touched |= {(TENANT_BOOKS, name): None for name in tenants}
-        return found
+        return problem
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        found = self._judged()
-        return () if found is None else (found,)
+        problem = self._judged()
+        return () if problem is None else (problem,)
 
     def _judged(self) -> Finding | None:
         touched, self._touched = self._touched, {}
@@ -159,7 +159,7 @@ class NobodyIsBoundBeyondALimit(Checker):
         self._revision = 0
 
     def commit(self, change: Seen) -> Found:
-        found = self._judged() if change.revision != self._revision else None
+        problem = self._judged() if change.revision != self._revision else None
         self._revision = change.revision
         if change.resource == "nodes":
             self._nodes[change.key.name] = change.new or {}
@@ -168,11 +168,11 @@ class NobodyIsBoundBeyondALimit(Checker):
         nodes, tenants = self._sums.follow(change)
         if change.resource == "pods" and nodes and _has_arrived(change):
             self._bound.append((change.path, nodes[-1], tenants[-1]))
-        return found
+        return problem
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        found = self._judged()
-        return () if found is None else (found,)
+        problem = self._judged()
+        return () if problem is None else (problem,)
 
     def _judged(self) -> Finding | None:
         bound, self._bound = self._bound, []
@@ -213,5 +213,5 @@ def _has_arrived(change: Seen) -> bool:
 
 def _covers(limit: Obj, place: str) -> bool:
     zone, _, capacity_class = place.partition("/")
-    here = limit.get("zone", zone) == zone
-    return bool(here and limit.get("capacityClass", capacity_class) == capacity_class)
+    same_zone = limit.get("zone", zone) == zone
+    return bool(same_zone and limit.get("capacityClass", capacity_class) == capacity_class)

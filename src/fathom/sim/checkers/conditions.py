@@ -21,21 +21,25 @@ class TimesMoveWithTheirStatus(Checker):
         before, after = _conditions(change.old), _conditions(change.new)
         if not before or not after or before is after or before == after:
             return None
-        known = {one.get("type"): one for one in before}
-        for one in after:
-            was = known.get(one.get("type"))
-            if was is None or was.get("status") != one.get("status"):
+        by_type = {condition.get("type"): condition for condition in before}
+        for condition in after:
+            previous = by_type.get(condition.get("type"))
+            if previous is None or previous.get("status") != condition.get("status"):
                 continue
-            since, now = was.get("lastTransitionTime"), one.get("lastTransitionTime")
+            since, now = previous.get("lastTransitionTime"), condition.get("lastTransitionTime")
             if since and now != since:
-                said = f"{one.get('type')} is {one['status']} as before"
-                return f"{change.by}: {said}, since {since} and now since {now}"
+                unchanged = f"{condition.get('type')} is {condition['status']} as before"
+                return f"{change.by}: {unchanged}, since {since} and now since {now}"
         return None
 
 
 def _conditions(obj: Obj | None) -> list[Obj]:
-    found = (obj.get("status") or {}).get("conditions") if obj is not None else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    conditions = (obj.get("status") or {}).get("conditions") if obj is not None else None
+    return (
+        [condition for condition in conditions if isinstance(condition, dict)]
+        if isinstance(conditions, list)
+        else []
+    )
 
 
 class GenerationsAreCounted(Checker):
@@ -76,35 +80,35 @@ class ConditionsStayAsTheyAre(Checker):
         before, after = _conditions(change.old), _conditions(change.new)
         if change.new is None or before is after or before == after:
             return None
-        uid, now = uid_of(change.new), {str(one.get("type")): one for one in after}
-        known = {str(one.get("type")): one for one in before}
-        for kind in (*known, *(kind for kind in now if kind not in known)):
-            if known.get(kind) != now.get(kind):
-                found = self._changed(change.by, (uid, kind), known.get(kind), now.get(kind))
-                if found is not None and _is_blind(change):
-                    return found
+        uid, new = uid_of(change.new), {str(condition.get("type")): condition for condition in after}
+        old = {str(condition.get("type")): condition for condition in before}
+        for kind in (*old, *(kind for kind in new if kind not in old)):
+            if old.get(kind) != new.get(kind):
+                problem = self._changed(change.by, (uid, kind), old.get(kind), new.get(kind))
+                if problem is not None and _is_blind(change):
+                    return problem
         return None
 
     def _changed(self, by: str, which: tuple[str, str], old: Obj | None, new: Obj | None) -> str | None:
         writer = self._writers.get(which, by)
         self._writers[which] = by
-        were = self._were.setdefault(which, [])
+        earlier = self._were.setdefault(which, [])
         if old is not None and new is not None and old.get("status") == new.get("status"):
             return None
-        if _role(writer) != _role(by) and (new is None or new in were):
-            said = f"{writer} had said that {which[1]} is {(old or {}).get('status')}"
-            return f"{by} took it back: {said}"
+        if _role(writer) != _role(by) and (new is None or new in earlier):
+            claim = f"{writer} had said that {which[1]} is {(old or {}).get('status')}"
+            return f"{by} took it back: {claim}"
         if old is not None:
-            were.append(old)
+            earlier.append(old)
         return None
 
 
 def _is_blind(change: Seen) -> bool:
     """The request wrote the whole list without naming a `resourceVersion`."""
     body = change.ask.body if change.ask is not None else None
-    said = decode_json(body) if isinstance(body, bytes) and body else body
-    whole = isinstance(lookup(said, "status", "conditions"), list) if isinstance(said, dict) else False
-    return whole and not lookup(said, "metadata", "resourceVersion")
+    decoded = decode_json(body) if isinstance(body, bytes) and body else body
+    whole = isinstance(lookup(decoded, "status", "conditions"), list) if isinstance(decoded, dict) else False
+    return whole and not lookup(decoded, "metadata", "resourceVersion")
 
 
 def _role(process: str) -> str:

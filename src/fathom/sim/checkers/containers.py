@@ -46,8 +46,11 @@ class RunsAreTold(Checker):
 def _told(pod: Obj) -> dict[str, tuple[int, bool]]:
     """Container -> (restart count, whether it runs)."""
     return {
-        str(one.get("name")): (int(one.get("restartCount") or 0), bool(lookup(one, "state", "running")))
-        for one in lookup(pod, "status", "containerStatuses") or ()
+        str(status.get("name")): (
+            int(status.get("restartCount") or 0),
+            bool(lookup(status, "state", "running")),
+        )
+        for status in lookup(pod, "status", "containerStatuses") or ()
     }
 
 
@@ -58,11 +61,15 @@ class InitComesFirst(Checker):
     resources = frozenset({"pods"})
 
     def commit(self, change: Seen) -> Found:
-        first = lookup(change.new, "status", "initContainerStatuses") if change.new is not None else None
-        if change.new is None or not first:
+        init_statuses = (
+            lookup(change.new, "status", "initContainerStatuses") if change.new is not None else None
+        )
+        if change.new is None or not init_statuses:
             return None
-        waited = [one for one in first if not _prepares_no_more(one)]
-        begun = [one for one in lookup(change.new, "status", "containerStatuses") or () if _has_begun(one)]
+        waited = [status for status in init_statuses if not _prepares_no_more(status)]
+        begun = [
+            status for status in lookup(change.new, "status", "containerStatuses") or () if _has_begun(status)
+        ]
         if waited and begun:
             return f"{change.by} began {begun[0].get('name')}, and {waited[0].get('name')} has not ended"
         return None
@@ -90,11 +97,11 @@ class OnlyWhatRunsIsReady(Checker):
 
 
 def _unready(pod: Obj) -> str | None:
-    told = lookup(pod, "status", "containerStatuses") or ()
-    for one in told:
-        if one.get("ready") and not lookup(one, "state", "running"):
-            return f"{one.get('name')} is said to be ready, and does not run"
-    waiting = [one.get("name") for one in told if not one.get("ready")]
+    statuses = lookup(pod, "status", "containerStatuses") or ()
+    for status in statuses:
+        if status.get("ready") and not lookup(status, "state", "running"):
+            return f"{status.get('name')} is said to be ready, and does not run"
+    waiting = [status.get("name") for status in statuses if not status.get("ready")]
     return f"it is said to be ready, and {waiting[0]} is not" if waiting and is_true(pod, "Ready") else None
 
 
@@ -113,8 +120,8 @@ class AddressesAreApart(Checker):
             del self._has[before]
         if not now or change.new is None:
             return None
-        other = self._has.setdefault(now, uid_of(change.new))
-        return f"{now} is also that of {other}" if other != uid_of(change.new) else None
+        holder = self._has.setdefault(now, uid_of(change.new))
+        return f"{now} is also that of {holder}" if holder != uid_of(change.new) else None
 
 
 def _address(pod: Obj | None) -> str:
@@ -156,17 +163,17 @@ class NothingRunsUnwanted(Checker):
             agent = process.state
             if process.alive and isinstance(agent, Agent) and isinstance(agent.runtime, SimulatedRuntime):
                 bound = [pod for pod in world.list("pods") if lookup(pod, "spec", "nodeName") == name]
-                yield from (f"{name} {what}" for what in _odd(agent.runtime, bound))
+                yield from (f"{name} {problem}" for problem in _odd(agent.runtime, bound))
 
 
 def _odd(runtime: SimulatedRuntime, bound: list[Obj]) -> Iterator[str]:
-    there = {uid_of(pod): key_of(pod).name for pod in bound}
+    pod_names = {uid_of(pod): key_of(pod).name for pod in bound}
     for uid, kept in runtime._pods.items():
-        if uid not in there:
+        if uid not in pod_names:
             yield f"still has {key_of(kept.pod).name} ({uid}), which is gone"
-    run = {(one.uid, one.container) for one in runtime._runs.values()}
-    said = {(uid_of(pod), name) for pod in bound for name, (_, runs) in _told(pod).items() if runs}
-    for uid, container in sorted(run - said):
-        yield f"runs {container} of {there.get(uid, uid)}, and does not say so"
-    for uid, container in sorted(said - run):
-        yield f"says that {container} of {there[uid]} runs, and it does not"
+    running = {(container_run.uid, container_run.container) for container_run in runtime._runs.values()}
+    reported = {(uid_of(pod), name) for pod in bound for name, (_, runs) in _told(pod).items() if runs}
+    for uid, container in sorted(running - reported):
+        yield f"runs {container} of {pod_names.get(uid, uid)}, and does not say so"
+    for uid, container in sorted(reported - running):
+        yield f"says that {container} of {pod_names[uid]} runs, and it does not"

@@ -35,20 +35,22 @@ def unfinished_jobs(world: World) -> Iterable[Finding]:
     pods = world.list("pods")
     for job in world.list("jobs.batch"):
         key, wanted = key_of(job), int(lookup(job, "spec", "completions") or 1)
-        said = int(lookup(job, "status", "succeeded") or 0)
+        succeeded = int(lookup(job, "status", "succeeded") or 0)
         path = f"jobs.batch/{key.namespace}/{key.name}"
         # More is allowed: work may be started twice, when the controller could not know of the first start.
-        if said < wanted:
-            yield Finding(f"{key.name} wants {wanted} to succeed, and says {said}", (path,))
+        if succeeded < wanted:
+            yield Finding(f"{key.name} wants {wanted} to succeed, and says {succeeded}", (path,))
         if lookup(job, "status", "uncountedTerminatedPods"):
             yield Finding(f"{key.name} still has uncounted pods", (path,))
-        held = [key_of(pod).name for pod in pods if _is_of(pod, job) and metadata(pod).get("finalizers")]
-        if held:
-            yield Finding(f"{', '.join(held)} of {key.name} ended and were never let go", (path,))
+        unreleased = [
+            key_of(pod).name for pod in pods if _is_of(pod, job) and metadata(pod).get("finalizers")
+        ]
+        if unreleased:
+            yield Finding(f"{', '.join(unreleased)} of {key.name} ended and were never let go", (path,))
 
 
 def _is_of(pod: Obj, owner: Obj) -> bool:
-    return any(one["uid"] == uid_of(owner) for one in metadata(pod).get("ownerReferences") or ())
+    return any(reference["uid"] == uid_of(owner) for reference in metadata(pod).get("ownerReferences") or ())
 
 
 # Endpoints.
@@ -62,19 +64,19 @@ def untrue_endpoints(world: World) -> Iterable[Finding]:
             continue
         ready = [pod for pod in pods if _is_served(pod, key.namespace, selector)]
         wanted = sorted(str(lookup(pod, "status", "podIP")) for pod in ready)
-        there = world.get("endpoints", key)
-        subsets = (there or {}).get("subsets") or []
-        found = sorted(one["ip"] for subset in subsets for one in subset.get("addresses") or ())
-        if found != wanted:
+        endpoints = world.get("endpoints", key)
+        subsets = (endpoints or {}).get("subsets") or []
+        addresses = sorted(address["ip"] for subset in subsets for address in subset.get("addresses") or ())
+        if addresses != wanted:
             path = f"endpoints/{key.namespace}/{key.name}"
-            yield Finding(f"{key.name} has {found or 'nothing'}, ready are {wanted or 'none'}", (path,))
+            yield Finding(f"{key.name} has {addresses or 'nothing'}, ready are {wanted or 'none'}", (path,))
 
 
 def _is_served(pod: Obj, namespace: str, selector: dict[str, str]) -> bool:
     labels = labels_of(pod)
     selected = all(labels.get(name) == value for name, value in selector.items())
-    here = key_of(pod).namespace == namespace and not is_deleting(pod)
-    return here and selected and is_true(pod, "Ready")
+    present = key_of(pod).namespace == namespace and not is_deleting(pod)
+    return present and selected and is_true(pod, "Ready")
 
 
 # Objects outside the cluster.

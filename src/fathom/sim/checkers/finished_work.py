@@ -42,4 +42,6 @@ class OverWhenNothingRuns(Checker):
 
 def _is_over(job: Obj | None) -> bool:
     conditions = lookup(job, "status", "conditions") or ()
-    return any(one.get("type") in OVER and one.get("status") == "True" for one in conditions)
+    return any(
+        condition.get("type") in OVER and condition.get("status") == "True" for condition in conditions
+    )

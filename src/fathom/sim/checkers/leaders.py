@@ -75,9 +75,9 @@ class WritesWithinTheTerm(Checker):
         holder = (fence["holder"] or "nobody") if fence else "nobody"
         return self._accused(change, f"wrote while {'/'.join(lease)} is {holder}'s", "/".join(lease))
 
-    def _accused(self, change: Seen, what: str, lease: str) -> Finding:
+    def _accused(self, change: Seen, action: str, lease: str) -> Finding:
         namespace, name = lease.split("/")[:2]
-        return Finding(f"{change.by} {what}", (change.path, f"{LEASES}/{namespace}/{name}"))
+        return Finding(f"{change.by} {action}", (change.path, f"{LEASES}/{namespace}/{name}"))
 
 
 class LeasesAreHeldOut(Checker):

@@ -32,7 +32,7 @@ class QuotaIsTheSum(Checker):
         self._moved: set[str] = set()  # Namespaces that the commit at `_revision` touched.
 
     def commit(self, change: Seen) -> Found:
-        found = self._judged() if change.revision != self._revision else None
+        problem = self._judged() if change.revision != self._revision else None
         self._revision = change.revision
         kept = self._objects.setdefault(change.resource, {})
         if change.new is None:
@@ -40,11 +40,11 @@ class QuotaIsTheSum(Checker):
         else:
             kept[change.key] = change.new
         self._moved.add(change.key.namespace)
-        return found
+        return problem
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        found = self._judged()
-        return () if found is None else (found,)
+        problem = self._judged()
+        return () if problem is None else (problem,)
 
     def _judged(self) -> Finding | None:
         moved, self._moved = self._moved, set()
@@ -69,20 +69,24 @@ class QuotaIsTheSum(Checker):
             for where, pod in self._objects.get("pods", {}).items()
             if where.namespace == key.namespace and lookup(pod, "status", "phase") not in TERMINAL_PHASES
         ]
-        held = [
-            amounts(lookup(one, "spec", "resources") or {})
-            for where, one in self._objects.get(RESERVATIONS, {}).items()
-            if where.namespace == key.namespace and _is_charged(one)
+        reserved = [
+            amounts(lookup(reservation, "spec", "resources") or {})
+            for where, reservation in self._objects.get(RESERVATIONS, {}).items()
+            if where.namespace == key.namespace and _is_charged(reservation)
         ]
-        places = sum(one["pods"].value if "pods" in one else 1 for one in held)
-        kept_milli = sum(one["cpu"].milli for one in held if "cpu" in one)
-        true = {
+        places = sum(resources["pods"].value if "pods" in resources else 1 for resources in reserved)
+        kept_milli = sum(resources["cpu"].milli for resources in reserved if "cpu" in resources)
+        actual = {
             "pods": len(pods) + places,
             "requests.cpu": sum(_cpu_milli(pod) for pod in pods) + kept_milli,
         }
-        said = {"pods": used["pods"].value if "pods" in used else None}
-        said["requests.cpu"] = used["requests.cpu"].milli if "requests.cpu" in used else None
-        return {name: (said[name], true[name]) for name in true if said[name] not in {None, true[name]}}
+        reported = {"pods": used["pods"].value if "pods" in used else None}
+        reported["requests.cpu"] = used["requests.cpu"].milli if "requests.cpu" in used else None
+        return {
+            name: (reported[name], actual[name])
+            for name in actual
+            if reported[name] not in {None, actual[name]}
+        }
 
 
 def _is_charged(reservation: Obj) -> bool:
@@ -93,8 +97,8 @@ def _is_charged(reservation: Obj) -> bool:
 
 def _cpu_milli(pod: Obj) -> int:
     """Of main containers only: pods of our scenarios have no others that count."""
-    asked = [lookup(one, "resources", "requests") or {} for one in pod["spec"]["containers"]]
-    return sum(amounts(each)["cpu"].milli for each in asked if "cpu" in each)
+    requests = [lookup(container, "resources", "requests") or {} for container in pod["spec"]["containers"]]
+    return sum(amounts(request)["cpu"].milli for request in requests if "cpu" in request)
 
 
 class NoQuotaOverItsLimit(Checker):
@@ -126,8 +130,8 @@ class _View:
         return None if obj is None else view.Seen(obj, 0)
 
     def list(self, resource: str, namespace: str | None = None) -> list[view.Seen]:
-        found = sorted(self._objects.get(resource, {}).items(), key=lambda one: one[0])
-        return [view.Seen(obj, 0) for key, obj in found if namespace is None or key.namespace == namespace]
+        pairs = sorted(self._objects.get(resource, {}).items(), key=lambda pair: pair[0])
+        return [view.Seen(obj, 0) for key, obj in pairs if namespace is None or key.namespace == namespace]
 
     def revision(self, resource: str) -> int:
         return 0

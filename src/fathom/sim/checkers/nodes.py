@@ -52,7 +52,7 @@ def _renewal(lease: Obj | None) -> object:
 
 def _driving(node: Obj) -> set[str]:
     taints = lookup(node, "spec", "taints") or ()
-    return {str(each["key"]) for each in taints if each.get("effect") == "NoExecute"} & DRIVEN.keys()
+    return {str(taint["key"]) for taint in taints if taint.get("effect") == "NoExecute"} & DRIVEN.keys()
 
 
 def _has_word(node: Obj) -> bool:
@@ -105,7 +105,7 @@ class EveryWorkloadIsServed(Checker):
     patience_s = 400.0  # A node may first have to become Lost, and a rollout's deadline to pass.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        heard = {key_of(node).name for node in world.list("nodes") if is_true(node, "Ready")}
+        ready_nodes = {key_of(node).name for node in world.list("nodes") if is_true(node, "Ready")}
         for deployment in world.list("deployments.apps"):
             key, wanted = key_of(deployment), int(lookup(deployment, "spec", "replicas") or 0)
             pods = [
@@ -114,7 +114,7 @@ class EveryWorkloadIsServed(Checker):
                 if (metadata(pod).get("labels") or {}).get("app") == key.name
                 and not is_deleting(pod)
                 and is_true(pod, "Ready")
-                and lookup(pod, "spec", "nodeName") in heard
+                and lookup(pod, "spec", "nodeName") in ready_nodes
             ]
             if len(pods) != wanted:
                 path = f"deployments.apps/{key.namespace}/{key.name}"

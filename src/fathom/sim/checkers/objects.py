@@ -51,7 +51,7 @@ def _added_finalizers(old: Obj, new: Obj) -> str | None:
     if not is_deleting(old):
         return None
     before = metadata(old).get("finalizers") or []
-    added = [one for one in metadata(new).get("finalizers") or [] if one not in before]
+    added = [finalizer for finalizer in metadata(new).get("finalizers") or [] if finalizer not in before]
     return f"got the finalizer {added[0]} while it was being deleted" if added else None
 
 

@@ -37,7 +37,7 @@ class OnlyTheUnownedAreCollected(Checker):
     def commit(self, change: Seen) -> Found:
         if change.resource in RECORDS:
             return None
-        found = self._judged(change)
+        problem = self._judged(change)
         inside = (change.new is not None) - (change.old is not None)
         self._inside[change.key.namespace] = self._inside.get(change.key.namespace, 0) + inside
         if change.old is not None:
@@ -48,7 +48,7 @@ class OnlyTheUnownedAreCollected(Checker):
                 self._dependents.setdefault(uid, {})[uid_of(change.new)] = None
         if change.resource == "namespaces":
             self._spaces[change.key.name] = change.new or {}
-        return found
+        return problem
 
     def _forget(self, obj: Obj) -> None:
         uid = uid_of(obj)
@@ -79,16 +79,20 @@ class OnlyTheUnownedAreCollected(Checker):
         if change.delete_options.get("propagationPolicy") == "Background":
             return None  # Deleted again, without waiting: the last request counts, as in Kubernetes.
         uid = uid_of(old)
-        mine = [one for each in self._dependents.get(uid, ()) if (one := self._alive.get(each)) is not None]
-        held = [one for one in mine if ORPHAN in finalizers or _blocks(one, uid)]
-        if not held:
+        dependents = [
+            dependent
+            for dependent_uid in self._dependents.get(uid, ())
+            if (dependent := self._alive.get(dependent_uid)) is not None
+        ]
+        remaining = [dependent for dependent in dependents if ORPHAN in finalizers or _blocks(dependent, uid)]
+        if not remaining:
             return None
-        names = ", ".join(key_of(one).name for one in held)
+        names = ", ".join(key_of(dependent).name for dependent in remaining)
         return f"{change.path} is gone, and {names} still belong to it"
 
 
 def owners_of(obj: Obj) -> list[str]:
-    return [str(one.get("uid")) for one in metadata(obj).get("ownerReferences") or ()]
+    return [str(reference.get("uid")) for reference in metadata(obj).get("ownerReferences") or ()]
 
 
 def _waits(owner: Obj) -> bool:
@@ -97,7 +101,9 @@ def _waits(owner: Obj) -> bool:
 
 def _blocks(obj: Obj, owner: str) -> bool:
     references = metadata(obj).get("ownerReferences") or ()
-    return any(one.get("uid") == owner and one.get("blockOwnerDeletion") for one in references)
+    return any(
+        reference.get("uid") == owner and reference.get("blockOwnerDeletion") for reference in references
+    )
 
 
 class NothingIsHeldBack(Checker):
@@ -109,17 +115,21 @@ class NothingIsHeldBack(Checker):
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         page = at_once(world.engine.store.range(REGISTRY))
-        unheard = {key_of(node).name for node in world.list("nodes") if not _is_heard(node)}
+        unreachable = {key_of(node).name for node in world.list("nodes") if not _is_heard(node)}
         for entry in page.entries:
             obj, path = entry.body.obj, entry.key.removeprefix(REGISTRY)
             if not is_deleting(obj) or path.partition("/")[0] in RECORDS:
                 continue
-            foreign = [one for one in metadata(obj).get("finalizers") or () if one not in OURS]
-            if not foreign and lookup(obj, "spec", "nodeName") not in unheard:
+            foreign = [
+                finalizer for finalizer in metadata(obj).get("finalizers") or () if finalizer not in OURS
+            ]
+            if not foreign and lookup(obj, "spec", "nodeName") not in unreachable:
                 yield Finding(f"{path} is to go since {metadata(obj)['deletionTimestamp']}", (path,))
 
 
 def _is_heard(node: Obj) -> bool:
     """A node without a Ready condition counts as reachable."""
     conditions = lookup(node, "status", "conditions") or ()
-    return all(one.get("status") == "True" for one in conditions if one.get("type") == "Ready")
+    return all(
+        condition.get("status") == "True" for condition in conditions if condition.get("type") == "Ready"
+    )

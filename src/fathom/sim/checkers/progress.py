@@ -41,9 +41,9 @@ class ProgressIsOfItsGeneration(Checker):
         elif resource == DEPLOYMENTS:
             self._asked.setdefault((uid_of(obj), int(metadata(obj).get("generation") or 0)), template_of(obj))
         else:
-            known = self._sets[owner_uid(obj)].setdefault(uid_of(obj), [])
-            if (template := template_of(obj)) not in known:
-                known.append(template)
+            templates = self._sets[owner_uid(obj)].setdefault(uid_of(obj), [])
+            if (template := template_of(obj)) not in templates:
+                templates.append(template)
 
     def _beyond(self, progress: Obj) -> Found:
         """It counts more pods than were ever created of that revision. (Deleted ones may still count.)"""
@@ -51,9 +51,16 @@ class ProgressIsOfItsGeneration(Checker):
         template = self._asked.get((uid, int(current.get("generation") or 0)))
         if template is None:
             return None
-        ours = [one for one, templates in self._sets[uid].items() if template in templates]
-        made, said = sum(len(self._pods[one]) for one in ours), int(current.get("admitted") or 0)
-        return None if said <= made else f"it counts {said} of its generation, of which {made} were made"
+        set_uids = [set_uid for set_uid, templates in self._sets[uid].items() if template in templates]
+        created, counted = (
+            sum(len(self._pods[set_uid]) for set_uid in set_uids),
+            int(current.get("admitted") or 0),
+        )
+        return (
+            None
+            if counted <= created
+            else f"it counts {counted} of its generation, of which {created} were made"
+        )
 
 
 def _current(progress: Obj | None) -> Obj:
@@ -74,18 +81,20 @@ def _claims(progress: Obj) -> Found:
     desired, admitted, bound, ready = (
         int(current.get(name) or 0) for name in ("desired", "admitted", "bound", "ready")
     )
-    said = {one.get("type"): one for one in lookup(progress, "status", "conditions") or ()}
+    conditions = {
+        condition.get("type"): condition for condition in lookup(progress, "status", "conditions") or ()
+    }
     for type_, count in (("Bound", bound), ("Ready", ready)):
-        if (said.get(type_) or {}).get("status") == "True" and count < desired:
+        if (conditions.get(type_) or {}).get("status") == "True" and count < desired:
             return f"it says {type_}, of {count} where {desired} are wanted"
-    placed = (said.get("SchedulingRetrying") or {}).get("reason") == "AllPlaced"
+    placed = (conditions.get("SchedulingRetrying") or {}).get("reason") == "AllPlaced"
     if placed and (bound < admitted or admitted < desired):
         return f"it says AllPlaced: {bound} are bound of {admitted} there, {desired} are wanted"
     return None
 
 
 def _before(old: Obj | None, new: Obj) -> Found:
-    was, now = (int(_current(one).get("generation") or 0) for one in (old, new))
+    was, now = (int(_current(progress).get("generation") or 0) for progress in (old, new))
     kept = int(lookup(new, "status", "previous", "generation") or 0)
     if was and was < now and kept != was:
         return f"generation {now} follows {was}, and {kept or 'none'} is on record as the one before"

@@ -37,7 +37,7 @@ class NothingIsLeftInHand(Checker):
     patience_s = 90.0  # A controller may just be working.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        sums, reserved = _sums(world), {uid_of(one) for one in world.list(RESERVATIONS)}
+        sums, reserved = _sums(world), {uid_of(reservation) for reservation in world.list(RESERVATIONS)}
         for name, process in world.engine.processes.items():
             state = process.state
             if not process.alive:
@@ -45,7 +45,9 @@ class NothingIsLeftInHand(Checker):
             if isinstance(state, Controllers) and _acts(_standing(state)):
                 yield from _of_controllers(name, state)
             elif isinstance(state, SchedulerProcess) and _acts(_standing(state)):
-                yield from (f"{name}: {what}" for what in _of_desk(state.scheduler._state, sums, reserved))
+                yield from (
+                    f"{name}: {problem}" for problem in _of_desk(state.scheduler._state, sums, reserved)
+                )
 
 
 def _acts(standing: Standing | None) -> bool:
@@ -54,8 +56,8 @@ def _acts(standing: Standing | None) -> bool:
 
 def _of_controllers(name: str, running: Controllers) -> Iterator[str]:
     for loop in running.loops:
-        for taken in loop.queue.in_hand:
-            yield f"{name}: {loop.name} has {'/'.join(taken.key)} in hand"
+        for entry in loop.queue.in_hand:
+            yield f"{name}: {loop.name} has {'/'.join(entry.key)} in hand"
         for key in loop.queue.order():
             yield f"{name}: {loop.name} has {'/'.join(key)} in line, and nobody takes it"
         now_ns = running._inside.outside.clock.monotonic_ns()
@@ -73,9 +75,9 @@ def _too_soon(trouble: RetryTrouble, now_ns: int) -> bool:
 
 
 def _of_desk(state: SchedulerState, sums: Sums, reserved: set[str]) -> Iterator[str]:
-    for uid, one in state.known.held_for.items():
-        if one.uid not in reserved:
-            yield f"{one.holder} is believed to be held for {uid}; there is no such reservation"
+    for uid, reservation in state.known.held_for.items():
+        if reservation.uid not in reserved:
+            yield f"{reservation.holder} is believed to be held for {uid}; there is no such reservation"
     for uid, sent in state.sent.items():
         yield f"{'/'.join(sent.pod.key)} ({uid}) is on its way to {sent.wish.node}"
     for uid in state.landed:
@@ -88,24 +90,24 @@ def _of_desk(state: SchedulerState, sums: Sums, reserved: set[str]) -> Iterator[
         if placed.assumed:
             yield f"{'/'.join(placed.view.key)} is assumed on {placed.node}"
     for node, row in table.row_of.items():
-        there = sums.get(node, {})
+        truth = sums.get(node, {})
         for resource, column in table.resources.items():
             believed = int(table.tally.requested[row, column])
-            if believed != there.get(resource, 0):
-                yield f"{node} is believed to hold {resource}: {believed}; there are {there.get(resource, 0)}"
+            if believed != truth.get(resource, 0):
+                yield f"{node} is believed to hold {resource}: {believed}; there are {truth.get(resource, 0)}"
 
 
 def _sums(world: World) -> Sums:
-    found: Sums = {}
+    totals: Sums = {}
     for pod in world.list("pods"):
         holding = held("pods", pod)
         if holding is None:
             continue
         node, _, amounts = holding
-        sums = found.setdefault(node, {})
+        sums = totals.setdefault(node, {})
         for name, amount in amounts.items():
             sums[name] = sums.get(name, 0) + amount
-    return found
+    return totals
 
 
 class SomebodyLeads(Checker):
@@ -149,12 +151,12 @@ class ServersKnowTheStore(Checker):
             if not process.alive or not server.ready:
                 continue
             cache = server.parts.core.cache
-            known = {
+            cached = {
                 key: entry.revision
                 for resource in cache.resources()
                 for key, entry in cache.of(resource).entries.items()
             }
-            if known == truth:
+            if cached == truth:
                 continue
-            key = min(known.items() ^ truth.items())[0]
-            yield f"{process.name} has {key} at {known.get(key)}, the store at {truth.get(key)}"
+            key = min(cached.items() ^ truth.items())[0]
+            yield f"{process.name} has {key} at {cached.get(key)}, the store at {truth.get(key)}"

@@ -32,20 +32,20 @@ class OneRevisionAtATime(Checker):
         return None
 
     def _moved(self, change: Seen) -> Found:
-        mine = owner_uid(change.new or change.old or {})
-        above = self._above.get(mine, "")
-        if above not in self._recreated:
+        own_set = owner_uid(change.new or change.old or {})
+        deployment = self._above.get(own_set, "")
+        if deployment not in self._recreated:
             return None
-        there = self._there.setdefault(above, {})
+        live = self._there.setdefault(deployment, {})
         if not _runs(change.new):
-            there.pop(change.key, None)
+            live.pop(change.key, None)
             return None
-        others = [key.name for key, owner in there.items() if owner != mine]
-        there[change.key] = mine
-        if change.old is not None or change.late or not others:
+        old_pods = [key.name for key, owner in live.items() if owner != own_set]
+        live[change.key] = own_set
+        if change.old is not None or change.late or not old_pods:
             return None
-        paths = tuple(f"{PODS}/{change.key.namespace}/{name}" for name in others)
-        return Finding(f"{change.key.name} came, and {', '.join(others)} of before are there", paths)
+        paths = tuple(f"{PODS}/{change.key.namespace}/{name}" for name in old_pods)
+        return Finding(f"{change.key.name} came, and {', '.join(old_pods)} of before are there", paths)
 
 
 def _runs(pod: Obj | None) -> bool:

@@ -56,23 +56,23 @@ class _Rollouts(Checker):
 
     def _wanted(self, deployment: Obj) -> None:
         most, least = most_of(deployment), wanted_of(deployment) - max_unavailable(deployment)
-        known = self._known.setdefault(uid_of(deployment), _Known(most, least, {}))
-        known.most, known.least = max(most, known.most), min(least, known.least)
+        state = self._known.setdefault(uid_of(deployment), _Known(most, least, {}))
+        state.most, state.least = max(most, state.most), min(least, state.least)
 
     def _moved(self, change: Seen) -> Found:
         pod = change.new if change.new is not None else change.old
-        known = self._known.get(self._sets.get(owner_uid(pod or {}), ""))
-        if known is None or pod is None:
+        state = self._known.get(self._sets.get(owner_uid(pod or {}), ""))
+        if state is None or pod is None:
             return None
         if change.old is None and change.late:
             self._late.add(uid_of(pod))
-        before = known.pods.pop(change.key.name, None)
+        before = state.pods.pop(change.key.name, None)
         counts = self.counts_late or uid_of(pod) not in self._late
         if change.new is not None and is_active(change.new) and counts:
-            known.pods[change.key.name] = change.new
-        return self.judged(change, before, known)
+            state.pods[change.key.name] = change.new
+        return self.judged(change, before, state)
 
-    def judged(self, change: Seen, before: Obj | None, known: _Known) -> Found:
+    def judged(self, change: Seen, before: Obj | None, state: _Known) -> Found:
         return None
 
 
@@ -82,11 +82,11 @@ class ChildrenWithinSurge(_Rollouts):
     name = "children ≤ desired + surge"
     counts_late = False
 
-    def judged(self, change: Seen, before: Obj | None, known: _Known) -> Found:
-        if change.key.name not in known.pods or len(known.pods) <= known.most:
+    def judged(self, change: Seen, before: Obj | None, state: _Known) -> Found:
+        if change.key.name not in state.pods or len(state.pods) <= state.most:
             return None
-        paths = tuple(f"{PODS}/{change.key.namespace}/{name}" for name in known.pods)
-        return Finding(f"{', '.join(known.pods)}: {len(known.pods)} live, at most {known.most} wanted", paths)
+        paths = tuple(f"{PODS}/{change.key.namespace}/{name}" for name in state.pods)
+        return Finding(f"{', '.join(state.pods)}: {len(state.pods)} live, at most {state.most} wanted", paths)
 
 
 class MinimumAvailable(_Rollouts):
@@ -100,18 +100,18 @@ class MinimumAvailable(_Rollouts):
         self._takers = frozenset(takers)  # Processes that must keep the minimum.
         self._ready_s: dict[str, float] = {}  # Pod's UID -> since when it is ready.
 
-    def judged(self, change: Seen, before: Obj | None, known: _Known) -> Found:
+    def judged(self, change: Seen, before: Obj | None, state: _Known) -> Found:
         if change.new is not None and is_ready(change.new):
             self._ready_s.setdefault(uid_of(change.new), change.at_s)
-        taken = before is not None and is_ready(before) and change.key.name not in known.pods
+        taken = before is not None and is_ready(before) and change.key.name not in state.pods
         if not taken or before is None or change.by not in self._takers:
             return None
         if change.at_s - self._ready_s.get(uid_of(before), change.at_s) < KNOWN_S:
             return None
-        left = sum(is_ready(pod) for pod in known.pods.values())
-        if left >= known.least:
+        remaining = sum(is_ready(pod) for pod in state.pods.values())
+        if remaining >= state.least:
             return None
-        return f"{change.key.name} was taken, {left} are left, {known.least} must be"
+        return f"{change.key.name} was taken, {remaining} are left, {state.least} must be"
 
 
 class RolledOut(Checker):
@@ -127,8 +127,8 @@ class RolledOut(Checker):
             if is_deleting(deployment):
                 continue
             path = f"{DEPLOYMENTS}/{'/'.join(key_of(deployment))}"
-            mine = [one for one in sets if owner_uid(one) == uid_of(deployment)]
-            for problem in _unfinished(deployment, mine, pods):
+            own_sets = [replica_set for replica_set in sets if owner_uid(replica_set) == uid_of(deployment)]
+            for problem in _unfinished(deployment, own_sets, pods):
                 yield Finding(f"{key_of(deployment).name} {problem}", (path,))
 
 
@@ -137,12 +137,12 @@ def _unfinished(deployment: Obj, sets: list[Obj], pods: list[Obj]) -> Iterable[s
     if new is None:
         yield "has no revision of its template"
         return
-    uids = {uid_of(one) for one in sets}
-    mine = [pod for pod in pods if owner_uid(pod) in uids and is_active(pod)]
-    ready = [pod for pod in mine if owner_uid(pod) == uid_of(new) and is_ready(pod)]
+    uids = {uid_of(replica_set) for replica_set in sets}
+    own_pods = [pod for pod in pods if owner_uid(pod) in uids and is_active(pod)]
+    ready = [pod for pod in own_pods if owner_uid(pod) == uid_of(new) and is_ready(pod)]
     wanted = wanted_of(deployment)
-    if not len(ready) == len(mine) == wanted:
-        yield f"wants {wanted}, has {len(mine)}, of which {len(ready)} are of its template and ready"
+    if not len(ready) == len(own_pods) == wanted:
+        yield f"wants {wanted}, has {len(own_pods)}, of which {len(ready)} are of its template and ready"
     status, generation = deployment.get("status") or {}, metadata(deployment)["generation"]
     if status.get("observedGeneration") != generation:
         yield f"is at generation {generation}, and says {status.get('observedGeneration')}"
@@ -168,8 +168,8 @@ class OneRevisionPerTemplate(Checker):
         if HASH_LABEL not in labels_of(change.new):
             return None
         mark = owner_uid(change.new), msgspec.json.encode(template_of(change.new), order="sorted").decode()
-        other = self._made.setdefault(mark, change.key.name)
-        return None if other == change.key.name else f"{other} and {change.key.name} have one template"
+        first = self._made.setdefault(mark, change.key.name)
+        return None if first == change.key.name else f"{first} and {change.key.name} have one template"
 
 
 class GrowthIsEarned(Checker):

@@ -22,13 +22,13 @@ class NoSchedulablePodIdles(Checker):
     name = "no schedulable pod idles"
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        known = the_truth(world)
+        cluster = the_truth(world)
         now_ns = EPOCH_NS + world.engine.now_ns
         for pod in world.list("pods"):
             if lookup(pod, "spec", "nodeName") or is_deleting(pod) or is_terminal(pod):
                 continue
-            view = known.view(pod)
-            placement = known.decider.place(view, known.context(view, now_ns=now_ns))
+            view = cluster.view(pod)
+            placement = cluster.decider.place(view, cluster.context(view, now_ns=now_ns))
             if placement.node is not None:
                 name = "/".join(key_of(pod))
                 yield Finding(f"{name} waits, though {placement.node} has room", (f"pods/{name}",))
@@ -36,11 +36,11 @@ class NoSchedulablePodIdles(Checker):
 
 def the_truth(world: World) -> ClusterView:
     """The content of the store as a scheduler's `ClusterView`."""
-    known = ClusterView()
-    for kind in sorted(KINDS, key=lambda one: one.name == "Pod"):
+    cluster = ClusterView()
+    for kind in sorted(KINDS, key=lambda kind: kind.name == "Pod"):
         for obj in world.list(kind.resource.name):
             if kind.name == "Pod":
-                known.put_pod(obj)
+                cluster.put_pod(obj)
             else:
-                known.put(kind.name, None, obj)
-    return known
+                cluster.put(kind.name, None, obj)
+    return cluster

@@ -57,8 +57,8 @@ def _compared(old: object, new: object, name: str = "") -> Difference:
     if old is new or name in BOOKKEEPING or old == new:
         return Difference.NONE
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        names = (*old, *(one for one in new if one not in old))
-        return _most((old.get(one), new.get(one), one) for one in names)
+        names = (*old, *(field for field in new if field not in old))
+        return _most((old.get(field), new.get(field), field) for field in names)
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         return _most((*pair, "") for pair in zip(old, new, strict=True))
     if isinstance(old, str) and isinstance(new, str):
@@ -69,10 +69,10 @@ def _compared(old: object, new: object, name: str = "") -> Difference:
 
 def _most(parts: Iterable[tuple[object, object, str]]) -> Difference:
     """Stops at the first part that differs in more than numbers, as most writes do."""
-    found = Difference.NONE
+    result = Difference.NONE
     for old, new, name in parts:
         difference = _compared(old, new, name)
         if difference is Difference.MORE:
             return difference
-        found = difference if found is Difference.NONE else found
-    return found
+        result = difference if result is Difference.NONE else result
+    return result

@@ -53,7 +53,7 @@ class WhatIsSaidIsSo(Checker):
 
 
 def _controllers(world: World) -> set[str]:
-    running = [one.state for one in world.engine.processes.values() if one.alive]
+    running = [process.state for process in world.engine.processes.values() if process.alive]
     return {loop.name for state in running if isinstance(state, Controllers) for loop in state.loops}
 
 
@@ -62,7 +62,7 @@ class Truth:
 
     def __init__(self, world: World) -> None:
         self.list = world.list
-        self.agents = {name for name, one in world.engine.processes.items() if one.alive}
+        self.agents = {name for name, process in world.engine.processes.items() if process.alive}
         self.pods = world.list("pods")
         self.children: dict[str, list[Obj]] = {}  # Controller's UID -> pods.
         for pod in self.pods:
@@ -71,15 +71,19 @@ class Truth:
 
     def below(self, deployment: Obj) -> list[Obj]:
         """The pods of a Deployment, of all its revisions."""
-        mine = [uid_of(one) for one in self.sets if owner_uid(one) == uid_of(deployment)]
-        return [pod for uid in mine for pod in self.children.get(uid, ())]
+        set_uids = [
+            uid_of(replica_set) for replica_set in self.sets if owner_uid(replica_set) == uid_of(deployment)
+        ]
+        return [pod for uid in set_uids for pod in self.children.get(uid, ())]
 
     def size_above(self, pod: Obj) -> tuple[str, int] | None:
         """(UID, replicas) of the Deployment of a pod, or of its ReplicaSet where there is none."""
-        owners = {uid_of(one): one for one in self.list(DEPLOYMENTS)}
-        own = next((one for one in self.sets if uid_of(one) == owner_uid(pod)), None)
-        one = None if own is None else owners.get(owner_uid(own), own)
-        return None if one is None else (uid_of(one), int(lookup(one, "spec", "replicas") or 0))
+        owners = {uid_of(deployment): deployment for deployment in self.list(DEPLOYMENTS)}
+        own_set = next(
+            (replica_set for replica_set in self.sets if uid_of(replica_set) == owner_uid(pod)), None
+        )
+        owner = None if own_set is None else owners.get(owner_uid(own_set), own_set)
+        return None if owner is None else (uid_of(owner), int(lookup(owner, "spec", "replicas") or 0))
 
 
 def _path(obj: Obj) -> str:
@@ -88,7 +92,9 @@ def _path(obj: Obj) -> str:
 
 def _is(obj: Obj, *types: str) -> bool:
     conditions = lookup(obj, "status", "conditions") or ()
-    return any(one.get("type") in types and one.get("status") == "True" for one in conditions)
+    return any(
+        condition.get("type") in types and condition.get("status") == "True" for condition in conditions
+    )
 
 
 def _is_ready(obj: Obj) -> bool:
@@ -99,10 +105,10 @@ def _is_live(pod: Obj) -> bool:
     return not is_deleting(pod) and lookup(pod, "status", "phase") not in TERMINAL_PHASES
 
 
-def _compared(resource: str, obj: Obj, said: Mapping[str, object], true: Mapping[str, object]) -> Wrong:
-    for name, value in true.items():
-        if (said.get(name) or 0) != (value or 0):
-            yield resource, _path(obj), f"{name} is said to be {said.get(name)}, it is {value}"
+def _compared(resource: str, obj: Obj, reported: Mapping[str, object], actual: Mapping[str, object]) -> Wrong:
+    for name, value in actual.items():
+        if (reported.get(name) or 0) != (value or 0):
+            yield resource, _path(obj), f"{name} is said to be {reported.get(name)}, it is {value}"
 
 
 def _generation(obj: Obj) -> dict[str, object]:
@@ -118,79 +124,92 @@ def _counts(pods: Iterable[Obj]) -> dict[str, object]:
 
 
 def replica_sets(truth: Truth) -> Wrong:
-    for one in truth.sets:
-        if is_deleting(one):
+    for replica_set in truth.sets:
+        if is_deleting(replica_set):
             continue
-        true = {**_counts(truth.children.get(uid_of(one), ())), **_generation(one)}
-        yield from _compared(REPLICA_SETS, one, one.get("status") or {}, true)
-        wanted = int(lookup(one, "spec", "replicas") or 0)
-        if true["replicas"] != wanted and not _has_failed(one):
-            yield REPLICA_SETS, _path(one), f"it wants {wanted} pods, and has {true['replicas']}"
+        actual = {**_counts(truth.children.get(uid_of(replica_set), ())), **_generation(replica_set)}
+        yield from _compared(REPLICA_SETS, replica_set, replica_set.get("status") or {}, actual)
+        wanted = int(lookup(replica_set, "spec", "replicas") or 0)
+        if actual["replicas"] != wanted and not _has_failed(replica_set):
+            yield REPLICA_SETS, _path(replica_set), f"it wants {wanted} pods, and has {actual['replicas']}"
 
 
-def _has_failed(one: Obj) -> bool:
+def _has_failed(replica_set: Obj) -> bool:
     """Its ReplicaFailure condition is true: the server rejected more pods."""
-    return _is(one, "ReplicaFailure")
+    return _is(replica_set, "ReplicaFailure")
 
 
 def deployments(truth: Truth) -> Wrong:
-    for one in truth.list(DEPLOYMENTS):
-        if is_deleting(one):
+    for deployment in truth.list(DEPLOYMENTS):
+        if is_deleting(deployment):
             continue
-        true = {**_counts(truth.below(one)), **_generation(one)}
-        yield from _compared(DEPLOYMENTS, one, one.get("status") or {}, true)
+        actual = {**_counts(truth.below(deployment)), **_generation(deployment)}
+        yield from _compared(DEPLOYMENTS, deployment, deployment.get("status") or {}, actual)
 
 
 def jobs(truth: Truth) -> Wrong:
-    for one in truth.list(JOBS):
-        if is_deleting(one):
+    for job in truth.list(JOBS):
+        if is_deleting(job):
             continue
-        pods = truth.children.get(uid_of(one), ())
+        pods = truth.children.get(uid_of(job), ())
         live = [pod for pod in pods if _is_live(pod)]
-        true = {"active": len(live), "ready": sum(_is_ready(pod) for pod in live)}
-        yield from _compared(JOBS, one, one.get("status") or {}, true)
-        if live and _is(one, "Complete", "Failed"):
-            yield JOBS, _path(one), "it is over, and has pods that run"
-        done = int(lookup(one, "status", "succeeded") or 0) >= int(
-            lookup(one, "spec", "completions") or 2**31
+        actual = {"active": len(live), "ready": sum(_is_ready(pod) for pod in live)}
+        yield from _compared(JOBS, job, job.get("status") or {}, actual)
+        if live and _is(job, "Complete", "Failed"):
+            yield JOBS, _path(job), "it is over, and has pods that run"
+        done = int(lookup(job, "status", "succeeded") or 0) >= int(
+            lookup(job, "spec", "completions") or 2**31
         )
-        if done and not _is(one, "Complete"):
-            yield JOBS, _path(one), "enough have succeeded, and it is not said to be complete"
+        if done and not _is(job, "Complete"):
+            yield JOBS, _path(job), "enough have succeeded, and it is not said to be complete"
 
 
 def autoscalers(truth: Truth) -> Wrong:
-    sizes = {_path(one): int(lookup(one, "spec", "replicas") or 0) for one in truth.list(DEPLOYMENTS)}
-    for one in truth.list(AUTOSCALERS):
-        target = f"{key_of(one).namespace}/{lookup(one, 'spec', 'scaleTargetRef', 'name')}"
-        if target not in sizes or is_deleting(one):
+    sizes = {
+        _path(deployment): int(lookup(deployment, "spec", "replicas") or 0)
+        for deployment in truth.list(DEPLOYMENTS)
+    }
+    for autoscaler in truth.list(AUTOSCALERS):
+        target = f"{key_of(autoscaler).namespace}/{lookup(autoscaler, 'spec', 'scaleTargetRef', 'name')}"
+        if target not in sizes or is_deleting(autoscaler):
             continue
-        true = {"currentReplicas": sizes[target], "desiredReplicas": sizes[target], **_generation(one)}
-        yield from _compared(AUTOSCALERS, one, one.get("status") or {}, true)
-        if sizes[target] > int(lookup(one, "spec", "maxReplicas") or 0):
+        actual = {
+            "currentReplicas": sizes[target],
+            "desiredReplicas": sizes[target],
+            **_generation(autoscaler),
+        }
+        yield from _compared(AUTOSCALERS, autoscaler, autoscaler.get("status") or {}, actual)
+        if sizes[target] > int(lookup(autoscaler, "spec", "maxReplicas") or 0):
             yield (
                 AUTOSCALERS,
-                _path(one),
+                _path(autoscaler),
                 f"its target has {sizes[target]} replicas, which is beyond its most",
             )
 
 
 def progress(resource: str) -> Callable[[Truth], Wrong]:
     def recounted(truth: Truth) -> Wrong:
-        said = {lookup(one, "spec", "workload", "uid"): one for one in truth.list(PROGRESS)}
+        reports = {lookup(report, "spec", "workload", "uid"): report for report in truth.list(PROGRESS)}
         for workload in truth.list(resource):
-            one = said.get(uid_of(workload))
-            if is_deleting(workload) or (one is None and owner_uid(workload)):
+            report = reports.get(uid_of(workload))
+            if is_deleting(workload) or (report is None and owner_uid(workload)):
                 continue
-            if one is None:
+            if report is None:
                 yield resource, _path(workload), "nobody says how far it has come"
                 continue
-            yield from _compared(PROGRESS, one, one.get("status") or {}, _generation(workload))
-            current, before = lookup(one, "status", "current") or {}, lookup(one, "status", "previous") or {}
+            yield from _compared(PROGRESS, report, report.get("status") or {}, _generation(workload))
+            current, before = (
+                lookup(report, "status", "current") or {},
+                lookup(report, "status", "previous") or {},
+            )
             ready = int(current.get("ready") or 0) + int(before.get("ready") or 0)
-            told = {"desired": current.get("desired"), "ready": ready}
+            reported = {"desired": current.get("desired"), "ready": ready}
             pods = _counts(truth.below(workload))
-            true = {"desired": int(lookup(workload, "spec", "replicas") or 0), "ready": pods["readyReplicas"]}
-            yield from _compared(PROGRESS, one, told, true)
+            actual = {
+                "desired": int(lookup(workload, "spec", "replicas") or 0),
+                "ready": pods["readyReplicas"],
+            }
+            yield from _compared(PROGRESS, report, reported, actual)
 
     return recounted
 
@@ -199,9 +218,9 @@ def progress(resource: str) -> Callable[[Truth], Wrong]:
 
 
 def budgets(truth: Truth) -> Wrong:
-    for one in truth.list(BUDGETS):
-        selector = LabelSelector.from_object(lookup(one, "spec", "selector") or {})
-        space = key_of(one).namespace
+    for budget in truth.list(BUDGETS):
+        selector = LabelSelector.from_object(lookup(budget, "spec", "selector") or {})
+        space = key_of(budget).namespace
         covered = [
             pod
             for pod in truth.pods
@@ -209,19 +228,19 @@ def budgets(truth: Truth) -> Wrong:
             and selector.matches(labels_of(pod))
             and lookup(pod, "status", "phase") not in TERMINAL_PHASES
         ]
-        wanted = _wanted(truth, one, covered)
-        if is_deleting(one) or wanted is None:
+        wanted = _wanted(truth, budget, covered)
+        if is_deleting(budget) or wanted is None:
             continue
         expected, desired = wanted
         healthy = sum(_is_ready(pod) and not is_deleting(pod) for pod in covered)
-        true = {
+        actual = {
             "currentHealthy": healthy,
             "desiredHealthy": desired,
             "expectedPods": expected,
             "disruptionsAllowed": max(0, healthy - desired) if expected else 0,
-            **_generation(one),
+            **_generation(budget),
         }
-        yield from _compared(BUDGETS, one, one.get("status") or {}, true)
+        yield from _compared(BUDGETS, budget, budget.get("status") or {}, actual)
 
 
 def _wanted(truth: Truth, budget: Obj, covered: list[Obj]) -> tuple[int, int] | None:
@@ -248,32 +267,32 @@ def _share(part: int | str, whole: int) -> int:
 
 def slices(truth: Truth) -> Wrong:
     """Each pod that a Service selects and that has an address is in one slice, with its true conditions."""
-    every = truth.list(SLICES)
-    for one in truth.list("services"):
-        if is_deleting(one) or not lookup(one, "spec", "selector"):
+    all_slices = truth.list(SLICES)
+    for service in truth.list("services"):
+        if is_deleting(service) or not lookup(service, "spec", "selector"):
             continue
-        key = key_of(one)
-        mine = [
-            each
-            for each in every
-            if key_of(each).namespace == key.namespace
-            and labels_of(each).get("kubernetes.io/service-name") == key.name
+        key = key_of(service)
+        own_slices = [
+            endpoint_slice
+            for endpoint_slice in all_slices
+            if key_of(endpoint_slice).namespace == key.namespace
+            and labels_of(endpoint_slice).get("kubernetes.io/service-name") == key.name
         ]
-        found = sorted(
+        listed = sorted(
             (
-                str(lookup(each, "targetRef", "uid")),
-                bool(lookup(each, "conditions", "ready")),
-                str(each.get("zone") or ""),
+                str(lookup(endpoint, "targetRef", "uid")),
+                bool(lookup(endpoint, "conditions", "ready")),
+                str(endpoint.get("zone") or ""),
             )
-            for part in mine
-            for each in part.get("endpoints") or ()
+            for endpoint_slice in own_slices
+            for endpoint in endpoint_slice.get("endpoints") or ()
         )
-        true = sorted(
+        actual = sorted(
             (uid_of(pod), _is_ready(pod) and not is_deleting(pod), _zone(truth, pod))
-            for pod in served(truth, one)
+            for pod in served(truth, service)
         )
-        if found != true:
-            yield SLICES, _path(one), f"its endpoints are {found}, its pods {true}"
+        if listed != actual:
+            yield SLICES, _path(service), f"its endpoints are {listed}, its pods {actual}"
 
 
 def _zone(truth: Truth, pod: Obj) -> str:
@@ -295,17 +314,23 @@ def served(truth: Truth, service: Obj) -> list[Obj]:
 
 
 def endpoints(truth: Truth) -> Wrong:
-    there = {_path(one): one for one in truth.list("endpoints")}
-    for one in truth.list("services"):
-        if is_deleting(one) or not lookup(one, "spec", "selector"):
+    by_path = {_path(obj): obj for obj in truth.list("endpoints")}
+    for service in truth.list("services"):
+        if is_deleting(service) or not lookup(service, "spec", "selector"):
             continue
-        subsets = (there.get(_path(one)) or {}).get("subsets") or ()
+        subsets = (by_path.get(_path(service)) or {}).get("subsets") or ()
         for field, ready in (("addresses", True), ("notReadyAddresses", False)):
-            found = sorted(str(each.get("ip")) for part in subsets for each in part.get(field) or ())
-            pods = [pod for pod in served(truth, one) if not is_deleting(pod) and _is_ready(pod) == ready]
-            true = sorted(str(lookup(pod, "status", "podIP")) for pod in pods)
-            if found != true:
-                yield "endpoints", _path(one), f"its {field} are {found or 'none'}, of pods {true or 'none'}"
+            listed = sorted(
+                str(address.get("ip")) for subset in subsets for address in subset.get(field) or ()
+            )
+            pods = [pod for pod in served(truth, service) if not is_deleting(pod) and _is_ready(pod) == ready]
+            actual = sorted(str(lookup(pod, "status", "podIP")) for pod in pods)
+            if listed != actual:
+                yield (
+                    "endpoints",
+                    _path(service),
+                    f"its {field} are {listed or 'none'}, of pods {actual or 'none'}",
+                )
 
 
 # Nodes.
@@ -317,13 +342,13 @@ def nodes(truth: Truth) -> Wrong:
         name = key_of(node).name
         if name not in truth.agents or "fathom.dev/declare-lost" in (metadata(node).get("annotations") or {}):
             continue
-        taints = sorted({str(one.get("key")) for one in lookup(node, "spec", "taints") or ()} & DOUBTS)
+        taints = sorted({str(taint.get("key")) for taint in lookup(node, "spec", "taints") or ()} & DOUBTS)
         if taints:
             yield "nodes", name, f"its agent is heard, and it has the taint {', '.join(taints)}"
         conditions = lookup(node, "status", "conditions") or ()
-        for one in conditions:
-            if one.get("type") in DOUBTED and one.get("status") == "True":
-                yield "nodes", name, f"its agent is heard, and it is said to be {one['type']}"
+        for condition in conditions:
+            if condition.get("type") in DOUBTED and condition.get("status") == "True":
+                yield "nodes", name, f"its agent is heard, and it is said to be {condition['type']}"
         if not _is_ready(node):
             yield "nodes", name, "its agent is heard, and it is not said to be ready"
 
@@ -333,13 +358,13 @@ def nodes(truth: Truth) -> Wrong:
 
 def policy_rollouts(truth: Truth) -> Wrong:
     """A rollout that is complete or rolled back has no canary any more."""
-    for one in truth.list(ROLLOUTS):
-        status, generation = one.get("status") or {}, metadata(one).get("generation")
-        active = {"Complete": lookup(one, "spec", "to"), "RolledBack": status.get("active")}
+    for rollout in truth.list(ROLLOUTS):
+        status, generation = rollout.get("status") or {}, metadata(rollout).get("generation")
+        active = {"Complete": lookup(rollout, "spec", "to"), "RolledBack": status.get("active")}
         # A status of an older spec is not final: the policy of the current one may not exist yet.
         if status.get("phase") in active and status.get("observedGeneration") == generation:
-            true = {"active": active[status["phase"]], "canary": "", "percent": 0}
-            yield from _compared(ROLLOUTS, one, status, true)
+            actual = {"active": active[status["phase"]], "canary": "", "percent": 0}
+            yield from _compared(ROLLOUTS, rollout, status, actual)
 
 
 # Capacity.
@@ -348,10 +373,14 @@ def policy_rollouts(truth: Truth) -> Wrong:
 def reservations(truth: Truth) -> Wrong:
     """Every active reservation of a pod belongs to one that still waits."""
     waiting = {uid_of(pod) for pod in truth.pods if not lookup(pod, "spec", "nodeName")}
-    for one in truth.list(RESERVATIONS):
-        holder = lookup(one, "metadata", "annotations", "fathom.dev/pod-uid")
-        if holder and (lookup(one, "status", "phase") or "Active") == "Active" and holder not in waiting:
-            yield RESERVATIONS, _path(one), "it holds room for nobody"
+    for reservation in truth.list(RESERVATIONS):
+        holder = lookup(reservation, "metadata", "annotations", "fathom.dev/pod-uid")
+        if (
+            holder
+            and (lookup(reservation, "status", "phase") or "Active") == "Active"
+            and holder not in waiting
+        ):
+            yield RESERVATIONS, _path(reservation), "it holds room for nobody"
 
 
 RECOUNTS: dict[str, Callable[[Truth], Wrong]] = {

@@ -107,15 +107,15 @@ class StoreHistory:
 
     def at(self, resource: str, revision: int, wants: Callable[[str, Obj], bool]) -> dict[str, int]:
         """The objects that existed at a revision, each with its own revision."""
-        there = self._now.get(resource, {})
+        objects = self._now.get(resource, {})
         steps = self.steps(resource)
         if steps and steps[-1].revision > revision:
-            there = dict(there)
+            objects = dict(objects)
             for step in reversed(steps):
                 if step.revision <= revision:
                     break
                 if step.old is None:
-                    there.pop(step.path, None)
+                    objects.pop(step.path, None)
                 else:
-                    there[step.path] = step.old
-        return {path: own for path, (own, obj) in there.items() if wants(path, obj)}
+                    objects[step.path] = step.old
+        return {path: own for path, (own, obj) in objects.items() if wants(path, obj)}

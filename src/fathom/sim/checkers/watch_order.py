@@ -12,15 +12,15 @@ def path_of(obj: Obj) -> str:
 
 
 class WatchOrder:
-    def __init__(self, past: StoreHistory, asked: AskedWrite, floor: int) -> None:
+    def __init__(self, past: StoreHistory, request: AskedWrite, floor: int) -> None:
         self._past = past
-        self._asked = asked
+        self._asked = request
         self._floor = floor
         self._there: dict[str, int] | None = {}  # Initial objects, until the bookmark that ends them.
         self._upto = 0  # All changes up to this revision have been sent.
         self._next = 0  # Index of the next one of the resource's steps.
         self._over = False
-        version, initial = asked.query.get("resourceVersion", ""), asked.query.get("sendInitialEvents")
+        version, initial = request.query.get("resourceVersion", ""), request.query.get("sendInitialEvents")
         if version not in {"", "0"} and initial != "true":
             self._begin(int(version))
 
@@ -40,16 +40,16 @@ class WatchOrder:
         steps = self._past.steps(self._asked.resource)
         self._next = sum(step.revision <= revision for step in steps)
 
-    def _gathered(self, there: dict[str, int], kind: str, obj: Obj, revision: int) -> str | None:
+    def _gathered(self, initial: dict[str, int], kind: str, obj: Obj, revision: int) -> str | None:
         if kind == DELETED:
-            there.pop(path_of(obj), None)
+            initial.pop(path_of(obj), None)
         elif kind != BOOKMARK:
-            there[path_of(obj)] = revision
+            initial[path_of(obj)] = revision
         else:
             self._begin(revision)
             wanted = self._past.at(self._asked.resource, revision, self._asked.wants)
-            if there != wanted:
-                odd = sorted(there.items() ^ wanted.items())
+            if initial != wanted:
+                odd = sorted(initial.items() ^ wanted.items())
                 return f"that was all of {revision}, it said, and it was not: {odd[:3]}"
             if revision < self._floor:
                 return f"all of {revision}, and {self._floor} was told of before"
@@ -69,8 +69,8 @@ class WatchOrder:
             return None  # A commit of several objects may be sent again as a whole.
         step = self._upcoming()
         if step is None or (step.path, step.revision) != (path, revision):
-            there = f"{step.path} at {step.revision}" if step is not None else "nothing"
-            return f"told of {path} at {revision}, next was {there}"
+            expected = f"{step.path} at {step.revision}" if step is not None else "nothing"
+            return f"told of {path} at {revision}, next was {expected}"
         self._next += 1
         self._upto = revision
         wanted = self._kind_of(step)

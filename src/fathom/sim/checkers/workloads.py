@@ -79,10 +79,10 @@ class OnePodPerSlot(Checker):
         slot = _slot(change.new)
         if slot is None:
             return None
-        other = self._taken.setdefault(slot, change.key)
-        if other != change.key:
-            paths = (f"{PODS}/{'/'.join(other)}", change.path)
-            return Finding(f"{other.name} and {change.key.name} both have slot {slot[-1]}", paths)
+        holder = self._taken.setdefault(slot, change.key)
+        if holder != change.key:
+            paths = (f"{PODS}/{'/'.join(holder)}", change.path)
+            return Finding(f"{holder.name} and {change.key.name} both have slot {slot[-1]}", paths)
         return None
 
 
@@ -113,17 +113,21 @@ class CountedOnce(Checker):
             return None
         if change.resource != JOBS:
             return None
-        said, said_before = _count(change.new), _count(change.old)
-        true = len(self._succeeded.get(uid_of(change.new), ()))
-        if said > true:
-            return f"{change.key.name} says that {said} succeeded; {true} pods did"
+        reported, reported_before = _count(change.new), _count(change.old)
+        actual = len(self._succeeded.get(uid_of(change.new), ()))
+        if reported > actual:
+            return f"{change.key.name} says that {reported} succeeded; {actual} pods did"
         failed, lost = (
             int(lookup(change.new, "status", "failed") or 0),
             self._failed.get(uid_of(change.new), ()),
         )
         if failed > len(lost):
             return f"{change.key.name} says that {failed} failed; {len(lost)} pods did"
-        return f"{change.key.name} said {said_before}, now {said}" if said < said_before else None
+        return (
+            f"{change.key.name} said {reported_before}, now {reported}"
+            if reported < reported_before
+            else None
+        )
 
 
 class JobsWithinBounds(Checker):
@@ -188,11 +192,11 @@ class SaysWhatItSaw(Checker):
         return self._judged(change, change.new) if change.resource == self._said_in else None
 
     def _judged(self, change: Seen, new: Obj) -> Found:
-        said = self._said(new)
-        if said is None or (change.old is not None and said == self._said(change.old)):
+        claim = self._said(new)
+        if claim is None or (change.old is not None and claim == self._said(change.old)):
             return None
-        uid, generation, value = said
-        true = self._specs.get((uid, generation))
-        if true == value:
+        uid, generation, value = claim
+        actual = self._specs.get((uid, generation))
+        if actual == value:
             return None
-        return f"{change.path} says of generation {generation}: {value!r}; it was {true!r}"
+        return f"{change.path} says of generation {generation}: {value!r}; it was {actual!r}"

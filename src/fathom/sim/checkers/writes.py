@@ -43,15 +43,15 @@ class WritesAreAsAsked(Checker):
     def commit(self, change: Seen) -> Found:
         before = self._revisions.get(change.path, 0)
         self._revisions[change.path] = change.revision
-        asked = asked_of(change.ask.target) if change.ask is not None else None
-        if asked is None or change.ask is None or asked.resource != change.resource:
+        request = asked_of(change.ask.target) if change.ask is not None else None
+        if request is None or change.ask is None or request.resource != change.resource:
             return None
-        if change.ask.method == "POST" and not asked.name and change.old is not None and change.new:
+        if change.ask.method == "POST" and not request.name and change.old is not None and change.new:
             return f"{change.by} created {change.path}, which was there" if _names(change) else None
-        if asked.name != change.key.name or asked.namespace != change.key.namespace or not change.old:
+        if request.name != change.key.name or request.namespace != change.key.namespace or not change.old:
             return None
         body = _said(change.ask)
-        return _unmet(change, change.ask, change.old, body, before) or _beside(change, asked, body)
+        return _unmet(change, change.ask, change.old, body, before) or _beside(change, request, body)
 
 
 def _names(change: Seen) -> bool:
@@ -79,22 +79,22 @@ def _unmet(change: Seen, ask: Ask, old: Obj, body: Obj, before: int) -> str | No
     return None
 
 
-def _beside(change: Seen, asked: AskedWrite, body: Obj) -> str | None:
+def _beside(change: Seen, request: AskedWrite, body: Obj) -> str | None:
     old, new, ask = change.old, change.new, change.ask
     if old is None or new is None or ask is None:
         return None
-    if asked.subresource == "status":
+    if request.subresource == "status":
         odd = [name for name in {*old, *new} - {"status", "metadata"} if old.get(name) != new.get(name)]
         odd += [name for name in KEPT if metadata(old).get(name) != metadata(new).get(name)]
         if odd:
             return f"{change.by} reported on {change.path}, and {', '.join(odd)} changed"
-    elif asked.subresource or ask.method == "DELETE":
+    elif request.subresource or ask.method == "DELETE":
         return None
     elif change.resource in TWO_PARTS and old.get("status") != new.get("status"):
         return f"{change.by} wrote {change.path}, and its status changed"
     if ask.method != "PATCH" or dict(ask.headers).get("content-type", MERGE_PATCH) != MERGE_PATCH:
         return None
-    parts = ["status"] if asked.subresource else ["spec", "data"]
+    parts = ["status"] if request.subresource else ["spec", "data"]
     return _unpatched(change, new, parts, body)
 
 
