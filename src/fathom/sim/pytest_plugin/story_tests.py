@@ -14,7 +14,7 @@ from _pytest._code.code import ReprFileLocation, TerminalRepr
 from _pytest._io import TerminalWriter
 from _pytest.outcomes import Failed
 
-from fathom.sim.report import artifact as artifacts
+from fathom.sim.report import artifact as run_artifact
 from fathom.sim.report.artifact_head import NotAnArtifact
 from fathom.sim.report.kept_runs import KeptRun, keep
 from fathom.sim.report.replay import replay
@@ -103,10 +103,10 @@ def tell_test(item: pytest.Function) -> None:
     if not inspect.iscoroutinefunction(function):
         pytest.fail("a test with the `world` fixture is its story: make it an async def", pytrace=False)
     wanted = item._fixtureinfo.argnames
-    given = {name: item.funcargs[name] for name in wanted if name != "world"}
+    fixtures = {name: item.funcargs[name] for name in wanted if name != "world"}
 
     def story(world: World) -> Awaitable[None]:
-        return cast(Awaitable[None], function(**given, **({"world": world} if "world" in wanted else {})))
+        return cast(Awaitable[None], function(**fixtures, **({"world": world} if "world" in wanted else {})))
 
     test = f"{_near(item.path)}::{item.nodeid.partition('::')[2].rpartition('[')[0]}"
     _Teller(item, _scenario_of(item, story, test), str(item.callspec.params["fathom_seed"]), test=test).tell()
@@ -120,8 +120,8 @@ def _scenario_of(item: pytest.Function, story: Story, name: str) -> Scenario:
 
 def _near(path: Path) -> str:
     """The path relative to the current directory, as a person would type it."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    cwd = Path.cwd()
+    return str(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
 
 
 class _Teller:
@@ -157,14 +157,14 @@ class _Teller:
 
     def _fail(self, result: Result) -> NoReturn:
         patch = self._config.getoption("--fathom-patch")
-        told, telling = report(self._story, result.plan, patch=patch or "")
+        run_report, telling = report(self._story, result.plan, patch=patch or "")
         if self._test:
-            told = msgspec.structs.replace(told, rerun=self._rerun() if told.rerun else "")
+            run_report = msgspec.structs.replace(run_report, rerun=self._rerun() if run_report.rerun else "")
         out = Path(self._config.getoption("--fathom-out"))
-        kept = keep(told, telling, patch=Path(patch) if patch else None, out=out)
+        kept = keep(run_report, telling, patch=Path(patch) if patch else None, out=out)
         again = self._again(kept)
-        self._ledger.failures.append(told.rerun or again)
-        raise BrokenStory("\n".join([*as_lines(told), f"replay:  {again}"]), pytrace=False)
+        self._ledger.failures.append(run_report.rerun or again)
+        raise BrokenStory("\n".join([*as_lines(run_report), f"replay:  {again}"]), pytrace=False)
 
     def _rerun(self) -> str:
         strategy = self._config.getoption("--fathom-strategy")
@@ -182,7 +182,7 @@ class _Teller:
 
     def _replay(self, file: Path) -> None:
         try:
-            artifact = artifacts.read(file)
+            artifact = run_artifact.read(file)
         except NotAnArtifact as error:
             raise pytest.UsageError(str(error)) from error
         if artifact.plan.scenario != self._story.name:
@@ -195,6 +195,6 @@ class _Teller:
         if not replayed.reproduced:
             raise BrokenStory(f"NOT reproduced: {replayed.divergence}{notes}", pytrace=False)
         if result.violation is not None:
-            told, _ = report(self._story, artifact.plan)
-            lines = ["reproduced, input for input", *as_lines(msgspec.structs.replace(told, rerun=""))]
+            run_report, _ = report(self._story, artifact.plan)
+            lines = ["reproduced, input for input", *as_lines(msgspec.structs.replace(run_report, rerun=""))]
             raise BrokenStory("\n".join(lines) + notes, pytrace=False)

@@ -121,8 +121,8 @@ class Chronicle:
 
     def committed(self, by: Committer, changes: tuple[Change, ...], revision: int) -> None:
         exchange = by.exchange
-        who, cause = (by.server, NOBODY) if exchange is None else (exchange.process, exchange.event)
-        event = self._add(CommitSeen, who, cause, revision=revision, changes=changes)
+        process, cause = (by.server, NOBODY) if exchange is None else (exchange.process, exchange.event)
+        event = self._add(CommitSeen, process, cause, revision=revision, changes=changes)
         self.commits[revision] = event
         if exchange is not None:
             exchange.event = event

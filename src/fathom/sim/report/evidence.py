@@ -32,7 +32,11 @@ def family(chronicle: Chronicle, objects: Sequence[str]) -> frozenset[str]:
     if not owner:
         return frozenset(objects)
     resource = objects[0].partition("/")[0]
-    siblings = {path for path, of in owners.items() if of == owner and path.partition("/")[0] == resource}
+    siblings = {
+        path
+        for path, owner_uid in owners.items()
+        if owner_uid == owner and path.partition("/")[0] == resource
+    }
     near = siblings if len(siblings) <= FAMILY_MAX else set(objects)
     return frozenset(near | {paths[owner]} if owner in paths else near)
 
@@ -53,23 +57,23 @@ def _ties(chronicle: Chronicle) -> tuple[dict[str, str], dict[str, str]]:
 
 def hearing(chronicle: Chronicle) -> dict[tuple[str, int, str], list[tuple[int, int]]]:
     """(process, incarnation, resource) -> (event, the revision that it had seen by then), in order."""
-    found: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
+    revisions_seen: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
     for event in chronicle.events:
         if not isinstance(event, Took) or event.cause == NOBODY:
             continue
-        said = chronicle.events[event.cause]
-        if isinstance(said, LogLine) and said.covers:
-            heard = found.setdefault((event.process, event.incarnation, said.resource), [])
-            heard.append((event.id, max(said.revision, heard[-1][1] if heard else 0)))
-    return found
+        message = chronicle.events[event.cause]
+        if isinstance(message, LogLine) and message.covers:
+            revisions = revisions_seen.setdefault((event.process, event.incarnation, message.resource), [])
+            revisions.append((event.id, max(message.revision, revisions[-1][1] if revisions else 0)))
+    return revisions_seen
 
 
 def answers(chronicle: Chronicle) -> dict[int, tuple[str, int, int]]:
     """Commit -> (process, incarnation, event): which process got the answer to its write, and when."""
-    found: dict[int, tuple[str, int, int]] = {}
+    answered: dict[int, tuple[str, int, int]] = {}
     for event in chronicle.events:
         if isinstance(event, Took) and event.cause != NOBODY:
-            said = chronicle.events[event.cause]
-            if isinstance(said, LogLine) and said.kind is Input.REPLY and said.cause != NOBODY:
-                found.setdefault(said.cause, (event.process, event.incarnation, event.id))
-    return found
+            message = chronicle.events[event.cause]
+            if isinstance(message, LogLine) and message.kind is Input.REPLY and message.cause != NOBODY:
+                answered.setdefault(message.cause, (event.process, event.incarnation, event.id))
+    return answered

@@ -26,11 +26,13 @@ class KeptRun(msgspec.Struct, frozen=True):
     replay: str
 
 
-def keep(found: RunReport, telling: Telling, *, patch: Path | None = None, out: Path = FAILURES) -> KeptRun:
-    file = out / file_name(found.result.plan)
-    write(artifact_of(found, telling, patch=patch), file)
-    replay = replay_command(found.result.plan, str(file), patch=found.patch)
-    return KeptRun(file, found.rerun or replay, replay)
+def keep(
+    run_report: RunReport, telling: Telling, *, patch: Path | None = None, out: Path = FAILURES
+) -> KeptRun:
+    file = out / file_name(run_report.result.plan)
+    write(artifact_of(run_report, telling, patch=patch), file)
+    replay = replay_command(run_report.result.plan, str(file), patch=run_report.patch)
+    return KeptRun(file, run_report.rerun or replay, replay)
 
 
 def file_name(plan: RunPlan) -> str:
@@ -60,7 +62,7 @@ def must_hold(scenario: Scenario, plan: RunPlan, *, out: Path = FAILURES) -> Res
     result = tell(scenario, plan)
     sweep()
     if result.violation is not None:
-        found, telling = report(scenario, plan)
-        kept = keep(found, telling, out=out)
-        raise AssertionError("\n".join(as_lines(found, artifact=str(kept.file))))
+        run_report, telling = report(scenario, plan)
+        kept = keep(run_report, telling, out=out)
+        raise AssertionError("\n".join(as_lines(run_report, artifact=str(kept.file))))
     return result

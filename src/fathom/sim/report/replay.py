@@ -71,16 +71,16 @@ def replay(artifact: Artifact, scenario: Scenario) -> tuple[Replayed, Result]:
 def _divergence(artifact: Artifact, telling: Telling, seen: list[LogEntry], result: Result) -> RunDivergence:
     recorded = log_of(artifact)
     at = _first_difference(recorded, seen)
-    whole = artifact.logged == artifact.inputs
-    if at < len(recorded) or (whole and at < len(seen)):
+    complete = artifact.logged == artifact.inputs
+    if at < len(recorded) or (complete and at < len(seen)):
         words = _Words(_asks_before(telling, at), telling.engine.began_ns)
         was, now = _at(recorded, at), _at(seen, at)
         return RunDivergence(at + 1, f"recorded {words.of(was)}, now {words.of(now, was)}")
     for index, (was_sum, now_sum) in enumerate(_pairs(artifact.sections, sections(seen[at:]))):
         if was_sum != now_sum:
             first = at + index * SECTION + 1
-            what = "too long a run to have them all on record"
-            return RunDivergence(first, f"or one of the {SECTION - 1} after it: {what}")
+            reason = "too long a run to have them all on record"
+            return RunDivergence(first, f"or one of the {SECTION - 1} after it: {reason}")
     if result.violation != artifact.violation:
         return RunDivergence(0, "the inputs are the same, but not what came of them")
     return RunDivergence(0, "the inputs are the same, but something else was written")
@@ -109,7 +109,7 @@ def _asks_before(telling: Telling, index: int) -> Asks:
     """(process, number) -> 'METHOD path', of all requests before an input. Runs the scenario again."""
     chronicle = Chronicle()
     Telling(telling.scenario, telling.plan, chronicle=chronicle).run()
-    found: Asks = {}
+    requests: Asks = {}
     for event in chronicle.events:
         if isinstance(event, Took):
             index -= 1
@@ -118,8 +118,8 @@ def _asks_before(telling: Telling, index: int) -> Asks:
         elif isinstance(
             event, RequestSent
         ):  # A later incarnation numbers anew, and replaces the earlier one.
-            found[event.process, event.number] = f"{event.method} {event.target.partition('?')[0]}"
-    return found
+            requests[event.process, event.number] = f"{event.method} {event.target.partition('?')[0]}"
+    return requests
 
 
 class _Words:
@@ -139,8 +139,8 @@ class _Words:
     def _name(self, process: str, kind: int, number: int) -> str:
         if kind == ARRIVED:
             return f"an arrival (number {number})"
-        asked = self._asks.get((process, number)) if kind in ANSWERS else None
-        return f"{WORDS.get(kind, Input(kind).name.lower())}{f' to {asked}' if asked else ''}"
+        request = self._asks.get((process, number)) if kind in ANSWERS else None
+        return f"{WORDS.get(kind, Input(kind).name.lower())}{f' to {request}' if request else ''}"
 
 
 def as_json(artifact: Artifact, replayed: Replayed, result: Result) -> dict[str, Any]:

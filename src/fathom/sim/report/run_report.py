@@ -88,16 +88,16 @@ def replay_command(plan: RunPlan, file: str, *, patch: str = "") -> str:
 
 def as_lines(report: RunReport, *, artifact: str = "") -> list[str]:
     result, plan = report.result, report.result.plan
-    found = result.violation
+    violation = result.violation
     head = [f"{plan.scenario}, seed {plan.seed}: everything holds"]
-    if found is not None:
+    if violation is not None:
         head = [
-            f"{plan.scenario}, seed {plan.seed}: BROKEN at {clock(found.at_s)}",
-            f"  {found.invariant}",
-            *(f"  {line}" for line in found.message.splitlines()),
+            f"{plan.scenario}, seed {plan.seed}: BROKEN at {clock(violation.at_s)}",
+            f"  {violation.invariant}",
+            *(f"  {line}" for line in violation.message.splitlines()),
         ]
-        if found.objects:
-            head.append(f"  about {', '.join(found.objects)}")
+        if violation.objects:
+            head.append(f"  about {', '.join(violation.objects)}")
     speed = f"{result.sim_s / result.real_s:,.0f} × real time" if result.real_s else ""
     counts = f"{result.sim_s:,.1f} s simulated, {result.inputs:,} inputs, {speed}, trace {result.trace}"
     return [
@@ -106,7 +106,7 @@ def as_lines(report: RunReport, *, artifact: str = "") -> list[str]:
         *([*report.tale, ""] if report.tale else []),
         *as_text(report.timeline),
         "",
-        *(_causes(report.causes) if found is not None else ()),
+        *(_causes(report.causes) if violation is not None else ()),
         *_faults(plan.faults, result.fired),
         counts,
         *([f"rerun:   {report.rerun}"] if report.rerun else []),
@@ -118,7 +118,7 @@ def _causes(causes: Sequence[ReportedCause]) -> list[str]:
     """A long run has many; the last ones are nearest to the violation."""
     if not causes:
         return []
-    shown = [f"  {one.kind}, line {one.line}: {one.who} {one.what}" for one in causes[-CAUSES_MAX:]]
+    shown = [f"  {cause.kind}, line {cause.line}: {cause.who} {cause.what}" for cause in causes[-CAUSES_MAX:]]
     return ["the cause lies in:", *shown, ""]
 
 

@@ -92,9 +92,9 @@ def timeline(
     lines = teller.lines()
     if violation is not None:
         before = [number for number, line in enumerate(lines, 1) if line.at_s <= violation.at_s]
-        what = f"{violation.invariant}: {violation.message}"
+        text = f"{violation.invariant}: {violation.message}"
         because = teller.last_write(violation.at_s) or tuple(before[-1:])
-        lines.append(Line(at_s=violation.at_s, who=BROKEN, what=what, because=because))
+        lines.append(Line(at_s=violation.at_s, who=BROKEN, what=text, because=because))
     return _newest(in_order(lines))
 
 
@@ -160,8 +160,8 @@ class _Teller:
                 self._decision(event)
 
     def _strike(self, event: Struck) -> None:
-        asked = self._asked(event.cause) if isinstance(event.fault, OfMessages) else None
-        where = f"{asked.method} {asked.target.partition('?')[0]}: " if asked is not None else ""
+        request = self._asked(event.cause) if isinstance(event.fault, OfMessages) else None
+        where = f"{request.method} {request.target.partition('?')[0]}: " if request is not None else ""
         self._add(event, f"{where}{event.what}", fault=True, culprit=_culprit(event))
         if event.cause != NOBODY:
             self._struck.setdefault(event.cause, len(self._lines))
@@ -180,11 +180,11 @@ class _Teller:
         return event.process != DRIVER and not first
 
     def _commit(self, event: CommitSeen) -> None:
-        told = [change for change in event.changes if self._concern.about(path_of(change))]
+        shown = [change for change in event.changes if self._concern.about(path_of(change))]
         tested = event.process in self._concern.processes or bool(self._concern.objects)
-        if told and tested:
-            self._stale_reads(event, told)
-            words = ", ".join(words_of(change) for change in told)
+        if shown and tested:
+            self._stale_reads(event, shown)
+            words = ", ".join(words_of(change) for change in shown)
             self._add(event, f"{words}, at revision {event.revision}")
             self._writes.append(len(self._lines))
         self._remember(event)
@@ -193,61 +193,67 @@ class _Teller:
         if any(self._concern.about(path_of(change)) for change in event.changes):
             self._news.append(event)
 
-    def _stale_reads(self, event: CommitSeen, told: Sequence[Change]) -> None:
+    def _stale_reads(self, event: CommitSeen, changes: Sequence[Change]) -> None:
         """Commits that the writer did not know of when it sent its request, although it watches that kind."""
-        asked = self._asked(event.id)
-        if asked is None or event.process == DRIVER:
+        request = self._asked(event.id)
+        if request is None or event.process == DRIVER:
             return
-        written = {resource_of(change) for change in told}
+        written = {resource_of(change) for change in changes}
         followed = dict.fromkeys(resource_of(change) for news in self._news for change in news.changes)
         for resource in followed:
-            upto = self._heard_at(asked, resource)
+            upto = self._heard_at(request, resource)
             older_ns = 0 if resource in written else round(STALE_S * SECOND_NS)
-            missed = [] if upto is None else self._unheard(asked, resource, upto, older_ns)
+            missed = [] if upto is None else self._unheard(request, resource, upto, older_ns)
             if missed:
-                self._stale_line(asked, resource, upto or 0, missed)
+                self._stale_line(request, resource, upto or 0, missed)
 
-    def _stale_line(self, asked: RequestSent, resource: str, upto: int, missed: Sequence[CommitSeen]) -> None:
-        key = (asked.process, asked.incarnation, resource, *(one.id for one in missed))
+    def _stale_line(
+        self, request: RequestSent, resource: str, upto: int, missed: Sequence[CommitSeen]
+    ) -> None:
+        key = (request.process, request.incarnation, resource, *(commit.id for commit in missed))
         if key in self._stale:  # Shown once; the writer's later lines refer to it.
-            self._numbers.setdefault(asked.id, self._stale[key])
+            self._numbers.setdefault(request.id, self._stale[key])
             return
-        changes = [change for one in missed for change in one.changes if resource_of(change) == resource]
-        what = ", ".join(dict.fromkeys(_object(change) for change in changes))
-        because = [self._numbers[one.id] for one in missed if one.id in self._numbers]
-        deaf = [self._deaf[who] for who in (asked.process, asked.server) if who in self._deaf]
-        text = f"acts on {resource.partition('.')[0]} as of revision {upto}: it has not heard of {what}"
-        self._add(asked, text, because=tuple(dict.fromkeys([*because, *deaf])), culprit=STALE)
+        changes = [
+            change for commit in missed for change in commit.changes if resource_of(change) == resource
+        ]
+        objects = ", ".join(dict.fromkeys(_object(change) for change in changes))
+        because = [self._numbers[commit.id] for commit in missed if commit.id in self._numbers]
+        deaf = [self._deaf[process] for process in (request.process, request.server) if process in self._deaf]
+        text = f"acts on {resource.partition('.')[0]} as of revision {upto}: it has not heard of {objects}"
+        self._add(request, text, because=tuple(dict.fromkeys([*because, *deaf])), culprit=STALE)
         self._stale[key] = len(self._lines)
 
-    def _unheard(self, asked: RequestSent, resource: str, upto: int, older_ns: int) -> list[CommitSeen]:
+    def _unheard(self, request: RequestSent, resource: str, upto: int, older_ns: int) -> list[CommitSeen]:
         return [
-            one
-            for one in self._news
-            if any(resource_of(change) == resource for change in one.changes)
-            and one.revision > upto
-            and one.at_ns + older_ns < asked.at_ns
-            and not self._was_answered(one, asked)
+            commit
+            for commit in self._news
+            if any(resource_of(change) == resource for change in commit.changes)
+            and commit.revision > upto
+            and commit.at_ns + older_ns < request.at_ns
+            and not self._was_answered(commit, request)
         ]
 
-    def _was_answered(self, commit: CommitSeen, asked: RequestSent) -> bool:
+    def _was_answered(self, commit: CommitSeen, request: RequestSent) -> bool:
         """The writer got the answer to its own write."""
-        who, incarnation, told = self._known.get(commit.id, ("", 0, 0))
-        return (who, incarnation) == (asked.process, asked.incarnation) and told < asked.id
+        process, incarnation, answer = self._known.get(commit.id, ("", 0, 0))
+        return (process, incarnation) == (request.process, request.incarnation) and answer < request.id
 
     def _asked(self, event: int) -> RequestSent | None:
-        return next((one for one in self._chronicle.past_of(event) if isinstance(one, RequestSent)), None)
+        return next(
+            (cause for cause in self._chronicle.past_of(event) if isinstance(cause, RequestSent)), None
+        )
 
-    def _heard_at(self, asked: RequestSent, resource: str) -> int | None:
+    def _heard_at(self, request: RequestSent, resource: str) -> int | None:
         """The revision up to which the sender knew all objects of a kind; None if it does not watch it."""
-        heard = self._heard.get((asked.process, asked.incarnation, resource), [])
-        index = bisect.bisect_left(heard, (asked.id, 0))
-        return heard[index - 1][1] if index else None
+        revisions = self._heard.get((request.process, request.incarnation, resource), [])
+        index = bisect.bisect_left(revisions, (request.id, 0))
+        return revisions[index - 1][1] if index else None
 
     def _add(
         self,
         event: ChronicleEvent,
-        what: str,
+        text: str,
         *,
         because: tuple[int, ...] = (),
         fault: bool = False,
@@ -256,7 +262,7 @@ class _Teller:
         line = Line(
             at_s=(event.at_ns - self._began_ns) / SECOND_NS,
             who=_name(event),
-            what=what,
+            what=text,
             because=because or self._because(event),
             fault=fault,
             culprit=culprit,

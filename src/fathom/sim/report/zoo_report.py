@@ -14,24 +14,26 @@ from fathom.sim.world.scenario import Strategy
 def gain(hunted: Iterable[Hunted], strategy: Strategy, *, runs_max: int) -> float | None:
     """How many runs this strategy needs for one of lineage's: the geometric mean over all bugs that either
     finds. A strategy that finds nothing counts as if it had found the bug in the last run allowed."""
-    counts = [one.runs_to_find for one in hunted if {strategy, "lineage"} <= one.runs_to_find.keys()]
-    pairs = [(one[strategy], one["lineage"]) for one in counts]
+    counts = [result.runs_to_find for result in hunted if {strategy, "lineage"} <= result.runs_to_find.keys()]
+    pairs = [(runs[strategy], runs["lineage"]) for runs in counts]
     ratios = [(theirs or runs_max) / (ours or runs_max) for theirs, ours in pairs if theirs or ours]
     return round(statistics.geometric_mean(ratios), 2) if ratios else None
 
 
-def as_json(made: Visit, bugs: Sequence[Bug], effort: Effort) -> dict[str, Any]:
-    hunted = [made.hunted[bug.name] for bug in bugs if bug.name in made.hunted]
+def as_json(visit: Visit, bugs: Sequence[Bug], effort: Effort) -> dict[str, Any]:
+    hunted = [visit.hunted[bug.name] for bug in bugs if bug.name in visit.hunted]
     return {
         "bugs": hunted,
-        "found": sum(one.found for one in hunted),
+        "found": sum(result.found for result in hunted),
         "of": len(bugs),
         "runs_max": effort.runs_max,
         "repeats": effort.repeats,
-        "gain": {one: gain(hunted, one, runs_max=effort.runs_max) for one in ("random", "pct")},
-        "control": made.control,
-        "seconds": made.seconds,
-        "interrupted": made.interrupted,
+        "gain": {
+            strategy: gain(hunted, strategy, runs_max=effort.runs_max) for strategy in ("random", "pct")
+        },
+        "control": visit.control,
+        "seconds": visit.seconds,
+        "interrupted": visit.interrupted,
     }
 
 
@@ -50,6 +52,6 @@ def as_lines(document: dict[str, Any]) -> Iterator[str]:
 
 def _control_lines(control: Control) -> Iterator[str]:
     yield f"without any bug: {control.runs:,} runs, {len(control.violations)} violations"
-    for one in control.violations:
-        where = f"{one['scenario']}, seed {one['seed']}, {one['strategy']}"
-        yield f"  {where}: {one['invariant']}: {one['message']}"
+    for violation in control.violations:
+        where = f"{violation['scenario']}, seed {violation['seed']}, {violation['strategy']}"
+        yield f"  {where}: {violation['invariant']}: {violation['message']}"

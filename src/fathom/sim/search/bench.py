@@ -101,9 +101,9 @@ def as_json(result: SimResult) -> str:
 def as_table(result: SimResult) -> str:
     head = f"{'nodes':>6} {'pods':>7} {'× real time':>12} {'filling':>9} {'steady':>9} {'µs a commit':>12}"
     lines = [
-        f"{one.nodes:>6,} {one.pods:>7,} {one.sim_ratio:>12,.0f} {one.filling_ratio:>9,.0f} "
-        f"{one.steady_ratio:>9,.0f} {one.us_per_commit:>12,.0f}"
-        for one in result.clusters
+        f"{cluster.nodes:>6,} {cluster.pods:>7,} {cluster.sim_ratio:>12,.0f} {cluster.filling_ratio:>9,.0f} "
+        f"{cluster.steady_ratio:>9,.0f} {cluster.us_per_commit:>12,.0f}"
+        for cluster in result.clusters
     ]
     return "\n".join([head, *lines])
 
@@ -358,12 +358,12 @@ class BenchController:
         api = Api(inside.seam)
         self.known: dict[str, dict[str, Obj]] = {}
         for resource in (PODS, NODES, LEASES):
-            held = self.known[resource.plural] = {}
-            _soon(follow(api, resource, lambda event, held=held: self._take(held, event)))  # type: ignore[misc]  # bound now
+            objects = self.known[resource.plural] = {}
+            _soon(follow(api, resource, lambda event, objects=objects: self._take(objects, event)))  # type: ignore[misc]  # bound now
 
-    def _take(self, held: dict[str, Obj], event: Event) -> None:
+    def _take(self, objects: dict[str, Obj], event: Event) -> None:
         name = metadata(event.obj)["name"]
         if event.type == DELETED:
-            held.pop(name, None)
+            objects.pop(name, None)
         else:
-            held[name] = event.obj
+            objects[name] = event.obj

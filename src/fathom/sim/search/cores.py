@@ -42,15 +42,15 @@ class WorkerPool:
                 workers, mp_context=context, initializer=_start, initargs=(scenarios,)
             )
 
-    def each(self, work: Work[Asked, Answer], asked: Iterable[Asked]) -> Iterator[Answer]:
+    def each(self, work: Work[Asked, Answer], jobs: Iterable[Asked]) -> Iterator[Answer]:
         if self._pool is None:
-            for one in asked:
-                yield work(self._scenarios, one)
+            for job in jobs:
+                yield work(self._scenarios, job)
             return
         waiting: deque[Future[Answer]] = deque()
         try:
-            for one in asked:
-                waiting.append(self._pool.submit(_run, work, one))
+            for job in jobs:
+                waiting.append(self._pool.submit(_run, work, job))
                 if len(waiting) >= AHEAD * self._workers:
                     yield waiting.popleft().result()
             while waiting:
@@ -82,8 +82,8 @@ def _start(scenarios: Mapping[str, Scenario]) -> None:
     freeze()
 
 
-def _run(work: Work[Asked, Answer], one: Asked) -> Answer:
-    return work(_SCENARIOS, one)
+def _run(work: Work[Asked, Answer], job: Asked) -> Answer:
+    return work(_SCENARIOS, job)
 
 
 def freeze() -> None:

@@ -47,26 +47,26 @@ def check(
 ) -> TwinComparison:
     """Run both interpreters at the same time, each on its own core, and compare their traces."""
     twins = [_born(number, jobs, patch) for number in TWINS]
-    found = TwinComparison()
+    comparison = TwinComparison()
     try:
-        for one, other in zip(*(_heard(twin) for twin in twins), strict=True):
-            found.runs += 1
-            found.inputs += one.inputs
-            if one != other:
-                found.mismatches.append(Mismatch(one.job, _facts(one), _facts(other)))
+        for first, second in zip(*(_heard(twin) for twin in twins), strict=True):
+            comparison.runs += 1
+            comparison.inputs += first.inputs
+            if first != second:
+                comparison.mismatches.append(Mismatch(first.job, _facts(first), _facts(second)))
             if progress is not None:
-                progress(found)
+                progress(comparison)
     finally:
         for twin in twins:
             twin.kill()
             twin.wait()
-    if found.runs != len(jobs):
-        raise RuntimeError(f"only {found.runs} of {len(jobs)} runs were told")
-    return found
+    if comparison.runs != len(jobs):
+        raise RuntimeError(f"only {comparison.runs} of {len(jobs)} runs were told")
+    return comparison
 
 
-def _facts(told: TwinRun) -> str:
-    return f"trace {told.trace}, {told.inputs} inputs{f', {told.violation}' if told.violation else ''}"
+def _facts(run: TwinRun) -> str:
+    return f"trace {run.trace}, {run.inputs} inputs{f', {run.violation}' if run.violation else ''}"
 
 
 def _born(number: int, jobs: Iterable[Job], patch: str) -> subprocess.Popen[bytes]:
@@ -93,19 +93,19 @@ def _heard(twin: subprocess.Popen[bytes]) -> Iterator[TwinRun]:
 # Inside each of the two interpreters.
 
 
-def tell_all(number: int, patch: str, asked: IO[bytes], answers: IO[bytes]) -> None:
+def tell_all(number: int, patch: str, jobs: IO[bytes], answers: IO[bytes]) -> None:
     if patch:
         load(Path(patch))
     from fathom.sim.scenarios import find  # noqa: PLC0415 - after the patch
 
     noise = Noise(number)
     freeze()
-    for job in msgspec.json.decode(asked.read(), type=list[Job]):
+    for job in msgspec.json.decode(jobs.read(), type=list[Job]):
         noise.make()
         result = run_job({job.scenario: find(job.scenario)}, job)
         broken = result.violation.invariant if result.violation is not None else ""
-        told = TwinRun(job, result.trace, result.inputs, broken)
-        answers.write(msgspec.json.encode(told) + b"\n")
+        run = TwinRun(job, result.trace, result.inputs, broken)
+        answers.write(msgspec.json.encode(run) + b"\n")
         answers.flush()
 
 

@@ -149,9 +149,11 @@ def _results(scenarios: Mapping[str, Scenario], jobs: Iterable[Job], cores: Work
         for job in group:
             seeds.setdefault(job.scenario, []).append(job.seed)
         for start in range(0, max(map(len, seeds.values())), SEEDS_TOGETHER):
-            block = {name: of[start : start + SEEDS_TOGETHER] for name, of in seeds.items()}
-            made = [lineage.Search(scenarios[name], some) for name, some in block.items() if some]
-            yield from _search(made, cores)
+            block = {
+                name: scenario_seeds[start : start + SEEDS_TOGETHER] for name, scenario_seeds in seeds.items()
+            }
+            block_searches = [lineage.Search(scenarios[name], some) for name, some in block.items() if some]
+            yield from _search(block_searches, cores)
 
 
 def run_job(scenarios: Mapping[str, Scenario], job: Job) -> Result:
@@ -163,11 +165,11 @@ def run_job(scenarios: Mapping[str, Scenario], job: Job) -> Result:
 def _search(searches: Sequence[lineage.Search], cores: WorkerPool) -> Iterator[Result]:
     """A few runs of each search in turn. A search ends with its first violation, or when nothing is left to
     try."""
-    left = dict.fromkeys(range(len(searches)), SEARCH_MAX)
-    while left:
-        for index in tuple(left):
+    runs_left = dict.fromkeys(range(len(searches)), SEARCH_MAX)
+    while runs_left:
+        for index in tuple(runs_left):
             plans = searches[index].next(BATCH)
-            left[index] -= len(plans)
+            runs_left[index] -= len(plans)
             broken = not plans
             for result, supports in cores.each(_learn, plans):
                 yield result
@@ -175,8 +177,8 @@ def _search(searches: Sequence[lineage.Search], cores: WorkerPool) -> Iterator[R
                     broken = True
                     break
                 searches[index].learn(result.plan, supports)
-            if broken or left[index] <= 0:
-                del left[index]
+            if broken or runs_left[index] <= 0:
+                del runs_left[index]
 
 
 def _learn(scenarios: Mapping[str, Scenario], plan: RunPlan) -> tuple[Result, list[Support]]:
@@ -200,8 +202,8 @@ def as_json(summary: ExploreSummary, kept: Sequence[KeptRun] = ()) -> dict[str, 
         },
         "seconds": round(summary.real_s, 2),
         "interrupted": summary.interrupted,
-        "artifacts": [str(one.file) for one in kept],
-        "reruns": [one.rerun for one in kept],
+        "artifacts": [str(kept_run.file) for kept_run in kept],
+        "reruns": [kept_run.rerun for kept_run in kept],
         "not_kept": len(summary.violations) - len(kept),
     }
 
@@ -213,15 +215,15 @@ def never_fired(summary: ExploreSummary) -> list[str]:
 
 
 def _violation(result: Result) -> dict[str, Any]:
-    found, plan = result.violation, result.plan
-    assert found is not None
+    violation, plan = result.violation, result.plan
+    assert violation is not None
     return {
         "scenario": plan.scenario,
         "seed": plan.seed,
         "strategy": plan.strategy,
-        "invariant": found.invariant,
-        "message": found.message,
-        "at_s": round(found.at_s, 3),
+        "invariant": violation.invariant,
+        "message": violation.message,
+        "at_s": round(violation.at_s, 3),
         "faults": len(plan.faults),
     }
 
@@ -237,10 +239,10 @@ def as_lines(summary: ExploreSummary, kept: Sequence[KeptRun] = ()) -> list[str]
     if not summary.violations:
         return [*lines, "everything held"]
     lines += [f"{len(summary.violations)} violations:", *_sorts(summary.violations)]
-    for one in kept:
-        lines += [f"replay:  {one.replay}", *_rerun(one)]
-    left = len(summary.violations) - len(kept)
-    return [*lines, f"({left} more of the same were not kept)"] if left else lines
+    for kept_run in kept:
+        lines += [f"replay:  {kept_run.replay}", *_rerun(kept_run)]
+    not_kept = len(summary.violations) - len(kept)
+    return [*lines, f"({not_kept} more of the same were not kept)"] if not_kept else lines
 
 
 def _rerun(kept: KeptRun) -> list[str]:

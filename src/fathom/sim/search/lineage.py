@@ -78,7 +78,7 @@ class Search:
         if not chosen:
             return None
         self._planned += 1
-        struck = [fault for wound in chosen for fault in wound.faults]
+        struck = [fault for lineage_fault in chosen for fault in lineage_fault.faults]
         faults = tuple(sorted(dict.fromkeys((*base.faults, *struck)), key=lambda fault: fault.at_s))
         return msgspec.structs.replace(base, faults=faults)
 
@@ -87,34 +87,36 @@ class Search:
         chosen: list[LineageFault] = []
         while len(chosen) < MOST:
             names = sorted(known, key=self._passes.__getitem__)
-            found = next(filter(None, (self._fitting(known[name], chosen, upto) for name in names)), None)
-            if found is None:
+            fault = next(filter(None, (self._fitting(known[name], chosen, upto) for name in names)), None)
+            if fault is None:
                 break
-            self._passes[found.name] += found.stride
-            chosen.append(found)
+            self._passes[fault.name] += fault.stride
+            chosen.append(fault)
         return chosen
 
     def _fitting(self, sorts: Sorts, chosen: Sequence[LineageFault], upto: int) -> LineageFault | None:
         """The fault at the site whose turn it is, at a moment apart from those already chosen."""
-        left = [sort for sort in sorts if sorts[sort][0].later <= upto and self._taken[sort] < TURNS_MAX]
-        for sort in sorted(left, key=lambda sort: self._taken[sort] + sorts[sort][0].later):
-            for wound in in_turn(sorts[sort], self._taken[sort] + self._planned):
-                if all(wound.apart_from(other) for other in chosen):
+        candidates = [
+            sort for sort in sorts if sorts[sort][0].later <= upto and self._taken[sort] < TURNS_MAX
+        ]
+        for sort in sorted(candidates, key=lambda sort: self._taken[sort] + sorts[sort][0].later):
+            for fault in in_turn(sorts[sort], self._taken[sort] + self._planned):
+                if all(fault.apart_from(other) for other in chosen):
                     self._taken[sort] += 1
-                    return wound
+                    return fault
         return None
 
 
 def known_of(supports: Sequence[Support], menu: Menu) -> Known:
     """All lineage faults that a run can get."""
-    found: Known = {}
-    heard = hearers(supports)
-    for support in (one for one in supports if one.at_s <= menu.seconds):
-        for wound in lineage_faults(support, menu, heard):
-            found.setdefault(wound.name, {}).setdefault((wound.site, wound.name, wound.aspect), []).append(
-                wound
+    known: Known = {}
+    roles_by_kind = hearers(supports)
+    for support in (support for support in supports if support.at_s <= menu.seconds):
+        for fault in lineage_faults(support, menu, roles_by_kind):
+            known.setdefault(fault.name, {}).setdefault((fault.site, fault.name, fault.aspect), []).append(
+                fault
             )
-    return found
+    return known
 
 
 def own_faults(scenario: Scenario, seed: str) -> Sequence[object]:

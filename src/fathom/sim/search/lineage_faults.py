@@ -82,16 +82,18 @@ class LineageFault(msgspec.Struct, frozen=True):
 Hearers = Mapping[str, frozenset[str]]  # Kind -> the roles that watch it.
 
 
-def lineage_faults(struck: Support, menu: Menu, hearers: Hearers) -> list[LineageFault]:
+def lineage_faults(support: Support, menu: Menu, hearers: Hearers) -> list[LineageFault]:
     """Only faults that the scenario's menu allows."""
-    if isinstance(struck, NewsSite) and not singled_out(struck.resource, menu):
+    if isinstance(support, NewsSite) and not singled_out(support.resource, menu):
         return []
-    made = _of_write(struck, menu, hearers) if isinstance(struck, WriteSite) else _of_news(struck, menu)
-    aside = 0 if struck.resource not in RESTLESS else 2 if _named(struck.resource, menu) else 4
+    candidates = (
+        _of_write(support, menu, hearers) if isinstance(support, WriteSite) else _of_news(support, menu)
+    )
+    aside = 0 if support.resource not in RESTLESS else 2 if _named(support.resource, menu) else 4
     return [
-        msgspec.structs.replace(one, site=struck.site, later=one.later + aside)
-        for one in made
-        if not any(fault.kind in menu.without for fault in one.faults)
+        msgspec.structs.replace(candidate, site=support.site, later=candidate.later + aside)
+        for candidate in candidates
+        if not any(fault.kind in menu.without for fault in candidate.faults)
     ]
 
 
@@ -136,16 +138,16 @@ def _unheard(write: WriteSite, menu: Menu, hearers: Hearers, reply: LoseReply) -
     role = role_of(write.process)
     for kind in [kind for kind, roles in hearers.items() if role in roles and singled_out(kind, menu)]:
         later = 0 if kind in write.changed else 1
-        for wound in _deaf_to(kind, write, menu, reply):
-            yield msgspec.structs.replace(wound, later=later)
-    others = [
+        for fault in _deaf_to(kind, write, menu, reply):
+            yield msgspec.structs.replace(fault, later=later)
+    other_holds = [
         HoldWatch(at_s=reply.at_s, target=target_of(name, menu), match=_watched(kind), for_s=AWAY_S)
         for kind in write.changed
         for name in menu.processes
         if role_of(name) != role and role_of(name) in hearers.get(kind, ())
     ]
-    if others:
-        yield LineageFault("others deaf", SELDOM, tuple(dict.fromkeys(others)))
+    if other_holds:
+        yield LineageFault("others deaf", SELDOM, tuple(dict.fromkeys(other_holds)))
 
 
 def _deaf_to(kind: str, write: WriteSite, menu: Menu, reply: LoseReply) -> Iterator[LineageFault]:
@@ -165,8 +167,8 @@ def _deaf_to(kind: str, write: WriteSite, menu: Menu, reply: LoseReply) -> Itera
         yield LineageFault("happening, the next one deaf", OFTEN, (*next_ones, event), aspect=aspect)
 
 
-def _are_like(one: str, other: str) -> bool:
-    return one != other and role_of(one) == role_of(other)
+def _are_like(process: str, other: str) -> bool:
+    return process != other and role_of(process) == role_of(other)
 
 
 def _happenings(at_s: float, menu: Menu) -> Iterator[LineageFault]:
@@ -176,10 +178,10 @@ def _happenings(at_s: float, menu: Menu) -> Iterator[LineageFault]:
     for name in menu.happenings:
         event = Happening(at_s=soon_s, name=name)
         yield LineageFault("happening", OFTEN if few else FIRST, (event,), aspect=name)
-        for other in menu.happenings if few else ():
-            if other != name:
-                both = (event, Happening(at_s=later_s, name=other))
-                yield LineageFault("two happenings", FIRST, both, aspect=f"{name} {other}")
+        for second in menu.happenings if few else ():
+            if second != name:
+                both = (event, Happening(at_s=later_s, name=second))
+                yield LineageFault("two happenings", FIRST, both, aspect=f"{name} {second}")
 
 
 def _place(write: WriteSite) -> str:
@@ -213,7 +215,7 @@ def _of_news(news: NewsSite, menu: Menu) -> Iterator[LineageFault]:
     elsewhere = [name for name in menu.servers if name != news.server]
     for name in menu.happenings[:FEW] if elsewhere else ():
         event = Happening(at_s=round(at_s + BEHIND_S, 6), name=name)
-        behind = (msgspec.structs.replace(stale, target=one) for one in elsewhere)
+        behind = (msgspec.structs.replace(stale, target=server) for server in elsewhere)
         yield LineageFault("happening, the other server stale", OFTEN, (*behind, event), aspect=name)
     yield LineageFault("starts anew", SELDOM, (Crash(at_s=at_s, target=me, for_s=2.0),))
     yield LineageFault("drop", SELDOM, (DropWatch(at_s=at_s, target=me, match=kind),))

@@ -14,7 +14,7 @@ from fathom.model.body import decode_json
 from fathom.model.times import SECOND_NS
 from fathom.seams.seam import Input
 from fathom.sim.report.chronicle import NOBODY, Chronicle, CommitSeen, LogLine, RequestSent, resource_of
-from fathom.sim.report.evidence import resource_of as kind_of
+from fathom.sim.report.evidence import resource_of as changed_resource_of
 from fathom.sim.world.active_faults import FOREVER_NS, shape
 from fathom.sim.world.network import WRITES
 
@@ -63,7 +63,7 @@ def supports_of(
     chronicle: Chronicle, began_ns: int, processes: frozenset[str], *, until_ns: int = FOREVER_NS
 ) -> list[Support]:
     servers: dict[str, str] = {}
-    found: list[Support] = []
+    supports: list[Support] = []
     changed = _changed(chronicle)
     for event in chronicle.events:
         if event.process not in processes or event.at_ns >= until_ns:
@@ -72,27 +72,27 @@ def supports_of(
         if isinstance(event, RequestSent):
             servers[event.process] = event.server
             if event.method in WRITES:
-                found.append(_write(event, at_s, changed.get(event.id, ())))
+                supports.append(_write(event, at_s, changed.get(event.id, ())))
         elif isinstance(event, LogLine) and _tells_of_a_change(chronicle, event):
-            found.append(NewsSite(event.process, servers[event.process], at_s, event.resource))
-    return found
+            supports.append(NewsSite(event.process, servers[event.process], at_s, event.resource))
+    return supports
 
 
 def _changed(chronicle: Chronicle) -> dict[int, tuple[str, ...]]:
     """Request -> the kinds that it changed."""
     return {
-        event.cause: tuple(dict.fromkeys(map(kind_of, event.changes)))
+        event.cause: tuple(dict.fromkeys(map(changed_resource_of, event.changes)))
         for event in chronicle.events
         if isinstance(event, CommitSeen)
     }
 
 
-def _tells_of_a_change(chronicle: Chronicle, said: LogLine) -> bool:
+def _tells_of_a_change(chronicle: Chronicle, message: LogLine) -> bool:
     """The chunk has a change of the resource, and not only a bookmark."""
-    if said.kind is not Input.CHUNK or said.cause == NOBODY:
+    if message.kind is not Input.CHUNK or message.cause == NOBODY:
         return False
-    commit = chronicle.events[said.cause]
-    return isinstance(commit, CommitSeen) and said.resource in map(kind_of, commit.changes)
+    commit = chronicle.events[message.cause]
+    return isinstance(commit, CommitSeen) and message.resource in map(changed_resource_of, commit.changes)
 
 
 def _write(event: RequestSent, at_s: float, changed: tuple[str, ...]) -> WriteSite:
@@ -126,8 +126,8 @@ def _paths(obj: object, levels: int) -> Iterator[str]:
 
 def hearers(supports: Sequence[Support]) -> dict[str, frozenset[str]]:
     """Kind -> the roles that watch it."""
-    found: dict[str, set[str]] = {}
-    for one in supports:
-        if isinstance(one, NewsSite):
-            found.setdefault(one.resource, set()).add(role_of(one.process))
-    return {kind: frozenset(roles) for kind, roles in found.items()}
+    roles_of: dict[str, set[str]] = {}
+    for support in supports:
+        if isinstance(support, NewsSite):
+            roles_of.setdefault(support.resource, set()).add(role_of(support.process))
+    return {kind: frozenset(roles) for kind, roles in roles_of.items()}

@@ -50,11 +50,11 @@ class Bug(msgspec.Struct, frozen=True):
 def bugs(folder: Path) -> list[Bug]:
     """The bugs of a folder, in the order of their names. The files are parsed, not run."""
     files = sorted(file for file in folder.glob("*.py") if not file.name.startswith("_"))
-    found = [described(file) for file in files]
-    for bug in found:
+    all_bugs = [described(file) for file in files]
+    for bug in all_bugs:
         if not bug.scenarios:
             raise BadPatch(f"{bug.file} does not say in which SCENARIOS its bug lives")
-    return found
+    return all_bugs
 
 
 def described(file: Path) -> Bug:

@@ -12,7 +12,7 @@ def seeds_of(text: str) -> range:
     low, dots, high = text.partition("..")
     if not low.isdigit() or (dots and not high.isdigit()):
         raise BadSeeds(f"{text}: expected A..B, for example 0..500")
-    found = range(int(low), int(high)) if dots else range(int(low), int(low) + 1)
-    if not found:
+    seeds = range(int(low), int(high)) if dots else range(int(low), int(low) + 1)
+    if not seeds:
         raise BadSeeds(f"{text}: there is no seed in it")
-    return found
+    return seeds

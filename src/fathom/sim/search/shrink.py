@@ -99,7 +99,8 @@ class _Search:
         """Once instead of often, a moment instead of a while, sooner instead of later."""
         for index in range(len(self.faults)):
             while any(
-                self._try(faults=_replaced(self.faults, index, one)) for one in milder(self.faults[index])
+                self._try(faults=_replaced(self.faults, index, milder_fault))
+                for milder_fault in milder(self.faults[index])
             ):
                 pass
 
@@ -133,10 +134,10 @@ class _Search:
         return False
 
 
-def _same(one: Result, other: Result) -> bool:
-    if one.violation is None or other.violation is None:
+def _same(first: Result, second: Result) -> bool:
+    if first.violation is None or second.violation is None:
         return False
-    return one.violation.invariant == other.violation.invariant
+    return first.violation.invariant == second.violation.invariant
 
 
 def milder(fault: AnyFault) -> list[AnyFault]:

@@ -117,33 +117,33 @@ def visit(
 ) -> Visit:
     """`shown` gets each bug when it and those before it are done, `told` gets progress messages. Ctrl-C ends
     the visit with the results so far."""
-    clock, made = SystemClock(), Visit()
+    clock, results = SystemClock(), Visit()
     started_ns = clock.monotonic_ns()
     abreast = max(1, min(effort.workers, len(bugs)))
-    each = msgspec.structs.replace(effort, workers=max(1, effort.workers // abreast))
+    per_bug = msgspec.structs.replace(effort, workers=max(1, effort.workers // abreast))
     commands, pool = ZooCommands(), ThreadPoolExecutor(abreast)
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        hunts = [pool.submit(hunt, bug, each, commands, made.note) for bug in bugs]
+        hunts = [pool.submit(hunt, bug, per_bug, commands, results.note) for bug in bugs]
         for number, (bug, future) in enumerate(zip(bugs, hunts, strict=True)):
             told(f"{number}/{len(bugs)} bugs  {bug.name}")
             shown(_awaited(future))
         if effort.control:
-            made.control = Control()
-            silent = without(list(made.hunted.values()), each)
-            answers = [pool.submit(commands.answer, *one.words()) for one in silent]
+            results.control = Control()
+            silent = without(list(results.hunted.values()), per_bug)
+            answers = [pool.submit(commands.answer, *exploration.words()) for exploration in silent]
             for number, answer in enumerate(answers):
-                made.control.add(_awaited(answer))
+                results.control.add(_awaited(answer))
                 told(f"without any bug: {number + 1}/{len(silent)} stories")
     except KeyboardInterrupt:
-        made.interrupted = True
+        results.interrupted = True
     finally:
         commands.end()
         pool.shutdown(wait=True, cancel_futures=True)
         for number, handler in before.items():
             signal.signal(number, handler)
-    made.seconds = round((clock.monotonic_ns() - started_ns) / SECOND_NS, 1)
-    return made
+    results.seconds = round((clock.monotonic_ns() - started_ns) / SECOND_NS, 1)
+    return results
 
 
 def _awaited(future: Future[T]) -> T:
@@ -172,12 +172,12 @@ def hunt(bug: Bug, effort: Effort, commands: ZooCommands, note: Callable[[Hunted
                 commands.answer(*_exploration(bug, strategy, effort, Path(folder), nth=nth).words())
                 for nth in range(effort.repeats)
             ]
-            found = [one for one in answers if one["violations"]]
-            kept += [(one["violations"][0]["faults"], one["artifacts"][0]) for one in found]
-            invariants = [one["violations"][0]["invariant"] for one in found]
+            broken = [answer for answer in answers if answer["violations"]]
+            kept += [(answer["violations"][0]["faults"], answer["artifacts"][0]) for answer in broken]
+            invariants = [answer["violations"][0]["invariant"] for answer in broken]
             so_far = msgspec.structs.replace(
                 so_far,
-                found=so_far.found or bool(found),
+                found=so_far.found or bool(broken),
                 runs_to_find={**so_far.runs_to_find, strategy: median(map(runs_to_find, answers))},
                 invariant=so_far.invariant or next(iter(invariants), ""),
                 seconds=round((clock.monotonic_ns() - started_ns) / SECOND_NS, 1),
@@ -222,9 +222,9 @@ def median(counts: Iterable[int | None]) -> int | None:
 def without(hunted: Iterable[Hunted], effort: Effort) -> list[Exploration]:
     """Explorations without a bug: as many runs of the same scenarios as the slowest of their bugs took."""
     needed: dict[tuple[tuple[str, ...], Strategy], int] = {}
-    for one in hunted:
+    for result in hunted:
         for strategy in effort.strategies:
-            where, count = (one.scenarios, strategy), one.runs_to_find.get(strategy) or effort.runs_max
+            where, count = (result.scenarios, strategy), result.runs_to_find.get(strategy) or effort.runs_max
             needed[where] = max(needed.get(where, 0), count)
     return [
         Exploration(scenarios=names, strategy=strategy, runs=runs, workers=effort.workers)

@@ -90,8 +90,8 @@ def _age_s(pod: Obj, now: str) -> float:
     return _seconds_between(str(metadata(pod)["creationTimestamp"]), now)
 
 
-def _seconds_between(one: str, other: str) -> float:
-    return (datetime.fromisoformat(other) - datetime.fromisoformat(one)).total_seconds()
+def _seconds_between(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
 def _phase(pod: Obj, phase: str, now: str, *, ready: bool = True) -> WriteStatus:

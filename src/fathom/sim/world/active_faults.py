@@ -72,17 +72,17 @@ class ActiveFaults:
         """Start the faults' clock: their times count from now, when the scenario begins."""
         began_ns = self._world.now_ns
         planned = [PlannedFaults(fault, began_ns) for fault in self.planned]
-        self._of_messages = [one for one in planned if isinstance(one.fault, OfMessages)]
-        self._of_commits = [one for one in planned if isinstance(one.fault, OfCommits)]
-        self._crashes = [one for one in planned if isinstance(one.fault, CrashAtWrite)]
-        self._partitions = [one for one in planned if isinstance(one.fault, Partition)]
-        self._holds = [one for one in planned if isinstance(one.fault, HoldWatch)]
-        self._stale = [one for one in planned if isinstance(one.fault, StaleServer)]
+        self._of_messages = [entry for entry in planned if isinstance(entry.fault, OfMessages)]
+        self._of_commits = [entry for entry in planned if isinstance(entry.fault, OfCommits)]
+        self._crashes = [entry for entry in planned if isinstance(entry.fault, CrashAtWrite)]
+        self._partitions = [entry for entry in planned if isinstance(entry.fault, Partition)]
+        self._holds = [entry for entry in planned if isinstance(entry.fault, HoldWatch)]
+        self._stale = [entry for entry in planned if isinstance(entry.fault, StaleServer)]
         self.quiet = not (self._of_messages or self._crashes or self._partitions or self._holds)
         self.store_quiet = not (self._of_commits or self._crashes or self._partitions or self._stale)
-        for one in planned:
-            if one.fault.momentary:
-                self._world.at(one.begin_ns, self._happen, one.fault)
+        for entry in planned:
+            if entry.fault.momentary:
+                self._world.at(entry.begin_ns, self._happen, entry.fault)
 
     def hold_now(self, fault: HoldWatch) -> None:
         """Add a watch hold that the scenario itself asks for."""
@@ -107,54 +107,54 @@ class ActiveFaults:
     def message(self, process: str, ask: Ask) -> OfMessages | None:
         """The fault that applies to this request, if any. Uses up one of its `times`."""
         now_ns = self._world.now_ns
-        for one in self._of_messages:
-            if one.meets(now_ns) and process != DRIVER and one.fault.concerns(process, ask):
-                one.left -= 1
-                self._fire(one.fault, f"{ask.method} {shape(ask.target)}")
-                return one.fault  # type: ignore[return-value]  # only these are in the list
+        for entry in self._of_messages:
+            if entry.meets(now_ns) and process != DRIVER and entry.fault.concerns(process, ask):
+                entry.left -= 1
+                self._fire(entry.fault, f"{ask.method} {shape(ask.target)}")
+                return entry.fault  # type: ignore[return-value]  # only these are in the list
         return None
 
     def crash_at_write(self, process: str, ask: Ask) -> CrashAtWrite | None:
         """Count a write (or a server's commit); return the fault if its sender crashes now."""
         now_ns = self._world.now_ns
-        for one in self._crashes:
-            fault = one.fault
+        for entry in self._crashes:
+            fault = entry.fault
             if (
-                one.left <= 0
-                or now_ns < one.begin_ns
+                entry.left <= 0
+                or now_ns < entry.begin_ns
                 or not fault.concerns(process, ask)
                 or process == DRIVER
             ):
                 continue
-            one.left -= 1
-            if one.left == 0:
+            entry.left -= 1
+            if entry.left == 0:
                 self._fire(fault, f"{ask.method} {shape(ask.target)}")
                 return fault  # type: ignore[return-value]  # only these are in the list
         return None
 
     def fate_of_commit(self, server: str) -> OfCommits | None:
         now_ns = self._world.now_ns
-        for one in self._of_commits:
-            if one.fault.target in {"*", server} and one.meets(now_ns):
-                one.left -= 1
-                self._fire(one.fault, "commit")
-                return one.fault  # type: ignore[return-value]  # only these are in the list
+        for entry in self._of_commits:
+            if entry.fault.target in {"*", server} and entry.meets(now_ns):
+                entry.left -= 1
+                self._fire(entry.fault, "commit")
+                return entry.fault  # type: ignore[return-value]  # only these are in the list
         return None
 
     def partition(self, process: str, peer: str) -> tuple[Partition, int] | None:
         """The partition between the two that is active now, and when it ends."""
         if process == DRIVER:
             return None
-        for one in self._partitions:
-            fault = one.fault
+        for entry in self._partitions:
+            fault = entry.fault
             assert isinstance(fault, Partition)
             if (
-                one.holds(self._world.now_ns)
+                entry.holds(self._world.now_ns)
                 and fault.target in {"*", process}
                 and _between(fault.peer, peer)
             ):
                 self._fire(fault, f"to {peer}")
-                return fault, one.end_ns
+                return fault, entry.end_ns
         return None
 
     def hold(self, process: str, ask: Ask) -> tuple[AnyFault, int] | None:
@@ -165,13 +165,13 @@ class ActiveFaults:
         return self._longest(self._stale, server, NO_ASK)
 
     def _longest(self, planned: list[PlannedFaults], process: str, ask: Ask) -> tuple[AnyFault, int] | None:
-        now_ns, found = self._world.now_ns, None
-        for one in planned:
-            if one.holds(now_ns) and process != DRIVER and one.fault.concerns(process, ask):
-                self._fire(one.fault, shape(ask.target))
-                if found is None or one.end_ns > found[1]:
-                    found = (one.fault, one.end_ns)
-        return found
+        now_ns, longest = self._world.now_ns, None
+        for entry in planned:
+            if entry.holds(now_ns) and process != DRIVER and entry.fault.concerns(process, ask):
+                self._fire(entry.fault, shape(ask.target))
+                if longest is None or entry.end_ns > longest[1]:
+                    longest = (entry.fault, entry.end_ns)
+        return longest
 
     def _fire(self, fault: AnyFault, site: str) -> None:
         key = (fault.kind, site)

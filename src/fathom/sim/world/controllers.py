@@ -31,7 +31,7 @@ def run_controllers(
     **settings: Any,
 ) -> SimProcess:
     """Start the process now. `settings` are those of `control.process`: lease, timing, workers, …"""
-    checker = next((one for one in world.checkers if isinstance(one, CachesAreTrue)), None)
+    checker = next((checker for checker in world.checkers if isinstance(checker, CachesAreTrue)), None)
     _elect(world, name, str(settings.get("lease", "")))
 
     def entry(inside: Inside) -> Controllers:

@@ -27,7 +27,7 @@ from fathom.seams.domain import Domain, driving
 from fathom.seams.process import Entry, Inside
 from fathom.seams.streams import Streams
 from fathom.sim.report.chronicle import Chronicle
-from fathom.sim.world import faults as kinds_of_fault
+from fathom.sim.world import faults as world_faults
 from fathom.sim.world import outside_guard
 from fathom.sim.world.active_faults import ActiveFaults
 from fathom.sim.world.faults import AnyFault
@@ -132,8 +132,8 @@ class Engine:
             raise ValueError(f"there is a process {name} already")
         process = SimProcess(self, name, entry, index=len(self.processes), server=server, options=options)
         self.processes[name] = process
-        who = account or User(name, (MASTERS,))
-        self._tokens[digest(name)] = User(who.name, (*who.groups, AUTHENTICATED))
+        user = account or User(name, (MASTERS,))
+        self._tokens[digest(name)] = User(user.name, (*user.groups, AUTHENTICATED))
         return process
 
     def add_server(self, name: str, *, alone: bool = True) -> SimProcess:
@@ -160,12 +160,12 @@ class Engine:
     def happen(self, fault: AnyFault) -> None:
         """Apply a momentary fault whose time has come."""
         match fault:
-            case kinds_of_fault.Compact():
+            case world_faults.Compact():
                 self.tell(f"the store forgets its history before revision {self.store.newest}")
                 self.store.compact_now()
-            case kinds_of_fault.DropWatch():
+            case world_faults.DropWatch():
                 self.network.drop_watches(fault.target, fault.match)
-            case kinds_of_fault.Happening():
+            case world_faults.Happening():
                 self.tell(fault.name)
                 self.happenings[fault.name]()
             case _:
@@ -175,21 +175,21 @@ class Engine:
 
     def _happen_to(self, process: SimProcess, fault: AnyFault) -> None:
         match fault:
-            case kinds_of_fault.Crash():
+            case world_faults.Crash():
                 self.crash(process, fault.for_s)
-            case kinds_of_fault.Stop():
+            case world_faults.Stop():
                 self.stop(process, fault.for_s)
-            case kinds_of_fault.Rebase():
+            case world_faults.Rebase():
                 self.stop(process, fault.for_s, word="rebase")
-            case kinds_of_fault.Pause():
+            case world_faults.Pause():
                 self.pause(process, fault.for_s)
-            case kinds_of_fault.Skew():
+            case world_faults.Skew():
                 self.lived(process, f"has a clock that is wrong by {fault.skew_s:g} s")
                 process.set_clock(round(fault.skew_s * SECOND_NS))
 
-    def struck_at_write(self, process: SimProcess, fault: kinds_of_fault.CrashAtWrite) -> None:
+    def struck_at_write(self, process: SimProcess, fault: world_faults.CrashAtWrite) -> None:
         """The process has just sent a write: crash it with this input, or stop it while it waits."""
-        if isinstance(fault, kinds_of_fault.StopAtWrite):
+        if isinstance(fault, world_faults.StopAtWrite):
             self.after(0, self.stop, process, fault.for_s)
         else:
             process.doom_s = fault.for_s
@@ -260,8 +260,8 @@ class Engine:
     # Recording and invariants.
 
     def too_many(self, process: SimProcess) -> None:
-        what = f"more than {self.inputs_max:,} inputs; the last was for {process.name}"
-        self.broken(Violation("the story comes to an end", what, self.since_s))
+        message = f"more than {self.inputs_max:,} inputs; the last was for {process.name}"
+        self.broken(Violation("the story comes to an end", message, self.since_s))
 
     def committed(self, changes: tuple[Change, ...], revision: int) -> None:
         self.trace.commit(self.now_ns, changes)
@@ -307,8 +307,8 @@ class Engine:
             self.chronicle.audited(process, entry)
 
     def could_not_go_on(self, process: SimProcess, error: Exception) -> None:
-        what = "".join(traceback.format_exception_only(error)).strip()
-        self.broken(Violation("every process goes on", f"{process.name}: {what}", self.since_s))
+        message = "".join(traceback.format_exception_only(error)).strip()
+        self.broken(Violation("every process goes on", f"{process.name}: {message}", self.since_s))
 
     def _side_door(self, name: str, stack: str) -> None:
         self.broken(Violation("no side doors", f"{name} was called:\n{stack}", self.since_s))
@@ -320,12 +320,12 @@ class Engine:
 
     def check_what_is_shared(self) -> None:
         """At the end of a run: check that no process changed a shared object in place."""
-        servers = [one.state for one in self.processes.values() if one.alive]
+        servers = [process.state for process in self.processes.values() if process.alive]
         caches = (state.parts.core.cache for state in servers if isinstance(state, SimServer))
         key = changed_in_place(self.store.entries(), caches)
         if key:
-            what = f"{key} was changed by somebody it was only shown to"
-            self.broken(Violation("what is shared is not changed", what, self.since_s))
+            message = f"{key} was changed by somebody it was only shown to"
+            self.broken(Violation("what is shared is not changed", message, self.since_s))
 
     def failures(self) -> list[dict[str, Any]]:
         """Exceptions of callbacks and of tasks that were never awaited, in all processes, alive or dead."""

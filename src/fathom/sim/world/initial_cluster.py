@@ -37,8 +37,8 @@ def genesis_of(empty: type[Engine]) -> Genesis:
     engine.run(until_s=SETTLED_S)
     if not server.state.ready:
         engine.run(until_s=10 * SETTLED_S)
-    found = tuple(
+    genesis = tuple(
         (entry.key, entry.body.encoded) for entry in engine.store.entries() if entry.key.startswith(REGISTRY)
     )
     engine.end()
-    return found
+    return genesis

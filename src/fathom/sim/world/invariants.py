@@ -159,11 +159,11 @@ class OneReservation(Checker):
         if change.new is None or not _is_active(change.new):
             return None
         intent = intent_of(change.new)
-        other = self._active.setdefault(intent, change.key.name)
-        if other != change.key.name:
-            message = f"{other} and {change.key.name} are both active for {' '.join(intent)}"
+        active = self._active.setdefault(intent, change.key.name)
+        if active != change.key.name:
+            message = f"{active} and {change.key.name} are both active for {' '.join(intent)}"
             namespace = f"{change.key.namespace}/" if change.key.namespace else ""
-            return Finding(message, (f"{RESERVATIONS}/{namespace}{other}", change.path))
+            return Finding(message, (f"{RESERVATIONS}/{namespace}{active}", change.path))
         return None
 
 
@@ -220,7 +220,7 @@ def _condition_claims(status: Obj) -> list[object]:
     conditions = status.get("conditions")
     if not isinstance(conditions, list):
         return []
-    return [one.get("observedGeneration") for one in conditions if isinstance(one, dict)]
+    return [condition.get("observedGeneration") for condition in conditions if isinstance(condition, dict)]
 
 
 def standard() -> list[Checker]:

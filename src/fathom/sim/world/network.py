@@ -331,11 +331,11 @@ class Network:
             return -1  # The server crashes with this input.
         cut = faults.partition(exchange.process.name, exchange.server)
         if cut is None:
-            held = faults.hold(exchange.process.name, exchange.ask)
-            if held is None:
+            hold = faults.hold(exchange.process.name, exchange.ask)
+            if hold is None:
                 return 0
-            self._struck(exchange, held[0], f"its watch of {_kind(exchange)} is held back")
-            return held[1]
+            self._struck(exchange, hold[0], f"its watch of {_kind(exchange)} is held back")
+            return hold[1]
         partition, until_ns = cut
         self._struck(
             exchange, partition, f"cut off from {exchange.server}: its watch of {_kind(exchange)} is silent"

@@ -55,13 +55,13 @@ def shut(seen: Callable[[str, str], None]) -> Iterator[None]:
     """`seen` is called for every attempt, with its name and stack, because the caller may swallow the
     exception. Other threads of the interpreter are not affected."""
     owner = threading.get_ident()
-    found = [(where, name, getattr(where, name)) for where, names in DOORS for name in names]
+    originals = [(where, name, getattr(where, name)) for where, names in DOORS for name in names]
     try:
-        for where, name, original in found:
+        for where, name, original in originals:
             setattr(where, name, _shut(where, name, original, owner, seen))
         yield
     finally:
-        for where, name, original in found:
+        for where, name, original in originals:
             setattr(where, name, original)
 
 

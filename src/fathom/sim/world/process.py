@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fathom.seams.domain import FAR_NS, Domain
-from fathom.seams.process import Birth, Entry, Inside, clock_payload
-from fathom.seams.process import Process as Door
+from fathom.seams.process import Birth, Entry, Inside, Process, clock_payload
 from fathom.seams.seam import Ask, Input, Seam
 from fathom.sim.world.trace import checksum
 
@@ -60,7 +59,7 @@ class SimProcess:
         self._inbox: deque[tuple[int, int, tuple[Any, ...]]] | None = None  # While it is paused.
         self.inside = self._born()
         self.domain, self.seam = self.inside.domain, self.inside.seam
-        self._door = Door(self.domain, self.seam, self._begin)
+        self._door = Process(self.domain, self.seam, self._begin)
 
     # Start, end, pause.
 
@@ -78,7 +77,7 @@ class SimProcess:
         self.asks = {}
         self.inside = self._born(predecessor)
         self.domain, self.seam = self.inside.domain, self.inside.seam
-        self._door = Door(self.domain, self.seam, self._begin)
+        self._door = Process(self.domain, self.seam, self._begin)
         self.world.lived(self, "starts")
         self.deliver(Input.START, 0, 0, b"")
 

@@ -64,7 +64,7 @@ def scenario(
 ) -> Callable[[Story], Scenario]:
     """Make a Scenario of a function: its name, with dashes, and its docstring name and describe it."""
 
-    def made(story: Story) -> Scenario:
+    def decorated(story: Story) -> Scenario:
         return Scenario(
             name=name or story.__name__.replace("_", "-"),
             about=" ".join((story.__doc__ or "").split()),
@@ -79,7 +79,7 @@ def scenario(
             tale=tale,
         )
 
-    return made
+    return decorated
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,8 +178,8 @@ class Telling:
         except Exception as error:
             if engine.error is not None:
                 raise
-            what = "".join(traceback.format_exception_only(error)).strip()
-            engine.broken(self._violation("the story goes on", f"{_place(error)}: {what}"))
+            message = "".join(traceback.format_exception_only(error)).strip()
+            engine.broken(self._violation("the story goes on", f"{_place(error)}: {message}"))
         if engine.violation is None:
             self._look_for_failures()
 
@@ -187,8 +187,8 @@ class Telling:
         """An exception that no code caught is a bug, even if every invariant holds."""
         for failure in self.engine.failures():
             error = failure.get("exception")
-            what = repr(error) if error is not None else str(failure.get("message"))
-            self.engine.broken(self._violation("no exception goes unnoticed", what))
+            message = repr(error) if error is not None else str(failure.get("message"))
+            self.engine.broken(self._violation("no exception goes unnoticed", message))
 
     def _violation(self, invariant: str, message: str) -> Violation:
         """Removes memory addresses, which an assertion's message may contain: they differ between runs."""

@@ -314,10 +314,10 @@ class StoreLink:
         if faults.store_quiet:
             return 0
         until_ns = 0
-        for found in (faults.partition(self._process.name, STORE), faults.stale(self._process.name)):
-            if found is not None:
-                self._struck(found[0], "hears nothing from the store, and answers from what it knows")
-                until_ns = max(until_ns, found[1])
+        for active in (faults.partition(self._process.name, STORE), faults.stale(self._process.name)):
+            if active is not None:
+                self._struck(active[0], "hears nothing from the store, and answers from what it knows")
+                until_ns = max(until_ns, active[1])
         return until_ns
 
     def _struck(self, fault: AnyFault, what: str) -> None:
@@ -371,8 +371,8 @@ class _Watch(AsyncIterator[Batch]):
 
     async def _open(self) -> None:
         self._opened = True
-        here = weakref.ref(self)
-        self._link._watches.append(here)
+        own_ref = weakref.ref(self)
+        self._link._watches.append(own_ref)
         store, after = self._link._store, self._position
 
         def history() -> tuple[tuple[Change, ...], int]:
@@ -384,7 +384,7 @@ class _Watch(AsyncIterator[Batch]):
         try:
             past = await self._link._read(history)
         except BaseException:
-            self._link._watches.remove(here)
+            self._link._watches.remove(own_ref)
             raise
         early, self._early = self._early or [], None
         for changes, upto in (past, *early):

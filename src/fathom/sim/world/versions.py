@@ -51,15 +51,15 @@ def _digest(folder: Path) -> str:
 
 def differences(then: Versions, now: Versions) -> list[str]:
     """In words, for a person who replays a run that was made elsewhere."""
-    found = []
+    changes = []
     if then.fathom != now.fathom:
-        found.append(f"recorded with fathom {then.fathom}, this is {now.fathom}")
+        changes.append(f"recorded with fathom {then.fathom}, this is {now.fathom}")
     elif then.code != now.code:
-        found.append(f"fathom's code is another than when this was recorded ({then.code}, now {now.code})")
+        changes.append(f"fathom's code is another than when this was recorded ({then.code}, now {now.code})")
     if then.python != now.python:
-        found.append(f"recorded with Python {then.python}, this is {now.python}")
+        changes.append(f"recorded with Python {then.python}, this is {now.python}")
     for name, was in then.dependencies.items():
-        here = now.dependencies.get(name, "none")
-        if was != here:
-            found.append(f"recorded with {name} {was}, here is {here}")
-    return found
+        current = now.dependencies.get(name, "none")
+        if was != current:
+            changes.append(f"recorded with {name} {was}, here is {current}")
+    return changes

@@ -152,8 +152,8 @@ class World:
                 self.broken("the story's own requests are taken", f"{resource.name} {name}: {outcome}")
             await asyncio.sleep(0.2)
 
-    async def _put(self, resource: Resource, namespace: str, obj: Obj, there: Obj | None) -> Outcome:
-        if there is None:
+    async def _put(self, resource: Resource, namespace: str, obj: Obj, existing: Obj | None) -> Outcome:
+        if existing is None:
             return await self.api.create(resource, namespace, obj)
         meta = {field: metadata(obj)[field] for field in ("labels", "annotations") if field in metadata(obj)}
         patch = {name: value for name, value in obj.items() if name not in {"status", "metadata"}}
@@ -174,12 +174,12 @@ class World:
     async def delete(self, resource: Resource, name: str, namespace: str = "default") -> None:
         """Delete the object and wait until it is gone; a later one of the same name is left alone."""
         key = Key(namespace if resource.namespaced else "", name)
-        there = self.get(resource.name, key)
-        uid = metadata(there)["uid"] if there is not None else ""
-        while there is not None and metadata(there)["uid"] == uid:
+        existing = self.get(resource.name, key)
+        uid = metadata(existing)["uid"] if existing is not None else ""
+        while existing is not None and metadata(existing)["uid"] == uid:
             await self.api.delete(resource, key.namespace, name, uid=uid)
             await asyncio.sleep(0.2)
-            there = self.get(resource.name, key)
+            existing = self.get(resource.name, key)
 
     async def sleep(self, seconds: float) -> None:
         """Sleep in virtual time: it costs nothing by itself."""
@@ -231,12 +231,12 @@ class World:
     def _is_settled(self, quiet_for_s: float) -> bool:
         """While a checker with a finding has patience left, no checker's finding counts: a controller whose
         cache is behind without knowing it has nothing to do yet."""
-        found = [(checker, problem) for checker in self.checkers for problem in checker.settled(self)]
-        if any(quiet_for_s < checker.patience_s for checker, _ in found):
+        findings = [(checker, problem) for checker in self.checkers for problem in checker.settled(self)]
+        if any(quiet_for_s < checker.patience_s for checker, _ in findings):
             return False
-        for checker, problem in found:
+        for checker, problem in findings:
             self.broken(checker.name, problem)
-        return not found
+        return not findings
 
     async def heal_and_settle(self, **options: float) -> None:
         """The end of most scenarios: safety was checked all along, now comes liveness."""
@@ -261,14 +261,14 @@ class World:
         """Record that a rare path was taken: an exploration that never takes it does not test it."""
         self.hits[what] = self.hits.get(what, 0) + 1
 
-    def broken(self, invariant: str, found: str | Finding, *objects: str) -> None:
+    def broken(self, invariant: str, problem: str | Finding, *objects: str) -> None:
         """Report a broken invariant. Ends the scenario."""
-        raise Broken(self._violation(invariant, found, *objects))
+        raise Broken(self._violation(invariant, problem, *objects))
 
-    def _violation(self, invariant: str, found: str | Finding, *objects: str) -> Violation:
-        if isinstance(found, Finding):
-            return Violation(invariant, found.message, self.now_s, (*found.objects, *objects))
-        return Violation(invariant, found, self.now_s, objects)
+    def _violation(self, invariant: str, problem: str | Finding, *objects: str) -> Violation:
+        if isinstance(problem, Finding):
+            return Violation(invariant, problem.message, self.now_s, (*problem.objects, *objects))
+        return Violation(invariant, problem, self.now_s, objects)
 
     def _check(self, changes: tuple[Change, ...]) -> None:
         engine, by, at_s = self.engine, self.engine.committer, self.engine.since_s
@@ -280,17 +280,17 @@ class World:
             if shown is None:
                 continue
             for checker in self._concerned(shown.resource):
-                found = checker.commit(shown)
-                if found is not None:
-                    objects = () if isinstance(found, Finding) else (shown.path,)
-                    engine.broken(self._violation(checker.name, found, *objects))
+                problem = checker.commit(shown)
+                if problem is not None:
+                    objects = () if isinstance(problem, Finding) else (shown.path,)
+                    engine.broken(self._violation(checker.name, problem, *objects))
 
     def _concerned(self, resource: str) -> tuple[Checker, ...]:
-        found = self._by_resource.get(resource)
-        if found is None:
-            found = tuple(one for one in self.checkers if one.concerns(resource))
-            self._by_resource[resource] = found
-        return found
+        checkers = self._by_resource.get(resource)
+        if checkers is None:
+            checkers = tuple(checker for checker in self.checkers if checker.concerns(resource))
+            self._by_resource[resource] = checkers
+        return checkers
 
     # Running the scenario.
 
@@ -313,7 +313,7 @@ class World:
         over; its ending is what it raised, or None."""
         ended: Ending = []
 
-        async def told() -> None:
+        async def run_story() -> None:
             try:
                 await story(self)
                 ended.append(None)
@@ -322,7 +322,7 @@ class World:
             self.engine.halt()
 
         def entry(inside: Inside) -> None:
-            asyncio.get_running_loop().create_task(told())
+            asyncio.get_running_loop().create_task(run_story())
 
         self._driver = self.engine.add(DRIVER, entry, server="api-1")
         self._begin()
@@ -359,8 +359,8 @@ def _is_heartbeat(change: Seen | None) -> bool:
 
 def _without_beats(node: Obj) -> Obj:
     status = node.get("status") or {}
-    told = [
-        {name: value for name, value in each.items() if name != "lastHeartbeatTime"}
-        for each in status.get("conditions") or ()
+    conditions = [
+        {name: value for name, value in condition.items() if name != "lastHeartbeatTime"}
+        for condition in status.get("conditions") or ()
     ]
-    return {**status, "conditions": told}
+    return {**status, "conditions": conditions}
