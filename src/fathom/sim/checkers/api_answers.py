@@ -29,8 +29,8 @@ class AnswersAreTrue(Checker):
     name = "an answer is what the store had"
 
     def __init__(self) -> None:
-        self._told = 0  # The newest revision that any client was sent.
-        self._floors: dict[Exchange, int] = {}  # Requests that have arrived -> `_told` at that time.
+        self._newest_sent = 0  # The newest revision that any client was sent.
+        self._floors: dict[Exchange, int] = {}  # Requests that have arrived -> `_newest_sent` at that time.
         self._streams: dict[Exchange, WatchOrder] = {}
         self._written: dict[int, tuple[Ask, int]] = {}  # The commits of requests not yet answered.
         self._pages: dict[str, tuple[int, str]] = {}  # Continue token -> revision, last path.
@@ -49,22 +49,22 @@ class AnswersAreTrue(Checker):
     # Called by the network (`WatchListener`).
 
     def arrived(self, exchange: Exchange) -> None:
-        self._floors[exchange] = self._told
+        self._floors[exchange] = self._newest_sent
 
     def answered(self, exchange: Exchange, status: int, body: Any) -> None:
         floor = self._floors.pop(exchange, 0)
         _, written = self._written.pop(id(exchange.ask), (None, 0))
-        self._judge(exchange, self._unknown(exchange, written) if status < 300 else None)
+        self._report(exchange, self._unseen_write(exchange, written) if status < 300 else None)
         request = asked_of(exchange.ask.target)
         if request is None or request.subresource or not self._past.knows(request.resource):
             return
         answer = decode_json(body) if isinstance(body, bytes) and body else body
         if exchange.ask.method == "GET":
-            self._judge(exchange, self._read(exchange, request, floor, status, answer))
+            self._report(exchange, self._check_read(exchange, request, floor, status, answer))
         if status in {200, 201} and isinstance(answer, dict):
-            self._told = max(self._told, _revision(answer))
+            self._newest_sent = max(self._newest_sent, _revision(answer))
 
-    def _unknown(self, exchange: Exchange, revision: int) -> str | None:
+    def _unseen_write(self, exchange: Exchange, revision: int) -> str | None:
         """The next request to the same server must find what was written."""
         server: SimServer = self._engine.processes[exchange.server].state
         reached = server.parts.core.cache.reached
@@ -75,10 +75,10 @@ class AnswersAreTrue(Checker):
         if stream is None:
             return
         for event in decode_events((chunk,)):
-            self._judge(exchange, stream.take(event.type, event.obj))
-            self._told = max(self._told, _revision(event.obj))
+            self._report(exchange, stream.take(event.type, event.obj))
+            self._newest_sent = max(self._newest_sent, _revision(event.obj))
 
-    def _judge(self, exchange: Exchange, wrong: str | None) -> None:
+    def _report(self, exchange: Exchange, wrong: str | None) -> None:
         if wrong is not None:
             ask = exchange.ask
             message = f"{exchange.server} to {exchange.process.name}, {ask.method} {ask.target}: {wrong}"
@@ -86,7 +86,7 @@ class AnswersAreTrue(Checker):
 
     # One answer.
 
-    def _read(
+    def _check_read(
         self, exchange: Exchange, request: AskedWrite, floor: int, status: int, answer: Any
     ) -> str | None:
         version = request.query.get("resourceVersion", "")
@@ -98,10 +98,10 @@ class AnswersAreTrue(Checker):
         if not isinstance(answer, dict):
             return None
         if request.name:
-            return self._one(request, floor, status, answer)
-        return self._list(request, floor, answer) if status == 200 and "items" in answer else None
+            return self._check_object(request, floor, status, answer)
+        return self._check_list(request, floor, answer) if status == 200 and "items" in answer else None
 
-    def _one(self, request: AskedWrite, floor: int, status: int, answer: Obj) -> str | None:
+    def _check_object(self, request: AskedWrite, floor: int, status: int, answer: Obj) -> str | None:
         life = self._past.life(request.resource, request.path)
         after = [(at, exists) for at, exists in life if at > floor]
         before = [exists for at, exists in life if at <= floor]
@@ -114,9 +114,11 @@ class AnswersAreTrue(Checker):
         if (revision, True) not in life:
             return f"it is of {revision}: there never was such a one"
         newer = [at for at, _ in life if at > revision]
-        return f"it is of {revision}, and {newer[0]} was told of before" if _past(newer, floor) else None
+        return (
+            f"it is of {revision}, and {newer[0]} was told of before" if _already_sent(newer, floor) else None
+        )
 
-    def _list(self, request: AskedWrite, floor: int, answer: Obj) -> str | None:
+    def _check_list(self, request: AskedWrite, floor: int, answer: Obj) -> str | None:
         revision, token = _revision(answer), str(metadata(answer).get("continue") or "")
         after = ""
         if page := request.query.get("continue", ""):
@@ -137,7 +139,7 @@ class AnswersAreTrue(Checker):
         return _differs(wanted, shown, revision, whole=not token)
 
 
-def _past(newer: list[int], floor: int) -> bool:
+def _already_sent(newer: list[int], floor: int) -> bool:
     return bool(newer) and newer[0] <= floor
 
 

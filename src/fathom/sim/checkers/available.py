@@ -36,7 +36,7 @@ class AvailableIsEarned(Checker):
 
     def __init__(self) -> None:
         self._pods: dict[str, _Pod] = {}  # By UID; deleted pods stay.
-        self._above: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
+        self._deployment_of: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
         self._needed_s: dict[str, float] = {}  # UID -> the smallest `minReadySeconds` it ever had.
 
     def commit(self, change: Seen) -> Found:
@@ -46,19 +46,19 @@ class AvailableIsEarned(Checker):
         if change.new is None:
             return None
         if change.resource == REPLICA_SETS:
-            self._above.setdefault(uid_of(change.new), owner_uid(change.new))
+            self._deployment_of.setdefault(uid_of(change.new), owner_uid(change.new))
         uid, reported = uid_of(change.new), _available(change.new)
         asked_s = float(lookup(change.new, "spec", "minReadySeconds") or 0)
         needed_s = self._needed_s[uid] = min(asked_s, self._needed_s.get(uid, asked_s))
         if reported <= _available(change.old):
             return None
-        actual = sum(_was_ready_s(pod, change.at_s) >= needed_s - ROUNDED_S for pod in self._of(uid))
+        actual = sum(_was_ready_s(pod, change.at_s) >= needed_s - ROUNDED_S for pod in self._pods_of(uid))
         return (
             f"{change.path} says that {reported} are available; {actual} were" if reported > actual else None
         )
 
-    def _of(self, uid: str) -> list[_Pod]:
-        return [pod for pod in self._pods.values() if uid in {pod.owner, self._above.get(pod.owner)}]
+    def _pods_of(self, uid: str) -> list[_Pod]:
+        return [pod for pod in self._pods.values() if uid in {pod.owner, self._deployment_of.get(pod.owner)}]
 
     def _follow(self, change: Seen) -> None:
         obj = change.new or change.old or {}

@@ -33,9 +33,9 @@ class BoundWhereItMayBe(Checker):
 
     def commit(self, change: Seen) -> Found:
         if change.resource == "nodes":
-            self._heard(change)
+            self._node_changed(change)
             return None
-        self._let_go(change)
+        self._free_ports(change)
         new = change.new
         if new is None:
             return None
@@ -44,8 +44,8 @@ class BoundWhereItMayBe(Checker):
             return None
         bound = change.old is not None and not lookup(change.old, "spec", "nodeName")
         ended = lookup(new, "status", "phase") in TERMINAL_PHASES
-        clash = None if ended else self._take(change, where, new)
-        return (clash or self._judged(change, where, new)) if bound else None
+        clash = None if ended else self._take_ports(change, where, new)
+        return (clash or self._check_binding(change, where, new)) if bound else None
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         for pod in world.list("pods"):
@@ -59,7 +59,7 @@ class BoundWhereItMayBe(Checker):
                 path = "/".join(("pods", *key_of(pod)))
                 yield Finding(f"{path} has its node, and is said to have none", (path,))
 
-    def _heard(self, change: Seen) -> None:
+    def _node_changed(self, change: Seen) -> None:
         name, at_s = change.key.name, change.at_s
         if change.new is None:
             self._nodes.pop(name, None)
@@ -67,18 +67,18 @@ class BoundWhereItMayBe(Checker):
         if change.old is None or labels_of(change.old) != labels_of(change.new):
             self._labelled_s[name] = at_s if change.old is not None else -KNOWN_S
         self._nodes[name] = change.new
-        before = {_mark(taint) for taint in _blocking(change.old)} if change.old is not None else set()
-        for mark in [_mark(taint) for taint in _blocking(change.new)]:
+        before = {_taint_text(taint) for taint in _blocking(change.old)} if change.old is not None else set()
+        for mark in [_taint_text(taint) for taint in _blocking(change.new)]:
             if mark not in before:
                 self._tainted_s[name, mark] = at_s if change.old is not None else -KNOWN_S
 
-    def _let_go(self, change: Seen) -> None:
+    def _free_ports(self, change: Seen) -> None:
         where = str(lookup(change.old, "spec", "nodeName") or "")
         for port in _ports(change.old) if where and change.old is not None else ():
             if self._ports.get(where, {}).get(port) == change.path:
                 del self._ports[where][port]
 
-    def _take(self, change: Seen, where: str, pod: Obj) -> str | None:
+    def _take_ports(self, change: Seen, where: str, pod: Obj) -> str | None:
         taken = self._ports.setdefault(where, {})
         for port in _ports(pod):
             holder = taken.setdefault(port, change.path)
@@ -86,7 +86,7 @@ class BoundWhereItMayBe(Checker):
                 return f"port {port} of {where} is {holder}'s, and {change.path} was bound there"
         return None
 
-    def _judged(self, change: Seen, where: str, pod: Obj) -> Found:
+    def _check_binding(self, change: Seen, where: str, pod: Obj) -> Found:
         assert change.old is not None
         node = self._nodes.get(where)
         if is_deleting(change.old):
@@ -99,13 +99,13 @@ class BoundWhereItMayBe(Checker):
             return f"it was bound to {where}, which {'is going' if node else 'is not there'}"
         if lookup(node, "spec", "unschedulable") and not _tolerates(pod, CORDON):
             return f"it was bound to {where}, which is cordoned"
-        return self._unwanted(change, where, node, pod)
+        return self._check_constraints(change, where, node, pod)
 
-    def _unwanted(self, change: Seen, where: str, node: Obj, pod: Obj) -> Found:
+    def _check_constraints(self, change: Seen, where: str, node: Obj, pod: Obj) -> Found:
         for taint in _blocking(node):
-            known = change.at_s - self._tainted_s.get((where, _mark(taint)), change.at_s) >= KNOWN_S
+            known = change.at_s - self._tainted_s.get((where, _taint_text(taint)), change.at_s) >= KNOWN_S
             if known and not _tolerates(pod, taint):
-                return f"it was bound to {where}, and does not tolerate {_mark(taint)}"
+                return f"it was bound to {where}, and does not tolerate {_taint_text(taint)}"
         wanted, labels = lookup(pod, "spec", "nodeSelector") or {}, labels_of(node)
         known = change.at_s - self._labelled_s.get(where, change.at_s) >= KNOWN_S
         if known and any(labels.get(name) != value for name, value in wanted.items()):
@@ -118,7 +118,7 @@ def _blocking(node: Obj) -> list[Obj]:
     return [taint for taint in taints if taint.get("effect") in {"NoSchedule", "NoExecute"}]
 
 
-def _mark(taint: Obj) -> str:
+def _taint_text(taint: Obj) -> str:
     return f"{taint.get('key')}={taint.get('value') or ''}:{taint.get('effect')}"
 
 

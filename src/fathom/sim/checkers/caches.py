@@ -59,7 +59,7 @@ class CacheSight:
         self._engine = engine
         self._process = process
         self._reached: dict[str, int] = {}  # Kind -> the highest revision that was listed or resumed from.
-        self._told: dict[tuple[str, Key], Obj] = {}  # The last state of each object that handlers got.
+        self._last_seen: dict[tuple[str, Key], Obj] = {}  # The last state of each object that handlers got.
         checker.sights[process] = self
 
     def over(self, caches: Caches) -> None:
@@ -85,15 +85,15 @@ class CacheSight:
         subject = after if after is not None else before
         assert subject is not None
         key = key_of(subject)
-        last_seen = self._told.get((kind, key))
+        last_seen = self._last_seen.get((kind, key))
         if before is not last_seen:
             self._broken(
                 CHAIN, f"{kind} {'/'.join(key)}: was told {_at(last_seen)}, goes on from {_at(before)}"
             )
         if after is None:
-            self._told.pop((kind, key), None)
+            self._last_seen.pop((kind, key), None)
             return
-        self._told[kind, key] = after
+        self._last_seen[kind, key] = after
         died = self._checker.deaths.get(uid_of(after))
         if before is None and died is not None and died <= self._reached.get(kind, 0):
             reached = self._reached[kind]

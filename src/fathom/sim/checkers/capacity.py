@@ -108,7 +108,7 @@ class LedgerIsTheSum(Checker):
         self._revision = 0
 
     def commit(self, change: Seen) -> Found:
-        problem = self._judged() if change.revision != self._revision else None
+        problem = self._check() if change.revision != self._revision else None
         self._revision = change.revision
         if change.resource in {NODE_BOOKS, TENANT_BOOKS}:
             place = (change.resource, change.key.name)
@@ -120,10 +120,10 @@ class LedgerIsTheSum(Checker):
         return problem
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        problem = self._judged()
+        problem = self._check()
         return () if problem is None else (problem,)
 
-    def _judged(self) -> Finding | None:
+    def _check(self) -> Finding | None:
         touched, self._touched = self._touched, {}
         for resource, name in touched:
             book = self._books.get((resource, name), {})
@@ -159,7 +159,7 @@ class NobodyIsBoundBeyondALimit(Checker):
         self._revision = 0
 
     def commit(self, change: Seen) -> Found:
-        problem = self._judged() if change.revision != self._revision else None
+        problem = self._check() if change.revision != self._revision else None
         self._revision = change.revision
         if change.resource == "nodes":
             self._nodes[change.key.name] = change.new or {}
@@ -171,18 +171,18 @@ class NobodyIsBoundBeyondALimit(Checker):
         return problem
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        problem = self._judged()
+        problem = self._check()
         return () if problem is None else (problem,)
 
-    def _judged(self) -> Finding | None:
+    def _check(self) -> Finding | None:
         bound, self._bound = self._bound, []
         for path, node, tenant in bound:
-            over = self._crowded(node) or self._exceeded(tenant)
+            over = self._over_allocatable(node) or self._over_quota(tenant)
             if over:
                 return Finding(over, (path, f"nodes/{node}"))
         return None
 
-    def _crowded(self, node: str) -> str:
+    def _over_allocatable(self, node: str) -> str:
         listed = lookup(self._nodes.get(node), "status", "allocatable")
         if not listed:
             return ""
@@ -192,7 +192,7 @@ class NobodyIsBoundBeyondALimit(Checker):
                 return f"{node} has {name}: {room.get(name, 0)}, and {amount} are on it"
         return ""
 
-    def _exceeded(self, tenant: str) -> str:
+    def _over_quota(self, tenant: str) -> str:
         for limit in lookup(self._quotas.get(tenant), "spec", "limits") or ():
             for name, most in sorted(counts_of(limit.get("resources")).items()):
                 used = sum(

@@ -74,7 +74,7 @@ class ConditionsStayAsTheyAre(Checker):
 
     def __init__(self) -> None:
         self._writers: dict[tuple[str, str], str] = {}  # UID and type -> the process that last changed it.
-        self._were: dict[tuple[str, str], list[Obj]] = {}  # Its earlier states.
+        self._earlier: dict[tuple[str, str], list[Obj]] = {}  # Its earlier states.
 
     def commit(self, change: Seen) -> Found:
         before, after = _conditions(change.old), _conditions(change.new)
@@ -92,7 +92,7 @@ class ConditionsStayAsTheyAre(Checker):
     def _changed(self, by: str, which: tuple[str, str], old: Obj | None, new: Obj | None) -> str | None:
         writer = self._writers.get(which, by)
         self._writers[which] = by
-        earlier = self._were.setdefault(which, [])
+        earlier = self._earlier.setdefault(which, [])
         if old is not None and new is not None and old.get("status") == new.get("status"):
             return None
         if _role(writer) != _role(by) and (new is None or new in earlier):

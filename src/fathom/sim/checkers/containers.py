@@ -30,20 +30,20 @@ class RunsAreTold(Checker):
         if change.old is None:
             return None
         if change.new is None:
-            running = [name for name, (_, runs) in _told(change.old).items() if runs]
+            running = [name for name, (_, runs) in _container_states(change.old).items() if runs]
             if running and change.by == lookup(change.old, "spec", "nodeName"):
                 return f"{change.by} let it go, and said that {', '.join(running)} runs"
             return None
         if uid_of(change.old) != uid_of(change.new):
             return None
-        before, after = _told(change.old), _told(change.new)
+        before, after = _container_states(change.old), _container_states(change.new)
         for name, (restarts, _) in after.items():
             if restarts < before.get(name, (0, False))[0]:
                 return f"{name} was restarted {before[name][0]} times, and now {restarts}"
         return None
 
 
-def _told(pod: Obj) -> dict[str, tuple[int, bool]]:
+def _container_states(pod: Obj) -> dict[str, tuple[int, bool]]:
     """Container -> (restart count, whether it runs)."""
     return {
         str(status.get("name")): (
@@ -145,7 +145,7 @@ class RestartsAreSpaced(Checker):
         if change.new is None:
             return None
         made_s = self._made_s.setdefault(uid_of(change.new), change.at_s)
-        for name, (restarts, _) in _told(change.new).items():
+        for name, (restarts, _) in _container_states(change.new).items():
             waits_s = sum(min(300, 10 << min(number, 10)) for number in range(restarts - 1))
             if restarts >= RESTARTS_MIN and change.at_s - made_s < waits_s / 4:
                 return f"{name} was restarted {restarts} times in {change.at_s - made_s:.0f} s"
@@ -163,16 +163,18 @@ class NothingRunsUnwanted(Checker):
             agent = process.state
             if process.alive and isinstance(agent, Agent) and isinstance(agent.runtime, SimulatedRuntime):
                 bound = [pod for pod in world.list("pods") if lookup(pod, "spec", "nodeName") == name]
-                yield from (f"{name} {problem}" for problem in _odd(agent.runtime, bound))
+                yield from (f"{name} {problem}" for problem in _differences(agent.runtime, bound))
 
 
-def _odd(runtime: SimulatedRuntime, bound: list[Obj]) -> Iterator[str]:
+def _differences(runtime: SimulatedRuntime, bound: list[Obj]) -> Iterator[str]:
     pod_names = {uid_of(pod): key_of(pod).name for pod in bound}
     for uid, kept in runtime._pods.items():
         if uid not in pod_names:
             yield f"still has {key_of(kept.pod).name} ({uid}), which is gone"
     running = {(container_run.uid, container_run.container) for container_run in runtime._runs.values()}
-    reported = {(uid_of(pod), name) for pod in bound for name, (_, runs) in _told(pod).items() if runs}
+    reported = {
+        (uid_of(pod), name) for pod in bound for name, (_, runs) in _container_states(pod).items() if runs
+    }
     for uid, container in sorted(running - reported):
         yield f"runs {container} of {pod_names.get(uid, uid)}, and does not say so"
     for uid, container in sorted(reported - running):

@@ -25,18 +25,18 @@ class WritesWithinTheTerm(Checker):
 
     def commit(self, change: Seen) -> Found:
         if change.resource == FENCES:
-            return self._moved(change)
+            return self._check_fence(change)
         if change.resource == LEASES:
-            return self._leased(change)
+            return self._check_lease(change)
         shown = dict(change.headers).get(FENCE_HEADER, "")
         if shown:
-            return self._compared(change, shown)
+            return self._check_epoch(change, shown)
         lease = self.elected.get(change.by)
         if lease is None or change.resource in EVENTS:
             return None
-        return self._held(change, lease)
+        return self._check_holder(change, lease)
 
-    def _moved(self, change: Seen) -> Found:
+    def _check_fence(self, change: Seen) -> Found:
         before = self._fences.get(change.key)
         now = change.new
         if now is None:
@@ -46,7 +46,7 @@ class WritesWithinTheTerm(Checker):
             return f"the fence of {'/'.join(change.key)} went from {before['epoch']} to {now['epoch']}"
         return None
 
-    def _leased(self, change: Seen) -> Found:
+    def _check_lease(self, change: Seen) -> Found:
         """The lease names its fence's epoch; its holder changes only together with the epoch."""
         if change.new is None or change.key not in self._fences:
             return None
@@ -60,22 +60,22 @@ class WritesWithinTheTerm(Checker):
             return f"{change.path} is still {now or 'nobody'}'s, but says epoch {claimed}"
         return None
 
-    def _compared(self, change: Seen, shown: str) -> Found:
+    def _check_epoch(self, change: Seen, shown: str) -> Found:
         namespace, name, epoch = shown.split("/")
         fence = self._fences.get(Key(namespace, name))
         if fence is not None and int(epoch) == int(fence["epoch"]):
             return None
         now = f"{fence['epoch']}, of {fence['holder'] or 'nobody'}" if fence else "never taken"
-        return self._accused(change, f"wrote in epoch {epoch} of {namespace}/{name}, which is {now}", shown)
+        return self._finding(change, f"wrote in epoch {epoch} of {namespace}/{name}, which is {now}", shown)
 
-    def _held(self, change: Seen, lease: Key) -> Found:
+    def _check_holder(self, change: Seen, lease: Key) -> Found:
         fence = self._fences.get(lease)
         if fence is not None and str(fence["holder"]).startswith(f"{change.by}_"):
             return None
         holder = (fence["holder"] or "nobody") if fence else "nobody"
-        return self._accused(change, f"wrote while {'/'.join(lease)} is {holder}'s", "/".join(lease))
+        return self._finding(change, f"wrote while {'/'.join(lease)} is {holder}'s", "/".join(lease))
 
-    def _accused(self, change: Seen, action: str, lease: str) -> Finding:
+    def _finding(self, change: Seen, action: str, lease: str) -> Finding:
         namespace, name = lease.split("/")[:2]
         return Finding(f"{change.by} {action}", (change.path, f"{LEASES}/{namespace}/{name}"))
 

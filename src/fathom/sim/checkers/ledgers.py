@@ -32,7 +32,7 @@ class QuotaIsTheSum(Checker):
         self._moved: set[str] = set()  # Namespaces that the commit at `_revision` touched.
 
     def commit(self, change: Seen) -> Found:
-        problem = self._judged() if change.revision != self._revision else None
+        problem = self._check() if change.revision != self._revision else None
         self._revision = change.revision
         kept = self._objects.setdefault(change.resource, {})
         if change.new is None:
@@ -43,10 +43,10 @@ class QuotaIsTheSum(Checker):
         return problem
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        problem = self._judged()
+        problem = self._check()
         return () if problem is None else (problem,)
 
-    def _judged(self) -> Finding | None:
+    def _check(self) -> Finding | None:
         moved, self._moved = self._moved, set()
         for key, quota in self._objects[QUOTAS].items():
             if key.namespace not in moved:

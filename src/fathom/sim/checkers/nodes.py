@@ -36,11 +36,11 @@ class NoEvictionOnWeakEvidence(Checker):
             if _renewal(change.new) != _renewal(change.old):
                 self._renewed_s[change.key.name] = change.at_s
             return None
-        if change.resource != "nodes" or change.new is None or _has_word(change.new):
+        if change.resource != "nodes" or change.new is None or _is_declared_lost(change.new):
             return None
         # A node that never had a lease is silent since its creation.
         silent_s = change.at_s - self._renewed_s.setdefault(change.key.name, change.at_s)
-        new = _driving(change.new) - _driving(change.old or {})
+        new = _evicting_taints(change.new) - _evicting_taints(change.old or {})
         if soon := [taint for taint in sorted(new) if silent_s < DRIVEN[taint]]:
             return f"{', '.join(soon)} after {silent_s:.1f} s of silence"
         return None
@@ -50,12 +50,12 @@ def _renewal(lease: Obj | None) -> object:
     return lookup(lease, "spec", "renewTime") if lease is not None else None
 
 
-def _driving(node: Obj) -> set[str]:
+def _evicting_taints(node: Obj) -> set[str]:
     taints = lookup(node, "spec", "taints") or ()
     return {str(taint["key"]) for taint in taints if taint.get("effect") == "NoExecute"} & DRIVEN.keys()
 
 
-def _has_word(node: Obj) -> bool:
+def _is_declared_lost(node: Obj) -> bool:
     return "fathom.dev/declare-lost" in (metadata(node).get("annotations") or {})
 
 
@@ -72,7 +72,7 @@ class UnheardServeNobody(Checker):
 
     def commit(self, change: Seen) -> Found:
         if change.resource == "nodes":
-            _since(self._unheard_s, change.key.name, bool(_driving(change.new or {})), change.at_s)
+            _since(self._unheard_s, change.key.name, bool(_evicting_taints(change.new or {})), change.at_s)
         elif change.resource == "pods":
             self._follow(change)
         for path, (node, ready_s) in self._ready.items():

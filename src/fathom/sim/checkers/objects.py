@@ -29,7 +29,7 @@ class ObjectsKeepTheirIdentity(Checker):
         if old is None or change.resource in RECORDS:
             return None
         if new is None:
-            return _held(old)
+            return _removed_early(old)
         if uid_of(new) != uid_of(old):
             return f"{change.path} was {uid_of(old)} and is {uid_of(new)}, without having gone in between"
         if metadata(new).get("creationTimestamp") != metadata(old).get("creationTimestamp"):
@@ -39,7 +39,7 @@ class ObjectsKeepTheirIdentity(Checker):
         return _added_finalizers(old, new)
 
 
-def _held(old: Obj) -> str | None:
+def _removed_early(old: Obj) -> str | None:
     """The write that removes the last finalizer removes the object too, so `old` still has one here."""
     finalizers = metadata(old).get("finalizers") or []
     if finalizers and not is_deleting(old):

@@ -37,7 +37,7 @@ class OnlyTheUnownedAreCollected(Checker):
     def commit(self, change: Seen) -> Found:
         if change.resource in RECORDS:
             return None
-        problem = self._judged(change)
+        problem = self._check_removal(change)
         inside = (change.new is not None) - (change.old is not None)
         self._inside[change.key.namespace] = self._inside.get(change.key.namespace, 0) + inside
         if change.old is not None:
@@ -56,7 +56,7 @@ class OnlyTheUnownedAreCollected(Checker):
         for owner in owners_of(obj):
             self._dependents.get(owner, {}).pop(uid, None)
 
-    def _judged(self, change: Seen) -> Found:
+    def _check_removal(self, change: Seen) -> Found:
         old = change.old
         if old is None:
             return None
@@ -64,13 +64,13 @@ class OnlyTheUnownedAreCollected(Checker):
         collected = goes and change.ask is None and not is_deleting(old)
         if collected and self._is_owned(old) and not is_deleting(self._spaces.get(change.key.namespace, {})):
             return f"{change.path} was collected, and an owner of it is there and stays"
-        return self._left(change, old) if change.new is None else None
+        return self._check_dependents(change, old) if change.new is None else None
 
     def _is_owned(self, obj: Obj) -> bool:
         owners = [self._alive.get(uid) for uid in owners_of(obj)]
         return any(owner is not None and not _waits(owner) for owner in owners)
 
-    def _left(self, change: Seen, old: Obj) -> Found:
+    def _check_dependents(self, change: Seen, old: Obj) -> Found:
         if change.resource == "namespaces" and self._inside.get(change.key.name):
             return f"{change.path} is gone, and {self._inside[change.key.name]} objects are in it"
         finalizers = metadata(old).get("finalizers") or ()
@@ -115,7 +115,7 @@ class NothingIsHeldBack(Checker):
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         page = at_once(world.engine.store.range(REGISTRY))
-        unreachable = {key_of(node).name for node in world.list("nodes") if not _is_heard(node)}
+        unreachable = {key_of(node).name for node in world.list("nodes") if not _is_reachable(node)}
         for entry in page.entries:
             obj, path = entry.body.obj, entry.key.removeprefix(REGISTRY)
             if not is_deleting(obj) or path.partition("/")[0] in RECORDS:
@@ -127,7 +127,7 @@ class NothingIsHeldBack(Checker):
                 yield Finding(f"{path} is to go since {metadata(obj)['deletionTimestamp']}", (path,))
 
 
-def _is_heard(node: Obj) -> bool:
+def _is_reachable(node: Obj) -> bool:
     """A node without a Ready condition counts as reachable."""
     conditions = lookup(node, "status", "conditions") or ()
     return all(

@@ -31,7 +31,12 @@ class ProgressIsOfItsGeneration(Checker):
         if new is None:
             return None
         if change.resource == PROGRESS:
-            return _order(new) or _claims(new) or _before(change.old, new) or self._beyond(new)
+            return (
+                _check_order(new)
+                or _check_conditions(new)
+                or _check_previous(change.old, new)
+                or self._check_count(new)
+            )
         self._follow(change.resource, new)
         return None
 
@@ -45,7 +50,7 @@ class ProgressIsOfItsGeneration(Checker):
             if (template := template_of(obj)) not in templates:
                 templates.append(template)
 
-    def _beyond(self, progress: Obj) -> Found:
+    def _check_count(self, progress: Obj) -> Found:
         """It counts more pods than were ever created of that revision. (Deleted ones may still count.)"""
         uid, current = str(lookup(progress, "spec", "workload", "uid")), _current(progress)
         template = self._asked.get((uid, int(current.get("generation") or 0)))
@@ -67,7 +72,7 @@ def _current(progress: Obj | None) -> Obj:
     return lookup(progress, "status", "current") or {}
 
 
-def _order(progress: Obj) -> Found:
+def _check_order(progress: Obj) -> Found:
     counts = [(stage, int(_current(progress).get(stage) or 0)) for stage in STAGES]
     for (stage, many), (further, more) in pairwise(counts):
         if more > many:
@@ -75,7 +80,7 @@ def _order(progress: Obj) -> Found:
     return None
 
 
-def _claims(progress: Obj) -> Found:
+def _check_conditions(progress: Obj) -> Found:
     """Conditions that all pods exist, are bound or ready are true only with as many as desired."""
     current = _current(progress)
     desired, admitted, bound, ready = (
@@ -93,7 +98,7 @@ def _claims(progress: Obj) -> Found:
     return None
 
 
-def _before(old: Obj | None, new: Obj) -> Found:
+def _check_previous(old: Obj | None, new: Obj) -> Found:
     was, now = (int(_current(progress).get("generation") or 0) for progress in (old, new))
     kept = int(lookup(new, "status", "previous", "generation") or 0)
     if was and was < now and kept != was:

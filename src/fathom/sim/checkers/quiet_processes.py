@@ -42,15 +42,15 @@ class NothingIsLeftInHand(Checker):
             state = process.state
             if not process.alive:
                 continue
-            if isinstance(state, Controllers) and _acts(_standing(state)):
+            if isinstance(state, Controllers) and _may_act(_standing(state)):
                 yield from _of_controllers(name, state)
-            elif isinstance(state, SchedulerProcess) and _acts(_standing(state)):
+            elif isinstance(state, SchedulerProcess) and _may_act(_standing(state)):
                 yield from (
-                    f"{name}: {problem}" for problem in _of_desk(state.scheduler._state, sums, reserved)
+                    f"{name}: {problem}" for problem in _of_scheduler(state.scheduler._state, sums, reserved)
                 )
 
 
-def _acts(standing: Standing | None) -> bool:
+def _may_act(standing: Standing | None) -> bool:
     return standing is None or standing.state == "leading"
 
 
@@ -74,7 +74,7 @@ def _too_soon(trouble: RetryTrouble, now_ns: int) -> bool:
     return trouble.attempts < POLICY.attempts_max and now_ns - trouble.since_ns < least_s * 1e9
 
 
-def _of_desk(state: SchedulerState, sums: Sums, reserved: set[str]) -> Iterator[str]:
+def _of_scheduler(state: SchedulerState, sums: Sums, reserved: set[str]) -> Iterator[str]:
     for uid, reservation in state.known.held_for.items():
         if reservation.uid not in reserved:
             yield f"{reservation.holder} is believed to be held for {uid}; there is no such reservation"

@@ -18,25 +18,25 @@ class OneRevisionAtATime(Checker):
 
     def __init__(self) -> None:
         self._recreated: set[str] = set()  # UIDs of Deployments.
-        self._above: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
-        self._there: dict[str, dict[Key, str]] = {}  # Deployment's UID -> live pods -> ReplicaSet.
+        self._deployment_of: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
+        self._live_pods: dict[str, dict[Key, str]] = {}  # Deployment's UID -> live pods -> ReplicaSet.
 
     def commit(self, change: Seen) -> Found:
         if change.resource == DEPLOYMENTS and change.old is None and change.new is not None:
             if lookup(change.new, "spec", "strategy", "type") == "Recreate":
                 self._recreated.add(uid_of(change.new))
         elif change.resource == REPLICA_SETS and change.new is not None:
-            self._above.setdefault(uid_of(change.new), owner_uid(change.new))
+            self._deployment_of.setdefault(uid_of(change.new), owner_uid(change.new))
         elif change.resource == PODS:
-            return self._moved(change)
+            return self._pod_changed(change)
         return None
 
-    def _moved(self, change: Seen) -> Found:
+    def _pod_changed(self, change: Seen) -> Found:
         own_set = owner_uid(change.new or change.old or {})
-        deployment = self._above.get(own_set, "")
+        deployment = self._deployment_of.get(own_set, "")
         if deployment not in self._recreated:
             return None
-        live = self._there.setdefault(deployment, {})
+        live = self._live_pods.setdefault(deployment, {})
         if not _runs(change.new):
             live.pop(change.key, None)
             return None

@@ -25,7 +25,7 @@ DEPLOYMENTS, REPLICA_SETS = "deployments.apps", "replicasets.apps"
 KNOWN_S = 1.0
 
 
-class _Known(msgspec.Struct):
+class _DeploymentState(msgspec.Struct):
     """One Deployment: the most pods it ever allowed at once, the fewest it ever required, its live pods."""
 
     most: int
@@ -41,27 +41,27 @@ class _Rollouts(Checker):
     counts_late = True
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}  # By the Deployment's UID.
+        self._deployments: dict[str, _DeploymentState] = {}  # By the Deployment's UID.
         self._sets: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
         self._late: set[str] = set()
 
     def commit(self, change: Seen) -> Found:
         if change.resource == DEPLOYMENTS and change.new is not None:
-            self._wanted(change.new)
+            self._note_bounds(change.new)
         elif change.resource == REPLICA_SETS and change.new is not None:
             self._sets.setdefault(uid_of(change.new), owner_uid(change.new))
         elif change.resource == PODS:
-            return self._moved(change)
+            return self._pod_changed(change)
         return None
 
-    def _wanted(self, deployment: Obj) -> None:
+    def _note_bounds(self, deployment: Obj) -> None:
         most, least = most_of(deployment), wanted_of(deployment) - max_unavailable(deployment)
-        state = self._known.setdefault(uid_of(deployment), _Known(most, least, {}))
+        state = self._deployments.setdefault(uid_of(deployment), _DeploymentState(most, least, {}))
         state.most, state.least = max(most, state.most), min(least, state.least)
 
-    def _moved(self, change: Seen) -> Found:
+    def _pod_changed(self, change: Seen) -> Found:
         pod = change.new if change.new is not None else change.old
-        state = self._known.get(self._sets.get(owner_uid(pod or {}), ""))
+        state = self._deployments.get(self._sets.get(owner_uid(pod or {}), ""))
         if state is None or pod is None:
             return None
         if change.old is None and change.late:
@@ -72,7 +72,7 @@ class _Rollouts(Checker):
             state.pods[change.key.name] = change.new
         return self.judged(change, before, state)
 
-    def judged(self, change: Seen, before: Obj | None, state: _Known) -> Found:
+    def judged(self, change: Seen, before: Obj | None, state: _DeploymentState) -> Found:
         return None
 
 
@@ -82,7 +82,7 @@ class ChildrenWithinSurge(_Rollouts):
     name = "children ≤ desired + surge"
     counts_late = False
 
-    def judged(self, change: Seen, before: Obj | None, state: _Known) -> Found:
+    def judged(self, change: Seen, before: Obj | None, state: _DeploymentState) -> Found:
         if change.key.name not in state.pods or len(state.pods) <= state.most:
             return None
         paths = tuple(f"{PODS}/{change.key.namespace}/{name}" for name in state.pods)
@@ -100,7 +100,7 @@ class MinimumAvailable(_Rollouts):
         self._takers = frozenset(takers)  # Processes that must keep the minimum.
         self._ready_s: dict[str, float] = {}  # Pod's UID -> since when it is ready.
 
-    def judged(self, change: Seen, before: Obj | None, state: _Known) -> Found:
+    def judged(self, change: Seen, before: Obj | None, state: _DeploymentState) -> Found:
         if change.new is not None and is_ready(change.new):
             self._ready_s.setdefault(uid_of(change.new), change.at_s)
         taken = before is not None and is_ready(before) and change.key.name not in state.pods
@@ -184,7 +184,7 @@ class GrowthIsEarned(Checker):
 
     def commit(self, change: Seen) -> Found:
         if change.resource == PODS:
-            self._moved(change)
+            self._pod_changed(change)
         if change.resource != DEPLOYMENTS or change.old is None or change.new is None:
             return None
         before, after = wanted_of(change.old), wanted_of(change.new)
@@ -195,7 +195,7 @@ class GrowthIsEarned(Checker):
             return None
         return f"{change.key.name} was grown from {before} to {after} while {ready} were ready"
 
-    def _moved(self, change: Seen) -> None:
+    def _pod_changed(self, change: Seen) -> None:
         pod = change.new if change.new is not None else change.old
         assert pod is not None
         ready = self._ready.setdefault(_app(pod, change.key.namespace), set())

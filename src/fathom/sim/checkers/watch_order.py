@@ -14,9 +14,9 @@ def path_of(obj: Obj) -> str:
 class WatchOrder:
     def __init__(self, past: StoreHistory, request: AskedWrite, floor: int) -> None:
         self._past = past
-        self._asked = request
+        self._request = request
         self._floor = floor
-        self._there: dict[str, int] | None = {}  # Initial objects, until the bookmark that ends them.
+        self._initial: dict[str, int] | None = {}  # Initial objects, until the bookmark that ends them.
         self._upto = 0  # All changes up to this revision have been sent.
         self._next = 0  # Index of the next one of the resource's steps.
         self._over = False
@@ -30,24 +30,28 @@ class WatchOrder:
             self._over = True
             return None
         revision = revision_of(obj)
-        if self._there is not None:
-            return self._gathered(self._there, kind, obj, revision)
-        return self._marked(revision) if kind == BOOKMARK else self._changed(kind, path_of(obj), revision)
+        if self._initial is not None:
+            return self._take_initial(self._initial, kind, obj, revision)
+        return (
+            self._take_bookmark(revision)
+            if kind == BOOKMARK
+            else self._take_change(kind, path_of(obj), revision)
+        )
 
     def _begin(self, revision: int) -> None:
-        self._there = None
+        self._initial = None
         self._began = self._upto = revision
-        steps = self._past.steps(self._asked.resource)
+        steps = self._past.steps(self._request.resource)
         self._next = sum(step.revision <= revision for step in steps)
 
-    def _gathered(self, initial: dict[str, int], kind: str, obj: Obj, revision: int) -> str | None:
+    def _take_initial(self, initial: dict[str, int], kind: str, obj: Obj, revision: int) -> str | None:
         if kind == DELETED:
             initial.pop(path_of(obj), None)
         elif kind != BOOKMARK:
             initial[path_of(obj)] = revision
         else:
             self._begin(revision)
-            wanted = self._past.at(self._asked.resource, revision, self._asked.wants)
+            wanted = self._past.at(self._request.resource, revision, self._request.wants)
             if initial != wanted:
                 odd = sorted(initial.items() ^ wanted.items())
                 return f"that was all of {revision}, it said, and it was not: {odd[:3]}"
@@ -55,7 +59,7 @@ class WatchOrder:
                 return f"all of {revision}, and {self._floor} was told of before"
         return None
 
-    def _marked(self, revision: int) -> str | None:
+    def _take_bookmark(self, revision: int) -> str | None:
         if revision < self._upto:
             return f"a bookmark of {revision} after what was told of {self._upto}"
         missed = self._upcoming()
@@ -64,7 +68,7 @@ class WatchOrder:
         self._upto = revision
         return None
 
-    def _changed(self, kind: str, path: str, revision: int) -> str | None:
+    def _take_change(self, kind: str, path: str, revision: int) -> str | None:
         if revision == self._began:
             return None  # A commit of several objects may be sent again as a whole.
         step = self._upcoming()
@@ -78,7 +82,7 @@ class WatchOrder:
 
     def _upcoming(self) -> StoreStep | None:
         """The next step that this watch must send."""
-        steps = self._past.steps(self._asked.resource)
+        steps = self._past.steps(self._request.resource)
         while self._next < len(steps):
             if self._kind_of(steps[self._next]):
                 return steps[self._next]
@@ -88,7 +92,7 @@ class WatchOrder:
     def _kind_of(self, step: StoreStep) -> str:
         """The event type for this watch, whose selector an object may begin or cease to match. '': no
         event."""
-        was = step.old is not None and self._asked.wants(step.path, step.old[1])
-        if step.new is not None and self._asked.wants(step.path, step.new):
+        was = step.old is not None and self._request.wants(step.path, step.old[1])
+        if step.new is not None and self._request.wants(step.path, step.new):
             return MODIFIED if was else ADDED
         return DELETED if was else ""

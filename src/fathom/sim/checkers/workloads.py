@@ -174,13 +174,13 @@ class SaysWhatItSaw(Checker):
         self,
         resource: str,
         wanted: Callable[[Obj], object],
-        said_in: str,
-        said: Callable[[Obj], tuple[str, int, object] | None],
+        claimed_in: str,
+        claim_of: Callable[[Obj], tuple[str, int, object] | None],
     ) -> None:
         self._resource = resource
         self._wanted = wanted
-        self._said_in = said_in
-        self._said = said
+        self._claimed_in = claimed_in
+        self._claim_of = claim_of
         self._specs: dict[tuple[str, int], object] = {}  # (UID, generation) -> what was wanted.
 
     def commit(self, change: Seen) -> Found:
@@ -189,11 +189,11 @@ class SaysWhatItSaw(Checker):
         if change.resource == self._resource:
             generation = metadata(change.new).get("generation", 0)
             self._specs.setdefault((uid_of(change.new), generation), self._wanted(change.new))
-        return self._judged(change, change.new) if change.resource == self._said_in else None
+        return self._check_claim(change, change.new) if change.resource == self._claimed_in else None
 
-    def _judged(self, change: Seen, new: Obj) -> Found:
-        claim = self._said(new)
-        if claim is None or (change.old is not None and claim == self._said(change.old)):
+    def _check_claim(self, change: Seen, new: Obj) -> Found:
+        claim = self._claim_of(new)
+        if claim is None or (change.old is not None and claim == self._claim_of(change.old)):
             return None
         uid, generation, value = claim
         actual = self._specs.get((uid, generation))

@@ -50,17 +50,19 @@ class WritesAreAsAsked(Checker):
             return f"{change.by} created {change.path}, which was there" if _names(change) else None
         if request.name != change.key.name or request.namespace != change.key.namespace or not change.old:
             return None
-        body = _said(change.ask)
-        return _unmet(change, change.ask, change.old, body, before) or _beside(change, request, body)
+        body = _body_of(change.ask)
+        return _unmet_precondition(change, change.ask, change.old, body, before) or _side_effects(
+            change, request, body
+        )
 
 
 def _names(change: Seen) -> bool:
     """The POST names this object: the same commit may also change others."""
     assert change.ask is not None
-    return bool(lookup(_said(change.ask), "metadata", "name") == change.key.name)
+    return bool(lookup(_body_of(change.ask), "metadata", "name") == change.key.name)
 
 
-def _said(ask: Ask) -> Obj:
+def _body_of(ask: Ask) -> Obj:
     """The request's body; empty where it is no object, as in a JSON patch."""
     try:
         body: Any = decode_json(ask.body) if isinstance(ask.body, bytes) and ask.body else ask.body
@@ -69,7 +71,7 @@ def _said(ask: Ask) -> Obj:
     return body if isinstance(body, dict) else {}
 
 
-def _unmet(change: Seen, ask: Ask, old: Obj, body: Obj, before: int) -> str | None:
+def _unmet_precondition(change: Seen, ask: Ask, old: Obj, body: Obj, before: int) -> str | None:
     where = "preconditions" if ask.method == "DELETE" else "metadata"
     revision, uid = lookup(body, where, "resourceVersion"), lookup(body, where, "uid")
     if revision and before and int(revision) != before:
@@ -79,7 +81,7 @@ def _unmet(change: Seen, ask: Ask, old: Obj, body: Obj, before: int) -> str | No
     return None
 
 
-def _beside(change: Seen, request: AskedWrite, body: Obj) -> str | None:
+def _side_effects(change: Seen, request: AskedWrite, body: Obj) -> str | None:
     old, new, ask = change.old, change.new, change.ask
     if old is None or new is None or ask is None:
         return None

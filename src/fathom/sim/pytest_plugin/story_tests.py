@@ -85,12 +85,12 @@ class StoryTest(pytest.Item):
 
     def __init__(self, *, scenario: Scenario, seed: str, **more: Any) -> None:
         super().__init__(**more)
-        file = _near(self.path)
+        file = _relative(self.path)
         self._scenario = msgspec.structs.replace(scenario, name=f"{file}:{scenario.name}")
         self._seed = seed
 
     def runtest(self) -> None:
-        _Teller(self, self._scenario, self._seed, test="").tell()
+        _ScenarioRun(self, self._scenario, self._seed, test="").tell()
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         line = inspect.getsourcelines(self._scenario.story)[1]
@@ -108,8 +108,10 @@ def tell_test(item: pytest.Function) -> None:
     def story(world: World) -> Awaitable[None]:
         return cast(Awaitable[None], function(**fixtures, **({"world": world} if "world" in wanted else {})))
 
-    test = f"{_near(item.path)}::{item.nodeid.partition('::')[2].rpartition('[')[0]}"
-    _Teller(item, _scenario_of(item, story, test), str(item.callspec.params["fathom_seed"]), test=test).tell()
+    test = f"{_relative(item.path)}::{item.nodeid.partition('::')[2].rpartition('[')[0]}"
+    _ScenarioRun(
+        item, _scenario_of(item, story, test), str(item.callspec.params["fathom_seed"]), test=test
+    ).tell()
 
 
 def _scenario_of(item: pytest.Function, story: Story, name: str) -> Scenario:
@@ -118,13 +120,13 @@ def _scenario_of(item: pytest.Function, story: Story, name: str) -> Scenario:
     return scenario(*(arguments or (CALM,)), name=name, **(mark.kwargs if mark is not None else {}))(story)
 
 
-def _near(path: Path) -> str:
+def _relative(path: Path) -> str:
     """The path relative to the current directory, as a person would type it."""
     cwd = Path.cwd()
     return str(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
 
 
-class _Teller:
+class _ScenarioRun:
     """Runs one test. `test`: its pytest id, where only pytest can run it; '' where its file is enough."""
 
     def __init__(self, item: pytest.Item, story: Scenario, seed: str, *, test: str) -> None:

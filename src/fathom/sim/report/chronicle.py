@@ -97,7 +97,7 @@ class Chronicle:
         self.commits: dict[int, int] = {}  # Revision -> its event.
         self._current = NOBODY  # The input that is being handled.
         self._follows = NOBODY  # The cause of the next input.
-        self._told: set[tuple[AnyFault, str, str]] = set()
+        self._recorded: set[tuple[AnyFault, str, str]] = set()
 
     # Called by the engine and the network.
 
@@ -144,8 +144,8 @@ class Chronicle:
 
     def struck(self, process: SimProcess, fault: AnyFault, what: str, cause: int = NOBODY) -> None:
         """Recorded once for each fault, process and effect, however often the fault takes effect."""
-        if (fault, process.name, what) not in self._told:
-            self._told.add((fault, process.name, what))
+        if (fault, process.name, what) not in self._recorded:
+            self._recorded.add((fault, process.name, what))
             self._add(Struck, process, cause, fault=fault, what=what)
 
     def lived(self, process: SimProcess, what: str) -> None:

@@ -27,7 +27,7 @@ def family(chronicle: Chronicle, objects: Sequence[str]) -> frozenset[str]:
     """If a violation names only one object, the timeline shows its owner and its siblings as well."""
     if len(objects) != 1:
         return frozenset(objects)
-    owners, paths = _ties(chronicle)
+    owners, paths = _owners_and_paths(chronicle)
     owner = owners.get(objects[0], "")
     if not owner:
         return frozenset(objects)
@@ -41,7 +41,7 @@ def family(chronicle: Chronicle, objects: Sequence[str]) -> frozenset[str]:
     return frozenset(near | {paths[owner]} if owner in paths else near)
 
 
-def _ties(chronicle: Chronicle) -> tuple[dict[str, str], dict[str, str]]:
+def _owners_and_paths(chronicle: Chronicle) -> tuple[dict[str, str], dict[str, str]]:
     """path -> the UID of its controlling owner; UID -> path."""
     owners: dict[str, str] = {}
     paths: dict[str, str] = {}

@@ -88,12 +88,12 @@ def timeline(
     """The lines that matter, in order; the newest ones if there are too many."""
     objects = family(chronicle, violation.objects) if violation is not None else frozenset()
     concern = Concern(objects, frozenset(processes))
-    teller = _Teller(chronicle, concern, began_ns)
-    lines = teller.lines()
+    builder = _TimelineBuilder(chronicle, concern, began_ns)
+    lines = builder.lines()
     if violation is not None:
         before = [number for number, line in enumerate(lines, 1) if line.at_s <= violation.at_s]
         text = f"{violation.invariant}: {violation.message}"
-        because = teller.last_write(violation.at_s) or tuple(before[-1:])
+        because = builder.last_write(violation.at_s) or tuple(before[-1:])
         lines.append(Line(at_s=violation.at_s, who=BROKEN, what=text, because=because))
     return _newest(in_order(lines))
 
@@ -121,7 +121,7 @@ def _newest(lines: list[Line]) -> list[Line]:
     return kept
 
 
-class _Teller:
+class _TimelineBuilder:
     def __init__(self, chronicle: Chronicle, concern: Concern, began_ns: int) -> None:
         self._chronicle = chronicle
         self._concern = concern
@@ -129,17 +129,17 @@ class _Teller:
         self._numbers: dict[int, int] = {}  # Event -> its line.
         self._struck: dict[int, int] = {}  # Event -> the line of the fault that affected it.
         self._lines: list[Line] = []
-        self._heard = hearing(chronicle)
-        self._known = answers(chronicle)
-        self._news: list[CommitSeen] = []  # Commits that a watcher of these objects should know of.
-        self._deaf: dict[str, int] = {}  # Process -> the line of the last fault that held its watch.
+        self._revisions_seen = hearing(chronicle)
+        self._answers = answers(chronicle)
+        self._commits: list[CommitSeen] = []  # Commits that a watcher of these objects should know of.
+        self._held_watches: dict[str, int] = {}  # Process -> the line of the last fault that held its watch.
         self._stale: dict[tuple[object, ...], int] = {}  # A process and what it missed -> its line.
         self._writes: list[int] = []  # Lines of commits.
 
     def lines(self) -> list[Line]:
         for event in self._chronicle.events:
             if event.at_ns >= self._began_ns:
-                self._tell(event)
+                self._add_event(event)
             elif isinstance(event, CommitSeen):
                 self._remember(event)
         return self._lines
@@ -148,7 +148,7 @@ class _Teller:
         """The line of the last write until then: a violation shows at a write, or is missed after one."""
         return tuple([number for number in self._writes if self._lines[number - 1].at_s <= at_s][-1:])
 
-    def _tell(self, event: ChronicleEvent) -> None:
+    def _add_event(self, event: ChronicleEvent) -> None:
         match event:
             case CommitSeen():
                 self._commit(event)
@@ -160,13 +160,13 @@ class _Teller:
                 self._decision(event)
 
     def _strike(self, event: Struck) -> None:
-        request = self._asked(event.cause) if isinstance(event.fault, OfMessages) else None
+        request = self._request_of(event.cause) if isinstance(event.fault, OfMessages) else None
         where = f"{request.method} {request.target.partition('?')[0]}: " if request is not None else ""
         self._add(event, f"{where}{event.what}", fault=True, culprit=_culprit(event))
         if event.cause != NOBODY:
             self._struck.setdefault(event.cause, len(self._lines))
         if isinstance(event.fault, DEAF):
-            self._deaf[event.process] = len(self._lines)
+            self._held_watches[event.process] = len(self._lines)
 
     def _decision(self, event: DecisionMade) -> None:
         subject, decision = event.decision.subject, event.decision
@@ -191,19 +191,19 @@ class _Teller:
 
     def _remember(self, event: CommitSeen) -> None:
         if any(self._concern.about(path_of(change)) for change in event.changes):
-            self._news.append(event)
+            self._commits.append(event)
 
     def _stale_reads(self, event: CommitSeen, changes: Sequence[Change]) -> None:
         """Commits that the writer did not know of when it sent its request, although it watches that kind."""
-        request = self._asked(event.id)
+        request = self._request_of(event.id)
         if request is None or event.process == DRIVER:
             return
         written = {resource_of(change) for change in changes}
-        followed = dict.fromkeys(resource_of(change) for news in self._news for change in news.changes)
+        followed = dict.fromkeys(resource_of(change) for news in self._commits for change in news.changes)
         for resource in followed:
-            upto = self._heard_at(request, resource)
+            upto = self._revision_at(request, resource)
             older_ns = 0 if resource in written else round(STALE_S * SECOND_NS)
-            missed = [] if upto is None else self._unheard(request, resource, upto, older_ns)
+            missed = [] if upto is None else self._missed_commits(request, resource, upto, older_ns)
             if missed:
                 self._stale_line(request, resource, upto or 0, missed)
 
@@ -219,15 +219,21 @@ class _Teller:
         ]
         objects = ", ".join(dict.fromkeys(_object(change) for change in changes))
         because = [self._numbers[commit.id] for commit in missed if commit.id in self._numbers]
-        deaf = [self._deaf[process] for process in (request.process, request.server) if process in self._deaf]
+        deaf = [
+            self._held_watches[process]
+            for process in (request.process, request.server)
+            if process in self._held_watches
+        ]
         text = f"acts on {resource.partition('.')[0]} as of revision {upto}: it has not heard of {objects}"
         self._add(request, text, because=tuple(dict.fromkeys([*because, *deaf])), culprit=STALE)
         self._stale[key] = len(self._lines)
 
-    def _unheard(self, request: RequestSent, resource: str, upto: int, older_ns: int) -> list[CommitSeen]:
+    def _missed_commits(
+        self, request: RequestSent, resource: str, upto: int, older_ns: int
+    ) -> list[CommitSeen]:
         return [
             commit
-            for commit in self._news
+            for commit in self._commits
             if any(resource_of(change) == resource for change in commit.changes)
             and commit.revision > upto
             and commit.at_ns + older_ns < request.at_ns
@@ -236,17 +242,17 @@ class _Teller:
 
     def _was_answered(self, commit: CommitSeen, request: RequestSent) -> bool:
         """The writer got the answer to its own write."""
-        process, incarnation, answer = self._known.get(commit.id, ("", 0, 0))
+        process, incarnation, answer = self._answers.get(commit.id, ("", 0, 0))
         return (process, incarnation) == (request.process, request.incarnation) and answer < request.id
 
-    def _asked(self, event: int) -> RequestSent | None:
+    def _request_of(self, event: int) -> RequestSent | None:
         return next(
             (cause for cause in self._chronicle.past_of(event) if isinstance(cause, RequestSent)), None
         )
 
-    def _heard_at(self, request: RequestSent, resource: str) -> int | None:
+    def _revision_at(self, request: RequestSent, resource: str) -> int | None:
         """The revision up to which the sender knew all objects of a kind; None if it does not watch it."""
-        revisions = self._heard.get((request.process, request.incarnation, resource), [])
+        revisions = self._revisions_seen.get((request.process, request.incarnation, resource), [])
         index = bisect.bisect_left(revisions, (request.id, 0))
         return revisions[index - 1][1] if index else None
 

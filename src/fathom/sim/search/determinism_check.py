@@ -46,10 +46,10 @@ def check(
     jobs: list[Job], *, patch: str = "", progress: Callable[[TwinComparison], None] | None = None
 ) -> TwinComparison:
     """Run both interpreters at the same time, each on its own core, and compare their traces."""
-    twins = [_born(number, jobs, patch) for number in TWINS]
+    twins = [_start_interpreter(number, jobs, patch) for number in TWINS]
     comparison = TwinComparison()
     try:
-        for first, second in zip(*(_heard(twin) for twin in twins), strict=True):
+        for first, second in zip(*(_results_of(twin) for twin in twins), strict=True):
             comparison.runs += 1
             comparison.inputs += first.inputs
             if first != second:
@@ -69,7 +69,7 @@ def _facts(run: TwinRun) -> str:
     return f"trace {run.trace}, {run.inputs} inputs{f', {run.violation}' if run.violation else ''}"
 
 
-def _born(number: int, jobs: Iterable[Job], patch: str) -> subprocess.Popen[bytes]:
+def _start_interpreter(number: int, jobs: Iterable[Job], patch: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONHASHSEED": str(number)}
     twin = subprocess.Popen(
         [sys.executable, "-m", __name__, str(number), patch],
@@ -83,7 +83,7 @@ def _born(number: int, jobs: Iterable[Job], patch: str) -> subprocess.Popen[byte
     return twin
 
 
-def _heard(twin: subprocess.Popen[bytes]) -> Iterator[TwinRun]:
+def _results_of(twin: subprocess.Popen[bytes]) -> Iterator[TwinRun]:
     assert twin.stdout is not None
     decode = msgspec.json.Decoder(TwinRun).decode
     for line in twin.stdout:

@@ -238,7 +238,7 @@ def as_lines(summary: ExploreSummary, kept: Sequence[KeptRun] = ()) -> list[str]
     ]
     if not summary.violations:
         return [*lines, "everything held"]
-    lines += [f"{len(summary.violations)} violations:", *_sorts(summary.violations)]
+    lines += [f"{len(summary.violations)} violations:", *_by_invariant(summary.violations)]
     for kept_run in kept:
         lines += [f"replay:  {kept_run.replay}", *_rerun(kept_run)]
     not_kept = len(summary.violations) - len(kept)
@@ -249,7 +249,7 @@ def _rerun(kept: KeptRun) -> list[str]:
     return [] if kept.rerun.startswith("fathom replay ") else [f"rerun:   {kept.rerun}"]
 
 
-def _sorts(violations: Sequence[Result]) -> Iterator[str]:
+def _by_invariant(violations: Sequence[Result]) -> Iterator[str]:
     sorts: dict[tuple[str, str], list[str]] = {}
     for result in violations:
         assert result.violation is not None

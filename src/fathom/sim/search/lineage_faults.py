@@ -110,7 +110,7 @@ def _of_write(write: WriteSite, menu: Menu, hearers: Hearers) -> Iterator[Lineag
     dies = CrashAtWrite(at_s=at_s, target=me, match=site, for_s=1.0)
     yield LineageFault("reply", OFTEN, (reply,))
     yield LineageFault("dies", OFTEN, (dies,))
-    yield from _unheard(write, menu, hearers, reply)
+    yield from _missing_events(write, menu, hearers, reply)
     yield from _happenings(at_s, menu)
     late = SlowRequest(at_s=at_s, target=me, match=site, delay_s=LATE_S, for_s=LATE_S, times=3)
     yield LineageFault("late", OFTEN, (late,))
@@ -132,13 +132,15 @@ def _of_write(write: WriteSite, menu: Menu, hearers: Hearers) -> Iterator[Lineag
     )
 
 
-def _unheard(write: WriteSite, menu: Menu, hearers: Hearers, reply: LoseReply) -> Iterator[LineageFault]:
+def _missing_events(
+    write: WriteSite, menu: Menu, hearers: Hearers, reply: LoseReply
+) -> Iterator[LineageFault]:
     """A process decides from a cache without the write, or after it from an old cache of another kind: the
     sender itself; its successor when the sender dies; processes of other roles."""
     role = role_of(write.process)
     for kind in [kind for kind, roles in hearers.items() if role in roles and singled_out(kind, menu)]:
         later = 0 if kind in write.changed else 1
-        for fault in _deaf_to(kind, write, menu, reply):
+        for fault in _held_events(kind, write, menu, reply):
             yield msgspec.structs.replace(fault, later=later)
     other_holds = [
         HoldWatch(at_s=reply.at_s, target=target_of(name, menu), match=_watched(kind), for_s=AWAY_S)
@@ -150,12 +152,12 @@ def _unheard(write: WriteSite, menu: Menu, hearers: Hearers, reply: LoseReply) -
         yield LineageFault("others deaf", SELDOM, tuple(dict.fromkeys(other_holds)))
 
 
-def _deaf_to(kind: str, write: WriteSite, menu: Menu, reply: LoseReply) -> Iterator[LineageFault]:
+def _held_events(kind: str, write: WriteSite, menu: Menu, reply: LoseReply) -> Iterator[LineageFault]:
     deaf = HoldWatch(at_s=reply.at_s, target=reply.target, match=_watched(kind), for_s=AWAY_S)
     gone = CrashAtWrite(at_s=reply.at_s, target=reply.target, match=reply.match, for_s=AWAY_S)
     yield LineageFault("deaf", OFTEN, (deaf,), aspect=kind)
     yield LineageFault("not told, and deaf", SELDOM, (reply, deaf), aspect=kind)
-    peers = [name for name in menu.processes if _are_like(name, write.process)]
+    peers = [name for name in menu.processes if _are_replicas(name, write.process)]
     if not peers:
         return
     yield LineageFault("gone, the next one deaf", OFTEN, (gone, deaf), aspect=kind)
@@ -167,7 +169,7 @@ def _deaf_to(kind: str, write: WriteSite, menu: Menu, reply: LoseReply) -> Itera
         yield LineageFault("happening, the next one deaf", OFTEN, (*next_ones, event), aspect=aspect)
 
 
-def _are_like(process: str, other: str) -> bool:
+def _are_replicas(process: str, other: str) -> bool:
     return process != other and role_of(process) == role_of(other)
 
 

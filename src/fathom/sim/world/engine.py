@@ -101,7 +101,7 @@ class Engine:
         """Process the queue until the world is halted, the time is up, or the queue is empty."""
         until_ns, queue, pop = round(until_s * SECOND_NS), self._queue, heapq.heappop
         self._halted = self.violation is not None or self.error is not None
-        with undisturbed(), outside_guard.shut(self._side_door), self._driving():
+        with undisturbed(), outside_guard.shut(self._outside_call), self._driving():
             while not self._halted:
                 if not queue or queue[0][0] > until_ns:
                     self.now_ns = max(self.now_ns, until_ns)
@@ -310,7 +310,7 @@ class Engine:
         message = "".join(traceback.format_exception_only(error)).strip()
         self.broken(Violation("every process goes on", f"{process.name}: {message}", self.since_s))
 
-    def _side_door(self, name: str, stack: str) -> None:
+    def _outside_call(self, name: str, stack: str) -> None:
         self.broken(Violation("no side doors", f"{name} was called:\n{stack}", self.since_s))
 
     @property
@@ -341,11 +341,11 @@ class Engine:
             if process.alive:
                 process.end()
         for domain in self.graveyard:
-            _bury(domain)
+            _close_tasks(domain)
         self._queue.clear()
 
 
-def _bury(domain: Domain) -> None:
+def _close_tasks(domain: Domain) -> None:
     outer = events._get_running_loop()
     events._set_running_loop(domain)
     domain.set_exception_handler(lambda loop, context: None)

@@ -192,11 +192,11 @@ class Network:
         self._post(exchange, kind, status, body, extra_ns)
 
     def chunk(self, exchange: Exchange, chunk: Any) -> None:
-        self._say(exchange, CHUNK, chunk)
+        self._send_chunk(exchange, CHUNK, chunk)
 
     def end(self, exchange: Exchange) -> None:
         if not exchange.over:
-            self._say(exchange, ENDED, b"")
+            self._send_chunk(exchange, ENDED, b"")
             exchange.over = True
 
     # Called by the world.
@@ -256,7 +256,7 @@ class Network:
         server = self._world.processes.get(exchange.server)
         if server is None or not server.alive:
             exchange.broken = True
-            self._answer_none(exchange, b"connection refused")
+            self._fail(exchange, b"connection refused")
             return
         exchange.served_by = server.incarnation
         if self._world.chronicle is not None:
@@ -273,7 +273,7 @@ class Network:
         error = ApiError(status, _REASONS[status], "an injected failure")
         self.reply(exchange, status, encode_json(error.status()), None)
 
-    def _answer_none(self, exchange: Exchange, why: bytes) -> None:
+    def _fail(self, exchange: Exchange, why: bytes) -> None:
         if not exchange.over:
             exchange.over = True
             self._post(exchange, OPENED if exchange.stream else REPLY, 0, why, 0)
@@ -312,7 +312,7 @@ class Network:
         if server.incarnation == exchange.served_by:
             server.call(exchange.number, source.close)
 
-    def _say(self, exchange: Exchange, kind: Input, payload: Any) -> None:
+    def _send_chunk(self, exchange: Exchange, kind: Input, payload: Any) -> None:
         """Send a chunk of a stream, after all earlier ones."""
         if exchange.over:
             return

@@ -58,21 +58,21 @@ def shut(seen: Callable[[str, str], None]) -> Iterator[None]:
     originals = [(where, name, getattr(where, name)) for where, names in DOORS for name in names]
     try:
         for where, name, original in originals:
-            setattr(where, name, _shut(where, name, original, owner, seen))
+            setattr(where, name, _blocked(where, name, original, owner, seen))
         yield
     finally:
         for where, name, original in originals:
             setattr(where, name, original)
 
 
-def _shut(where: Any, name: str, original: Any, owner: int, seen: Callable[[str, str], None]) -> Any:
-    spoken = f"{where.__name__}.{name}".removesuffix(".__init__")
+def _blocked(where: Any, name: str, original: Any, owner: int, seen: Callable[[str, str], None]) -> Any:
+    qualified_name = f"{where.__name__}.{name}".removesuffix(".__init__")
 
-    def door(*args: Any, **kwargs: Any) -> Any:
+    def raises(*args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() != owner:
             return original(*args, **kwargs)
         stack = "".join(traceback.format_stack()[:-1][-FRAMES_MAX:])
-        seen(spoken, stack)
-        raise SideDoor(f"{spoken} is not available to deciding code: go through a seam")
+        seen(qualified_name, stack)
+        raise SideDoor(f"{qualified_name} is not available to deciding code: go through a seam")
 
-    return door
+    return raises

@@ -57,9 +57,9 @@ class SimProcess:
         self.state: Any = None
         self.asks: dict[int, Exchange] = {}  # Under way, by number.
         self._inbox: deque[tuple[int, int, tuple[Any, ...]]] | None = None  # While it is paused.
-        self.inside = self._born()
+        self.inside = self._new_inside()
         self.domain, self.seam = self.inside.domain, self.inside.seam
-        self._door = Process(self.domain, self.seam, self._begin)
+        self._seam_process = Process(self.domain, self.seam, self._begin)
 
     # Start, end, pause.
 
@@ -75,13 +75,13 @@ class SimProcess:
         self.doom_s = None
         self._inbox = None
         self.asks = {}
-        self.inside = self._born(predecessor)
+        self.inside = self._new_inside(predecessor)
         self.domain, self.seam = self.inside.domain, self.inside.seam
-        self._door = Process(self.domain, self.seam, self._begin)
+        self._seam_process = Process(self.domain, self.seam, self._begin)
         self.world.lived(self, "starts")
         self.deliver(Input.START, 0, 0, b"")
 
-    def _born(self, predecessor: Inside | None = None) -> Inside:
+    def _new_inside(self, predecessor: Inside | None = None) -> Inside:
         world = self.world
         domain = Domain(now_ns=world.now_ns)
         birth = Birth(
@@ -128,7 +128,7 @@ class SimProcess:
     def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
         """An answer, a chunk of a stream, a signal: the inputs of live processes, by the same method."""
         if self.alive:
-            way = self._door.way_of(kind, number, status, payload)
+            way = self._seam_process.way_of(kind, number, status, payload)
             if self._inbox is None:
                 self._input(kind, number, way)
             else:

@@ -114,7 +114,7 @@ class SimServer:
                 group.create_task(parts.feed.follow())
                 group.create_task(parts.housekeeping.run())
                 group.create_task(Retention(self.link, self._inside.outside.clock).run())
-                group.create_task(self._stop_when_told())
+                group.create_task(self._stop_on_signal())
                 await bootstrap(parts)
                 self.ready = True
                 self._process.world.server_ready()
@@ -129,7 +129,7 @@ class SimServer:
         """The store failed during the start: a live server exits with one line, and is restarted."""
         self._process.doom_s = RESTART_S
 
-    async def _stop_when_told(self) -> None:
+    async def _stop_on_signal(self) -> None:
         await self._inside.seam.signal()
         core = self.parts.core
         core.stopping = True

@@ -109,12 +109,12 @@ class StoreLink:
         self._store = store
         self._incarnation = process.incarnation
         self._watches: list[weakref.ref[_Watch]] = []  # Dropping a watch is enough to end it.
-        self._heard: list[Change] = []
-        self._heard_upto = 0
-        self._telling_ns = (
+        self._queued: list[Change] = []
+        self._queued_upto = 0
+        self._delivery_ns = (
             -1
-        )  # When `_heard` is delivered; -1: it is empty, or the answer to a commit delivers it.
-        self._answering = 0  # Own commits whose answer is on its way: it delivers `_heard`.
+        )  # When `_queued` is delivered; -1: it is empty, or the answer to a commit delivers it.
+        self._answering = 0  # Own commits whose answer is on its way: it delivers `_queued`.
         store.links.append(self)
 
     async def revision(self) -> int:
@@ -185,7 +185,7 @@ class StoreLink:
             lost, delay_ns = self._cut_off(future, delay_ns, StoreUnavailable("the store does not answer"))
             if lost:
                 return future
-        world.after(delay_ns, self._look, future, work)
+        world.after(delay_ns, self._do_read, future, work)
         return future
 
     def _cut_off(self, future: asyncio.Future[Any], delay_ns: int, given_up: Any) -> tuple[bool, int]:
@@ -198,7 +198,7 @@ class StoreLink:
         self._world.after(ANSWER_NS, self._answer, future, given_up)
         return partition.drops, delay_ns + until_ns - self._world.now_ns
 
-    def _look(self, future: asyncio.Future[T], work: Callable[[], T]) -> None:
+    def _do_read(self, future: asyncio.Future[T], work: Callable[[], T]) -> None:
         try:
             result: Any = work()
         except Exception as raised:  # The store's answer.
@@ -234,36 +234,36 @@ class StoreLink:
 
     def _committed(self, future: asyncio.Future[Outcome], outcome: Any) -> None:
         self._answering -= 1
-        if not self._lives:
+        if not self._is_alive:
             return
-        if self._heard and (self._world.faults.store_quiet or not self._is_stale()):
-            self._process.call(0, self._tell_and_settle, future, outcome)
+        if self._queued and (self._world.faults.store_quiet or not self._is_stale()):
+            self._process.call(0, self._deliver_and_settle, future, outcome)
         else:
             self._process.call(0, _settle, future, outcome)
-            if self._heard and self._telling_ns < 0:
-                self._tell_later()
+            if self._queued and self._delivery_ns < 0:
+                self._deliver_later()
 
     def _answer(self, future: asyncio.Future[Any], result: Any) -> None:
-        if self._lives and not future.done():
+        if self._is_alive and not future.done():
             self._process.call(0, _settle, future, result)
 
     @property
-    def _lives(self) -> bool:
+    def _is_alive(self) -> bool:
         return self._incarnation == self._process.incarnation and self._process.alive
 
     # Watches.
 
     def hear(self, changes: tuple[Change, ...], revision: int) -> None:
         """Queue a commit for this server's watches, together with later ones until delivery."""
-        self._heard += changes
-        self._heard_upto = revision
-        if self._telling_ns < 0 and not self._answering:
-            self._tell_later()
+        self._queued += changes
+        self._queued_upto = revision
+        if self._delivery_ns < 0 and not self._answering:
+            self._deliver_later()
 
     def heal(self) -> None:
-        if self._heard:
-            self._telling_ns = self._world.now_ns
-            self._world.after(0, self._tell, self._telling_ns)
+        if self._queued:
+            self._delivery_ns = self._world.now_ns
+            self._world.after(0, self._deliver_due, self._delivery_ns)
 
     @property
     def server(self) -> str:
@@ -273,36 +273,36 @@ class StoreLink:
         """Break the connection of the watches: the server must watch the store again."""
         for ref in tuple(self._watches):
             watch = ref()
-            if watch is not None and self._lives:
+            if watch is not None and self._is_alive:
                 self._world.after(0, self._process.call, 0, watch.lose)
 
-    def _tell_later(self) -> None:
+    def _deliver_later(self) -> None:
         world = self._world
         latency_ns = world.oracle.latency_ns(STORE, self._process.name, world.now_ns)
         due_ns = max(world.now_ns + latency_ns, self._stale_until_ns())
-        self._telling_ns = due_ns
-        world.at(due_ns, self._tell, due_ns)
+        self._delivery_ns = due_ns
+        world.at(due_ns, self._deliver_due, due_ns)
 
-    def _tell(self, due_ns: int) -> None:
-        if not self._lives or self._telling_ns != due_ns:
+    def _deliver_due(self, due_ns: int) -> None:
+        if not self._is_alive or self._delivery_ns != due_ns:
             return  # Another delivery came first.
         if self._is_stale():
-            self._tell_later()  # The server became stale since this was scheduled.
+            self._deliver_later()  # The server became stale since this was scheduled.
             return
         self._process.call(0, self._deliver)
 
     def _deliver(self) -> None:
         """Runs inside the process: pass all queued changes to the watches, in order."""
-        self._telling_ns = -1
-        changes, self._heard = tuple(self._heard), []
+        self._delivery_ns = -1
+        changes, self._queued = tuple(self._queued), []
         for ref in tuple(self._watches):
             watch = ref()
             if watch is None:
                 self._watches.remove(ref)
             else:
-                watch.feed(changes, self._heard_upto)
+                watch.feed(changes, self._queued_upto)
 
-    def _tell_and_settle(self, future: asyncio.Future[Outcome], outcome: Any) -> None:
+    def _deliver_and_settle(self, future: asyncio.Future[Outcome], outcome: Any) -> None:
         self._deliver()
         _settle(future, outcome)
 
