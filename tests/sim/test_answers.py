@@ -63,17 +63,19 @@ def test_a_watch_that_tells_everything_in_order_is_right() -> None:
 
 def test_a_watch_that_leaves_something_out_is_wrong() -> None:
     assert watch("resourceVersion=6", ("DELETED", thing("b", 8))) == [
-        "told of default/b at 8, next was default/a at 7"
+        "sent default/b at 8, but the next event was default/a at 7"
     ]
 
 
 def test_a_bookmark_that_is_ahead_of_what_was_told_is_wrong() -> None:
-    assert watch("resourceVersion=6", bookmark(8)) == ["a bookmark of 8, and default/a at 7 was not told"]
+    assert watch("resourceVersion=6", bookmark(8)) == [
+        "sent a bookmark of revision 8, but not default/a at 7"
+    ]
 
 
 def test_a_change_that_is_told_as_another_one_is_wrong() -> None:
     assert watch("resourceVersion=6", ("ADDED", thing("a", 7))) == [
-        "default/a at 7 was told as ADDED, it is MODIFIED"
+        "sent default/a at 7 as ADDED, but it is MODIFIED"
     ]
 
 
@@ -81,10 +83,10 @@ def test_all_that_there_is_must_be_all() -> None:
     everything = "sendInitialEvents=true"
     assert watch(everything, ("ADDED", thing("a", 5)), ("ADDED", thing("b", 6)), bookmark(6)) == []
     assert watch(everything, ("ADDED", thing("a", 5)), bookmark(6)) == [
-        "that was all of 6, it said, and it was not: [('default/b', 6)]"
+        "the initial events of revision 6 differ from the store's objects: [('default/b', 6)]"
     ]
     assert watch(everything, ("ADDED", thing("a", 5)), bookmark(5), floor=6) == [
-        "all of 5, and 6 was told of before"
+        "the initial events are of revision 5, but 6 had been sent before"
     ]
 
 
@@ -118,17 +120,17 @@ def test_who_names_a_revision_or_a_uid_writes_that_one() -> None:
     of = {"spec": {"n": 2}}
     assert written(patch({"metadata": {"resourceVersion": "5"}, **of}), a, b) is None
     stale = written(patch({"metadata": {"resourceVersion": "4"}, **of}), a, b)
-    assert stale == "somebody meant pods/default/a at 4, and it was at 5"
+    assert stale == "somebody wrote pods/default/a at resourceVersion 4, but it was at 5"
     other = Ask("DELETE", f"{PATH}/a", {"preconditions": {"uid": "another"}})
-    assert written(other, a, None) == "somebody meant another, and pods/default/a is uid-a"
+    assert written(other, a, None) == "somebody wrote pods/default/a with UID another, but its UID is uid-a"
 
 
 def test_a_report_leaves_the_wish_alone_and_a_wish_the_report() -> None:
     a = thing("a", spec={"n": 1}, status={"n": 1})
     both = thing("a", spec={"n": 2}, status={"n": 2})
     report, wish = patch({"status": {"n": 2}}, "/status"), patch({"spec": {"n": 2}})
-    assert written(report, a, both) == "somebody reported on pods/default/a, and spec changed"
-    assert written(wish, a, both) == "somebody wrote pods/default/a, and its status changed"
+    assert written(report, a, both) == "somebody wrote the status of pods/default/a, but spec changed too"
+    assert written(wish, a, both) == "somebody wrote pods/default/a, but its status changed too"
 
 
 def test_what_a_merge_patch_says_is_then_so() -> None:
@@ -136,10 +138,10 @@ def test_what_a_merge_patch_says_is_then_so() -> None:
     wish = patch({"spec": {"n": None, "m": 2}})
     assert written(wish, a, thing("a", spec={"m": 2})) is None
     assert written(wish, a, thing("a", spec={"n": 1, "m": 2})) == (
-        "somebody patched pods/default/a, and its spec.n is not as was said"
+        "somebody patched pods/default/a, but spec.n does not have the patch's value"
     )
 
 
 def test_who_creates_replaces_nobody() -> None:
     a = thing("a")
-    assert written(Ask("POST", PATH, a), a, a) == "somebody created pods/default/a, which was there"
+    assert written(Ask("POST", PATH, a), a, a) == "somebody created pods/default/a, which already existed"

@@ -40,7 +40,7 @@ LAST = (99, "configmaps", "x", None, None)  # The next commit: then the one befo
 def test_a_bind_that_is_not_written_down_is_found() -> None:
     bound = (2, "pods", "p", pod(), pod("n"))
     assert told(LedgerIsTheSum(), bound, LAST) == (
-        "nodeledgers.fathom.dev of n: cpu: 0 are written down, the sum is 1000"
+        "nodeledgers.fathom.dev of n: cpu: the ledger has 0, the sum is 1000"
     )
 
 
@@ -57,7 +57,7 @@ def test_a_node_that_is_bound_too_full_is_found() -> None:
     first, second = ((2, "pods", "p", pod(), pod("n")), (3, "pods", "q", pod(), pod("n")))
     assert told(NobodyIsBoundBeyondALimit(), made, first, LAST) is None
     found = told(NobodyIsBoundBeyondALimit(), made, first, second, LAST)
-    assert found == "n has cpu: 1000, and 2000 are on it"
+    assert found == "n has cpu 1000 allocatable, but 2000 is in use"
     ended = (2, "pods", "p", pod("n"), pod("n", phase="Failed"))
     assert told(NobodyIsBoundBeyondALimit(), made, first, ended, second, LAST) is None
 
@@ -67,7 +67,7 @@ def test_a_node_that_is_too_full_of_what_named_it_is_found_but_for_mirror_pods()
     first, second = ((2, "pods", "p", None, pod("n")), (3, "pods", "q", None, pod("n")))
     assert told(NobodyIsBoundBeyondALimit(), made, first, LAST) is None
     found = told(NobodyIsBoundBeyondALimit(), made, first, second, LAST)
-    assert found == "n has cpu: 1000, and 2000 are on it"
+    assert found == "n has cpu 1000 allocatable, but 2000 is in use"
     ended = (2, "pods", "q", None, pod("n", phase="Failed"))
     again = (3, "pods", "q", pod("n", phase="Failed"), pod("n"))
     assert told(NobodyIsBoundBeyondALimit(), made, first, ended, again, LAST) == found
@@ -81,4 +81,4 @@ def test_a_tenant_that_is_bound_beyond_its_quota_is_found() -> None:
     made = (1, "tenantquotas.fathom.dev", "default", None, quota)
     first, second = ((2, "pods", "p", pod(), pod("n")), (3, "pods", "q", pod(), pod("m")))
     found = told(NobodyIsBoundBeyondALimit(), made, first, second, LAST)
-    assert found == "default may have pods: 1, and has 2"
+    assert found == "tenant default has a limit of pods 1, but uses 2"

@@ -158,7 +158,7 @@ def test_a_replay_without_its_patch_says_so_and_with_another_does_not_reproduce(
 def test_a_users_own_scenario_is_found_in_its_file(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN)
     code, said = answer("sim", "run", "own.py:mine", "--seed", 1, folder=tmp_path)
-    assert (code, said["violation"]["invariant"]) == (1, "the story's own assertion")
+    assert (code, said["violation"]["invariant"]) == (1, "the scenario's own assertion")
     replayed = answer("replay", said["artifact"], "--trust", "scenario", folder=tmp_path)[1]
     assert replayed["reproduced"]
 

@@ -52,7 +52,7 @@ WAITS = seen("pods", "p", None, pod())
 
 
 def test_a_reservation_that_is_released_while_its_pod_waits_is_found() -> None:
-    assert released(WAITS) == "repair released r, and pods/default/p waits for its room"
+    assert released(WAITS) == "repair released r, but pods/default/p still waits for its room"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_budgets_of_every_sort_are_counted_again(limit: Obj, desired: int, allow
     right = {"currentHealthy": 3, "desiredHealthy": desired, "expectedPods": 4, "disruptionsAllowed": allowed}
     assert said(limit, **right) == []
     assert said(limit, **{**right, "disruptionsAllowed": 2}) == [
-        f"disruptionsAllowed is said to be 2, it is {allowed}"
+        f"disruptionsAllowed is reported as 2, but is {allowed}"
     ]
 
 
@@ -138,8 +138,8 @@ def test_a_rollout_of_a_policy_that_is_over_tries_nothing_out() -> None:
         return [one for *_, one in policy_rollouts(Truth(cast(World, Store(policyrollouts=[rollout]))))]
 
     assert wrong(phase="RolledBack", canary="", percent=0) == []
-    assert wrong(phase="RolledBack", canary="v5") == ["canary is said to be v5, it is "]
-    assert wrong(phase="Complete") == ["active is said to be v4, it is v5"]
+    assert wrong(phase="RolledBack", canary="v5") == ["canary is reported as 'v5', but is ''"]
+    assert wrong(phase="Complete") == ["active is reported as 'v4', but is 'v5'"]
     assert wrong(phase="Complete", observedGeneration=0) == []
     assert wrong(phase="Canary", canary="v5", percent=10) == []
 
@@ -179,7 +179,7 @@ def test_a_new_revision_beside_an_old_one_that_is_going_is_found() -> None:
     before = (*RECREATED, (1.0, "pods", None, old), (2.0, "pods", old, going))
     new = running("q", "new")
     assert told(OneRevisionAtATime(), *before, (3.0, "pods", None, new)) == (
-        "q came, and p of before are there"
+        "q was created, but p of an older revision run"
     )
     assert told(OneRevisionAtATime(), *before, (3.0, "pods", going, None), (4.0, "pods", None, new)) is None
 
@@ -193,7 +193,7 @@ def test_who_was_not_ready_for_long_enough_is_not_available() -> None:
     begun = ((0.0, "replicasets.apps", None, said(0)), (1.0, "pods", None, ready))
     too_soon = (4.0, "replicasets.apps", said(0), said(1))
     assert told(AvailableIsEarned(), *begun, too_soon) == (
-        "replicasets.apps/default/old says that 1 are available; 0 were"
+        "replicasets.apps/default/old reports 1 available pods; 0 were ready for long enough"
     )
     in_time = (12.0, "replicasets.apps", said(0), said(1))
     assert told(AvailableIsEarned(), *begun, in_time) is None
@@ -213,7 +213,7 @@ def test_pods_that_stay_ready_where_nobody_is_heard_are_found() -> None:
     assert told(UnheardServeNobody(), begun, unheard, (15.0, "pods", ready, out), later) is None
     still = (50.0, "nodes", node(), node("node.kubernetes.io/unreachable"))
     assert told(UnheardServeNobody(), begun, unheard, still) == (
-        "node-1 is unreachable since 10 s, and pods/default/p is ready"
+        "node-1 is unreachable since 10 s, but pods/default/p is ready"
     )
     back = ((15.0, "pods", ready, out), (49.0, "pods", out, ready))
     assert told(UnheardServeNobody(), begun, unheard, *back, still) is None
@@ -225,7 +225,7 @@ def test_a_job_that_is_suspended_wants_no_pods() -> None:
 
     suspended, pod_ = (0.0, "jobs.batch", None, job(suspend=True)), (1.0, "pods", None, running("p", "j"))
     resumed = (0.5, "jobs.batch", job(suspend=True), job(suspend=False))
-    assert told(JobsWithinBounds(), suspended, pod_) == "p: 1 at work, 0 wanted"
+    assert told(JobsWithinBounds(), suspended, pod_) == "p: 1 live, at most 0 wanted"
     assert told(JobsWithinBounds(), suspended, resumed, pod_) is None
 
 
@@ -237,5 +237,5 @@ def test_a_job_that_is_over_while_a_pod_of_it_is_going_is_found() -> None:
     came = (1.0, "pods", None, running("p", "j"))
     over = (3.0, "jobs.batch", job("FailureTarget"), job("FailureTarget", "Failed"))
     ended = {**running("p", "j"), "status": {"phase": "Failed"}}
-    assert told(OverWhenNothingRuns(), came, over) == "j is said to be over, and p run"
+    assert told(OverWhenNothingRuns(), came, over) == "Job j is marked finished, but p still run"
     assert told(OverWhenNothingRuns(), came, (2.0, "pods", running("p", "j"), ended), over) is None

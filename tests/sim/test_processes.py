@@ -319,7 +319,7 @@ def test_a_process_whose_entry_fails_cannot_go_on() -> None:
     violation = told(story(tale)).violation
     assert violation is not None
     assert (violation.invariant, violation.message) == (
-        "every process goes on",
+        "every process keeps running",
         "worker: ValueError: no such option",
     )
 
@@ -337,7 +337,7 @@ def test_a_loop_that_feeds_itself_ends_the_run(monkeypatch: pytest.MonkeyPatch) 
 
     violation = told(story(tale)).violation
     assert violation is not None
-    assert violation.invariant == "every process goes on"
+    assert violation.invariant == "every process keeps running"
     assert "Runaway" in violation.message
 
 
@@ -353,10 +353,10 @@ def test_a_story_that_fails_is_told_with_its_place() -> None:
     first, second = told(story(asserts)).violation, told(story(stumbles)).violation
     assert first is not None
     assert second is not None
-    assert (first.invariant, first.at_s) == ("the story's own assertion", 3)
+    assert (first.invariant, first.at_s) == ("the scenario's own assertion", 3)
     assert first.message.startswith("test_processes.py:")
     assert "not yet" in first.message
-    assert second.invariant == "the story goes on"
+    assert second.invariant == "the scenario raises no exception"
     assert "KeyError: 'missing'" in second.message
 
 

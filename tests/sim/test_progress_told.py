@@ -70,14 +70,14 @@ def test_a_rollout_whose_pods_are_counted_apart_is_left_alone() -> None:
 
 def test_pods_of_the_generation_before_that_are_counted_as_new_are_found() -> None:
     wrong = found(*FIRST, *SECOND, progress(2, 1, admitted=1))
-    assert wrong == "it counts 1 of its generation, of which 0 were made"
+    assert wrong == "it counts 1 pods of its generation, but 0 were created"
 
 
 def test_a_generation_before_that_is_forgotten_is_found() -> None:
     wrong = found(*FIRST, *SECOND, progress(2))
-    assert wrong == "generation 2 follows 1, and none is on record as the one before"
+    assert wrong == "generation 2 follows 1, but status.previous has none"
 
 
 def test_more_at_a_stage_than_at_the_one_before_is_found() -> None:
     wrong = found(*FIRST, progress(1, admitted=1, queued=1, scheduled=1, bound=1, ready=1))
-    assert wrong == "1 are ready, and only 0 starting"
+    assert wrong == "1 pods are ready, but only 0 are starting"

@@ -52,7 +52,7 @@ def test_a_container_that_is_restarted_ever_more_seldom_is_left_alone() -> None:
 
 def test_a_container_that_is_restarted_all_the_time_is_found() -> None:
     found = told(RestartsAreSpaced(), (0, "node-1", pod()), (9, "node-1", pod(5)))
-    assert found == "main was restarted 5 times in 9 s"
+    assert found == "container main was restarted 5 times in 9 s"
 
 
 def test_one_failed_probe_that_is_believed_is_found() -> None:
@@ -68,7 +68,7 @@ def test_who_writes_back_what_another_has_changed_since_is_found() -> None:
     first, then = pod(conditions=serviced("True", "1")), pod(conditions=serviced("False", "5"))
     steps = ((0.0, "driver", first), (5.0, "driver", then), (6.0, "node-1", first))
     assert told(ConditionsStayAsTheyAre(), *steps) == (
-        "node-1 took it back: driver had said that Serviced is False"
+        "node-1 undid a condition of another process: driver had set Serviced to False"
     )
     gone = (6.0, "node-1", pod(conditions=[]))
     assert told(ConditionsStayAsTheyAre(), *steps[:2], gone) is not None
@@ -112,7 +112,7 @@ def two_parts(first: Obj, main: Obj) -> Obj:
 def test_a_main_container_that_is_begun_too_soon_is_found() -> None:
     runs: Obj = {"running": {"startedAt": "1"}}
     found = told(InitComesFirst(), (0, "node-1", two_parts(runs, runs)))
-    assert found == "node-1 began main, and first has not ended"
+    assert found == "node-1 started main before first had ended"
     ended: Obj = {"terminated": {"exitCode": 0, "startedAt": "0"}}
     assert told(InitComesFirst(), (0, "node-1", two_parts(ended, runs))) is None
 
@@ -125,7 +125,7 @@ def test_a_lease_that_is_taken_before_its_time_is_up_is_found() -> None:
     mine, another = (0.0, "manager-1", lease("manager-1_a")), lease("manager-2_b")
     assert told(LeasesAreHeldOut(), mine, (4.0, "manager-2", another)) is None
     assert told(LeasesAreHeldOut(), mine, (3.0, "manager-2", another)) == (
-        "manager-2_b took it from manager-1_a, who had written it 3.0 s before"
+        "manager-2_b took the lease from manager-1_a, which had renewed it 3.0 s before"
     )
     assert told(LeasesAreHeldOut(), mine, (1.0, "manager-1", lease("manager-1_c"))) is None
 

@@ -70,7 +70,7 @@ def in_its_metadata(event: Event) -> None:
 
 @pytest.mark.parametrize("spoil", [in_the_object, in_its_metadata])
 def test_who_changes_what_was_only_shown_is_found(spoil: Callable[[Event], object]) -> None:
-    assert told_with(spoil, codec=False) == "what is shared is not changed"
+    assert told_with(spoil, codec=False) == "shared objects are not changed in place"
 
 
 def test_bytes_are_everybodys_own() -> None:

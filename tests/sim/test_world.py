@@ -201,7 +201,7 @@ def test_a_run_that_gets_nowhere_is_broken(monkeypatch: pytest.MonkeyPatch) -> N
 
     violation = told(story(tale)).violation
     assert violation is not None
-    assert violation.invariant == "the story comes to an end"
+    assert violation.invariant == "the scenario ends"
 
 
 def test_happenings_come_when_a_fault_says_so() -> None:

@@ -58,11 +58,11 @@ OR = {
     # Who goes back to an older list is told of the dead in it before the list is taken: either shows it.
     "relist-steps-back": "no ADDED for a dead UID",
     # Under the newer number, what was counted before it is not on record: that may show first.
-    "status-of-old-spec": "progress is of the generation that it names",
+    "status-of-old-spec": "progress counts pods of the generation it names",
     # A pod that is made twice is one too many, whether or not the first still has its slot.
     "random-child-name": "children ≤ desired + surge",
     # Who adopts while the owner is just leaving is in its way.
-    "the-dead-adopt": "only the unowned are collected",
+    "the-dead-adopt": "only objects without owners are garbage-collected",
     # What is written back comes with the time that it had: of one that was said anew since, that shows first.
     "report-undoes-anothers": "a condition's time moves only with its status",
 }

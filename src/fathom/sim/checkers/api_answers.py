@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class AnswersAreTrue(Checker):
     """Checks answers as they leave the server: what the network does to them does not matter."""
 
-    name = "an answer is what the store had"
+    name = "API answers match the store"
 
     def __init__(self) -> None:
         self._newest_sent = 0  # The newest revision that any client was sent.
@@ -68,7 +68,11 @@ class AnswersAreTrue(Checker):
         """The next request to the same server must find what was written."""
         server: SimServer = self._engine.processes[exchange.server].state
         reached = server.parts.core.cache.reached
-        return f"{revision} is written, and it knows of {reached}" if revision > reached else None
+        return (
+            f"it committed revision {revision}, but its watch cache is at {reached}"
+            if revision > reached
+            else None
+        )
 
     def told(self, exchange: Exchange, chunk: Any) -> None:
         stream = self._streams.get(exchange)
@@ -107,15 +111,19 @@ class AnswersAreTrue(Checker):
         before = [exists for at, exists in life if at <= floor]
         if status == 404 and lookup(answer, "details", "name") == request.name:
             was_there = bool(before) and before[-1] and all(exists for _, exists in after)
-            return f"it is not there, and was at {floor} and since" if was_there else None
+            return (
+                f"answered 404, but the object exists since revision {floor} or before" if was_there else None
+            )
         if status != 200 or answer.get("kind") in {"Table", "PartialObjectMetadata"}:
             return None
         revision = _revision(answer)
         if (revision, True) not in life:
-            return f"it is of {revision}: there never was such a one"
+            return f"returned the object at revision {revision}, which the store never had"
         newer = [at for at, _ in life if at > revision]
         return (
-            f"it is of {revision}, and {newer[0]} was told of before" if _already_sent(newer, floor) else None
+            f"returned the object at revision {revision}, but {newer[0]} had been sent before"
+            if _already_sent(newer, floor)
+            else None
         )
 
     def _check_list(self, request: AskedWrite, floor: int, answer: Obj) -> str | None:
@@ -126,9 +134,9 @@ class AnswersAreTrue(Checker):
                 return None  # The token came with a 410: the list goes on from no single revision.
             previous, after = self._pages[page]
             if previous != revision:
-                return f"a page of {revision}, the one before it was of {previous}"
+                return f"returned a page of revision {revision}, but the page before was of {previous}"
         elif revision < floor:
-            return f"a list of {revision}, and {floor} was told of before"
+            return f"returned a list of revision {revision}, but {floor} had been sent before"
         if request.is_odd:
             return None
         revisions = self._past.at(request.resource, revision, request.wants)
@@ -150,7 +158,7 @@ def _differs(
     if shown == expected and (shown or whole):
         return None
     odd = sorted(set(shown) ^ set(expected))
-    return f"a list of {revision} has not what there was at {revision}: {odd[:3] or 'another order'}"
+    return f"the list of revision {revision} differs from the store's objects: {odd[:3] or 'wrong order'}"
 
 
 def _revision(obj: Obj) -> int:

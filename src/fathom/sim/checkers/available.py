@@ -31,7 +31,7 @@ class AvailableIsEarned(Checker):
     """A ReplicaSet or Deployment never counts more pods as available than had lately been ready long
     enough."""
 
-    name = "available is who has been ready for long enough"
+    name = "only pods ready for minReadySeconds are available"
     resources = frozenset({PODS, REPLICA_SETS, DEPLOYMENTS})
 
     def __init__(self) -> None:
@@ -54,7 +54,9 @@ class AvailableIsEarned(Checker):
             return None
         actual = sum(_was_ready_s(pod, change.at_s) >= needed_s - ROUNDED_S for pod in self._pods_of(uid))
         return (
-            f"{change.path} says that {reported} are available; {actual} were" if reported > actual else None
+            f"{change.path} reports {reported} available pods; {actual} were ready for long enough"
+            if reported > actual
+            else None
         )
 
     def _pods_of(self, uid: str) -> list[_Pod]:

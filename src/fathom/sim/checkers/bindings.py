@@ -22,7 +22,7 @@ class BoundWhereItMayBe(Checker):
     its ports are free. Rules that only schedulers check (selectors, taints) hold for what they can know by
     then."""
 
-    name = "a pod is bound where it may be"
+    name = "a pod is bound only where it may run"
     resources = frozenset({"pods", "nodes"})
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class BoundWhereItMayBe(Checker):
             ]
             if lookup(pod, "spec", "nodeName") and "False" in statuses:
                 path = "/".join(("pods", *key_of(pod)))
-                yield Finding(f"{path} has its node, and is said to have none", (path,))
+                yield Finding(f"{path} has a node, but its PodScheduled condition is False", (path,))
 
     def _node_changed(self, change: Seen) -> None:
         name, at_s = change.key.name, change.at_s
@@ -83,33 +83,33 @@ class BoundWhereItMayBe(Checker):
         for port in _ports(pod):
             holder = taken.setdefault(port, change.path)
             if holder != change.path:
-                return f"port {port} of {where} is {holder}'s, and {change.path} was bound there"
+                return f"{change.path} was bound to {where}, where {holder} has port {port}"
         return None
 
     def _check_binding(self, change: Seen, where: str, pod: Obj) -> Found:
         assert change.old is not None
         node = self._nodes.get(where)
         if is_deleting(change.old):
-            return f"it is being deleted, and was bound to {where}"
+            return f"the pod is being deleted, but was bound to {where}"
         if lookup(change.old, "status", "phase") in TERMINAL_PHASES:
-            return f"it has ended, and was bound to {where}"
+            return f"the pod has ended, but was bound to {where}"
         if lookup(change.old, "spec", "schedulingGates"):
-            return f"its gates are shut, and it was bound to {where}"
+            return f"the pod has scheduling gates, but was bound to {where}"
         if node is None or is_deleting(node):
-            return f"it was bound to {where}, which {'is going' if node else 'is not there'}"
+            return f"the pod was bound to {where}, which {'is being deleted' if node else 'does not exist'}"
         if lookup(node, "spec", "unschedulable") and not _tolerates(pod, CORDON):
-            return f"it was bound to {where}, which is cordoned"
+            return f"the pod was bound to {where}, which is cordoned"
         return self._check_constraints(change, where, node, pod)
 
     def _check_constraints(self, change: Seen, where: str, node: Obj, pod: Obj) -> Found:
         for taint in _blocking(node):
             known = change.at_s - self._tainted_s.get((where, _taint_text(taint)), change.at_s) >= KNOWN_S
             if known and not _tolerates(pod, taint):
-                return f"it was bound to {where}, and does not tolerate {_taint_text(taint)}"
+                return f"the pod was bound to {where}, but does not tolerate its taint {_taint_text(taint)}"
         wanted, labels = lookup(pod, "spec", "nodeSelector") or {}, labels_of(node)
         known = change.at_s - self._labelled_s.get(where, change.at_s) >= KNOWN_S
         if known and any(labels.get(name) != value for name, value in wanted.items()):
-            return f"it was bound to {where}, and wants {wanted}"
+            return f"the pod was bound to {where}, which does not match its nodeSelector {wanted}"
         return None
 
 

@@ -59,7 +59,7 @@ class EvictionsAreAllowed(Checker):
         most = max((healthy for _, healthy in self._healthy.get(change.key, ())), default=0)
         if allowed <= max(0, most - least):
             return None
-        return f"it allows {allowed}, though lately at most {most} were healthy and {least} must be"
+        return f"it allows {allowed}, but at most {most} pods were healthy lately and minAvailable is {least}"
 
     def _evicted(self, change: Seen) -> Found:
         ask, old = change.ask, change.old
@@ -72,7 +72,7 @@ class EvictionsAreAllowed(Checker):
             if key.namespace != change.key.namespace or old not in self._covered(key, budget):
                 continue
             if change.key.name not in (lookup(budget, "status", "disruptedPods") or {}):
-                return f"{change.by} evicted {change.key.name}, and {key.name} was not charged for it"
+                return f"{change.by} evicted {change.key.name}, but its budget {key.name} was not charged"
         return None
 
 

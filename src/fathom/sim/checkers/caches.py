@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BACK = "informer revision never goes back"
 DEAD = "no ADDED for a dead UID"
-CHAIN = "each change begins where the last one ended"
+CHAIN = "each cache change starts from the state of the last one"
 # A server that has not yet shown that it sends bookmarks often is given a minute and a half.
 SILENCE_S = 120.0
 
@@ -72,12 +72,14 @@ class CacheSight:
             case Listed(kind=kind, revision=revision) | Resumed(kind=kind, revision=revision):
                 before = self._reached.get(kind, 0)
                 if revision < before:
-                    self._broken(BACK, f"{kind} had come to {before} and went on from {revision}")
+                    self._broken(
+                        BACK, f"the cache of {kind} was at revision {before} and went on from {revision}"
+                    )
                 self._reached[kind] = max(before, revision)
             case HandlerFailed(kind=kind, error=error):
-                self._broken(NOTICED, f"a handler of {kind}: {error}")
+                self._broken(NOTICED, f"a handler of {kind} failed: {error}")
             case CacheFailed(kind=kind, error=error) if not error[:1].isdigit() and not _is_expected(error):
-                self._broken(NOTICED, f"the reflector of {kind}: {error}")
+                self._broken(NOTICED, f"the reflector of {kind} failed: {error}")
             case _:
                 pass
 
@@ -88,7 +90,8 @@ class CacheSight:
         last_seen = self._last_seen.get((kind, key))
         if before is not last_seen:
             self._broken(
-                CHAIN, f"{kind} {'/'.join(key)}: was told {_at(last_seen)}, goes on from {_at(before)}"
+                CHAIN,
+                f"{kind} {'/'.join(key)}: handlers had {_at(last_seen)}, the change is from {_at(before)}",
             )
         if after is None:
             self._last_seen.pop((kind, key), None)
@@ -97,7 +100,7 @@ class CacheSight:
         died = self._checker.deaths.get(uid_of(after))
         if before is None and died is not None and died <= self._reached.get(kind, 0):
             reached = self._reached[kind]
-            self._broken(DEAD, f"{kind} {'/'.join(key)} died at {died}, and was added after {reached}")
+            self._broken(DEAD, f"{kind} {'/'.join(key)} was deleted at {died}, but was added after {reached}")
 
     def _broken(self, invariant: str, message: str) -> None:
         self._engine.broken(Violation(invariant, f"{self._process}: {message}", self._engine.since_s))
@@ -134,7 +137,7 @@ def _differences(world: World, process: str, caches: Caches) -> Iterator[str]:
         for key in sorted({*truth, *cached}):
             in_cache, in_store = cached.get(key), truth.get(key)
             if _state(in_cache) != _state(in_store):
-                yield f"{process} has {kind} {'/'.join(key)} at {_at(in_cache)}, the store at {_at(in_store)}"
+                yield f"{kind} {'/'.join(key)}: {process} has {_at(in_cache)}, the store has {_at(in_store)}"
 
 
 def _state(obj: Obj | None) -> Obj | None:

@@ -99,7 +99,7 @@ def _add(sums: dict[str, int], amounts: dict[str, int], sign: int) -> None:
 class LedgerIsTheSum(Checker):
     """Checked after every whole commit: when the next one begins, or at rest."""
 
-    name = "the ledger is the sum of its pods"
+    name = "a node's or tenant's ledger equals the sum of its pods"
 
     def __init__(self) -> None:
         self._sums = _Sums()
@@ -142,7 +142,7 @@ class LedgerIsTheSum(Checker):
 def _difference(written: dict[str, int], counted: dict[str, int]) -> str:
     for name in sorted({*written, *counted}):
         if written.get(name, 0) != counted.get(name, 0):
-            return f"{name}: {written.get(name, 0)} are written down, the sum is {counted.get(name, 0)}"
+            return f"{name}: the ledger has {written.get(name, 0)}, the sum is {counted.get(name, 0)}"
     return ""
 
 
@@ -189,7 +189,7 @@ class NobodyIsBoundBeyondALimit(Checker):
         room = counts_of(listed)
         for name, amount in sorted(self._sums.nodes.get(node, {}).items()):
             if amount > room.get(name, amount if name == "pods" else 0):
-                return f"{node} has {name}: {room.get(name, 0)}, and {amount} are on it"
+                return f"{node} has {name} {room.get(name, 0)} allocatable, but {amount} is in use"
         return ""
 
     def _over_quota(self, tenant: str) -> str:
@@ -201,7 +201,7 @@ class NobodyIsBoundBeyondALimit(Checker):
                     if _covers(limit, place)
                 )
                 if used > most:
-                    return f"{tenant} may have {name}: {most}, and has {used}"
+                    return f"tenant {tenant} has a limit of {name} {most}, but uses {used}"
         return ""
 
 

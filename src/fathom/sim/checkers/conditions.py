@@ -28,8 +28,8 @@ class TimesMoveWithTheirStatus(Checker):
                 continue
             since, now = previous.get("lastTransitionTime"), condition.get("lastTransitionTime")
             if since and now != since:
-                unchanged = f"{condition.get('type')} is {condition['status']} as before"
-                return f"{change.by}: {unchanged}, since {since} and now since {now}"
+                state = f"{condition.get('type')}, which is still {condition['status']}"
+                return f"{change.by} moved the time of {state}, from {since} to {now}"
         return None
 
 
@@ -55,12 +55,12 @@ class GenerationsAreCounted(Checker):
         was, now = metadata(old).get("generation"), metadata(new).get("generation")
         # A binding sets a pod's node in its spec: the generation stays.
         if was and was == now and change.resource != "pods" and old.get("spec") != new.get("spec"):
-            return f"{change.path} has another spec, and is still generation {now}"
+            return f"{change.path} has a new spec, but is still generation {now}"
         if change.resource in ABOUT_ANOTHER:
             return None
         seen, sees = lookup(old, "status", "observedGeneration"), lookup(new, "status", "observedGeneration")
         if isinstance(seen, int) and isinstance(sees, int) and sees < seen:
-            return f"{change.path} had seen generation {seen}, and now says {sees}"
+            return f"{change.path}: observedGeneration went back from {seen} to {sees}"
         return None
 
 
@@ -70,7 +70,7 @@ class ConditionsStayAsTheyAre(Checker):
     included, what it was before the other changed it; or it is gone, though the other had added it. A write
     that names the `resourceVersion` it read cannot have missed that, and is allowed."""
 
-    name = "a condition is not turned back by another"
+    name = "no process undoes another's condition"
 
     def __init__(self) -> None:
         self._writers: dict[tuple[str, str], str] = {}  # UID and type -> the process that last changed it.
@@ -96,8 +96,8 @@ class ConditionsStayAsTheyAre(Checker):
         if old is not None and new is not None and old.get("status") == new.get("status"):
             return None
         if _role(writer) != _role(by) and (new is None or new in earlier):
-            claim = f"{writer} had said that {which[1]} is {(old or {}).get('status')}"
-            return f"{by} took it back: {claim}"
+            claim = f"{writer} had set {which[1]} to {(old or {}).get('status')}"
+            return f"{by} undid a condition of another process: {claim}"
         if old is not None:
             earlier.append(old)
         return None

@@ -23,7 +23,7 @@ class RunsAreTold(Checker):
     """A container's restart count only grows; and an agent removes a pod only after it has reported that no
     container of it runs. (Other processes may remove a pod at once: they know that its node is gone.)"""
 
-    name = "agents tell what runs"
+    name = "agents report what runs"
     resources = frozenset({"pods"})
 
     def commit(self, change: Seen) -> Found:
@@ -32,14 +32,14 @@ class RunsAreTold(Checker):
         if change.new is None:
             running = [name for name, (_, runs) in _container_states(change.old).items() if runs]
             if running and change.by == lookup(change.old, "spec", "nodeName"):
-                return f"{change.by} let it go, and said that {', '.join(running)} runs"
+                return f"{change.by} removed the pod, but its status says that {', '.join(running)} runs"
             return None
         if uid_of(change.old) != uid_of(change.new):
             return None
         before, after = _container_states(change.old), _container_states(change.new)
         for name, (restarts, _) in after.items():
             if restarts < before.get(name, (0, False))[0]:
-                return f"{name} was restarted {before[name][0]} times, and now {restarts}"
+                return f"restartCount of {name} went back from {before[name][0]} to {restarts}"
         return None
 
 
@@ -71,7 +71,7 @@ class InitComesFirst(Checker):
             status for status in lookup(change.new, "status", "containerStatuses") or () if _has_begun(status)
         ]
         if waited and begun:
-            return f"{change.by} began {begun[0].get('name')}, and {waited[0].get('name')} has not ended"
+            return f"{change.by} started {begun[0].get('name')} before {waited[0].get('name')} had ended"
         return None
 
 
@@ -87,7 +87,7 @@ def _has_begun(status: Obj) -> bool:
 class OnlyWhatRunsIsReady(Checker):
     """A pod is ready when all of its containers are, and a container only while it runs."""
 
-    name = "only what runs is ready"
+    name = "only running containers are ready"
     resources = frozenset({"pods"})
 
     def commit(self, change: Seen) -> Found:
@@ -100,9 +100,11 @@ def _unready(pod: Obj) -> str | None:
     statuses = lookup(pod, "status", "containerStatuses") or ()
     for status in statuses:
         if status.get("ready") and not lookup(status, "state", "running"):
-            return f"{status.get('name')} is said to be ready, and does not run"
+            return f"container {status.get('name')} is reported ready, but does not run"
     waiting = [status.get("name") for status in statuses if not status.get("ready")]
-    return f"it is said to be ready, and {waiting[0]} is not" if waiting and is_true(pod, "Ready") else None
+    return (
+        f"the pod is reported ready, but {waiting[0]} is not" if waiting and is_true(pod, "Ready") else None
+    )
 
 
 class AddressesAreApart(Checker):
@@ -121,7 +123,7 @@ class AddressesAreApart(Checker):
         if not now or change.new is None:
             return None
         holder = self._has.setdefault(now, uid_of(change.new))
-        return f"{now} is also that of {holder}" if holder != uid_of(change.new) else None
+        return f"address {now} also belongs to pod {holder}" if holder != uid_of(change.new) else None
 
 
 def _address(pod: Obj | None) -> str:
@@ -148,14 +150,14 @@ class RestartsAreSpaced(Checker):
         for name, (restarts, _) in _container_states(change.new).items():
             waits_s = sum(min(300, 10 << min(number, 10)) for number in range(restarts - 1))
             if restarts >= RESTARTS_MIN and change.at_s - made_s < waits_s / 4:
-                return f"{name} was restarted {restarts} times in {change.at_s - made_s:.0f} s"
+                return f"container {name} was restarted {restarts} times in {change.at_s - made_s:.0f} s"
         return None
 
 
 class NothingRunsUnwanted(Checker):
     """At rest: a node runs what the API says that it runs, and nothing is left of deleted pods."""
 
-    name = "what runs is what is said to run"
+    name = "running containers match pod statuses when settled"
     patience_s = 120.0  # An agent whose watch went dead has yet to notice it.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
@@ -170,12 +172,12 @@ def _differences(runtime: SimulatedRuntime, bound: list[Obj]) -> Iterator[str]:
     pod_names = {uid_of(pod): key_of(pod).name for pod in bound}
     for uid, kept in runtime._pods.items():
         if uid not in pod_names:
-            yield f"still has {key_of(kept.pod).name} ({uid}), which is gone"
+            yield f"still has pod {key_of(kept.pod).name} ({uid}), which was deleted"
     running = {(container_run.uid, container_run.container) for container_run in runtime._runs.values()}
     reported = {
         (uid_of(pod), name) for pod in bound for name, (_, runs) in _container_states(pod).items() if runs
     }
     for uid, container in sorted(running - reported):
-        yield f"runs {container} of {pod_names.get(uid, uid)}, and does not say so"
+        yield f"runs {container} of pod {pod_names.get(uid, uid)}, but its status does not say so"
     for uid, container in sorted(reported - running):
-        yield f"says that {container} of {pod_names[uid]} runs, and it does not"
+        yield f"reports that {container} of pod {pod_names[uid]} runs, but it does not"

@@ -39,14 +39,14 @@ def unfinished_jobs(world: World) -> Iterable[Finding]:
         path = f"jobs.batch/{key.namespace}/{key.name}"
         # More is allowed: work may be started twice, when the controller could not know of the first start.
         if succeeded < wanted:
-            yield Finding(f"{key.name} wants {wanted} to succeed, and says {succeeded}", (path,))
+            yield Finding(f"Job {key.name} needs {wanted} successes, but counts {succeeded}", (path,))
         if lookup(job, "status", "uncountedTerminatedPods"):
-            yield Finding(f"{key.name} still has uncounted pods", (path,))
+            yield Finding(f"Job {key.name} still has uncounted pods", (path,))
         unreleased = [
             key_of(pod).name for pod in pods if _is_of(pod, job) and metadata(pod).get("finalizers")
         ]
         if unreleased:
-            yield Finding(f"{', '.join(unreleased)} of {key.name} ended and were never let go", (path,))
+            yield Finding(f"{', '.join(unreleased)} of Job {key.name} still have finalizers", (path,))
 
 
 def _is_of(pod: Obj, owner: Obj) -> bool:
@@ -69,7 +69,9 @@ def untrue_endpoints(world: World) -> Iterable[Finding]:
         addresses = sorted(address["ip"] for subset in subsets for address in subset.get("addresses") or ())
         if addresses != wanted:
             path = f"endpoints/{key.namespace}/{key.name}"
-            yield Finding(f"{key.name} has {addresses or 'nothing'}, ready are {wanted or 'none'}", (path,))
+            yield Finding(
+                f"{key.name} has {addresses or 'no address'}, ready pods have {wanted or 'none'}", (path,)
+            )
 
 
 def _is_served(pod: Obj, namespace: str, selector: dict[str, str]) -> bool:
@@ -87,7 +89,7 @@ def leaked_disks(world: World) -> Iterable[Finding]:
     for disk in world.list("secrets", "cloud"):
         name = key_of(disk).name
         if name not in claims:
-            yield Finding(f"{name} was made for a claim that is gone", (f"secrets/cloud/{name}",))
+            yield Finding(f"{name} belongs to a claim that is gone", (f"secrets/cloud/{name}",))
 
 
 def claims_without_disk(world: World) -> Iterable[Finding]:
@@ -95,11 +97,11 @@ def claims_without_disk(world: World) -> Iterable[Finding]:
     for claim in world.list("configmaps", "default"):
         if "fathom.dev/claim" in labels_of(claim) and f"disk-{uid_of(claim)}" not in disks:
             name = key_of(claim).name
-            yield Finding(f"{name} has no disk, and nobody makes one", (f"configmaps/default/{name}",))
+            yield Finding(f"claim {name} has no disk", (f"configmaps/default/{name}",))
 
 
 def claims_that_stay(world: World) -> Iterable[Finding]:
     for claim in world.list("configmaps", "default"):
         if is_deleting(claim):
             name = key_of(claim).name
-            yield Finding(f"{name} is to go, and something holds it", (f"configmaps/default/{name}",))
+            yield Finding(f"claim {name} is in deletion, but is not removed", (f"configmaps/default/{name}",))

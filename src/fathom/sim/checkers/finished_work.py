@@ -14,7 +14,7 @@ class OverWhenNothingRuns(Checker):
     """A client that waits for a Job may then use what it worked on. A pod whose create arrives after its
     sender gave up on it does not count: no controller knows of it."""
 
-    name = "a job is over when nothing of it runs"
+    name = "a finished Job has no running pods"
     resources = frozenset({PODS, JOBS})
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class OverWhenNothingRuns(Checker):
         if not running:
             return None
         paths = tuple(f"{PODS}/{change.key.namespace}/{name}" for name in running)
-        return Finding(f"{change.key.name} is said to be over, and {', '.join(running)} run", paths)
+        return Finding(f"Job {change.key.name} is marked finished, but {', '.join(running)} still run", paths)
 
     def _follow(self, change: Seen) -> None:
         running = self._running.setdefault(owner_uid(change.new or change.old or {}), {})

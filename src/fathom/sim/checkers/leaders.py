@@ -43,7 +43,7 @@ class WritesWithinTheTerm(Checker):
             return f"the fence of {'/'.join(change.key)} was removed"
         self._fences[change.key] = now
         if before is not None and int(now["epoch"]) != int(before["epoch"]) + 1:
-            return f"the fence of {'/'.join(change.key)} went from {before['epoch']} to {now['epoch']}"
+            return f"the fence of {'/'.join(change.key)} went from epoch {before['epoch']} to {now['epoch']}"
         return None
 
     def _check_lease(self, change: Seen) -> Found:
@@ -57,7 +57,7 @@ class WritesWithinTheTerm(Checker):
             and change.old
             and claimed != lookup(change.old, "metadata", "annotations", EPOCH_ANNOTATION)
         ):
-            return f"{change.path} is still {now or 'nobody'}'s, but says epoch {claimed}"
+            return f"{change.path} is still held by {now or 'nobody'}, but has epoch {claimed}"
         return None
 
     def _check_epoch(self, change: Seen, shown: str) -> Found:
@@ -65,7 +65,7 @@ class WritesWithinTheTerm(Checker):
         fence = self._fences.get(Key(namespace, name))
         if fence is not None and int(epoch) == int(fence["epoch"]):
             return None
-        now = f"{fence['epoch']}, of {fence['holder'] or 'nobody'}" if fence else "never taken"
+        now = f"at {fence['epoch']}, held by {fence['holder'] or 'nobody'}" if fence else "never taken"
         return self._finding(change, f"wrote in epoch {epoch} of {namespace}/{name}, which is {now}", shown)
 
     def _check_holder(self, change: Seen, lease: Key) -> Found:
@@ -73,7 +73,7 @@ class WritesWithinTheTerm(Checker):
         if fence is not None and str(fence["holder"]).startswith(f"{change.by}_"):
             return None
         holder = (fence["holder"] or "nobody") if fence else "nobody"
-        return self._finding(change, f"wrote while {'/'.join(lease)} is {holder}'s", "/".join(lease))
+        return self._finding(change, f"wrote while {'/'.join(lease)} is held by {holder}", "/".join(lease))
 
     def _finding(self, change: Seen, action: str, lease: str) -> Finding:
         namespace, name = lease.split("/")[:2]
@@ -84,7 +84,7 @@ class LeasesAreHeldOut(Checker):
     """A process takes over another's lease only after it has seen it unchanged for the lease's duration, by
     its own clock. (A restarted process may take up its own lease; a person may take any.)"""
 
-    name = "a lease is taken only when its time is up"
+    name = "a lease is taken over only after it expires"
     resources = frozenset({LEASES})
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class LeasesAreHeldOut(Checker):
         unchanged_s, lasts_s = change.at_s - since_s, float(lookup(change.old, *LASTS) or 0)
         if unchanged_s >= lasts_s:
             return None
-        return f"{now} took it from {was}, who had written it {unchanged_s:.1f} s before"
+        return f"{now} took the lease from {was}, which had renewed it {unchanged_s:.1f} s before"
 
 
 def _holder(lease: Obj | None) -> str:

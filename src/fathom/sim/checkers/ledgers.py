@@ -54,7 +54,7 @@ class QuotaIsTheSum(Checker):
             wrong = self._recounted(key, quota) or drift(quota, _View(self._objects))
             if wrong:
                 name, (written, counted) = next(iter(wrong.items()))
-                message = f"{key.name} says {name}: {written}, the sum is {counted}"
+                message = f"ResourceQuota {key.name} has {name} {written}, the sum is {counted}"
                 return Finding(message, (f"{QUOTAS}/{key.namespace}/{key.name}",))
         return None
 
@@ -115,7 +115,7 @@ class NoQuotaOverItsLimit(Checker):
         before, after = (amounts(lookup(obj, "status", "used") or {}) for obj in (change.old, change.new))
         for name, hard in amounts(lookup(change.new, "spec", "hard") or {}).items():
             if after.get(name, ZERO) > max(before.get(name, ZERO), hard):
-                return f"{change.key.name} allows {name}: {hard}, used are {after[name]}"
+                return f"ResourceQuota {change.key.name} allows {name} {hard}, but {after[name]} is used"
         return None
 
 

@@ -42,7 +42,7 @@ class NoEvictionOnWeakEvidence(Checker):
         silent_s = change.at_s - self._renewed_s.setdefault(change.key.name, change.at_s)
         new = _evicting_taints(change.new) - _evicting_taints(change.old or {})
         if soon := [taint for taint in sorted(new) if silent_s < DRIVEN[taint]]:
-            return f"{', '.join(soon)} after {silent_s:.1f} s of silence"
+            return f"the node got {', '.join(soon)} {silent_s:.1f} s after its last heartbeat"
         return None
 
 
@@ -63,7 +63,7 @@ class UnheardServeNobody(Checker):
     """Pods of a node that has long been unreachable are not marked ready. For scenarios in which nothing but
     nodes fails: the controller that marks them must be running."""
 
-    name = "who is not heard serves nobody"
+    name = "no pod is ready on an unreachable node"
     resources = frozenset({"pods", "nodes", LEASES})
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class UnheardServeNobody(Checker):
             # The agent of a node that comes back marks its pods ready before the node loses its taint.
             since_s = max(self._unheard_s.get(node, change.at_s), ready_s)
             if change.at_s - since_s > UNHEARD_S:
-                return Finding(f"{node} is unreachable since {since_s:.0f} s, and {path} is ready", (path,))
+                return Finding(f"{node} is unreachable since {since_s:.0f} s, but {path} is ready", (path,))
         return None
 
     def _follow(self, change: Seen) -> None:
@@ -119,7 +119,7 @@ class EveryWorkloadIsServed(Checker):
             if len(pods) != wanted:
                 path = f"deployments.apps/{key.namespace}/{key.name}"
                 yield Finding(
-                    f"{key.name} wants {wanted}, {len(pods)} are ready where they are heard", (path,)
+                    f"{key.name} wants {wanted} pods, but {len(pods)} are ready on reachable nodes", (path,)
                 )
 
 
@@ -133,8 +133,8 @@ class OneRunPerPod(Checker):
             return None
         before, after = lookup(change.old, "spec", "nodeName"), lookup(change.new, "spec", "nodeName")
         if before and after != before:
-            return f"bound to {before}, then to {after}"
+            return f"the pod was bound to {before}, then to {after}"
         ended = lookup(change.old, "status", "phase") in TERMINAL_PHASES
         if ended and lookup(change.new, "status", "phase") in {"Pending", "Running"}:
-            return "it had ended, and runs again"
+            return "the pod had ended, but runs again"
         return None

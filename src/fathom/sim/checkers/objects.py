@@ -31,9 +31,9 @@ class ObjectsKeepTheirIdentity(Checker):
         if new is None:
             return _removed_early(old)
         if uid_of(new) != uid_of(old):
-            return f"{change.path} was {uid_of(old)} and is {uid_of(new)}, without having gone in between"
+            return f"{change.path} changed its UID from {uid_of(old)} to {uid_of(new)} without a deletion"
         if metadata(new).get("creationTimestamp") != metadata(old).get("creationTimestamp"):
-            return f"{change.path} is said to have been made at another time"
+            return f"{change.path} changed its creationTimestamp"
         if is_deleting(old) and not is_deleting(new):
             return f"{change.path} was being deleted and no longer is"
         return _added_finalizers(old, new)
@@ -43,7 +43,7 @@ def _removed_early(old: Obj) -> str | None:
     """The write that removes the last finalizer removes the object too, so `old` still has one here."""
     finalizers = metadata(old).get("finalizers") or []
     if finalizers and not is_deleting(old):
-        return f"removed although {', '.join(finalizers)} held it"
+        return f"the object was removed although it had finalizers: {', '.join(finalizers)}"
     return None
 
 
@@ -52,14 +52,14 @@ def _added_finalizers(old: Obj, new: Obj) -> str | None:
         return None
     before = metadata(old).get("finalizers") or []
     added = [finalizer for finalizer in metadata(new).get("finalizers") or [] if finalizer not in before]
-    return f"got the finalizer {added[0]} while it was being deleted" if added else None
+    return f"the object got finalizer {added[0]} while it was being deleted" if added else None
 
 
 class WhoDeletesNamesTheObject(Checker):
     """A delete names the UID: when the request arrives, the name may belong to another object. For code that
     knows what it deletes; a person's `kubectl delete` may go by name."""
 
-    name = "who deletes names the object"
+    name = "a delete names the object's UID"
 
     def commit(self, change: Seen) -> Found:
         ask, old = change.ask, change.old
@@ -70,7 +70,9 @@ class WhoDeletesNamesTheObject(Checker):
         named = lookup(change.delete_options, "preconditions", "uid")
         if named == uid_of(old) or (not named and change.by == DRIVER):
             return None
-        return f"{change.by} deleted {change.path} " + ("by its name alone" if not named else f"for {named}")
+        return f"{change.by} deleted {change.path} " + (
+            "without naming its UID" if not named else f"with UID {named}"
+        )
 
 
 class NothingIsStoredByTrying(Checker):
@@ -78,7 +80,7 @@ class NothingIsStoredByTrying(Checker):
 
     def commit(self, change: Seen) -> Found:
         tried = change.ask is not None and "dryRun=" in change.ask.target
-        return f"{change.by} only tried, and {change.path} has changed" if tried else None
+        return f"{change.by} sent a dry run, but {change.path} changed" if tried else None
 
 
 class NothingIsOrphaned(Checker):
@@ -96,6 +98,6 @@ class NothingIsOrphaned(Checker):
                 continue
             owners = [str(owner["uid"]) for owner in metadata(obj).get("ownerReferences") or ()]
             if owners and not any(uid in alive for uid in owners):
-                yield Finding(f"{path} lives on, although no owner of it does", (path,))
+                yield Finding(f"{path} still exists, but none of its owners does", (path,))
             if (space := metadata(obj).get("namespace")) and space not in spaces:
-                yield Finding(f"{path} lives on, although its namespace is gone", (path,))
+                yield Finding(f"{path} still exists, but its namespace is gone", (path,))

@@ -26,7 +26,7 @@ class OnlyTheUnownedAreCollected(Checker):
     deletion. A foreground-deleted owner is removed after its dependents; an orphaning one after it has
     released them."""
 
-    name = "only the unowned are collected"
+    name = "only objects without owners are garbage-collected"
 
     def __init__(self) -> None:
         self._alive: dict[str, Obj] = {}  # By UID.
@@ -63,7 +63,7 @@ class OnlyTheUnownedAreCollected(Checker):
         goes = change.new is None or (is_deleting(change.new) and not is_deleting(old))
         collected = goes and change.ask is None and not is_deleting(old)
         if collected and self._is_owned(old) and not is_deleting(self._spaces.get(change.key.namespace, {})):
-            return f"{change.path} was collected, and an owner of it is there and stays"
+            return f"{change.path} was garbage-collected, but one of its owners stays"
         return self._check_dependents(change, old) if change.new is None else None
 
     def _is_owned(self, obj: Obj) -> bool:
@@ -72,7 +72,7 @@ class OnlyTheUnownedAreCollected(Checker):
 
     def _check_dependents(self, change: Seen, old: Obj) -> Found:
         if change.resource == "namespaces" and self._inside.get(change.key.name):
-            return f"{change.path} is gone, and {self._inside[change.key.name]} objects are in it"
+            return f"{change.path} is gone, but {self._inside[change.key.name]} objects are still in it"
         finalizers = metadata(old).get("finalizers") or ()
         if FOREGROUND not in finalizers and ORPHAN not in finalizers:
             return None
@@ -88,7 +88,7 @@ class OnlyTheUnownedAreCollected(Checker):
         if not remaining:
             return None
         names = ", ".join(key_of(dependent).name for dependent in remaining)
-        return f"{change.path} is gone, and {names} still belong to it"
+        return f"{change.path} is gone, but {names} still belong to it"
 
 
 def owners_of(obj: Obj) -> list[str]:
@@ -110,7 +110,7 @@ class NothingIsHeldBack(Checker):
     """At rest: an object in deletion has a finalizer that is not in `OURS`, or is a pod on an unreachable
     node. Any other should be gone."""
 
-    name = "what is to go goes"
+    name = "deleted objects are gone when settled"
     patience_s = 120.0
 
     def settled(self, world: World) -> Iterable[str | Finding]:
@@ -124,7 +124,7 @@ class NothingIsHeldBack(Checker):
                 finalizer for finalizer in metadata(obj).get("finalizers") or () if finalizer not in OURS
             ]
             if not foreign and lookup(obj, "spec", "nodeName") not in unreachable:
-                yield Finding(f"{path} is to go since {metadata(obj)['deletionTimestamp']}", (path,))
+                yield Finding(f"{path} is in deletion since {metadata(obj)['deletionTimestamp']}", (path,))
 
 
 def _is_reachable(node: Obj) -> bool:

@@ -17,7 +17,7 @@ STAGES = ("admitted", "queued", "scheduled", "bound", "starting", "ready", "serv
 
 
 class ProgressIsOfItsGeneration(Checker):
-    name = "progress is of the generation that it names"
+    name = "progress counts pods of the generation it names"
     resources = frozenset({PODS, REPLICA_SETS, DEPLOYMENTS, PROGRESS})
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class ProgressIsOfItsGeneration(Checker):
         return (
             None
             if counted <= created
-            else f"it counts {counted} of its generation, of which {created} were made"
+            else f"it counts {counted} pods of its generation, but {created} were created"
         )
 
 
@@ -76,7 +76,7 @@ def _check_order(progress: Obj) -> Found:
     counts = [(stage, int(_current(progress).get(stage) or 0)) for stage in STAGES]
     for (stage, many), (further, more) in pairwise(counts):
         if more > many:
-            return f"{more} are {further}, and only {many} {stage}"
+            return f"{more} pods are {further}, but only {many} are {stage}"
     return None
 
 
@@ -91,10 +91,10 @@ def _check_conditions(progress: Obj) -> Found:
     }
     for type_, count in (("Bound", bound), ("Ready", ready)):
         if (conditions.get(type_) or {}).get("status") == "True" and count < desired:
-            return f"it says {type_}, of {count} where {desired} are wanted"
+            return f"condition {type_} is True, but {count} of {desired} desired pods are"
     placed = (conditions.get("SchedulingRetrying") or {}).get("reason") == "AllPlaced"
     if placed and (bound < admitted or admitted < desired):
-        return f"it says AllPlaced: {bound} are bound of {admitted} there, {desired} are wanted"
+        return f"it says AllPlaced, but {bound} of {admitted} pods are bound, and {desired} are desired"
     return None
 
 
@@ -102,5 +102,5 @@ def _check_previous(old: Obj | None, new: Obj) -> Found:
     was, now = (int(_current(progress).get("generation") or 0) for progress in (old, new))
     kept = int(lookup(new, "status", "previous", "generation") or 0)
     if was and was < now and kept != was:
-        return f"generation {now} follows {was}, and {kept or 'none'} is on record as the one before"
+        return f"generation {now} follows {was}, but status.previous has {kept or 'none'}"
     return None

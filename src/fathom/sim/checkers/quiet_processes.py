@@ -33,7 +33,7 @@ class NothingIsLeftInHand(Checker):
     """For processes that may act now (leaders, or without a lease). Work in progress ends, sent requests get
     a known outcome: else nothing ever looks at them again, and the capacity that they hold is lost."""
 
-    name = "nothing is left in hand when settled"
+    name = "no work is left unfinished when settled"
     patience_s = 90.0  # A controller may just be working.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
@@ -57,15 +57,15 @@ def _may_act(standing: Standing | None) -> bool:
 def _of_controllers(name: str, running: Controllers) -> Iterator[str]:
     for loop in running.loops:
         for entry in loop.queue.in_hand:
-            yield f"{name}: {loop.name} has {'/'.join(entry.key)} in hand"
+            yield f"{name}: {loop.name} is still reconciling {'/'.join(entry.key)}"
         for key in loop.queue.order():
-            yield f"{name}: {loop.name} has {'/'.join(key)} in line, and nobody takes it"
+            yield f"{name}: {loop.name} has {'/'.join(key)} in its queue, and no worker takes it"
         now_ns = running._inside.outside.clock.monotonic_ns()
         for key, trouble in loop.queue.troubles.items():
             if trouble.next_ns is not None and trouble.next_ns < now_ns - LATE_NS:
-                yield f"{name}: {loop.name} has not forgotten what went wrong with {'/'.join(key)}"
+                yield f"{name}: {loop.name} has an overdue retry of {'/'.join(key)}"
             if trouble.given_up and _too_soon(trouble, now_ns):
-                yield f"{name}: {loop.name} gave up on {'/'.join(key)} after {trouble.attempts} attempts"
+                yield f"{name}: {loop.name} gave up on {'/'.join(key)} after only {trouble.attempts} attempts"
 
 
 def _too_soon(trouble: RetryTrouble, now_ns: int) -> bool:
@@ -77,24 +77,24 @@ def _too_soon(trouble: RetryTrouble, now_ns: int) -> bool:
 def _of_scheduler(state: SchedulerState, sums: Sums, reserved: set[str]) -> Iterator[str]:
     for uid, reservation in state.known.held_for.items():
         if reservation.uid not in reserved:
-            yield f"{reservation.holder} is believed to be held for {uid}; there is no such reservation"
+            yield f"it counts {reservation.holder} for pod {uid}, but there is no such reservation"
     for uid, sent in state.sent.items():
-        yield f"{'/'.join(sent.pod.key)} ({uid}) is on its way to {sent.wish.node}"
+        yield f"the binding of {'/'.join(sent.pod.key)} ({uid}) to {sent.wish.node} has no outcome"
     for uid in state.landed:
-        yield f"{uid} has landed, and was not seen there"
+        yield f"pod {uid} was bound, but its cache does not show that"
     for uid, pod in state.waiting.items():
         if state.pods.is_taken(uid):
-            yield f"{'/'.join(pod.key)} is in hand"
+            yield f"{'/'.join(pod.key)} is still being scheduled"
     table = state.known.table
     for placed in table.placed.values():
         if placed.assumed:
-            yield f"{'/'.join(placed.view.key)} is assumed on {placed.node}"
+            yield f"{'/'.join(placed.view.key)} is still assumed on {placed.node}"
     for node, row in table.row_of.items():
         truth = sums.get(node, {})
         for resource, column in table.resources.items():
             believed = int(table.tally.requested[row, column])
             if believed != truth.get(resource, 0):
-                yield f"{node} is believed to hold {resource}: {believed}; there are {truth.get(resource, 0)}"
+                yield f"it counts {resource} {believed} on {node}, its pods hold {truth.get(resource, 0)}"
 
 
 def _sums(world: World) -> Sums:
@@ -113,7 +113,7 @@ def _sums(world: World) -> Sums:
 class SomebodyLeads(Checker):
     """At rest: of the processes that share a lease exactly one leads, and the lease names it."""
 
-    name = "one leads when settled"
+    name = "exactly one replica leads when settled"
     patience_s = 60.0
 
     def settled(self, world: World) -> Iterable[str | Finding]:
@@ -128,7 +128,7 @@ class SomebodyLeads(Checker):
             holder = lookup(lease, "spec", "holderIdentity")
             if identities != [holder]:
                 path = f"{LEASES}/{key.namespace}/{key.name}"
-                yield Finding(f"{path} is {holder}'s, {identities or 'nobody'} leads", (path,))
+                yield Finding(f"{path} is held by {holder}, but {identities or 'nobody'} leads", (path,))
 
 
 def _standing(state: object) -> Standing | None:
@@ -140,7 +140,7 @@ def _standing(state: object) -> Standing | None:
 class ServersKnowTheStore(Checker):
     """At rest: the watch cache of every API server equals the store."""
 
-    name = "servers know the store when settled"
+    name = "API servers' caches equal the store when settled"
     patience_s = 60.0
 
     def settled(self, world: World) -> Iterable[str | Finding]:
@@ -159,4 +159,4 @@ class ServersKnowTheStore(Checker):
             if cached == truth:
                 continue
             key = min(cached.items() ^ truth.items())[0]
-            yield f"{process.name} has {key} at {cached.get(key)}, the store at {truth.get(key)}"
+            yield f"{key}: {process.name} has revision {cached.get(key)}, the store has {truth.get(key)}"

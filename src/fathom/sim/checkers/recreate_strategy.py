@@ -45,7 +45,9 @@ class OneRevisionAtATime(Checker):
         if change.old is not None or change.late or not old_pods:
             return None
         paths = tuple(f"{PODS}/{change.key.namespace}/{name}" for name in old_pods)
-        return Finding(f"{change.key.name} came, and {', '.join(old_pods)} of before are there", paths)
+        return Finding(
+            f"{change.key.name} was created, but {', '.join(old_pods)} of an older revision run", paths
+        )
 
 
 def _runs(pod: Obj | None) -> bool:

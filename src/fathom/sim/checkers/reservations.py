@@ -18,7 +18,7 @@ class WaitedForStaysReserved(Checker):
     Then its pod does not wait, or the same intent has another reservation. (Expired ones have their own
     phase.)"""
 
-    name = "what is reserved for a pod that waits stays so"
+    name = "a waiting pod keeps its reservation"
     resources = frozenset({"pods", RESERVATIONS})
 
     def __init__(self) -> None:
@@ -50,7 +50,9 @@ class WaitedForStaysReserved(Checker):
         if self._holding.get(intent_of(change.new)):
             return None
         path = self._waiting[holder]
-        return Finding(f"{change.by} released {change.key.name}, and {path} waits for its room", (path,))
+        return Finding(
+            f"{change.by} released {change.key.name}, but {path} still waits for its room", (path,)
+        )
 
 
 def _phase(reservation: Obj) -> str:

@@ -111,14 +111,14 @@ class MinimumAvailable(_Rollouts):
         remaining = sum(is_ready(pod) for pod in state.pods.values())
         if remaining >= state.least:
             return None
-        return f"{change.key.name} was taken, {remaining} are left, {state.least} must be"
+        return f"{change.key.name} was removed: {remaining} ready pods are left, {state.least} are required"
 
 
 class RolledOut(Checker):
     """At rest every Deployment has as many ready pods as it wants, all of its template, and its status says
     so for its current generation."""
 
-    name = "every rollout comes to its end"
+    name = "every rollout completes"
     patience_s = 90.0  # A leader whose list is never answered retries after sixty.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
@@ -135,20 +135,20 @@ class RolledOut(Checker):
 def _unfinished(deployment: Obj, sets: list[Obj], pods: list[Obj]) -> Iterable[str]:
     new = split(deployment, sets).new
     if new is None:
-        yield "has no revision of its template"
+        yield "has no ReplicaSet of its template"
         return
     uids = {uid_of(replica_set) for replica_set in sets}
     own_pods = [pod for pod in pods if owner_uid(pod) in uids and is_active(pod)]
     ready = [pod for pod in own_pods if owner_uid(pod) == uid_of(new) and is_ready(pod)]
     wanted = wanted_of(deployment)
     if not len(ready) == len(own_pods) == wanted:
-        yield f"wants {wanted}, has {len(own_pods)}, of which {len(ready)} are of its template and ready"
+        yield f"wants {wanted} pods, has {len(own_pods)}, of which {len(ready)} are of its template and ready"
     status, generation = deployment.get("status") or {}, metadata(deployment)["generation"]
     if status.get("observedGeneration") != generation:
-        yield f"is at generation {generation}, and says {status.get('observedGeneration')}"
+        yield f"is at generation {generation}, but has observed {status.get('observedGeneration')}"
     progressing = find_condition(status.get("conditions") or [], "Progressing") or {}
     if progressing.get("reason") != "NewReplicaSetAvailable":
-        yield f"says {progressing.get('reason')} about its progress"
+        yield f"has reason {progressing.get('reason')} in condition Progressing"
 
 
 class OneRevisionPerTemplate(Checker):
@@ -169,7 +169,7 @@ class OneRevisionPerTemplate(Checker):
             return None
         mark = owner_uid(change.new), msgspec.json.encode(template_of(change.new), order="sorted").decode()
         first = self._made.setdefault(mark, change.key.name)
-        return None if first == change.key.name else f"{first} and {change.key.name} have one template"
+        return None if first == change.key.name else f"{first} and {change.key.name} have the same template"
 
 
 class GrowthIsEarned(Checker):
@@ -193,7 +193,7 @@ class GrowthIsEarned(Checker):
         ready = len(self._ready.get(_app(change.new, change.key.namespace), ()))
         if ready >= before:
             return None
-        return f"{change.key.name} was grown from {before} to {after} while {ready} were ready"
+        return f"{change.key.name} was scaled from {before} to {after} while {ready} were ready"
 
     def _pod_changed(self, change: Seen) -> None:
         pod = change.new if change.new is not None else change.old

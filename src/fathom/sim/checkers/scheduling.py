@@ -31,7 +31,7 @@ class NoSchedulablePodIdles(Checker):
             placement = cluster.decider.place(view, cluster.context(view, now_ns=now_ns))
             if placement.node is not None:
                 name = "/".join(key_of(pod))
-                yield Finding(f"{name} waits, though {placement.node} has room", (f"pods/{name}",))
+                yield Finding(f"{name} is pending, but {placement.node} has room", (f"pods/{name}",))
 
 
 def the_truth(world: World) -> ClusterView:

@@ -38,7 +38,7 @@ class StatusIsNotRewritten(Checker):
             return None
         since_s = change.at_s - before_s
         return (
-            f"{change.by} writes {change.path} for other numbers alone, {since_s:.1f} s after the last such"
+            f"{change.by} rewrote {change.path} for numbers alone, {since_s:.1f} s after the last such write"
         )
 
 

@@ -38,7 +38,7 @@ Wrong = Iterator[tuple[str, str, str]]  # (resource, 'namespace/name', what is w
 
 
 class WhatIsSaidIsSo(Checker):
-    name = "what is said is so when settled"
+    name = "statuses match the objects when settled"
     patience_s = 120.0  # A clock that was wrong, a list that is never answered, a node that came back.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
@@ -108,7 +108,7 @@ def _is_live(pod: Obj) -> bool:
 def _compared(resource: str, obj: Obj, reported: Mapping[str, object], actual: Mapping[str, object]) -> Wrong:
     for name, value in actual.items():
         if (reported.get(name) or 0) != (value or 0):
-            yield resource, _path(obj), f"{name} is said to be {reported.get(name)}, it is {value}"
+            yield resource, _path(obj), f"{name} is reported as {reported.get(name)!r}, but is {value!r}"
 
 
 def _generation(obj: Obj) -> dict[str, object]:
@@ -131,7 +131,7 @@ def replica_sets(truth: Truth) -> Wrong:
         yield from _compared(REPLICA_SETS, replica_set, replica_set.get("status") or {}, actual)
         wanted = int(lookup(replica_set, "spec", "replicas") or 0)
         if actual["replicas"] != wanted and not _has_failed(replica_set):
-            yield REPLICA_SETS, _path(replica_set), f"it wants {wanted} pods, and has {actual['replicas']}"
+            yield REPLICA_SETS, _path(replica_set), f"it wants {wanted} pods, but has {actual['replicas']}"
 
 
 def _has_failed(replica_set: Obj) -> bool:
@@ -156,12 +156,12 @@ def jobs(truth: Truth) -> Wrong:
         actual = {"active": len(live), "ready": sum(_is_ready(pod) for pod in live)}
         yield from _compared(JOBS, job, job.get("status") or {}, actual)
         if live and _is(job, "Complete", "Failed"):
-            yield JOBS, _path(job), "it is over, and has pods that run"
+            yield JOBS, _path(job), "it is finished, but has running pods"
         done = int(lookup(job, "status", "succeeded") or 0) >= int(
             lookup(job, "spec", "completions") or 2**31
         )
         if done and not _is(job, "Complete"):
-            yield JOBS, _path(job), "enough have succeeded, and it is not said to be complete"
+            yield JOBS, _path(job), "enough pods have succeeded, but it is not Complete"
 
 
 def autoscalers(truth: Truth) -> Wrong:
@@ -183,7 +183,7 @@ def autoscalers(truth: Truth) -> Wrong:
             yield (
                 AUTOSCALERS,
                 _path(autoscaler),
-                f"its target has {sizes[target]} replicas, which is beyond its most",
+                f"its target has {sizes[target]} replicas, more than maxReplicas",
             )
 
 
@@ -195,7 +195,7 @@ def progress(resource: str) -> Callable[[Truth], Wrong]:
             if is_deleting(workload) or (report is None and owner_uid(workload)):
                 continue
             if report is None:
-                yield resource, _path(workload), "nobody says how far it has come"
+                yield resource, _path(workload), "it has no WorkloadProgress"
                 continue
             yield from _compared(PROGRESS, report, report.get("status") or {}, _generation(workload))
             current, before = (
@@ -292,7 +292,7 @@ def slices(truth: Truth) -> Wrong:
             for pod in served(truth, service)
         )
         if listed != actual:
-            yield SLICES, _path(service), f"its endpoints are {listed}, its pods {actual}"
+            yield SLICES, _path(service), f"its slices have {listed}, its pods are {actual}"
 
 
 def _zone(truth: Truth, pod: Obj) -> str:
@@ -329,7 +329,7 @@ def endpoints(truth: Truth) -> Wrong:
                 yield (
                     "endpoints",
                     _path(service),
-                    f"its {field} are {listed or 'none'}, of pods {actual or 'none'}",
+                    f"its {field} are {listed or 'none'}, its pods have {actual or 'none'}",
                 )
 
 
@@ -344,13 +344,13 @@ def nodes(truth: Truth) -> Wrong:
             continue
         taints = sorted({str(taint.get("key")) for taint in lookup(node, "spec", "taints") or ()} & DOUBTS)
         if taints:
-            yield "nodes", name, f"its agent is heard, and it has the taint {', '.join(taints)}"
+            yield "nodes", name, f"its agent is reachable, but it has the taint {', '.join(taints)}"
         conditions = lookup(node, "status", "conditions") or ()
         for condition in conditions:
             if condition.get("type") in DOUBTED and condition.get("status") == "True":
-                yield "nodes", name, f"its agent is heard, and it is said to be {condition['type']}"
+                yield "nodes", name, f"its agent is reachable, but its condition {condition['type']} is True"
         if not _is_ready(node):
-            yield "nodes", name, "its agent is heard, and it is not said to be ready"
+            yield "nodes", name, "its agent is reachable, but it is not Ready"
 
 
 # Policies.
@@ -380,7 +380,7 @@ def reservations(truth: Truth) -> Wrong:
             and (lookup(reservation, "status", "phase") or "Active") == "Active"
             and holder not in waiting
         ):
-            yield RESERVATIONS, _path(reservation), "it holds room for nobody"
+            yield RESERVATIONS, _path(reservation), "it is active, but its pod does not wait"
 
 
 RECOUNTS: dict[str, Callable[[Truth], Wrong]] = {

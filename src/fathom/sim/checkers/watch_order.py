@@ -54,17 +54,19 @@ class WatchOrder:
             wanted = self._past.at(self._request.resource, revision, self._request.wants)
             if initial != wanted:
                 odd = sorted(initial.items() ^ wanted.items())
-                return f"that was all of {revision}, it said, and it was not: {odd[:3]}"
+                return f"the initial events of revision {revision} differ from the store's objects: {odd[:3]}"
             if revision < self._floor:
-                return f"all of {revision}, and {self._floor} was told of before"
+                return (
+                    f"the initial events are of revision {revision}, but {self._floor} had been sent before"
+                )
         return None
 
     def _take_bookmark(self, revision: int) -> str | None:
         if revision < self._upto:
-            return f"a bookmark of {revision} after what was told of {self._upto}"
+            return f"sent a bookmark of revision {revision} after events up to {self._upto}"
         missed = self._upcoming()
         if missed is not None and missed.revision <= revision:
-            return f"a bookmark of {revision}, and {missed.path} at {missed.revision} was not told"
+            return f"sent a bookmark of revision {revision}, but not {missed.path} at {missed.revision}"
         self._upto = revision
         return None
 
@@ -74,11 +76,11 @@ class WatchOrder:
         step = self._upcoming()
         if step is None or (step.path, step.revision) != (path, revision):
             expected = f"{step.path} at {step.revision}" if step is not None else "nothing"
-            return f"told of {path} at {revision}, next was {expected}"
+            return f"sent {path} at {revision}, but the next event was {expected}"
         self._next += 1
         self._upto = revision
         wanted = self._kind_of(step)
-        return None if kind == wanted else f"{path} at {revision} was told as {kind}, it is {wanted}"
+        return None if kind == wanted else f"sent {path} at {revision} as {kind}, but it is {wanted}"
 
     def _upcoming(self) -> StoreStep | None:
         """The next step that this watch must send."""

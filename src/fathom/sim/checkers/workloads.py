@@ -116,15 +116,15 @@ class CountedOnce(Checker):
         reported, reported_before = _count(change.new), _count(change.old)
         actual = len(self._succeeded.get(uid_of(change.new), ()))
         if reported > actual:
-            return f"{change.key.name} says that {reported} succeeded; {actual} pods did"
+            return f"Job {change.key.name} counts {reported} succeeded pods; {actual} did succeed"
         failed, lost = (
             int(lookup(change.new, "status", "failed") or 0),
             self._failed.get(uid_of(change.new), ()),
         )
         if failed > len(lost):
-            return f"{change.key.name} says that {failed} failed; {len(lost)} pods did"
+            return f"Job {change.key.name} counts {failed} failed pods; {len(lost)} did fail"
         return (
-            f"{change.key.name} said {reported_before}, now {reported}"
+            f"Job {change.key.name} counted {reported_before} succeeded pods, now {reported}"
             if reported < reported_before
             else None
         )
@@ -157,7 +157,7 @@ class JobsWithinBounds(Checker):
         live = self._live.setdefault(uid, {})
         live[change.key.name] = None
         most = self._most.get(uid, len(live))
-        return f"{', '.join(live)}: {len(live)} at work, {most} wanted" if len(live) > most else None
+        return f"{', '.join(live)}: {len(live)} live, at most {most} wanted" if len(live) > most else None
 
 
 def _count(job: Obj | None) -> int:
@@ -199,4 +199,4 @@ class SaysWhatItSaw(Checker):
         actual = self._specs.get((uid, generation))
         if actual == value:
             return None
-        return f"{change.path} says of generation {generation}: {value!r}; it was {actual!r}"
+        return f"{change.path} names {value!r} for generation {generation}; its spec has {actual!r}"

@@ -47,7 +47,7 @@ class WritesAreAsAsked(Checker):
         if request is None or change.ask is None or request.resource != change.resource:
             return None
         if change.ask.method == "POST" and not request.name and change.old is not None and change.new:
-            return f"{change.by} created {change.path}, which was there" if _names(change) else None
+            return f"{change.by} created {change.path}, which already existed" if _names(change) else None
         if request.name != change.key.name or request.namespace != change.key.namespace or not change.old:
             return None
         body = _body_of(change.ask)
@@ -75,9 +75,9 @@ def _unmet_precondition(change: Seen, ask: Ask, old: Obj, body: Obj, before: int
     where = "preconditions" if ask.method == "DELETE" else "metadata"
     revision, uid = lookup(body, where, "resourceVersion"), lookup(body, where, "uid")
     if revision and before and int(revision) != before:
-        return f"{change.by} meant {change.path} at {revision}, and it was at {before}"
+        return f"{change.by} wrote {change.path} at resourceVersion {revision}, but it was at {before}"
     if uid and uid != uid_of(old):
-        return f"{change.by} meant {uid}, and {change.path} is {uid_of(old)}"
+        return f"{change.by} wrote {change.path} with UID {uid}, but its UID is {uid_of(old)}"
     return None
 
 
@@ -89,11 +89,11 @@ def _side_effects(change: Seen, request: AskedWrite, body: Obj) -> str | None:
         odd = [name for name in {*old, *new} - {"status", "metadata"} if old.get(name) != new.get(name)]
         odd += [name for name in KEPT if metadata(old).get(name) != metadata(new).get(name)]
         if odd:
-            return f"{change.by} reported on {change.path}, and {', '.join(odd)} changed"
+            return f"{change.by} wrote the status of {change.path}, but {', '.join(odd)} changed too"
     elif request.subresource or ask.method == "DELETE":
         return None
     elif change.resource in TWO_PARTS and old.get("status") != new.get("status"):
-        return f"{change.by} wrote {change.path}, and its status changed"
+        return f"{change.by} wrote {change.path}, but its status changed too"
     if ask.method != "PATCH" or dict(ask.headers).get("content-type", MERGE_PATCH) != MERGE_PATCH:
         return None
     parts = ["status"] if request.subresource else ["spec", "data"]
@@ -104,7 +104,7 @@ def _unpatched(change: Seen, new: Obj, parts: list[str], body: Obj) -> str | Non
     for part in parts:
         odd = next(unsaid(new.get(part), body[part], part), None) if part in body else None
         if odd is not None:
-            return f"{change.by} patched {change.path}, and its {odd} is not as was said"
+            return f"{change.by} patched {change.path}, but {odd} does not have the patch's value"
     return None
 
 

@@ -261,7 +261,7 @@ class Engine:
 
     def too_many(self, process: SimProcess) -> None:
         message = f"more than {self.inputs_max:,} inputs; the last was for {process.name}"
-        self.broken(Violation("the story comes to an end", message, self.since_s))
+        self.broken(Violation("the scenario ends", message, self.since_s))
 
     def committed(self, changes: tuple[Change, ...], revision: int) -> None:
         self.trace.commit(self.now_ns, changes)
@@ -308,10 +308,14 @@ class Engine:
 
     def could_not_go_on(self, process: SimProcess, error: Exception) -> None:
         message = "".join(traceback.format_exception_only(error)).strip()
-        self.broken(Violation("every process goes on", f"{process.name}: {message}", self.since_s))
+        self.broken(Violation("every process keeps running", f"{process.name}: {message}", self.since_s))
 
     def _outside_call(self, name: str, stack: str) -> None:
-        self.broken(Violation("no side doors", f"{name} was called:\n{stack}", self.since_s))
+        self.broken(
+            Violation(
+                "code reaches the outside only through its seam", f"{name} was called:\n{stack}", self.since_s
+            )
+        )
 
     @property
     def since_s(self) -> float:
@@ -325,7 +329,7 @@ class Engine:
         key = changed_in_place(self.store.entries(), caches)
         if key:
             message = f"{key} was changed by somebody it was only shown to"
-            self.broken(Violation("what is shared is not changed", message, self.since_s))
+            self.broken(Violation("shared objects are not changed in place", message, self.since_s))
 
     def failures(self) -> list[dict[str, Any]]:
         """Exceptions of callbacks and of tasks that were never awaited, in all processes, alive or dead."""

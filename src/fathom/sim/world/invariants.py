@@ -213,7 +213,7 @@ class ConditionsNameWhatTheySaw(Checker):
         status = change.new.get("status") or {}
         claims = [status.get("observedGeneration"), *_condition_claims(status)]
         ahead = [claim for claim in claims if isinstance(claim, int) and claim > current]
-        return f"{change.path} at generation {current} claims {ahead[0]}" if ahead else None
+        return f"{change.path} is at generation {current}, but its status names {ahead[0]}" if ahead else None
 
 
 def _condition_claims(status: Obj) -> list[object]:

@@ -173,13 +173,13 @@ class Telling:
             engine.broken(broken.violation)
         except AssertionError as error:
             engine.broken(
-                self._violation("the story's own assertion", f"{_place(error)}: {error}".rstrip(": "))
+                self._violation("the scenario's own assertion", f"{_place(error)}: {error}".rstrip(": "))
             )
         except Exception as error:
             if engine.error is not None:
                 raise
             message = "".join(traceback.format_exception_only(error)).strip()
-            engine.broken(self._violation("the story goes on", f"{_place(error)}: {message}"))
+            engine.broken(self._violation("the scenario raises no exception", f"{_place(error)}: {message}"))
         if engine.violation is None:
             self._look_for_failures()
 

@@ -9,7 +9,7 @@ from fathom.api.verbs.watch import WatchStream
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("read-from-long-ago",)
-BREAKS = "an answer is what the store had"
+BREAKS = "API answers match the store"
 
 _right = WatchStream._read
 

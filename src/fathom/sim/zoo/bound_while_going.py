@@ -7,7 +7,7 @@ from fathom.api.binding import checks
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("refused-from-an-old-view",)
-BREAKS = "a pod is bound where it may be"
+BREAKS = "a pod is bound only where it may run"
 
 
 put_back(checks, "is_deleting", lambda pod: False)

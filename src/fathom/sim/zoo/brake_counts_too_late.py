@@ -10,7 +10,7 @@ from fathom.controllers.node_health.brake import BrakeLimits, BrakeState
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("failure-detector-too-aggressive",)
-BREAKS = "the story's own assertion"
+BREAKS = "the scenario's own assertion"
 
 _right = brake._too_many
 

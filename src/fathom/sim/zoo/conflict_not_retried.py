@@ -9,7 +9,7 @@ from fathom.model.objects import Key
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("refused-now-and-then",)
-BREAKS = "what is said is so when settled"
+BREAKS = "statuses match the objects when settled"
 
 _right = Loop._failed
 

@@ -8,7 +8,7 @@ from fathom.client.api import Api, Resource
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("replicas", "cluster")
-BREAKS = "who deletes names the object"
+BREAKS = "a delete names the object's UID"
 
 
 async def by_name(

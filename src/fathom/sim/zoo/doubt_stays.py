@@ -11,7 +11,7 @@ from fathom.model.objects import Obj, lookup
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("a-node-comes-back",)
-BREAKS = "what is said is so when settled"
+BREAKS = "statuses match the objects when settled"
 
 _right = plan.wanted_taints
 

@@ -8,6 +8,6 @@ from fathom.controllers.endpoints.controller import ENDPOINTS, EndpointsOfServic
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("endpoints-with-a-deaf-successor", "real-endpoints-seen-late")
-BREAKS = "what is said is so when settled"
+BREAKS = "statuses match the objects when settled"
 
 put_back(EndpointsOfServices, "watches", (*EndpointsOfServices.watches[:2], Related(ENDPOINTS)))

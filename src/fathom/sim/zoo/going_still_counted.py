@@ -8,7 +8,7 @@ from fathom.controllers.replicaset import plan
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("drains",)
-BREAKS = "what is said is so when settled"
+BREAKS = "statuses match the objects when settled"
 
 
 put_back(plan, "is_active", lambda pod: not has_ended(pod))

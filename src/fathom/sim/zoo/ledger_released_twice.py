@@ -11,7 +11,7 @@ from fathom.model.view import View
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("scheduling",)
-BREAKS = "the ledger is the sum of its pods"
+BREAKS = "a node's or tenant's ledger equals the sum of its pods"
 
 _right = LedgerKeeper.charge
 

@@ -8,7 +8,7 @@ from fathom.model.objects import Obj, is_deleting
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("owners-come-and-go",)
-BREAKS = "only the unowned are collected"
+BREAKS = "only objects without owners are garbage-collected"
 
 _right = namespaces.plan_namespace
 

@@ -7,7 +7,7 @@ from fathom.agent.pods import NodePods
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("agents-alone",)
-BREAKS = "what runs is what is said to run"
+BREAKS = "running containers match pod statuses when settled"
 
 
 def forgotten(self: NodePods, uid: str) -> None:

@@ -7,7 +7,7 @@ from fathom.api import writing
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("owners-come-and-go",)
-BREAKS = "who deletes names the object"
+BREAKS = "a delete names the object's UID"
 
 
 put_back(writing, "check_preconditions", lambda obj, options, *, resource, revision: None)

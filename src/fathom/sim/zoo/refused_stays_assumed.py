@@ -7,7 +7,7 @@ from fathom.schedule.loop.state import SchedulerState
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("preemption", "refused-from-an-old-view")
-BREAKS = "nothing is left in hand when settled"
+BREAKS = "no work is left unfinished when settled"
 
 
 put_back(SchedulerState, "forget", lambda self, uid: None)

@@ -10,7 +10,7 @@ from fathom.sim.zoo import put_back
 from fathom.store.protocol import Entry
 
 SCENARIOS = ("read-from-long-ago",)
-BREAKS = "an answer is what the store had"
+BREAKS = "API answers match the store"
 
 _right = ResourceCache.load
 

@@ -8,7 +8,7 @@ from fathom.model.objects import Obj, lookup
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("preemption", "preemption-handed-over")
-BREAKS = "what is reserved for a pod that waits stays so"
+BREAKS = "a waiting pod keeps its reservation"
 
 
 def is_nowhere(reservation: Obj, pod: Obj | None) -> bool:

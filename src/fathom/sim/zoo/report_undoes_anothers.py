@@ -8,7 +8,7 @@ from fathom.model.objects import Obj, metadata
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("agents-alone",)
-BREAKS = "a condition is not turned back by another"
+BREAKS = "no process undoes another's condition"
 
 
 def unguarded(node: Obj) -> Obj:

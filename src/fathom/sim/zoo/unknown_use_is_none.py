@@ -7,7 +7,7 @@ from fathom.controllers.autoscaler import samples
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("autoscaler-told-nothing",)
-BREAKS = "the story's own assertion"
+BREAKS = "the scenario's own assertion"
 
 _right = samples.use_of
 

@@ -9,7 +9,7 @@ from fathom.control.queue import WorkQueue
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("replicas-handed-over", "replicas")
-BREAKS = "what is said is so when settled"
+BREAKS = "statuses match the objects when settled"
 
 right = WorkQueue.add
 
