@@ -204,7 +204,7 @@ def test_a_test_that_is_no_story_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it(world):\n    pass\n")
     code, said = pytest_in(tmp_path, "--fathom-seeds", "1")
     assert code == 1
-    assert "make it an async def" in said
+    assert "must be an async def" in said
 
 
 def test_a_fixture_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
@@ -213,4 +213,4 @@ def test_a_fixture_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
         "def test_it(world):\n    assert world == 5\n"
     )
     code, said = pytest_in(tmp_path)
-    assert (code, "stories" in said) == (0, False)
+    assert (code, "scenarios" in said) == (0, False)

@@ -377,7 +377,7 @@ def test_two_processes_of_one_name_are_refused() -> None:
 
     async def tale(world: World) -> None:
         world.process("worker", running(main))
-        with pytest.raises(ValueError, match="there is a process worker already"):
+        with pytest.raises(ValueError, match="process worker already exists"):
             world.process("worker", running(main))
 
     passes(story(tale))

@@ -167,7 +167,7 @@ def test_shrinking_brings_faults_closer_together_and_sooner() -> None:
 
 
 def test_there_is_nothing_to_shrink_in_a_run_that_held() -> None:
-    with pytest.raises(ValueError, match="nothing is broken in this run"):
+    with pytest.raises(ValueError, match="this run has no violation"):
         shrink(tell(tickets, plan()), lambda one: tell(tickets, one))
 
 
@@ -219,7 +219,7 @@ def test_a_replay_names_the_first_input_that_differs(tmp_path: Path) -> None:
     # The clerk's start is the same; its request comes later.
     assert replayed.divergence is not None
     assert replayed.divergence.input == began + 2
-    assert str(replayed.divergence).startswith(f"input {began + 2}: recorded an arrival")
+    assert str(replayed.divergence).startswith(f"input {began + 2}: recorded an arriving message")
 
 
 def test_a_replay_notices_content_that_differs(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_replay_says_when_versions_differ(tmp_path: Path) -> None:
     then = msgspec.structs.replace(artifact.versions, python="2.7", dependencies={"msgspec": "0.0"})
     older = msgspec.structs.replace(then, fathom="0.0.1")
     other = msgspec.structs.replace(then, code="before")
-    for was, first in ((older, "recorded with fathom 0.0.1"), (other, "fathom's code is another than when")):
+    for was, first in ((older, "recorded with fathom 0.0.1"), (other, "fathom's code has changed since")):
         replayed, _ = replay(msgspec.structs.replace(artifact, versions=was), tickets)
         assert replayed.reproduced
         fathoms, python, dependency = replayed.warnings
@@ -260,7 +260,7 @@ def test_where_the_log_ends_early_a_difference_is_still_narrowed_down(
     replayed, _ = replay(forged, tickets)
     assert replayed.divergence is not None
     assert replayed.divergence.input == artifact.logged + 1
-    assert "too long a run" in replayed.divergence.what
+    assert "the run was too long" in replayed.divergence.what
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_a_log_too_long_for_the_file_is_kept_as_far_as_it_goes(
 
 LOST_WORDS = (
     "POST /api/v1/namespaces/default/configmaps: "
-    "api-1 has done it, but the reply is lost: the sender cannot know"
+    "api-1 has carried it out, but the reply is lost: the sender cannot know"
 )
 
 
@@ -389,8 +389,8 @@ def test_a_report_names_the_stale_read_and_what_kept_the_news_away() -> None:
     whats = [re.sub(r"revision \d+", "revision N", line.what) for line in told.timeline]
     assert whats == [
         "creates configmap first, at revision N",
-        "its watch of configmaps is held back",
-        "acts on configmaps as of revision N: it has not heard of configmap first",
+        "its watch of configmaps is delayed",
+        "acts on configmaps as of revision N: it has not seen configmap first",
         "creates configmap late-1, at revision N",
         "nobody is late: late",
     ]

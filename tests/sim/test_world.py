@@ -189,7 +189,7 @@ def test_a_story_that_never_ends_is_broken() -> None:
 
     violation = told(story(tale)).violation
     assert violation is not None
-    assert violation.message == "the story did not end within 1800 s"
+    assert violation.message == "the scenario did not end within 1800 s"
 
 
 def test_a_run_that_gets_nowhere_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """The pytest plugin: scenarios and tests with a `world` fixture run once for each seed.
 
     @scenario(Menu(processes=("greeter",)))        is a test for each seed of --fathom-seeds
-    async def test_…(world: World) -> None:        too; @pytest.mark.world(Menu(…)) says what may go wrong
+    async def test_…(world: World) -> None:        too; @pytest.mark.world(Menu(…)) names its faults
 
 pytest loads this file wherever fathom is installed, so it imports nothing until there is a scenario to run.
 `story_tests` runs the scenario and reports the result.
@@ -21,35 +21,31 @@ if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
 SEED = "fathom_seed"
-MARK = (
-    "world(menu, *, servers=1, scripted=(), checkers=tuple, scale=1): what may go wrong in this test's world"
-)
+MARK = "world(menu, *, servers=1, scripted=(), checkers=tuple, scale=1): the faults of this test's world"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("fathom", "stories in a deterministic world")
+    group = parser.getgroup("fathom", "scenarios in a deterministic world")
     group.addoption(
-        "--fathom-seeds", default="0..10", metavar="A..B", help="tell each story under these seeds"
+        "--fathom-seeds", default="0..10", metavar="A..B", help="run each scenario with these seeds"
     )
     group.addoption(
         "--fathom-strategy",
         default="random",
         choices=("random", "pct", "lineage"),
-        help="how what goes wrong is chosen (docs/simulation.md)",
+        help="how faults are chosen (docs/simulation.md)",
     )
     group.addoption(
-        "--fathom-runs", default=100, type=int, metavar="N", help="lineage: at most so many runs a seed"
+        "--fathom-runs", default=100, type=int, metavar="N", help="lineage: at most N runs per seed"
     )
     group.addoption(
-        "--fathom-patch", metavar="FILE.py", help="a change to the code, loaded before any test is"
+        "--fathom-patch", metavar="FILE.py", help="a file that changes code, loaded before any test"
     )
-    group.addoption(
-        "--fathom-shrink", action="store_true", help="look for the smallest failing run (a minute)"
-    )
+    group.addoption("--fathom-shrink", action="store_true", help="shrink a failing run (up to a minute)")
     group.addoption(
         "--fathom-out", default=".fathom-failures", metavar="DIR", help="where failing runs are kept"
     )
-    group.addoption("--fathom-replay", metavar="FILE", help="tell the test's story as it is in this file")
+    group.addoption("--fathom-replay", metavar="FILE", help="replay the run in this file")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -108,7 +104,7 @@ def world(fathom_seed: str) -> World:
     """A world for this test alone. The test must be an `async def`; it runs in virtual time."""
     from fathom.sim.pytest_plugin.story_tests import NotYet  # noqa: PLC0415
 
-    return NotYet()  # type: ignore[return-value]  # The story is given the real one when it is told.
+    return NotYet()  # type: ignore[return-value]  # The test gets the real one when it runs.
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -151,7 +147,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
     lines = list(_summary(ledger_of(config)))
     if lines:
-        terminalreporter.section("stories")
+        terminalreporter.section("scenarios")
         for line in lines:
             terminalreporter.line(line)
 

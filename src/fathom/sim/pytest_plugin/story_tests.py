@@ -35,7 +35,7 @@ class NotYet:
     """The value of the `world` fixture until the scenario runs."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise RuntimeError("the world begins with the test: other fixtures cannot use it")
+        raise RuntimeError("the world exists only while the test runs: other fixtures cannot use it")
 
 
 class Ledger:
@@ -101,7 +101,7 @@ def tell_test(item: pytest.Function) -> None:
     """Run a test function as a scenario; it gets its other fixtures as usual."""
     function = item.obj
     if not inspect.iscoroutinefunction(function):
-        pytest.fail("a test with the `world` fixture is its story: make it an async def", pytrace=False)
+        pytest.fail("a test with the `world` fixture must be an async def", pytrace=False)
     wanted = item._fixtureinfo.argnames
     fixtures = {name: item.funcargs[name] for name in wanted if name != "world"}
 
@@ -188,7 +188,7 @@ class _ScenarioRun:
         except NotAnArtifact as error:
             raise pytest.UsageError(str(error)) from error
         if artifact.plan.scenario != self._story.name:
-            pytest.skip(f"{file} is of {artifact.plan.scenario}")
+            pytest.skip(f"{file} is a run of {artifact.plan.scenario}")
         try:
             replayed, result = replay(artifact, self._story)
         except NotAnArtifact as error:

@@ -76,7 +76,7 @@ class Struck(ChronicleEvent, frozen=True):
 
 
 class Lived(ChronicleEvent, frozen=True):
-    what: str  # 'starts', 'dies', 'stands still', …
+    what: str  # 'starts', 'dies', 'is paused', …
 
 
 class DecisionMade(ChronicleEvent, frozen=True):

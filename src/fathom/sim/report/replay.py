@@ -24,14 +24,14 @@ from fathom.sim.world.violation import Violation
 ANSWERS = (Input.REPLY, Input.OPENED, Input.CHUNK, Input.ENDED)
 
 WORDS: dict[int, str] = {
-    Input.TICK: "the time",
+    Input.TICK: "a timer",
     Input.REPLY: "the reply",
     Input.OPENED: "the beginning of the stream",
-    Input.CHUNK: "a piece of the stream",
+    Input.CHUNK: "a chunk of the stream",
     Input.ENDED: "the end of the stream",
     Input.SIGNAL: "a signal",
     Input.START: "the start",
-    Input.CLOCK: "another clock",
+    Input.CLOCK: "a clock change",
 }
 
 
@@ -79,11 +79,11 @@ def _divergence(artifact: Artifact, telling: Telling, seen: list[LogEntry], resu
     for index, (was_sum, now_sum) in enumerate(_pairs(artifact.sections, sections(seen[at:]))):
         if was_sum != now_sum:
             first = at + index * SECTION + 1
-            reason = "too long a run to have them all on record"
+            reason = "the run was too long to record all of them"
             return RunDivergence(first, f"or one of the {SECTION - 1} after it: {reason}")
     if result.violation != artifact.violation:
-        return RunDivergence(0, "the inputs are the same, but not what came of them")
-    return RunDivergence(0, "the inputs are the same, but something else was written")
+        return RunDivergence(0, "the inputs are the same, but the violation differs")
+    return RunDivergence(0, "the inputs are the same, but the commits differ")
 
 
 def _first_difference(recorded: Sequence[LogEntry], seen: Sequence[LogEntry]) -> int:
@@ -138,7 +138,7 @@ class _Words:
 
     def _name(self, process: str, kind: int, number: int) -> str:
         if kind == ARRIVED:
-            return f"an arrival (number {number})"
+            return f"an arriving message (number {number})"
         request = self._asks.get((process, number)) if kind in ANSWERS else None
         return f"{WORDS.get(kind, Input(kind).name.lower())}{f' to {request}' if request else ''}"
 

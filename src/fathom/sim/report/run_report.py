@@ -119,7 +119,7 @@ def _causes(causes: Sequence[ReportedCause]) -> list[str]:
     if not causes:
         return []
     shown = [f"  {cause.kind}, line {cause.line}: {cause.who} {cause.what}" for cause in causes[-CAUSES_MAX:]]
-    return ["the cause lies in:", *shown, ""]
+    return ["possible causes:", *shown, ""]
 
 
 def _faults(faults: Sequence[AnyFault], fired: dict[str, int]) -> list[str]:
@@ -127,7 +127,7 @@ def _faults(faults: Sequence[AnyFault], fired: dict[str, int]) -> list[str]:
         return ["no faults", ""]
     lines = ["faults planned:", *(f"  {clock(fault.at_s)}  {sentence(fault)}" for fault in faults)]
     if not fired:
-        return [*lines, "none of them hit anything", ""]
+        return [*lines, "none of them took effect", ""]
     hits = [f"  {site}" + (f"  ×{times}" if times > 1 else "") for site, times in sorted(fired.items())]
     return [*lines, "faults that fired:", *hits, ""]
 

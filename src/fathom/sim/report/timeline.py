@@ -1,10 +1,10 @@
 """The timeline of a run: what happened to the objects of a violation, when, by which process, and why.
 
 1  00:00.004  scheduler     creates reservation res-a                        revision 61
-2  00:00.006  !! scheduler  api-1 has done it, but the reply is lost         because of 1
+2  00:00.006  !! scheduler  api-1 has carried it out, but the reply is lost  because of 1
 3  00:02.000  scheduler     dies
 4  00:02.500  scheduler#2   starts
-5  00:04.101  scheduler#2   acts on reservations as of revision 58: it has not heard of res-a
+5  00:04.101  scheduler#2   acts on reservations as of revision 58: it has not seen res-a
 6  00:04.101  scheduler#2   creates reservation res-b                        revision 66, because of 4
 """
 
@@ -224,7 +224,7 @@ class _TimelineBuilder:
             for process in (request.process, request.server)
             if process in self._held_watches
         ]
-        text = f"acts on {resource.partition('.')[0]} as of revision {upto}: it has not heard of {objects}"
+        text = f"acts on {resource.partition('.')[0]} as of revision {upto}: it has not seen {objects}"
         self._add(request, text, because=tuple(dict.fromkeys([*because, *deaf])), culprit=STALE)
         self._stale[key] = len(self._lines)
 

@@ -130,7 +130,7 @@ def measure(size: Size, *, seed: str = "1", codec: bool = False) -> Measured:
         marks.append(_Mark(clock.monotonic_ns(), time.process_time_ns(), engine.now_ns))
     engine.check_what_is_shared()
     if ended != [None] or engine.violation is not None:
-        raise RuntimeError(f"the load did not run: {engine.violation or ended}")
+        raise RuntimeError(f"the load failed: {engine.violation or ended}")
     measured = _measured(size, engine, marks, started.pods)
     engine.end()
     return measured

@@ -56,7 +56,7 @@ class WorkerPool:
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool:
-            raise WorkerDied("a worker process died: was it killed, for want of memory?") from None
+            raise WorkerDied("a worker process died: perhaps it was killed for lack of memory") from None
 
     def __enter__(self) -> WorkerPool:
         if self._pool is None:

@@ -61,7 +61,7 @@ def check(
             twin.kill()
             twin.wait()
     if comparison.runs != len(jobs):
-        raise RuntimeError(f"only {comparison.runs} of {len(jobs)} runs were told")
+        raise RuntimeError(f"only {comparison.runs} of {len(jobs)} runs were done")
     return comparison
 
 

@@ -53,7 +53,7 @@ def bugs(folder: Path) -> list[Bug]:
     all_bugs = [described(file) for file in files]
     for bug in all_bugs:
         if not bug.scenarios:
-            raise BadPatch(f"{bug.file} does not say in which SCENARIOS its bug lives")
+            raise BadPatch(f"{bug.file} does not name the SCENARIOS that its bug breaks")
     return all_bugs
 
 
@@ -86,4 +86,4 @@ def _facts(file: Path, tree: ast.Module) -> Iterator[tuple[str, Any]]:
             try:
                 yield name.id, ast.literal_eval(node.value)  # type: ignore[attr-defined]  # Both have one.
             except (ValueError, TypeError):
-                raise BadPatch(f"{file}: {name.id} is read and not run: it must be written out") from None
+                raise BadPatch(f"{file}: {name.id} must be a literal: the file is parsed, not run") from None

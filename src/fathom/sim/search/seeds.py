@@ -14,5 +14,5 @@ def seeds_of(text: str) -> range:
         raise BadSeeds(f"{text}: expected A..B, for example 0..500")
     seeds = range(int(low), int(high)) if dots else range(int(low), int(low) + 1)
     if not seeds:
-        raise BadSeeds(f"{text}: there is no seed in it")
+        raise BadSeeds(f"{text}: the range is empty")
     return seeds

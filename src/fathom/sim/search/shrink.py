@@ -38,7 +38,7 @@ def shrink(
     result: Result, retell: Retell, *, runs_max: int = RUNS_MAX, seconds_max: float = SECONDS_MAX
 ) -> Shrunk:
     if result.violation is None:
-        raise ValueError("nothing is broken in this run")
+        raise ValueError("this run has no violation")
     search = _Search(result, retell)
     search.allow(runs_max * SEARCH_SHARE, seconds_max * SEARCH_SHARE)
     search.fewer_faults()

@@ -134,7 +134,7 @@ def visit(
             answers = [pool.submit(commands.answer, *exploration.words()) for exploration in silent]
             for number, answer in enumerate(answers):
                 results.control.add(_awaited(answer))
-                told(f"without any bug: {number + 1}/{len(silent)} stories")
+                told(f"without any bug: {number + 1}/{len(silent)} explorations")
     except KeyboardInterrupt:
         results.interrupted = True
     finally:
@@ -244,7 +244,7 @@ class ZooCommands:
         """The command's JSON output, whether it exits with 0 or 1 (violations found)."""
         with self._lock:
             if self._ended:
-                raise NotHunted("it was ended")
+                raise NotHunted("the search was ended")
             # In its own session, so that only the parent handles Ctrl-C.
             child = subprocess.Popen(
                 [sys.executable, "-m", "fathom.cli", *words],

@@ -66,7 +66,7 @@ def plan_pod(pod: Obj, *, now: str, weather: Weather = FAIR) -> Plan:
     if phase == "Running" and _is_done(pod, now):
         return Plan(statuses=(_phase(pod, "Succeeded", now),), why="done")
     if phase == "Running" and is_true(pod, "Ready") == weather.probes_fail:
-        return Plan(statuses=(_probed(pod, not weather.probes_fail, now),), why="a probe")
+        return Plan(statuses=(_probed(pod, not weather.probes_fail, now),), why="a probe's result changed")
     return NOTHING
 
 
@@ -141,7 +141,7 @@ class Agent:
         plan = plan_pod(pod, now=self._kit.now(), weather=self._weather)
         applied = await self._kit.apply(key, plan, seen=view)
         look = waits(pod) or self._weather.bad
-        return ReconcileResult.after(applied, in_s=LOOK_S if look else None, why="a pod's time")
+        return ReconcileResult.after(applied, in_s=LOOK_S if look else None, why="the pod changes with time")
 
 
 class AgentIn:

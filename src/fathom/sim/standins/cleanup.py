@@ -38,18 +38,24 @@ def plan_claim(claim: Obj, disk: Obj | None) -> Plan:
         if disk is None:
             return Plan(patches=remove_finalizer("ConfigMap", claim, FINALIZER), why="its disk is gone")
         needs = (NoOlderThan(FRESH_S, ("ConfigMap", "Secret")),)
-        return Plan(deletes=(Delete(target("Secret", disk)),), needs=needs, why="the claim goes")
+        return Plan(deletes=(Delete(target("Secret", disk)),), needs=needs, why="the claim is in deletion")
     if not has_finalizer(claim, FINALIZER):
-        return Plan(patches=add_finalizer("ConfigMap", claim, FINALIZER), why="before anything is made")
+        return Plan(
+            patches=add_finalizer("ConfigMap", claim, FINALIZER), why="the finalizer comes before the disk"
+        )
     if lookup(claim, "metadata", "annotations", PREPARED):
         return NOTHING
-    return Plan(creates=(Create("Secret", disk_of(claim)),), patches=(marked(claim),), why="make, then mark")
+    return Plan(
+        creates=(Create("Secret", disk_of(claim)),),
+        patches=(marked(claim),),
+        why="create the disk, then mark the claim",
+    )
 
 
 def plan_leftovers(disks: Sequence[Obj]) -> Plan:
     """`disks` have no claim, as the API server itself confirmed."""
     deletes = tuple(Delete(target("Secret", disk)) for disk in disks)
-    return Plan(deletes=deletes, needs=(NoOlderThan(FRESH_S, ("Secret",)),), why="whose claim is gone")
+    return Plan(deletes=deletes, needs=(NoOlderThan(FRESH_S, ("Secret",)),), why="its claim is gone")
 
 
 def leftovers(claim: Obj | None, disks: Sequence[Obj]) -> list[Obj]:
@@ -104,5 +110,7 @@ class Cleanup:
         view = self._kit.snapshot()
         disks = leftovers(claim, view.by_index("Secret", "claim", "/".join(key)))
         return ReconcileResult.after(
-            await self._kit.apply(key, plan_leftovers(disks), seen=view), in_s=0.5, why="more"
+            await self._kit.apply(key, plan_leftovers(disks), seen=view),
+            in_s=0.5,
+            why="more disks may be left",
         )

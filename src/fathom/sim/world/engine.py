@@ -129,7 +129,7 @@ class Engine:
     ) -> SimProcess:
         """`account`: the user of its requests, with that user's rights; without one it may do everything."""
         if name in self.processes:
-            raise ValueError(f"there is a process {name} already")
+            raise ValueError(f"process {name} already exists")
         process = SimProcess(self, name, entry, index=len(self.processes), server=server, options=options)
         self.processes[name] = process
         user = account or User(name, (MASTERS,))
@@ -161,7 +161,7 @@ class Engine:
         """Apply a momentary fault whose time has come."""
         match fault:
             case world_faults.Compact():
-                self.tell(f"the store forgets its history before revision {self.store.newest}")
+                self.tell(f"the store compacts its history before revision {self.store.newest}")
                 self.store.compact_now()
             case world_faults.DropWatch():
                 self.network.drop_watches(fault.target, fault.match)
@@ -184,7 +184,7 @@ class Engine:
             case world_faults.Pause():
                 self.pause(process, fault.for_s)
             case world_faults.Skew():
-                self.lived(process, f"has a clock that is wrong by {fault.skew_s:g} s")
+                self.lived(process, f"gets a clock that is wrong by {fault.skew_s:g} s")
                 process.set_clock(round(fault.skew_s * SECOND_NS))
 
     def struck_at_write(self, process: SimProcess, fault: world_faults.CrashAtWrite) -> None:
@@ -230,7 +230,7 @@ class Engine:
 
     def pause(self, process: SimProcess, for_s: float) -> None:
         if process.alive:
-            self.lived(process, "stands still")
+            self.lived(process, "is paused")
             until_ns = self.now_ns + round(for_s * SECOND_NS)
             process.paused_until_ns = max(process.paused_until_ns, until_ns)
             process.pause()
@@ -239,7 +239,7 @@ class Engine:
     def _resume(self, process: SimProcess, incarnation: int) -> None:
         paused = process.paused and process.incarnation == incarnation
         if paused and self.now_ns >= process.paused_until_ns:
-            self.lived(process, "goes on")
+            self.lived(process, "resumes")
             process.resume()
 
     def heal(self) -> None:
@@ -328,7 +328,7 @@ class Engine:
         caches = (state.parts.core.cache for state in servers if isinstance(state, SimServer))
         key = changed_in_place(self.store.entries(), caches)
         if key:
-            message = f"{key} was changed by somebody it was only shown to"
+            message = f"a process changed {key} in place, which it only got to read"
             self.broken(Violation("shared objects are not changed in place", message, self.since_s))
 
     def failures(self) -> list[dict[str, Any]]:

@@ -206,7 +206,7 @@ def sentence(fault: AnyFault) -> str:
 def _particular(fault: AnyFault) -> str:
     match fault:
         case LoseReply() if fault.told_s:
-            return f", which is told after {fault.told_s:g} s"
+            return f", with a timeout answer after {fault.told_s:g} s"
         case SlowRequest() | SlowReply():
             return f" by {fault.delay_s:g} s"
         case Refuse():

@@ -127,7 +127,7 @@ class Network:
                 world.struck_at_write(process, crash)
         fault = world.faults.message(process.name, ask)
         if isinstance(fault, LoseRequest):
-            self._struck(exchange, fault, "the request is lost on its way")
+            self._struck(exchange, fault, "the request is lost")
             return
         if isinstance(fault, Refuse):
             self._struck(exchange, fault, f"the request is refused with {fault.status}")
@@ -139,9 +139,7 @@ class Network:
         cut = world.faults.partition(process.name, exchange.server)
         if cut is not None:
             partition, until_ns = cut
-            self._struck(
-                exchange, partition, f"cut off from {exchange.server}: the request does not get through"
-            )
+            self._struck(exchange, partition, f"cut off from {exchange.server}: the request does not arrive")
             if partition.drops:
                 return  # Never arrives; the client's deadline ends it.
             latency_ns += until_ns - world.now_ns
@@ -166,7 +164,7 @@ class Network:
         extra_ns = 0
         if fault is not None:
             if isinstance(fault, LoseReply):
-                words = f"{exchange.server} has done it, but the reply is lost: the sender cannot know"
+                words = f"{exchange.server} has carried it out, but the reply is lost: the sender cannot know"
                 self._struck(exchange, fault, words)
                 if fault.told_s and not exchange.stream:
                     self._post(exchange, kind, 504, _TIMED_OUT, round(fault.told_s * SECOND_NS))
@@ -183,7 +181,7 @@ class Network:
             if cut is not None:
                 partition, until_ns = cut
                 self._struck(
-                    exchange, partition, f"cut off from {exchange.server}: the reply does not get through"
+                    exchange, partition, f"cut off from {exchange.server}: the reply does not arrive"
                 )
                 if partition.drops:
                     self._go_dead(exchange)
@@ -334,7 +332,7 @@ class Network:
             hold = faults.hold(exchange.process.name, exchange.ask)
             if hold is None:
                 return 0
-            self._struck(exchange, hold[0], f"its watch of {_kind(exchange)} is held back")
+            self._struck(exchange, hold[0], f"its watch of {_kind(exchange)} is delayed")
             return hold[1]
         partition, until_ns = cut
         self._struck(

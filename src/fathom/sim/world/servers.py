@@ -57,14 +57,14 @@ class WorldAgents:
         world, name = self._process.world, str(metadata(node)["name"])
         agent = world.processes.get(name)
         if agent is None:
-            return ReachedAgent("unknown", "no process of the world is its agent")
+            return ReachedAgent("unknown", "the world has no process for its agent")
         await asyncio.sleep(TRIP_S)
         if not agent.alive or world.faults.partition(name, self._process.name) is not None:
             await asyncio.sleep(CONNECT_S)
-            return ReachedAgent("gone", "nothing answers")
+            return ReachedAgent("gone", "the agent does not answer")
         if agent.paused:
             await asyncio.sleep(CONNECT_S)
-            return ReachedAgent("unsure", "it stands still")
+            return ReachedAgent("unsure", "the agent is paused")
         return ReachedAgent("alive")
 
 

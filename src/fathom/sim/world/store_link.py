@@ -46,7 +46,7 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
-    raise RuntimeError("the store waited for something")
+    raise RuntimeError("the coroutine waited: it should return at once")
 
 
 class Committer(msgspec.Struct, frozen=True):
@@ -146,7 +146,7 @@ class StoreLink:
                 world.struck_at_write(process, crash)
             fate = world.faults.fate_of_commit(process.name)
             if isinstance(fate, CommitLost):
-                self._struck(fate, "a commit never reaches the store, and the server cannot tell")
+                self._struck(fate, "a commit never reaches the store, and the server gets no outcome")
                 world.after(2 * delay_ns, self._answer, future, Unknown("the store did not answer"))
                 return await future
             lost, delay_ns = self._cut_off(future, delay_ns, Unknown("the store did not answer in time"))
@@ -316,7 +316,7 @@ class StoreLink:
         until_ns = 0
         for active in (faults.partition(self._process.name, STORE), faults.stale(self._process.name)):
             if active is not None:
-                self._struck(active[0], "hears nothing from the store, and answers from what it knows")
+                self._struck(active[0], "gets no events from the store, and answers from its cache")
                 until_ns = max(until_ns, active[1])
         return until_ns
 

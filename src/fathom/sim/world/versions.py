@@ -55,7 +55,7 @@ def differences(then: Versions, now: Versions) -> list[str]:
     if then.fathom != now.fathom:
         changes.append(f"recorded with fathom {then.fathom}, this is {now.fathom}")
     elif then.code != now.code:
-        changes.append(f"fathom's code is another than when this was recorded ({then.code}, now {now.code})")
+        changes.append(f"fathom's code has changed since this was recorded ({then.code}, now {now.code})")
     if then.python != now.python:
         changes.append(f"recorded with Python {then.python}, this is {now.python}")
     for name, was in then.dependencies.items():

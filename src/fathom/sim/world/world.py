@@ -149,7 +149,9 @@ class World:
                 return outcome.obj
             hopeless = isinstance(outcome, Rejected) and outcome.code in MALFORMED
             if hopeless or self.now_s > until_s:
-                self.broken("the story's own requests are taken", f"{resource.name} {name}: {outcome}")
+                self.broken(
+                    "the API accepts the scenario's own requests", f"{resource.name} {name}: {outcome}"
+                )
             await asyncio.sleep(0.2)
 
     async def _put(self, resource: Resource, namespace: str, obj: Obj, existing: Obj | None) -> Outcome:
@@ -304,7 +306,7 @@ class World:
             raise engine.error
         engine.check_what_is_shared()
         if not ended and engine.violation is None:
-            engine.broken(self._violation("liveness", f"the story did not end within {deadline_s:g} s"))
+            engine.broken(self._violation("liveness", f"the scenario did not end within {deadline_s:g} s"))
         if ended and ended[0] is not None:
             raise ended[0]
 
@@ -339,7 +341,7 @@ class World:
             if engine.error is not None:
                 raise engine.error
             if engine.violation is not None or engine.now_ns >= READY_S * SECOND_NS:
-                raise RuntimeError(f"the servers did not start: {engine.violation}")
+                raise RuntimeError(f"the API servers did not start: {engine.violation}")
         whole_s = -(-engine.now_ns // SECOND_NS)
         engine.run(until_s=whole_s)
         engine.began_ns = engine.now_ns
