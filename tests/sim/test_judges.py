@@ -179,7 +179,7 @@ def test_a_new_revision_beside_an_old_one_that_is_going_is_found() -> None:
     before = (*RECREATED, (1.0, "pods", None, old), (2.0, "pods", old, going))
     new = running("q", "new")
     assert told(OneRevisionAtATime(), *before, (3.0, "pods", None, new)) == (
-        "q was created, but p of an older revision run"
+        "q was created, but p of an older revision still run"
     )
     assert told(OneRevisionAtATime(), *before, (3.0, "pods", going, None), (4.0, "pods", None, new)) is None
 
@@ -213,7 +213,7 @@ def test_pods_that_stay_ready_where_nobody_is_heard_are_found() -> None:
     assert told(UnheardServeNobody(), begun, unheard, (15.0, "pods", ready, out), later) is None
     still = (50.0, "nodes", node(), node("node.kubernetes.io/unreachable"))
     assert told(UnheardServeNobody(), begun, unheard, still) == (
-        "node-1 is unreachable since 10 s, but pods/default/p is ready"
+        "node-1 is unreachable since second 10, but pods/default/p is ready"
     )
     back = ((15.0, "pods", ready, out), (49.0, "pods", out, ready))
     assert told(UnheardServeNobody(), begun, unheard, *back, still) is None

@@ -112,7 +112,7 @@ class AnswersAreTrue(Checker):
         if status == 404 and lookup(answer, "details", "name") == request.name:
             was_there = bool(before) and before[-1] and all(exists for _, exists in after)
             return (
-                f"answered 404, but the object exists since revision {floor} or before" if was_there else None
+                f"answered 404, but the object existed at revision {floor} and since" if was_there else None
             )
         if status != 200 or answer.get("kind") in {"Table", "PartialObjectMetadata"}:
             return None

@@ -70,7 +70,8 @@ def untrue_endpoints(world: World) -> Iterable[Finding]:
         if addresses != wanted:
             path = f"endpoints/{key.namespace}/{key.name}"
             yield Finding(
-                f"{key.name} has {addresses or 'no address'}, ready pods have {wanted or 'none'}", (path,)
+                f"Endpoints {key.name} has {addresses or 'no address'}, ready pods have {wanted or 'none'}",
+                (path,),
             )
 
 

@@ -42,7 +42,7 @@ class NoEvictionOnWeakEvidence(Checker):
         silent_s = change.at_s - self._renewed_s.setdefault(change.key.name, change.at_s)
         new = _evicting_taints(change.new) - _evicting_taints(change.old or {})
         if soon := [taint for taint in sorted(new) if silent_s < DRIVEN[taint]]:
-            return f"the node got {', '.join(soon)} {silent_s:.1f} s after its last heartbeat"
+            return f"the node got {', '.join(soon)} only {silent_s:.1f} s after its last heartbeat"
         return None
 
 
@@ -79,7 +79,9 @@ class UnheardServeNobody(Checker):
             # The agent of a node that comes back marks its pods ready before the node loses its taint.
             since_s = max(self._unheard_s.get(node, change.at_s), ready_s)
             if change.at_s - since_s > UNHEARD_S:
-                return Finding(f"{node} is unreachable since {since_s:.0f} s, but {path} is ready", (path,))
+                return Finding(
+                    f"{node} is unreachable since second {since_s:.0f}, but {path} is ready", (path,)
+                )
         return None
 
     def _follow(self, change: Seen) -> None:

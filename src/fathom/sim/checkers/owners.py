@@ -63,7 +63,7 @@ class OnlyTheUnownedAreCollected(Checker):
         goes = change.new is None or (is_deleting(change.new) and not is_deleting(old))
         collected = goes and change.ask is None and not is_deleting(old)
         if collected and self._is_owned(old) and not is_deleting(self._spaces.get(change.key.namespace, {})):
-            return f"{change.path} was garbage-collected, but one of its owners stays"
+            return f"{change.path} was garbage-collected, but one of its owners still exists"
         return self._check_dependents(change, old) if change.new is None else None
 
     def _is_owned(self, obj: Obj) -> bool:
@@ -124,7 +124,9 @@ class NothingIsHeldBack(Checker):
                 finalizer for finalizer in metadata(obj).get("finalizers") or () if finalizer not in OURS
             ]
             if not foreign and lookup(obj, "spec", "nodeName") not in unreachable:
-                yield Finding(f"{path} is in deletion since {metadata(obj)['deletionTimestamp']}", (path,))
+                yield Finding(
+                    f"{path} has been in deletion since {metadata(obj)['deletionTimestamp']}", (path,)
+                )
 
 
 def _is_reachable(node: Obj) -> bool:

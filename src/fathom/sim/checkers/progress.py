@@ -91,7 +91,7 @@ def _check_conditions(progress: Obj) -> Found:
     }
     for type_, count in (("Bound", bound), ("Ready", ready)):
         if (conditions.get(type_) or {}).get("status") == "True" and count < desired:
-            return f"condition {type_} is True, but {count} of {desired} desired pods are"
+            return f"condition {type_} is True with {count} of {desired} desired pods"
     placed = (conditions.get("SchedulingRetrying") or {}).get("reason") == "AllPlaced"
     if placed and (bound < admitted or admitted < desired):
         return f"it says AllPlaced, but {bound} of {admitted} pods are bound, and {desired} are desired"

@@ -77,11 +77,11 @@ def _too_soon(trouble: RetryTrouble, now_ns: int) -> bool:
 def _of_scheduler(state: SchedulerState, sums: Sums, reserved: set[str]) -> Iterator[str]:
     for uid, reservation in state.known.held_for.items():
         if reservation.uid not in reserved:
-            yield f"it counts {reservation.holder} for pod {uid}, but there is no such reservation"
+            yield f"it counts {reservation.holder} for pod {uid}, but that reservation does not exist"
     for uid, sent in state.sent.items():
         yield f"the binding of {'/'.join(sent.pod.key)} ({uid}) to {sent.wish.node} has no outcome"
     for uid in state.landed:
-        yield f"pod {uid} was bound, but its cache does not show that"
+        yield f"pod {uid} was bound, but the scheduler's cache does not show it"
     for uid, pod in state.waiting.items():
         if state.pods.is_taken(uid):
             yield f"{'/'.join(pod.key)} is still being scheduled"

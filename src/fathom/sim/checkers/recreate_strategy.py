@@ -46,7 +46,7 @@ class OneRevisionAtATime(Checker):
             return None
         paths = tuple(f"{PODS}/{change.key.namespace}/{name}" for name in old_pods)
         return Finding(
-            f"{change.key.name} was created, but {', '.join(old_pods)} of an older revision run", paths
+            f"{change.key.name} was created, but {', '.join(old_pods)} of an older revision still run", paths
         )
 
 

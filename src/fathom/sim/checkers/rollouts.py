@@ -148,7 +148,7 @@ def _unfinished(deployment: Obj, sets: list[Obj], pods: list[Obj]) -> Iterable[s
         yield f"is at generation {generation}, but has observed {status.get('observedGeneration')}"
     progressing = find_condition(status.get("conditions") or [], "Progressing") or {}
     if progressing.get("reason") != "NewReplicaSetAvailable":
-        yield f"has reason {progressing.get('reason')} in condition Progressing"
+        yield f"has reason {progressing.get('reason')} in Progressing, not NewReplicaSetAvailable"
 
 
 class OneRevisionPerTemplate(Checker):

@@ -199,4 +199,4 @@ class SaysWhatItSaw(Checker):
         actual = self._specs.get((uid, generation))
         if actual == value:
             return None
-        return f"{change.path} names {value!r} for generation {generation}; its spec has {actual!r}"
+        return f"{change.path} claims {value!r} for generation {generation}; the spec had {actual!r}"

@@ -328,7 +328,7 @@ class Engine:
         caches = (state.parts.core.cache for state in servers if isinstance(state, SimServer))
         key = changed_in_place(self.store.entries(), caches)
         if key:
-            message = f"a process changed {key} in place, which it only got to read"
+            message = f"a process changed the shared object {key} in place"
             self.broken(Violation("shared objects are not changed in place", message, self.since_s))
 
     def failures(self) -> list[dict[str, Any]]:
