@@ -141,10 +141,10 @@ class AnswersAreTrue(Checker):
             return None
         revisions = self._past.at(request.resource, revision, request.wants)
         wanted = [(path, revisions[path]) for path in sorted(revisions) if path > after]
-        shown = [(path_of(item), _revision(item)) for item in answer["items"]]
+        listed = [(path_of(item), _revision(item)) for item in answer["items"]]
         if token:
-            self._pages[token] = (revision, shown[-1][0] if shown else after)
-        return _differs(wanted, shown, revision, whole=not token)
+            self._pages[token] = (revision, listed[-1][0] if listed else after)
+        return _differs(wanted, listed, revision, whole=not token)
 
 
 def _already_sent(newer: list[int], floor: int) -> bool:
@@ -152,13 +152,13 @@ def _already_sent(newer: list[int], floor: int) -> bool:
 
 
 def _differs(
-    wanted: list[tuple[str, int]], shown: list[tuple[str, int]], revision: int, *, whole: bool
+    wanted: list[tuple[str, int]], listed: list[tuple[str, int]], revision: int, *, whole: bool
 ) -> str | None:
-    expected = wanted if whole else wanted[: len(shown)]
-    if shown == expected and (shown or whole):
+    expected = wanted if whole else wanted[: len(listed)]
+    if listed == expected and (listed or whole):
         return None
-    odd = sorted(set(shown) ^ set(expected))
-    return f"the list of revision {revision} differs from the store's objects: {odd[:3] or 'wrong order'}"
+    diff = sorted(set(listed) ^ set(expected))
+    return f"the list of revision {revision} differs from the store's objects: {diff[:3] or 'wrong order'}"
 
 
 def _revision(obj: Obj) -> int:

@@ -39,13 +39,13 @@ class BoundWhereItMayBe(Checker):
         new = change.new
         if new is None:
             return None
-        where = str(lookup(new, "spec", "nodeName") or "")
-        if not where:
+        node_name = str(lookup(new, "spec", "nodeName") or "")
+        if not node_name:
             return None
         bound = change.old is not None and not lookup(change.old, "spec", "nodeName")
         ended = lookup(new, "status", "phase") in TERMINAL_PHASES
-        clash = None if ended else self._take_ports(change, where, new)
-        return (clash or self._check_binding(change, where, new)) if bound else None
+        clash = None if ended else self._take_ports(change, node_name, new)
+        return (clash or self._check_binding(change, node_name, new)) if bound else None
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         for pod in world.list("pods"):
@@ -73,43 +73,47 @@ class BoundWhereItMayBe(Checker):
                 self._tainted_s[name, mark] = at_s if change.old is not None else -KNOWN_S
 
     def _free_ports(self, change: Seen) -> None:
-        where = str(lookup(change.old, "spec", "nodeName") or "")
-        for port in _ports(change.old) if where and change.old is not None else ():
-            if self._ports.get(where, {}).get(port) == change.path:
-                del self._ports[where][port]
+        node_name = str(lookup(change.old, "spec", "nodeName") or "")
+        for port in _ports(change.old) if node_name and change.old is not None else ():
+            if self._ports.get(node_name, {}).get(port) == change.path:
+                del self._ports[node_name][port]
 
-    def _take_ports(self, change: Seen, where: str, pod: Obj) -> str | None:
-        taken = self._ports.setdefault(where, {})
+    def _take_ports(self, change: Seen, node_name: str, pod: Obj) -> str | None:
+        taken = self._ports.setdefault(node_name, {})
         for port in _ports(pod):
             holder = taken.setdefault(port, change.path)
             if holder != change.path:
-                return f"{change.path} was bound to {where}, where {holder} has port {port}"
+                return f"{change.path} was bound to {node_name}, where {holder} has port {port}"
         return None
 
-    def _check_binding(self, change: Seen, where: str, pod: Obj) -> Found:
+    def _check_binding(self, change: Seen, node_name: str, pod: Obj) -> Found:
         assert change.old is not None
-        node = self._nodes.get(where)
+        node = self._nodes.get(node_name)
         if is_deleting(change.old):
-            return f"the pod is being deleted, but was bound to {where}"
+            return f"the pod is being deleted, but was bound to {node_name}"
         if lookup(change.old, "status", "phase") in TERMINAL_PHASES:
-            return f"the pod has ended, but was bound to {where}"
+            return f"the pod has ended, but was bound to {node_name}"
         if lookup(change.old, "spec", "schedulingGates"):
-            return f"the pod has scheduling gates, but was bound to {where}"
+            return f"the pod has scheduling gates, but was bound to {node_name}"
         if node is None or is_deleting(node):
-            return f"the pod was bound to {where}, which {'is being deleted' if node else 'does not exist'}"
+            return (
+                f"the pod was bound to {node_name}, which {'is being deleted' if node else 'does not exist'}"
+            )
         if lookup(node, "spec", "unschedulable") and not _tolerates(pod, CORDON):
-            return f"the pod was bound to {where}, which is cordoned"
-        return self._check_constraints(change, where, node, pod)
+            return f"the pod was bound to {node_name}, which is cordoned"
+        return self._check_constraints(change, node_name, node, pod)
 
-    def _check_constraints(self, change: Seen, where: str, node: Obj, pod: Obj) -> Found:
+    def _check_constraints(self, change: Seen, node_name: str, node: Obj, pod: Obj) -> Found:
         for taint in _blocking(node):
-            known = change.at_s - self._tainted_s.get((where, _taint_text(taint)), change.at_s) >= KNOWN_S
+            known = change.at_s - self._tainted_s.get((node_name, _taint_text(taint)), change.at_s) >= KNOWN_S
             if known and not _tolerates(pod, taint):
-                return f"the pod was bound to {where}, but does not tolerate its taint {_taint_text(taint)}"
+                return (
+                    f"the pod was bound to {node_name}, but does not tolerate its taint {_taint_text(taint)}"
+                )
         wanted, labels = lookup(pod, "spec", "nodeSelector") or {}, labels_of(node)
-        known = change.at_s - self._labelled_s.get(where, change.at_s) >= KNOWN_S
+        known = change.at_s - self._labelled_s.get(node_name, change.at_s) >= KNOWN_S
         if known and any(labels.get(name) != value for name, value in wanted.items()):
-            return f"the pod was bound to {where}, which does not match its nodeSelector {wanted}"
+            return f"the pod was bound to {node_name}, which does not match its nodeSelector {wanted}"
         return None
 
 

@@ -46,8 +46,8 @@ class EvictionsAreAllowed(Checker):
         selector = LabelSelector.from_object(lookup(budget, "spec", "selector") or {})
         return [
             pod
-            for where, pod in self._pods.items()
-            if where.namespace == key.namespace and selector.matches(labels_of(pod))
+            for pod_key, pod in self._pods.items()
+            if pod_key.namespace == key.namespace and selector.matches(labels_of(pod))
         ]
 
     def _raised(self, change: Seen) -> Found:

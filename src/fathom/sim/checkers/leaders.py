@@ -28,9 +28,9 @@ class WritesWithinTheTerm(Checker):
             return self._check_fence(change)
         if change.resource == LEASES:
             return self._check_lease(change)
-        shown = dict(change.headers).get(FENCE_HEADER, "")
-        if shown:
-            return self._check_epoch(change, shown)
+        fence_header = dict(change.headers).get(FENCE_HEADER, "")
+        if fence_header:
+            return self._check_epoch(change, fence_header)
         lease = self.elected.get(change.by)
         if lease is None or change.resource in EVENTS:
             return None
@@ -60,13 +60,15 @@ class WritesWithinTheTerm(Checker):
             return f"{change.path} is still held by {now or 'nobody'}, but has epoch {claimed}"
         return None
 
-    def _check_epoch(self, change: Seen, shown: str) -> Found:
-        namespace, name, epoch = shown.split("/")
+    def _check_epoch(self, change: Seen, fence_header: str) -> Found:
+        namespace, name, epoch = fence_header.split("/")
         fence = self._fences.get(Key(namespace, name))
         if fence is not None and int(epoch) == int(fence["epoch"]):
             return None
         now = f"at {fence['epoch']}, held by {fence['holder'] or 'nobody'}" if fence else "never taken"
-        return self._finding(change, f"wrote in epoch {epoch} of {namespace}/{name}, which is {now}", shown)
+        return self._finding(
+            change, f"wrote in epoch {epoch} of {namespace}/{name}, which is {now}", fence_header
+        )
 
     def _check_holder(self, change: Seen, lease: Key) -> Found:
         fence = self._fences.get(lease)

@@ -66,13 +66,13 @@ class QuotaIsTheSum(Checker):
             return {}
         pods = [
             pod
-            for where, pod in self._objects.get("pods", {}).items()
-            if where.namespace == key.namespace and lookup(pod, "status", "phase") not in TERMINAL_PHASES
+            for pod_key, pod in self._objects.get("pods", {}).items()
+            if pod_key.namespace == key.namespace and lookup(pod, "status", "phase") not in TERMINAL_PHASES
         ]
         reserved = [
             amounts(lookup(reservation, "spec", "resources") or {})
-            for where, reservation in self._objects.get(RESERVATIONS, {}).items()
-            if where.namespace == key.namespace and _is_charged(reservation)
+            for reservation_key, reservation in self._objects.get(RESERVATIONS, {}).items()
+            if reservation_key.namespace == key.namespace and _is_charged(reservation)
         ]
         places = sum(resources["pods"].value if "pods" in resources else 1 for resources in reserved)
         kept_milli = sum(resources["cpu"].milli for resources in reserved if "cpu" in resources)

@@ -296,8 +296,8 @@ def slices(truth: Truth) -> Wrong:
 
 
 def _zone(truth: Truth, pod: Obj) -> str:
-    where = lookup(pod, "spec", "nodeName")
-    nodes = (node for node in truth.list("nodes") if key_of(node).name == where)
+    node_name = lookup(pod, "spec", "nodeName")
+    nodes = (node for node in truth.list("nodes") if key_of(node).name == node_name)
     return next((labels_of(node).get("topology.kubernetes.io/zone", "") for node in nodes), "")
 
 

@@ -53,8 +53,10 @@ class WatchOrder:
             self._begin(revision)
             wanted = self._past.at(self._request.resource, revision, self._request.wants)
             if initial != wanted:
-                odd = sorted(initial.items() ^ wanted.items())
-                return f"the initial events of revision {revision} differ from the store's objects: {odd[:3]}"
+                diff = sorted(initial.items() ^ wanted.items())
+                return (
+                    f"the initial events of revision {revision} differ from the store's objects: {diff[:3]}"
+                )
             if revision < self._floor:
                 return (
                     f"the initial events are of revision {revision}, but {self._floor} had been sent before"

@@ -72,8 +72,8 @@ def _body_of(ask: Ask) -> Obj:
 
 
 def _unmet_precondition(change: Seen, ask: Ask, old: Obj, body: Obj, before: int) -> str | None:
-    where = "preconditions" if ask.method == "DELETE" else "metadata"
-    revision, uid = lookup(body, where, "resourceVersion"), lookup(body, where, "uid")
+    section = "preconditions" if ask.method == "DELETE" else "metadata"
+    revision, uid = lookup(body, section, "resourceVersion"), lookup(body, section, "uid")
     if revision and before and int(revision) != before:
         return f"{change.by} wrote {change.path} at resourceVersion {revision}, but it was at {before}"
     if uid and uid != uid_of(old):
@@ -86,10 +86,10 @@ def _side_effects(change: Seen, request: AskedWrite, body: Obj) -> str | None:
     if old is None or new is None or ask is None:
         return None
     if request.subresource == "status":
-        odd = [name for name in {*old, *new} - {"status", "metadata"} if old.get(name) != new.get(name)]
-        odd += [name for name in KEPT if metadata(old).get(name) != metadata(new).get(name)]
-        if odd:
-            return f"{change.by} wrote the status of {change.path}, but {', '.join(odd)} changed too"
+        changed = [name for name in {*old, *new} - {"status", "metadata"} if old.get(name) != new.get(name)]
+        changed += [name for name in KEPT if metadata(old).get(name) != metadata(new).get(name)]
+        if changed:
+            return f"{change.by} wrote the status of {change.path}, but {', '.join(changed)} changed too"
     elif request.subresource or ask.method == "DELETE":
         return None
     elif change.resource in TWO_PARTS and old.get("status") != new.get("status"):
@@ -102,9 +102,9 @@ def _side_effects(change: Seen, request: AskedWrite, body: Obj) -> str | None:
 
 def _unpatched(change: Seen, new: Obj, parts: list[str], body: Obj) -> str | None:
     for part in parts:
-        odd = next(unsaid(new.get(part), body[part], part), None) if part in body else None
-        if odd is not None:
-            return f"{change.by} patched {change.path}, but {odd} does not have the patch's value"
+        field = next(unsaid(new.get(part), body[part], part), None) if part in body else None
+        if field is not None:
+            return f"{change.by} patched {change.path}, but {field} does not have the patch's value"
     return None
 
 

@@ -224,8 +224,8 @@ def without(hunted: Iterable[Hunted], effort: Effort) -> list[Exploration]:
     needed: dict[tuple[tuple[str, ...], Strategy], int] = {}
     for result in hunted:
         for strategy in effort.strategies:
-            where, count = (result.scenarios, strategy), result.runs_to_find.get(strategy) or effort.runs_max
-            needed[where] = max(needed.get(where, 0), count)
+            search, count = (result.scenarios, strategy), result.runs_to_find.get(strategy) or effort.runs_max
+            needed[search] = max(needed.get(search, 0), count)
     return [
         Exploration(scenarios=names, strategy=strategy, runs=runs, workers=effort.workers)
         for (names, strategy), runs in needed.items()

@@ -343,9 +343,9 @@ class Network:
             return -1
         return until_ns
 
-    def _struck(self, exchange: Exchange, fault: AnyFault, what: str) -> None:
+    def _struck(self, exchange: Exchange, fault: AnyFault, effect: str) -> None:
         if self._world.chronicle is not None:
-            self._world.chronicle.struck(exchange.process, fault, what, exchange.event)
+            self._world.chronicle.struck(exchange.process, fault, effect, exchange.event)
 
     def _go_on(self, exchange: Exchange) -> None:
         if not exchange.backlog:

@@ -55,18 +55,18 @@ def shut(seen: Callable[[str, str], None]) -> Iterator[None]:
     """`seen` is called for every attempt, with its name and stack, because the caller may swallow the
     exception. Other threads of the interpreter are not affected."""
     owner = threading.get_ident()
-    originals = [(where, name, getattr(where, name)) for where, names in DOORS for name in names]
+    originals = [(module, name, getattr(module, name)) for module, names in DOORS for name in names]
     try:
-        for where, name, original in originals:
-            setattr(where, name, _blocked(where, name, original, owner, seen))
+        for module, name, original in originals:
+            setattr(module, name, _blocked(module, name, original, owner, seen))
         yield
     finally:
-        for where, name, original in originals:
-            setattr(where, name, original)
+        for module, name, original in originals:
+            setattr(module, name, original)
 
 
-def _blocked(where: Any, name: str, original: Any, owner: int, seen: Callable[[str, str], None]) -> Any:
-    qualified_name = f"{where.__name__}.{name}".removesuffix(".__init__")
+def _blocked(module: Any, name: str, original: Any, owner: int, seen: Callable[[str, str], None]) -> Any:
+    qualified_name = f"{module.__name__}.{name}".removesuffix(".__init__")
 
     def raises(*args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() != owner:

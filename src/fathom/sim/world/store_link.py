@@ -320,12 +320,12 @@ class StoreLink:
                 until_ns = max(until_ns, active[1])
         return until_ns
 
-    def _struck(self, fault: AnyFault, what: str) -> None:
+    def _struck(self, fault: AnyFault, effect: str) -> None:
         chronicle = self._world.chronicle
         if chronicle is not None:
             by = self._world.committer
             follows = by.exchange.event if by is not None and by.exchange is not None else -1
-            chronicle.struck(self._process, fault, what, follows)
+            chronicle.struck(self._process, fault, effect, follows)
 
 
 def _settle(future: asyncio.Future[Any], result: Any) -> None:
