@@ -1,5 +1,6 @@
-"""12. A pod that was assumed on a node is forgotten there after a while, although its binding is under way:
-its room is given away, and then it lands (kubernetes#106361). As there, nobody else counts."""
+"""12. The scheduler forgets a pod that it has assumed on a node after a while, although the binding is under
+way: it gives the room to another pod, and then the first one lands (kubernetes#106361). As there, the API
+server does not check for room either."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ _right = Committing._commit
 
 async def while_it_lasts(self: Committing, sent: list[SentBinding]) -> None:
     def forget() -> None:
-        for one in sent:
-            if one.pod.uid in self._state.waiting:
-                self._state.known.table.forget(one.pod.uid)
+        for binding in sent:
+            if binding.pod.uid in self._state.waiting:
+                self._state.known.table.forget(binding.pod.uid)
 
     asyncio.get_running_loop().call_later(EXPIRES_S, forget)
     await _right(self, sent)
 
 
 put_back(Committing, "_commit", while_it_lasts)
-put_back(checks, "lacks_room", lambda *given, **named: None)
+put_back(checks, "lacks_room", lambda *args, **kwargs: None)

@@ -1,5 +1,5 @@
-"""15. An autoscaler looks at those that are ready alone: while the scheduler lags, they are too few for the
-load, so it asks for more and more."""
+"""15. The autoscaler counts ready pods only: while the scheduler lags they are too few for the load, so it
+asks for more and more."""
 
 from __future__ import annotations
 

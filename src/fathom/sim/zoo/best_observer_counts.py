@@ -1,5 +1,5 @@
-"""Of several schedulers the first to have seen a step of a policy's rollout is enough for the next: the other
-decides from before."""
+"""A policy rollout takes its next step as soon as one of several schedulers has seen the current one: the
+other scheduler still decides by the step before."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BREAKS = "a step of a rollout is looked at by everybody"
 
 
 def best_of_them(rollout: PolicyRollout, signals: Signals) -> str:
-    seen = max((one.revision for one in rollout.status.observed_by), default=0)
+    seen = max((observer.revision for observer in rollout.status.observed_by), default=0)
     return "" if seen >= rollout.status.activation_revision else "held: nobody has seen it"
 
 

@@ -1,5 +1,5 @@
-"""13. A binding is committed as the scheduler's cache would have it: nobody asks the ledger whether the node
-still has room (the lesson on staleness)."""
+"""13. The API server commits a binding without asking the ledger whether the node still has room: a scheduler
+with a stale cache overfills it (the lesson on staleness)."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from fathom.sim.zoo import put_back
 SCENARIOS = ("two-schedulers-stale-cache",)
 BREAKS = "no node or quota over its limit"
 
-put_back(checks, "lacks_room", lambda *given, **named: None)
+put_back(checks, "lacks_room", lambda *args, **kwargs: None)

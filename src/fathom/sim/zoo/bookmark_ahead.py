@@ -1,5 +1,5 @@
-"""41. A bookmark says how far the server is, and not how far it has told this watcher: whoever resumes from
-it never hears of what lay in between."""
+"""41. A bookmark has the revision that the server has reached, not the one up to which this watch was sent
+everything: a client that resumes from it misses the events in between."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _right = WatchStream._read
 
 
 def on_time(self: WatchStream) -> Any:
-    """First the bookmark, since it is due; what is yet to be sent comes after."""
+    """First the bookmark, when it is due; pending events are sent after it."""
     if self._bookmarks and self._now() >= self._bookmark_at:
         self._bookmark_at = self._next_bookmark()
         self._sent = max(self._sent, self._core.cache.reached)

@@ -1,5 +1,5 @@
-"""36. The server binds a pod that is being deleted: a scheduler that has not heard of it starts what should
-end."""
+"""36. The API server binds a pod that is being deleted: a scheduler that has not heard of the deletion starts
+a pod that should end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The brake counts nodes that are unreachable, and not those that are about to be: the first of many that
-fall silent together is taken out of service before it notices that they are many."""
+"""The brake counts nodes that are unreachable, and not those that are about to be: of many nodes that fall
+silent together, the first is taken out of service before the brake notices that they are many."""
 
 from __future__ import annotations
 

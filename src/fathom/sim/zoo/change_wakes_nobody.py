@@ -1,5 +1,5 @@
-"""37. A node that changes wakes nobody, only one that is new does: who waits for it to be opened is placed
-when the line looks at everybody again, up to a minute later."""
+"""37. Only a new node wakes waiting pods, a changed one does not: a pod that waits for a node to be
+uncordoned is placed when the queue retries everything, up to a minute later."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""8. What was made outside is taken away when its owner is seen to go, and only then: without a finalizer,
-and without a look at what is left (cassandra-operator#398)."""
+"""8. A controller removes an external object only at the moment it sees the owner go, without a finalizer and
+without a search for leftovers: if it misses that moment, the object leaks (cassandra-operator#398)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ right = cleanup.Cleanup.reconcile
 
 
 async def on_the_edge(self: Any, key: Key) -> ReconcileResult:
-    """Remembers whom it has seen."""
+    """Remembers the claims that it has seen."""
     view, seen = self._kit.snapshot(), vars(self).setdefault("seen", {})
     claim = view.get("ConfigMap", key)
     gone = seen.pop(key, None) if claim is None else None

@@ -1,5 +1,5 @@
-"""28. The collector asks whether an owner's name is there, not whether it is the same object: what belonged
-to one that is gone lives on under its namesake."""
+"""28. The garbage collector checks whether an object with the owner's name exists, not whether it has the
+owner's UID: children of a deleted owner live on under its namesake."""
 
 from __future__ import annotations
 

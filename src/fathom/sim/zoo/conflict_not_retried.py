@@ -1,5 +1,5 @@
-"""34. A write that was refused as a conflict is not tried again: "whoever was faster will wake us". Nobody
-does, where the change was seen already."""
+"""34. A controller does not retry a write that was refused as a conflict, because the change of the faster
+writer should wake it. If it has seen that change already, nothing wakes it."""
 
 from __future__ import annotations
 

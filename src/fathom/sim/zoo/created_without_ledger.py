@@ -1,5 +1,5 @@
-"""45. A pod that names its node when it is created gets it, whatever room is left there: only bindings are
-judged."""
+"""45. The API server accepts a pod that names its node when it is created, whether or not the node has room:
+it asks the ledger only for bindings."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from fathom.sim.zoo import put_back
 SCENARIOS = ("pods-name-their-nodes",)
 BREAKS = "no node or quota over its limit"
 
-put_back(placing, "arrival_of", lambda *given: None)
+put_back(placing, "arrival_of", lambda *args: None)

@@ -1,5 +1,5 @@
-"""22. A watch without a deadline: when a connection goes dead without a word, its cache waits for ever, and
-shows the past (reported of OpenSandbox: six hours)."""
+"""22. A watch has no deadline: when its connection dies silently, the cache waits for ever and shows the past
+(reported of OpenSandbox: six hours)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""24. A delete names no UID: by the time it arrives, the name may be another object's."""
+"""24. A delete request carries no UID: by the time it arrives, the name may belong to another object."""
 
 from __future__ import annotations
 

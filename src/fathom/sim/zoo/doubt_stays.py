@@ -1,4 +1,4 @@
-"""33. A node that is heard again keeps the taint of the time when it was not: nothing is placed there any
+"""33. A node that is heard again keeps the taint that it got while it was silent: no pod is placed there any
 more."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""9, in the real controllers. "Equal, so nothing to do" is said against a cache that is behind, and nobody
-looks again when it catches up (kubernetes#124547)."""
+"""9, in the real controllers. The endpoints controller finds that a stale cache equals what it wants, writes
+nothing, and does not look again when the cache catches up (kubernetes#124547)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""31. An eviction looks whether its budget allows one, and takes none from it: two at a time both go."""
+"""31. An eviction checks that its disruption budget allows one more, but takes nothing from it: two
+concurrent evictions are both allowed."""
 
 from __future__ import annotations
 

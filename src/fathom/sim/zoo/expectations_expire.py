@@ -1,5 +1,5 @@
-"""4. Expectations that have expired count as satisfied: a controller that has waited long enough for its own
-writes to show goes on without them (kubernetes#129795)."""
+"""4. Expired expectations count as satisfied: a controller that has waited long enough to see its own writes
+goes on without them, and creates too many children (kubernetes#129795)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fathom.sim.zoo import put_back
 SCENARIOS = ("replicas-seen-late",)
 BREAKS = "children ≤ desired + surge"
 
-EXPIRED_S = 0.5  # Sooner than the loop would ask the server how far it is.
+EXPIRED_S = 0.5  # Sooner than the loop would ask the server for its revision.
 
 
 def or_expired(needs: Sequence[Need], view: Snapshot, written: WriteLog, *, now_s: float) -> list[Unmet]:
@@ -30,4 +30,4 @@ def or_expired(needs: Sequence[Need], view: Snapshot, written: WriteLog, *, now_
 
 
 put_back(loop, "unmet", or_expired)
-put_back(Caches, "apply_write", lambda self, kind, obj: None)  # Expectations know numbers, not objects.
+put_back(Caches, "apply_write", lambda self, kind, obj: None)  # Expectations hold no objects.

@@ -1,5 +1,5 @@
-"""30. A pod that is being deleted still counts as one that is there: nobody takes its place for as long as it
-takes to go."""
+"""30. The ReplicaSet controller counts a pod that is being deleted as active: nothing replaces it until it is
+gone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""39. A new leader takes pods by a view from before its term, which is fresh enough by the clock: what its
-predecessor took last is in it, so one more goes."""
+"""39. A new leader deletes pods by a view from before its term, which is recent enough by the clock: its
+predecessor's last deletion is not in it, so one pod too many is deleted."""
 
 from __future__ import annotations
 

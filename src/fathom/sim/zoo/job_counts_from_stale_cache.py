@@ -1,5 +1,5 @@
-"""6, in the real controller. A new leader counts from a view of pods that is older than the number it adds
-to: who was counted and let go is counted again (kubernetes#105200)."""
+"""6, in the real controller. A new leader counts from a view of pods that is older than the count it adds to:
+pods that were counted and released are counted again (kubernetes#105200)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""21. A write's answer that comes late is put into the cache although the watch has told more since: it
-brings back the dead (reported of OpenSandbox)."""
+"""21. A late reply to a write goes into the cache although the watch has delivered newer events since:
+deleted objects come back (reported of OpenSandbox)."""
 
 from __future__ import annotations
 

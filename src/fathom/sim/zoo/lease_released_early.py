@@ -1,5 +1,5 @@
-"""11. Told to stop, a leader releases its lease before its workers have put down what they have in hand; and
-no server checks its epoch, as on any other Kubernetes (client-go#728)."""
+"""11. A leader that is told to stop releases its lease before its workers have finished, and no server checks
+its epoch, as on any other Kubernetes: it writes after its term (client-go#728)."""
 
 from __future__ import annotations
 

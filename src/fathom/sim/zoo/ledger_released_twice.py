@@ -1,5 +1,5 @@
-"""20. What a pod holds is given back when its deletion is asked for, and again when it is gone: who observes
-the deletion twice releases twice, and the books show room that is not there."""
+"""20. What a pod holds is released when its deletion is requested and again when it is gone: the ledger shows
+room that is not there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""19. A node is declared lost when one heartbeat is late, and its pods are driven away."""
+"""19. A node is declared lost when one heartbeat is late, and its pods are evicted."""
 
 from __future__ import annotations
 

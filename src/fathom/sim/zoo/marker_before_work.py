@@ -1,5 +1,5 @@
-"""7. The mark that says "done" is written before the work it stands for: who dies in between never does it
-(kubernetes#50067)."""
+"""7. A controller writes the mark that says "done" before it does the work: if it crashes in between, the
+work is never done (kubernetes#50067)."""
 
 from __future__ import annotations
 

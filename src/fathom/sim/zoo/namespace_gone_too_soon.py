@@ -1,5 +1,5 @@
-"""29. A namespace is taken to be empty when all that is in it is being deleted: what is still held stays
-behind, in a namespace that is not there."""
+"""29. A namespace counts as empty when every object in it is being deleted: objects that a finalizer holds
+stay behind in a namespace that no longer exists."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _right = namespaces.plan_namespace
 
 
 def without_what_goes(namespace: Obj, contents: dict[str, list[Obj]]) -> namespaces.Emptying:
-    left = {name: objs for name, objs in contents.items() if not all(is_deleting(obj) for obj in objs)}
-    return _right(namespace, left)
+    remaining = {name: objs for name, objs in contents.items() if not all(is_deleting(obj) for obj in objs)}
+    return _right(namespace, remaining)
 
 
 put_back(namespaces, "plan_namespace", without_what_goes)

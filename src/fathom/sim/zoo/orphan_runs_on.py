@@ -1,5 +1,5 @@
-"""43. A pod that somebody removes from the API at once is forgotten by its agent: its containers run on, and
-nobody knows of them."""
+"""43. An agent forgets a pod that is removed from the API at once: its containers run on, and nobody knows of
+them."""
 
 from __future__ import annotations
 

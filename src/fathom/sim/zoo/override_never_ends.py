@@ -1,5 +1,5 @@
-"""26. That an override has ended is not looked at on one path, where bindings are judged, nor by the
-scheduler that relies on it: who was let in for a while is let in for ever (kyverno#17473)."""
+"""26. Neither the check of a binding nor the scheduler looks whether an override has ended: a pod that was
+let in for a while is let in for ever (kyverno#17473)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""5. No read-your-writes gate: a controller decides again before it sees what it has just written, and makes
-one more (kuberay#715)."""
+"""5. No read-your-writes gate: a controller decides again before it sees what it has just written, and
+creates one child too many (kuberay#715)."""
 
 from __future__ import annotations
 

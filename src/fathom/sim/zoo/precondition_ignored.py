@@ -1,5 +1,5 @@
-"""27. A server deletes whatever has the name, though the request says which object was meant: who heard late
-takes away its successor."""
+"""27. The API server ignores the UID precondition of a delete: a client that is behind deletes the successor
+of the object that it meant."""
 
 from __future__ import annotations
 

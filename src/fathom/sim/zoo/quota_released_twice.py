@@ -1,5 +1,5 @@
-"""20. A quota is given back when a pod is told to go, and once more when it is gone: a delete that is
-observed twice counts twice."""
+"""20. A quota is released when a pod's deletion is requested and again when the pod is gone: one deletion
+counts twice."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ right = ResourceQuota.charge
 
 def when_told_and_when_gone(self: ResourceQuota, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
     is_pod = attempt.kind.resource == PODS
-    told = is_pod and attempt.operation == DELETE and not is_deleting(attempt.old or {})
-    return tuple(_settle(attempt, view)) if told else right(self, attempt, view)
+    is_request = is_pod and attempt.operation == DELETE and not is_deleting(attempt.old or {})
+    return tuple(_settle(attempt, view)) if is_request else right(self, attempt, view)
 
 
 put_back(ResourceQuota, "charge", when_told_and_when_gone)

@@ -1,5 +1,5 @@
-"""10. A child's name is drawn with each try: whoever repeats a create that was carried out, but never
-answered, makes another one (vsphere-csi#2507)."""
+"""10. A child gets a new random name with each try: a controller that repeats a create that was carried out,
+but never answered, makes another child (vsphere-csi#2507)."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ def another_each_time(owner: Any, slot: int) -> str:
 
 
 put_back(plan, "child_name", another_each_time)
-put_back(LeaderMinRevision, "needs", property(lambda self: ()))  # As unsafe in the next leader's hands.
+put_back(LeaderMinRevision, "needs", property(lambda self: ()))  # The next leader is as unsafe.

@@ -1,5 +1,5 @@
-"""35. A placement that was refused stays counted on its node: the room that it would have taken is
-nobody's."""
+"""35. The scheduler still counts a refused placement on its node: no pod gets the room that it would have
+taken."""
 
 from __future__ import annotations
 

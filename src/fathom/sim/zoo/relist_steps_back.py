@@ -1,5 +1,5 @@
-"""1. A list may be older than what was seen before: after every end of a watch everything is listed again, at
-whatever revision the server has, and taken for the newest (kubernetes#59848)."""
+"""1. A cache lists again after every end of a watch, at whatever revision the server has, and takes the list
+for the newest state: it goes back to an older revision (kubernetes#59848)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""2. What is missing from a list is not taken away: whoever was deleted while a cache was cut off lives on in
-it (kubernetes#94437)."""
+"""2. A cache does not remove what is missing from a new list: objects that were deleted while it was cut off
+stay in it (kubernetes#94437)."""
 
 from __future__ import annotations
 

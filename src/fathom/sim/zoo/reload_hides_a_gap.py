@@ -1,5 +1,5 @@
-"""42. A server that lost the store and must read everything anew lets its watchers go on where they were: of
-what happened in between they are never told."""
+"""42. An API server that lost the store and reads everything anew lets its watches go on where they were:
+they are never sent what happened in between."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""17, in repair itself. A reservation is given back because repair's cache does not show the pod that it is
-held for, whose binding is under way; and the binding takes the room for granted, without looking whether the
-reservation is still there. As it was there, nobody proves it at the commit."""
+"""17, in repair itself. Repair releases a reservation because its cache does not show the pod that it is held
+for, whose binding is under way; and the binding takes the room without checking that the reservation still
+exists. As in the original bug, nothing checks the room at the commit."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _reserved, _room = checks._reservation_refusal, checks.judge_room
 
 async def from_cache(self: Any, key: Key) -> ReconcileResult:
     view = self._kit.snapshot()
-    known = view.get("Reservation", key)
-    if known is None:
+    reservation = view.get("Reservation", key)
+    if reservation is None:
         return ReconcileResult.never()
-    pod = view.get("Pod", Key(key.namespace, _pod_named(known)))
-    plan = plan_reservation(known, pod, (known,), now_ns=self._kit.now_ns(), now=self._kit.now())
+    pod = view.get("Pod", Key(key.namespace, _pod_named(reservation)))
+    plan = plan_reservation(reservation, pod, (reservation,), now_ns=self._kit.now_ns(), now=self._kit.now())
     return ReconcileResult.after(await self._kit.apply(key, plan, seen=view), in_s=15.0, why="a scan")
 
 
@@ -36,8 +36,8 @@ def at_its_word(case: Any) -> Any:
     return None if case.trusted else refusal
 
 
-def room_for_granted(case: Any, *given: Any) -> Any:
-    return None if getattr(case, "trusted", False) else _room(case, *given)
+def room_for_granted(case: Any, *args: Any) -> Any:
+    return None if getattr(case, "trusted", False) else _room(case, *args)
 
 
 put_back(RepairReservations, "reconcile", from_cache)

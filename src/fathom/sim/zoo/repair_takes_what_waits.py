@@ -1,5 +1,5 @@
-"""38. A pod without a node is taken for one that is gone: repair gives back what is reserved for it while its
-victims are still leaving."""
+"""38. Repair takes a pod without a node for one that is gone: it releases the reservation of a waiting pod
+while its victims are still leaving."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""44. An agent writes its node's conditions back without saying which it had read: what others have said of
-the node in the meantime is undone."""
+"""44. An agent writes its node's conditions back without the resourceVersion that it read: it undoes what
+others have written about the node in the meantime."""
 
 from __future__ import annotations
 

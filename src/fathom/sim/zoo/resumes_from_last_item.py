@@ -1,5 +1,5 @@
-"""3. After a list, the watch begins at the revision of the newest item instead of the list's: what came and
-went in between is told again, and the dead are added (kopf#42)."""
+"""3. After a list, the watch begins at the revision of the newest item instead of the list's: changes in
+between are delivered again, and deleted objects are added (kopf#42)."""
 
 from __future__ import annotations
 

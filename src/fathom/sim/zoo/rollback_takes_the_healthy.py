@@ -1,4 +1,4 @@
-"""18. A rollout, or a rollback, takes the old replicas before the new ones are healthy."""
+"""18. A rollout or a rollback removes the old replicas before the new ones are healthy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BREAKS = "never below minimum available"
 
 def at_once(deployment: Obj, sets: Sets, around: DeploymentFacts) -> tuple[Patch, ...]:
     sized = plan._sized
-    return tuple(patch for one in sets.old if size_of(one) for patch in sized(deployment, one, 0))
+    return tuple(patch for old in sets.old if size_of(old) for patch in sized(deployment, old, 0))
 
 
 put_back(plan, "_shrunk", at_once)

@@ -1,5 +1,5 @@
-"""5, in the real controllers. No read-your-writes gate: a Deployment is decided about again before its own
-last step is seen, and takes another one (kuberay#715)."""
+"""5, in the real controllers. No read-your-writes gate: the Deployment controller decides again before it
+sees its own last step, and takes another one (kuberay#715)."""
 
 from __future__ import annotations
 

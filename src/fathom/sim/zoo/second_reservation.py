@@ -1,6 +1,6 @@
-"""14. A retry makes a second reservation: its name follows from the attempt and not from what it is for, so
-that whoever repeats a create whose answer was lost does not meet the first one (the lesson on replay, seed
-82219)."""
+"""14. A retry makes a second reservation: the reservation's name follows from the attempt and not from its
+intent, so a scheduler that repeats a create whose reply was lost does not meet the first one (the lesson on
+replay, seed 82219)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BREAKS = "at most one active reservation per intent and generation"
 
 
 def another_each_time(intent: Intent) -> str:
-    """As a generated name is."""
+    """Like a generated name."""
     return f"{intent.workload}-{intent.slot}-{round(asyncio.get_running_loop().time() * 1e6):x}"
 
 

@@ -1,5 +1,5 @@
-"""23. Whoever begins to lead acts on a view from before its term: what the leader before it made is made once
-more."""
+"""23. A new leader acts on a view from before its term: it creates again what the leader before it has
+created."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""16. A status is computed from the spec that was read, and written with the generation that is there by
-then: it says that it has seen what it has not."""
+"""16. A controller computes a status from the spec that it read and writes it with the newest generation: the
+status claims to have observed a spec that it has not."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ right = Commit.apply
 async def with_newest_generation(self: Any, plan: Plan, *, here: Any, seen: Any) -> Any:
     newest = await self._api.get(here.kind.resource, *here.key) if plan.statuses else None
     if newest is not None and here.kind.name == "ReplicaSet":
-        statuses = tuple(_restamped(said, newest) for said in plan.statuses)
+        statuses = tuple(_restamped(write, newest) for write in plan.statuses)
         plan = msgspec.structs.replace(plan, statuses=statuses)
     return await right(self, plan, here=here, seen=seen)
 
 
-def _restamped(said: WriteStatus, newest: Any) -> WriteStatus:
-    if "current" not in said.status:
-        return said
+def _restamped(write: WriteStatus, newest: Any) -> WriteStatus:
+    if "current" not in write.status:
+        return write
     generation = metadata(newest)["generation"]
-    current = {**said.status["current"], "generation": generation}
-    return WriteStatus(said.target, {**said.status, "current": current, "observedGeneration": generation})
+    current = {**write.status["current"], "generation": generation}
+    return WriteStatus(write.target, {**write.status, "current": current, "observedGeneration": generation})
 
 
 put_back(Commit, "apply", with_newest_generation)

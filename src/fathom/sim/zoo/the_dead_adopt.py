@@ -1,5 +1,5 @@
-"""40. Who would adopt is not asked whether it is still there: an owner that let its pods go has them again in
-an old view, and the collector takes them."""
+"""40. A controller adopts pods without checking that the owner still exists: from an old view, a deleted
+owner adopts the pods that it had released, and the garbage collector deletes them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""32. An autoscaler takes a pod of which it knows nothing for one that uses nothing: when metrics are away,
-it scales to its least."""
+"""32. The autoscaler takes a pod without metrics for one that uses nothing: when metrics are missing, it
+scales down to its minimum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""25. A key that is woken while it is in hand is not looked at again: the change that came meanwhile is
+"""25. A key that is added while a worker handles it is not handled again: the change that came meanwhile is
 lost."""
 
 from __future__ import annotations
