@@ -1,7 +1,7 @@
-"""The stories that fathom tells of itself, by name: each one is run under many seeds with every invariant on.
+"""fathom's own scenarios, by name: each one is run with many seeds and every invariant.
 
 A module of this package has some scenarios and lists them in its `SCENARIOS`; adding the module here
-registers them. A user's own are found as FILE.py:NAME.
+registers them. Users' own scenarios are found as FILE.py:NAME.
 """
 
 from __future__ import annotations
@@ -98,15 +98,17 @@ MODULES = (
     admitting,
 )
 
-SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}
+SCENARIOS: dict[str, Scenario] = {
+    scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS
+}
 
 
 class NoScenario(Exception):
-    """One line: what there is instead."""
+    """No scenario has that name. Its message lists the existing ones, in one line."""
 
 
 def find(name: str) -> Scenario:
-    """By its name, or as FILE.py:NAME, where NAME is the scenario's or its variable's."""
+    """Find a scenario by its name, or as FILE.py:NAME, where NAME is its name or its variable."""
     if name in SCENARIOS:
         return SCENARIOS[name]
     file, colon, within = name.rpartition(":")
@@ -116,18 +118,19 @@ def find(name: str) -> Scenario:
 
 
 def _from_file(file: Path, within: str, name: str) -> Scenario:
-    found = {key: value for key, value in _loaded(file).items() if isinstance(value, Scenario)}
-    for key, one in found.items():
-        if within in {key, one.name}:
+    scenarios = {key: value for key, value in _loaded(file).items() if isinstance(value, Scenario)}
+    for key, scenario in scenarios.items():
+        if within in {key, scenario.name}:
             return Scenario(
-                **{field: getattr(one, field) for field in one.__struct_fields__} | {"name": name}
+                **{field: getattr(scenario, field) for field in scenario.__struct_fields__} | {"name": name}
             )
-    there = ", ".join(one.name for one in found.values()) or "none"
-    raise NoScenario(f"there is no scenario {within!r} in {file}: there are {there}")
+    names = ", ".join(scenario.name for scenario in scenarios.values()) or "none"
+    raise NoScenario(f"there is no scenario {within!r} in {file}: there are {names}")
 
 
 def _loaded(file: Path) -> dict[str, object]:
-    """What is beside it, or where the person is, it may import: as with `python FILE.py` and `python -m`."""
+    """The variables of the file. It may import modules beside it and in the working directory, as with
+    `python FILE.py` and `python -m`."""
     place = file.resolve()
     spec = importlib.util.spec_from_file_location(
         f"fathom_scenarios_{place.stem}_{zlib.crc32(bytes(place)):x}", place

@@ -1,5 +1,5 @@
-"""Pods that are bound to a node past any scheduler, some of which do not fit there. The agent is real: it
-refuses these, and never one that it has taken."""
+"""Pods that are bound to a node without a scheduler, some of which do not fit there. The agent is real: it
+rejects these, and never a pod that it has accepted."""
 
 from __future__ import annotations
 
@@ -32,31 +32,32 @@ def checkers() -> Sequence[Checker]:
     Menu(processes=(*MANAGERS, NODE), kinds=KINDS, seconds=60, most=6, without=("skew",)), checkers=checkers
 )
 async def pods_do_not_fit(world: World) -> None:
-    """Who fits runs on, whatever else is bound to his node and however often agents die; who does not is
-    refused, and told why."""
+    """Pods are bound to a node without a scheduler, and some do not fit: the agent rejects those and says
+    why. Pods that it has accepted run on, whatever else is bound to the node and however often agents
+    crash."""
     manage(world, ReplicaSets, kinds=KINDS)
-    # Before there is a node nobody can say what it has.
+    # Before the node exists, nobody knows its capacity.
     await world.apply(PODS, {"metadata": {"name": HUGE, "labels": {"app": HUGE}}, "spec": _spec("64")})
     world.process(NODE, begin_agent, node=NODE, driver="simulated", capacity={"cpu": "4", "memory": "8Gi"})
     await world.apply(REPLICA_SETS, _asking(FITS, 2, cpu="2"))
     await world.until(lambda: _ready(world, FITS) == 2, within_s=300, what="who fits is ready")
-    taken = _uids(world, FITS)
+    accepted = _uids(world, FITS)
     for _ in range(LASTS_S):
         await world.sleep(1)
         refused = {uid_of(pod) for pod in world.list("pods") if is_rejected(pod)}
-        assert not refused & taken, "a pod that was taken was refused"
+        assert not refused & accepted, "a pod that was taken was refused"
     world.heal()
     await world.until(
         lambda: _reasons(world, HUGE) == {"OutOfcpu"}, within_s=300, what="who does not fit is told why"
     )
     await world.until(lambda: _ready(world, FITS) == 2, within_s=300, what="who fits is ready again")
-    assert _uids(world, FITS) == taken
+    assert _uids(world, FITS) == accepted
 
 
 def _asking(name: str, replicas: int, *, cpu: str) -> Obj:
-    made = replica_set(name, replicas)
-    made["spec"]["template"]["spec"] = _spec(cpu)
-    return made
+    workload = replica_set(name, replicas)
+    workload["spec"]["template"]["spec"] = _spec(cpu)
+    return workload
 
 
 def _spec(cpu: str) -> Obj:

@@ -1,4 +1,4 @@
-"""The API server and the plainest of clients, under every fault: what all other stories stand on."""
+"""The API server and the simplest clients, with every fault: what all other scenarios rely on."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CONFIG_MAPS = Resource("", "v1", "configmaps")
 COUNTER = Key("default", "counter")
 
 RETRY_S = 0.5
-SILENT_S = 10.0  # A watch that says nothing for so long, although it was asked for bookmarks, is dead.
+SILENT_S = 10.0  # A watch without an event for so long, although it asked for bookmarks, is dead.
 
 
 class Counting:
-    """Adds its own marks to a shared object, one at a time, by reading, adding and writing what was read. A
-    mark that may have been written is looked for before it is written again."""
+    """Adds its own marks to a shared object, one at a time: it reads the object, adds a mark and writes it
+    back. Before it retries a mark that may have been written, it looks for it."""
 
     def __init__(self, inside: Inside, marks: int) -> None:
         self._api = Api(inside.seam)
@@ -54,7 +54,7 @@ class Counting:
 
 
 class MarksStay(Checker):
-    """An update that was built on an older object would take away what came in between."""
+    """An update that was built on an older object would remove marks that were added in between."""
 
     name = "no update is lost"
 
@@ -77,7 +77,8 @@ class MarksStay(Checker):
     scale=4,
 )
 async def shared_counter(world: World) -> None:
-    """Three writers of one object through two servers: no update is lost, and each comes to an end."""
+    """Three clients update one object through two API servers: no update is lost, and every client
+    finishes."""
     await world.apply(CONFIG_MAPS, {"metadata": {"name": COUNTER.name}})
     for number in (1, 2, 3):
         name = f"adds-{number}"
@@ -101,8 +102,8 @@ def _last_life_is_done(world: World, name: str) -> bool:
 
 
 class Following:
-    """The least that a client must do to follow a kind: list, watch from there, go on from where it broke
-    off, list again when that is gone, and give up on a watch that has fallen silent."""
+    """The least that a client must do to follow a kind: list, watch from there, resume where a watch broke
+    off, list again when that revision is compacted, and give up on a watch that has fallen silent."""
 
     def __init__(self, inside: Inside) -> None:
         self.objects: dict[Key, Obj] = {}
@@ -128,7 +129,7 @@ class Following:
         self.revision = page.revision
 
     async def _watch(self) -> bool:
-        """False: what follows is no longer to be had."""
+        """Whether the watch can be resumed. False: the revision is compacted."""
         try:
             stream = await self._api.watch(
                 CONFIG_MAPS, resourceVersion=str(self.revision), allowWatchBookmarks="true"
@@ -167,12 +168,13 @@ class FollowersKnow(Checker):
         for name, process in world.engine.processes.items():
             if not isinstance(process.state, Following):
                 continue
-            known = {key: metadata(obj)["resourceVersion"] for key, obj in process.state.objects.items()}
-            for key in sorted(truth.keys() | known.keys()):
-                if truth.get(key) != known.get(key):
+            followed = {key: metadata(obj)["resourceVersion"] for key, obj in process.state.objects.items()}
+            for key in sorted(truth.keys() | followed.keys()):
+                if truth.get(key) != followed.get(key):
                     path = f"{CONFIG_MAPS.name}/{key.namespace}/{key.name}"
                     yield Finding(
-                        f"{name} has {key.name} at {known.get(key)}, the store at {truth.get(key)}", (path,)
+                        f"{name} has {key.name} at {followed.get(key)}, the store at {truth.get(key)}",
+                        (path,),
                     )
 
 
@@ -185,7 +187,8 @@ class FollowersKnow(Checker):
     scale=30,
 )
 async def followers(world: World) -> None:
-    """Two clients follow a kind through two servers, while objects come, change and go."""
+    """Two clients follow a kind through two API servers while objects are created, changed and deleted: in
+    the end both know every object as it is."""
     for number in (1, 2):
         world.process(f"follows-{number}", Following, server=number)
     for number in range(world.scale):

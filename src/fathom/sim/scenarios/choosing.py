@@ -1,5 +1,5 @@
-"""Who goes and who comes first, where there is a choice: one at a time, with one right answer. Told in
-`waking`."""
+"""Preemption and queue order where there is a choice: one case at a time, each with one right answer. The
+scenario that runs them is in `waking`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fathom.sim.scenarios.waitsfor import Step, comes, node_of, of_tenant, pod_o
 from fathom.sim.world.world import World
 
 CHOSEN = "room is made by those whom it hurts least"
-# The second of the two is younger, and would go first if nothing else spoke for it.
+# The second one is younger, and would be evicted first if nothing else protected it.
 ELDER, YOUNGER = "elder", "younger"
 PRIORITIES = {"high": 1000, "patient": 900, "middle": 500}
 Check = Callable[[World, str], str]
 
 
 def classes() -> list[Obj]:
-    """`patient` ones wait for their turn, and send nobody away."""
+    """Pods of class `patient` wait for their turn and preempt nobody."""
     return [
         {
             "metadata": {"name": name},
@@ -32,21 +32,21 @@ def classes() -> list[Obj]:
 
 
 def _full(**younger: object) -> Step:
-    """By two, of whom one would be enough."""
+    """The node is full with two pods, of which evicting one is enough."""
 
     async def prepare(world: World, name: str) -> None:
         await world.apply(NODES, node_of(name))
-        for who, more in ((ELDER, {}), (YOUNGER, younger)):
-            made = pod_of(f"{name}-{who}", "2", nodeName=name, nodeSelector={}, **more)
-            made["metadata"]["labels"] = {"who": f"{name}-{who}"}
-            await world.apply(PODS, made)
-            await world.sleep(1.2)  # Beginnings are written down in whole seconds.
+        for role, more in ((ELDER, {}), (YOUNGER, younger)):
+            pod = pod_of(f"{name}-{role}", "2", nodeName=name, nodeSelector={}, **more)
+            pod["metadata"]["labels"] = {"who": f"{name}-{role}"}
+            await world.apply(PODS, pod)
+            await world.sleep(1.2)  # Start times are recorded in whole seconds.
 
     return prepare
 
 
 async def _covered(world: World, name: str) -> None:
-    """The younger one's budget, of which nobody says yet that it allows anything."""
+    """The younger pod has a disruption budget whose status does not allow a disruption yet."""
     await _full()(world, name)
     selector = {"matchLabels": {"who": f"{name}-{YOUNGER}"}}
     await world.apply(
@@ -59,7 +59,7 @@ async def _important(world: World, name: str) -> None:
 
 
 async def _rivals(world: World, name: str) -> None:
-    """One who came first, and one who is more important: there will be room for one."""
+    """One pod that came first and one of higher priority: there will be room for one."""
     await world.apply(NODES, node_of(name, unschedulable=True))
     await world.apply(PODS, pod_of(f"{name}-{ELDER}", "3", nodeSelector={"kubernetes.io/hostname": name}))
     await waits_there(world, pod_of(name, "3", priorityClassName="patient"))
@@ -79,17 +79,19 @@ async def _poor_elsewhere(world: World, name: str) -> None:
     await world.apply(QUOTAS, _limited(name, "elsewhere"))
 
 
-def _goes(who: str) -> Check:
+def _goes(victim: str) -> Check:
     def check(world: World, name: str) -> str:
-        gone = [one for one in (ELDER, YOUNGER) if _is_gone(world, f"{name}-{one}")]
-        return "" if gone == [who] else f"{name}: {', '.join(gone) or 'nobody'} went, and not {who} alone"
+        gone = [role for role in (ELDER, YOUNGER) if _is_gone(world, f"{name}-{role}")]
+        return (
+            "" if gone == [victim] else f"{name}: {', '.join(gone) or 'nobody'} went, and not {victim} alone"
+        )
 
     return check
 
 
 def _is_gone(world: World, name: str) -> bool:
-    found = world.get("pods", Key("default", name))
-    return found is None or is_deleting(found)
+    pod = world.get("pods", Key("default", name))
+    return pod is None or is_deleting(pod)
 
 
 CHOICES: dict[str, tuple[Step, Step]] = {

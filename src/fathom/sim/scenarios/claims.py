@@ -1,4 +1,4 @@
-"""What is kept outside: made once for every claim, and gone when the claim is."""
+"""External objects: one is created for every claim, and removed when the claim is deleted."""
 
 from __future__ import annotations
 
@@ -38,17 +38,18 @@ def checkers() -> Sequence[Checker]:
     scale=20,
 )
 async def claims(world: World) -> None:
-    """Claims come and go, and come again under the same names: each has its disk, and no disk is left."""
+    """Claims are created, deleted and created again under the same names: each has its disk, and no disk is
+    left behind."""
     manage(world, Cleanup, kinds=KINDS)
     await world.apply(NAMESPACES, {"metadata": {"name": CLOUD}})
     for _ in range(world.scale):
         await world.sleep(1.5 * world.rng.random())
         name = f"claim-{world.rng.randrange(4)}"
-        there = world.get(CONFIG_MAPS.name, Key("default", name))
-        if there is None:
+        existing = world.get(CONFIG_MAPS.name, Key("default", name))
+        if existing is None:
             await world.apply(CONFIG_MAPS, claim(name))
         else:
-            await world.api.delete(CONFIG_MAPS, "default", name, uid=there["metadata"]["uid"])
+            await world.api.delete(CONFIG_MAPS, "default", name, uid=existing["metadata"]["uid"])
     await come_to_rest(world)
 
 

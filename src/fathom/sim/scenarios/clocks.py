@@ -1,5 +1,5 @@
-"""Wall clocks are set, forward and back, by seconds and by days, while nothing else happens: what lasts is
-counted on clocks that nobody sets, so nothing is evicted, tainted, restarted or rolled back."""
+"""Wall clocks are set, forward and back, by seconds and by days, while nothing else happens: durations are
+measured on monotonic clocks, so nothing is evicted, tainted, restarted or rolled back."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-# Whose clock is set, and by how much: both follow from the seed, so that seeds 0, 1, 2, … go through all.
+# Whose clock is set, and by how much: the seed says which, so that seeds 0, 1, 2, … go through all.
 WHO = (MANAGERS[0], "api-1", NODES[0], SCHEDULERS[0], NODES[1])
 STEPS_S = (40.0, -40.0, 400.0, -400.0, 3600.0, -3600.0, 86_400.0, -86_400.0)
 SET_AT_S = 30.0
-STAYS_S = 500.0  # Less than the ten minutes that a rollout has.
+STAYS_S = 500.0  # Less than the ten minutes of a progress deadline.
 STANDS = Key("default", "stands")
 NEVER_READY = {"fathom.dev/simulated": '{"fail": "readiness"}'}
 
 
 def one_clock_is_set(seed: str) -> Sequence[AnyFault]:
-    """And later the next one, by what the next seed says."""
+    """One clock is set, and later another one, as the next seed says."""
     number = int(seed) if seed.isdigit() else 0
     return [
-        Skew(at_s=SET_AT_S + 200 * turn, target=WHO[each % len(WHO)], skew_s=STEPS_S[each % len(STEPS_S)])
-        for turn, each in enumerate((number, number + 1))
+        Skew(at_s=SET_AT_S + 200 * turn, target=WHO[index % len(WHO)], skew_s=STEPS_S[index % len(STEPS_S)])
+        for turn, index in enumerate((number, number + 1))
     ]
 
 
 class ClocksMoveNobody(Checker):
-    """Nothing is driven off a node, and no pod ends, because somebody set a clock."""
+    """No node is tainted, and no pod is deleted or restarted, because a clock was set."""
 
     name = "a clock that is set moves nobody"
     resources = frozenset({"nodes", "pods"})
@@ -60,12 +60,12 @@ class ClocksMoveNobody(Checker):
 
 
 def _taints(node: Obj | None) -> set[str]:
-    return {str(one.get("key")) for one in lookup(node or {}, "spec", "taints") or ()}
+    return {str(taint.get("key")) for taint in lookup(node or {}, "spec", "taints") or ()}
 
 
 def _restarts(pod: Obj | None) -> int:
     statuses = lookup(pod or {}, "status", "containerStatuses") or ()
-    return sum(int(one.get("restartCount") or 0) for one in statuses)
+    return sum(int(status.get("restartCount") or 0) for status in statuses)
 
 
 def checkers() -> Sequence[Checker]:
@@ -74,8 +74,8 @@ def checkers() -> Sequence[Checker]:
 
 @scenario(Menu(processes=(MANAGERS[0], *NODES)), faults_of=one_clock_is_set, checkers=checkers)
 async def clocks_are_set(world: World) -> None:
-    """Somebody's wall clock is set, and somebody else's later: every node and every pod stays as it is, and
-    a rollout that stands is not given up before its time."""
+    """The wall clock of one process is set, and later that of another: no node is tainted, no pod is deleted
+    or restarted, and a stuck rollout is not given up before its deadline."""
     employ_cluster(world, spare=False)
     await world.apply(DEPLOYMENTS, alone_for_a_while("web", 6))
     await world.apply(DEPLOYMENTS, deployment("stands", 2))
@@ -85,12 +85,14 @@ async def clocks_are_set(world: World) -> None:
     before = {uid_of(pod) for pod in ready_pods(world, "web")}
     await world.sleep(STAYS_S)
     assert {uid_of(pod) for pod in ready_pods(world, "web")} == before
-    said = find_condition(conditions_of(world.get("deployments.apps", STANDS) or {}), "Progressing") or {}
-    assert said.get("reason") != "ProgressDeadlineExceeded", said
+    progressing = (
+        find_condition(conditions_of(world.get("deployments.apps", STANDS) or {}), "Progressing") or {}
+    )
+    assert progressing.get("reason") != "ProgressDeadlineExceeded", progressing
 
 
 def alone_for_a_while(name: str, replicas: int) -> Obj:
-    """Its pods end where no server is heard for a minute."""
+    """Its pods stop when their agent has not reached a server for a minute."""
     return deployment(name, replicas, notes={"fathom.dev/stop-when-alone-seconds": "60"})
 
 

@@ -1,4 +1,5 @@
-"""A whole cluster, real but for its containers: workloads roll and scale, nodes die, everything fails."""
+"""A whole cluster, real except for its containers: workloads are rolled out and scaled, nodes die, everything
+fails."""
 
 from __future__ import annotations
 
@@ -23,15 +24,15 @@ from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
 KINDS = ("/pods", "/nodes", "/leases", "/replicasets", "/deployments", "/bindingbatches")
-# Nobody who still has something to do is silent for longer: backoffs and open breakers end after 30 s, and a
-# node is lost after 80.
+# No process with work left is silent for longer: backoffs and open breakers end after 30 s, and a node is
+# lost after 80.
 QUIET_S = 90.0
 
 
 @scenario(Menu(processes=(*DECIDERS, *NODES), kinds=KINDS, seconds=40, most=8), checkers=checkers, scale=6)
 async def cluster(world: World) -> None:
-    """Workloads are rolled out, scaled and rolled again while all parts of a cluster fail: in the end each
-    has its replicas, and never two to a slot."""
+    """Workloads are rolled out, scaled and rolled out again while all parts of a cluster fail: in the end
+    each has its replicas, and never two pods in one slot."""
     employ_cluster(world)
     for name, replicas in (("web", 4), ("api", 3)):
         await world.apply(DEPLOYMENTS, deployment(name, replicas))
@@ -44,7 +45,7 @@ async def cluster(world: World) -> None:
 
 @scenario(Menu(processes=DECIDERS, kinds=KINDS, seconds=30, most=5), checkers=checkers)
 async def a_node_dies(world: World) -> None:
-    """Its pods are replaced elsewhere, once, and only when it is surely gone."""
+    """A node dies: its pods are replaced on other nodes, once, and only when the node is certainly gone."""
     employ_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("web", 6))
     await world.sleep(5 + 20 * world.rng.random())
@@ -55,7 +56,7 @@ async def a_node_dies(world: World) -> None:
     await world.settle(quiet_s=QUIET_S, within_s=900)
 
 
-# The binding is sent and commits, its answer is lost; the node's heartbeat is delayed; the workload is still
+# The binding is sent and commits, its reply is lost; the node's heartbeat is late; the workload is still
 # not ready. A weak scheduler would bind again elsewhere, a weak detector would evict.
 BINDING = (
     LoseReply(at_s=20.0, for_s=8.0, target=SCHEDULERS[0], match="bindingbatches", times=1),
@@ -66,8 +67,8 @@ BINDING = (
 
 @scenario(Menu(processes=DECIDERS), scripted=BINDING, checkers=checkers)
 async def binding_during_node_failure(world: World) -> None:
-    """The binding times out though it committed, and the node's heartbeat is late: one binding, nobody is
-    evicted, and the pod's conditions say how far it is."""
+    """A binding times out although it committed, and the node's heartbeat is late: the pod is bound once, no
+    pod is evicted, and the pod's conditions say how far it is."""
     employ_cluster(world, nodes=("node-1", "node-2", "node-3"))
     await world.sleep(20.5)
     await world.apply(DEPLOYMENTS, deployment("risk-api", 3))
@@ -91,7 +92,7 @@ VICTIMS = (SCHEDULERS[0], MANAGERS[0], "node-1", "api-1")
 
 
 def nth_write(seed: str) -> Sequence[AnyFault]:
-    """Seeds 0, 1, 2, … go through all writes of all of them."""
+    """Seeds 0, 1, 2, … go through all writes of all victims."""
     number = int(seed) if seed.isdigit() else 0
     victim, times = VICTIMS[number % len(VICTIMS)], 1 + number // len(VICTIMS)
     return (CrashAtWrite(at_s=0.0, target=victim, times=times, for_s=1.0),)
@@ -99,8 +100,9 @@ def nth_write(seed: str) -> Sequence[AnyFault]:
 
 @scenario(Menu(processes=DECIDERS), faults_of=nth_write, checkers=checkers)
 async def a_crash_at_any_write_of_a_cluster(world: World) -> None:
-    """A workload is rolled out, rolled again and scaled in a whole cluster; the scheduler, the controllers,
-    an agent or the API server dies after a write, the seed says who and after which."""
+    """A workload is rolled out, rolled out again and scaled in a whole cluster. The scheduler, the
+    controllers, an agent or the API server crashes after one of its writes (the seed says which): in the end
+    the workload has its replicas."""
     employ_cluster(world, nodes=NODES[:3])
     await world.apply(DEPLOYMENTS, deployment("web", 4))
     await world.sleep(15)

@@ -1,5 +1,5 @@
-"""Pods that not every node will do for: by its labels, its taints, its ports, and to the last of its room;
-and pods that come to an end by themselves and make room for others."""
+"""Pods that do not fit every node, because of its labels, taints, ports or remaining room, and pods that end
+by themselves and leave room for others."""
 
 from __future__ import annotations
 
@@ -33,50 +33,52 @@ POOLS = {"node-1": "red", "node-2": "blue", "node-3": "red"}
 KEPT, TAINT = "node-3", {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
 HELD = "example.com/held"
 CPU_MILLI = 4000  # Of each node.
-ENOUGH = "20"  # More than all nodes have: the quota is in nobody's way.
-WHOLE = ("1", "2", "4")  # Of these nodes can be filled to the last.
+ENOUGH = "20"  # More than all nodes have: the quota limits nothing.
+WHOLE = ("1", "2", "4")  # Pods of these sizes can fill a node completely.
 
 
 class NobodyWaitsBesideRoom(Checker):
-    """Counted in plain words, for those who will take what there is: the scheduler's own rules are not asked,
-    they may be what is wrong."""
+    """Compares the CPU of waiting pods with what is left on each node. It does not use the scheduler's own
+    rules, which may be wrong."""
 
     name = "no schedulable pod idles"
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         pods = world.list("pods")
         used: dict[str, int] = {}
-        for one in pods:
-            found = held("pods", one)
-            if found is not None:
-                used[found[0]] = used.get(found[0], 0) + found[2].get("cpu", 0)
-        for one in pods:
-            if lookup(one, "spec", "nodeName") or is_deleting(one):
+        for pod_obj in pods:
+            usage = held("pods", pod_obj)
+            if usage is not None:
+                used[usage[0]] = used.get(usage[0], 0) + usage[2].get("cpu", 0)
+        for pod_obj in pods:
+            if lookup(pod_obj, "spec", "nodeName") or is_deleting(pod_obj):
                 continue
-            for name in _open_to(one, world.list("nodes")):
-                if used.get(name, 0) + _cpu_milli(one) <= CPU_MILLI:
-                    path = "/".join(("pods", *key_of(one)))
+            for name in _open_to(pod_obj, world.list("nodes")):
+                if used.get(name, 0) + _cpu_milli(pod_obj) <= CPU_MILLI:
+                    path = "/".join(("pods", *key_of(pod_obj)))
                     yield Finding(f"{path} waits, and {name} has room", (path,))
 
 
-def _cpu_milli(one: Obj) -> int:
-    asked = {**one, "spec": {**one["spec"], "nodeName": "anywhere"}}
-    found = held("pods", asked)
-    return found[2].get("cpu", 0) if found is not None else 0
+def _cpu_milli(pod: Obj) -> int:
+    placed = {**pod, "spec": {**pod["spec"], "nodeName": "anywhere"}}
+    usage = held("pods", placed)
+    return usage[2].get("cpu", 0) if usage is not None else 0
 
 
-def _open_to(one: Obj, nodes: Iterable[Obj]) -> list[str]:
-    """Ports are left to the scheduler: a pod that asks for one is not judged."""
-    if any(container.get("ports") for container in one["spec"]["containers"]):
+def _open_to(pod: Obj, nodes: Iterable[Obj]) -> list[str]:
+    """The nodes that may take the pod. A pod with ports is not judged: the scheduler decides on these."""
+    if any(container.get("ports") for container in pod["spec"]["containers"]):
         return []
-    wanted = one["spec"].get("nodeSelector") or {}
-    tolerates = any(each.get("key") == TAINT["key"] for each in one["spec"].get("tolerations") or ())
+    wanted = pod["spec"].get("nodeSelector") or {}
+    tolerates = any(
+        toleration.get("key") == TAINT["key"] for toleration in pod["spec"].get("tolerations") or ()
+    )
     return [
-        key_of(each).name
-        for each in nodes
-        if not lookup(each, "spec", "unschedulable")
-        and all(labels_of(each).get(name) == value for name, value in wanted.items())
-        and (tolerates or key_of(each).name != KEPT)
+        key_of(node).name
+        for node in nodes
+        if not lookup(node, "spec", "unschedulable")
+        and all(labels_of(node).get(name) == value for name, value in wanted.items())
+        and (tolerates or key_of(node).name != KEPT)
     ]
 
 
@@ -86,7 +88,8 @@ def checkers() -> Sequence[Checker]:
 
 @scenario(Menu(processes=(*SCHEDULERS, AGENT), kinds=KINDS, seconds=25, most=8), checkers=checkers, scale=30)
 async def constrained(world: World) -> None:
-    """Nodes are filled to the last by pods that want this one or that, and come to their end."""
+    """Pods with node selectors, tolerations and host ports fill the nodes completely, and some end by
+    themselves: in the end no pod waits while a node has room for it."""
     for name in SCHEDULERS:
         run_scheduler(world, name, lease=LEASE, timing=TIMING)
     await _told(world)
@@ -98,7 +101,8 @@ async def constrained(world: World) -> None:
     scale=30,
 )
 async def constrained_twice(world: World) -> None:
-    """The same by two schedulers at once, from caches of different ages: both choose, one is right."""
+    """Two schedulers place pods with constraints from caches of different ages: no node gets more than it
+    has, and in the end no pod waits while a node has room for it."""
     for name in SCHEDULERS:
         run_scheduler(world, name)
     await _told(world)
@@ -115,16 +119,17 @@ async def _told(world: World) -> None:
             await delete_some(world)
         else:
             await world.apply(PODS, _pod(world, f"p-{number}"))
-    await world.sleep(8)  # Those that end have ended.
-    for one in world.list("pods", "default"):
-        await world.api.patch(PODS, "default", key_of(one).name, {"metadata": {"finalizers": None}})
+    await world.sleep(8)  # By then the pods that end by themselves have ended.
+    for leftover in world.list("pods", "default"):
+        await world.api.patch(PODS, "default", key_of(leftover).name, {"metadata": {"finalizers": None}})
     world.heal()
     await _let_in(world)
     await world.settle(quiet_s=QUIET_S)
 
 
 async def _let_in(world: World) -> None:
-    """Some wait for nothing but the last thing that happens: a node that is opened, or comes, or a quota."""
+    """Some pods wait for the last thing that happens: a node is uncordoned, a node is added, or the quota is
+    raised."""
     last = world.rng.choice(("open", "node", "quota"))
     if last == "quota":
         await world.apply(QUOTAS, quota("default", cpu="0"))
@@ -143,27 +148,27 @@ async def _let_in(world: World) -> None:
 
 
 def _node(name: str, pool: str, *, cordoned: bool = False) -> Obj:
-    made = node(name, zone=f"zone-{pool}", cordoned=cordoned)
-    made["metadata"]["labels"]["pool"] = pool
+    obj = node(name, zone=f"zone-{pool}", cordoned=cordoned)
+    obj["metadata"]["labels"]["pool"] = pool
     if name == KEPT:
-        made["spec"]["taints"] = [TAINT]
-    return made
+        obj["spec"]["taints"] = [TAINT]
+    return obj
 
 
 def _pod(world: World, name: str) -> Obj:
-    made = pod(name, cpu=world.rng.choice(WHOLE))
-    spec, chance = made["spec"], world.rng.random
+    obj = pod(name, cpu=world.rng.choice(WHOLE))
+    spec, chance = obj["spec"], world.rng.random
     if chance() < 0.4:
         spec["nodeSelector"] = {"pool": world.rng.choice(("red", "blue"))}
     if chance() < 0.3:
         spec["tolerations"] = [{**TAINT, "operator": "Equal"}]
     if chance() < 0.3:
         spec["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
-    if chance() < 0.2:  # When it is deleted, it stays: without a node, and for nobody to place.
-        made["metadata"]["finalizers"] = [HELD]
+    if chance() < 0.2:  # When it is deleted, it stays, without a node; no scheduler may place it.
+        obj["metadata"]["finalizers"] = [HELD]
     if chance() < 0.4:
-        made["metadata"]["annotations"] = {RUNS_S: f"{1 + 4 * chance():.1f}"}
-    return made
+        obj["metadata"]["annotations"] = {RUNS_S: f"{1 + 4 * chance():.1f}"}
+    return obj
 
 
 SCENARIOS: tuple[Scenario, ...] = (constrained, constrained_twice)

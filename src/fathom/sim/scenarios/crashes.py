@@ -1,4 +1,5 @@
-"""A crash after any single write: the seed says whose, and which. Seeds 0, 1, 2, … go through all of them."""
+"""A crash after any single write: the seed says of which process, and after which write. Seeds 0, 1, 2, … go
+through all of them."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-# The second manager writes only when the first one has died.
+# The second manager writes only after the first one has crashed.
 VICTIMS = (MANAGERS[0], AGENT, "api-1")
 
 
@@ -65,7 +66,9 @@ def checkers() -> Sequence[Checker]:
     checkers=checkers,
 )
 async def crash_after_any_write(world: World) -> None:
-    """A workload is made, scaled and served, a job runs, claims come and go; somebody dies."""
+    """A workload is created, scaled and served, a Job runs, claims come and go. The controllers, the agent or
+    the API server crash after one of their writes (the seed says which): in the end everything is as
+    specified."""
     weather = employ(world, ReplicaSets, Jobs, EndpointSlices, EndpointsOfServices, Cleanup)
     await world.apply(NAMESPACES, {"metadata": {"name": CLOUD}})
     for number in (1, 2, 3):

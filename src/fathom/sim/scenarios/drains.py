@@ -1,5 +1,5 @@
-"""Pods are driven away while their workloads are rolled and scaled, and one of them will not go: whoever
-counts pods counts those that stay, and no more are driven away at once than may be."""
+"""Pods are evicted while their workloads are rolled out and scaled, and one pod of each does not go:
+controllers count the pods that stay, and evictions stay within their disruption budgets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def checkers() -> Sequence[Checker]:
     scale=9,
 )
 async def drains(world: World) -> None:
-    """Evictions come two at a time, workloads are rolled and scaled, leaders die."""
+    """Pods are evicted two at a time while their workloads are rolled out and scaled and leaders crash:
+    evictions stay within their budgets, and every rollout completes although one deleted pod of each
+    stays."""
     await _told(world)
 
 
@@ -71,7 +73,8 @@ async def drains(world: World) -> None:
     scale=9,
 )
 async def drains_seen_late(world: World) -> None:
-    """The same, while managers hear of one kind late and of another at once, and leaders change."""
+    """Pods are evicted during rollouts while managers receive events of one kind late and of another at once,
+    and leaders change: evictions stay within their budgets, and every rollout completes."""
     await _told(world)
 
 
@@ -93,9 +96,9 @@ async def _told(world: World) -> None:
     for _ in range(world.scale):
         await world.sleep(3 * world.rng.random())
         await _change(world)
-    held = await _will_not_go(world)
+    held_pods = await _will_not_go(world)
     await come_to_rest(world, weather)
-    for name in held:
+    for name in held_pods:
         await world.api.patch(PODS, "default", name, {"metadata": {"finalizers": None}})
 
 
@@ -105,7 +108,7 @@ async def _change(world: World) -> None:
         tag, replicas = world.rng.randrange(1, 3), world.rng.randrange(3, 5)
         await world.apply(DEPLOYMENTS, deployment(name, replicas, tag=tag))
         return
-    for pod in world.rng.sample(found, min(2, len(found))) if (found := _ready(world, name)) else ():
+    for pod in world.rng.sample(ready, min(2, len(ready))) if (ready := _ready(world, name)) else ():
         await evict(world, pod)
 
 
@@ -115,14 +118,14 @@ def _ready(world: World, app: str) -> list[Obj]:
 
 
 async def evict(world: World, pod: Obj) -> None:
-    """Refused where its budget has no room."""
+    """Refused when the disruption budget does not allow it."""
     name = str(metadata(pod)["name"])
     eviction = {"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": name}}
     await world.api.create(PODS, "default", eviction, subresource="eviction")
 
 
 async def _will_not_go(world: World) -> list[str]:
-    """One of each workload is deleted, and somebody holds it: it goes on going until the end."""
+    """Delete one pod of each workload that a finalizer holds: it stays terminating until the end."""
     names = []
     for app in WORKLOADS:
         for pod in _ready(world, app)[:1]:

@@ -2,14 +2,13 @@
 
     1. Start with replica-042 pending.
     2. Commit the reservation's create, but return a timeout to the scheduler.
-    3. Restart the leader before status is updated: what it reads to find out does not get through.
+    3. Restart the leader before status is updated: its reads to find out do not get through.
     4. Delay the reservation watch for the new leader.
     5. Retry scheduling: the new leader's create takes a second to arrive.
     6. It must reuse, confirm or conflict with the first reservation instead of making another one.
 
-Scheduler, repair and agent are the real ones. A replica reserves only what others must leave first, so the
-node is full of something less important when it comes. The faults are the story's own; the seed drives the
-rest.
+Scheduler, repair and agent are the real ones. A replica reserves room only where it must preempt, so the node
+is full with a pod of lower priority when it comes. The faults are scripted; the seed drives the rest.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
 NODE = "node-1"
-# So short that the next leader is there a second after the first one died.
+# So short that the next leader takes over a second after the first one crashed.
 TIMING = Timing(duration_s=1, renew_deadline_s=0.8, retry_s=0.2)
 OURS = preempting.OURS
-VICTIM_S = 4  # It takes all of its grace, and leaves while the next leader still asks.
+VICTIM_S = 4  # It uses its whole grace period, and ends while the next leader is still retrying.
 
 SCRIPT: tuple[AnyFault, ...] = (
     LoseReply(at_s=0.0, target=LEADER, match=f"POST {OURS}", told_s=1.0),
@@ -63,8 +62,8 @@ def checkers() -> Sequence[Checker]:
     tale=tale,
 )
 async def duplicate_reservation(world: World) -> None:
-    """A create commits, its client sees a timeout, the leader restarts, the next one's watch is late: one
-    reservation."""
+    """A reservation's create commits but its client sees a timeout, the leader restarts, and the next
+    leader's watch is late: there is one reservation, and its pod runs."""
     run_controllers(world, REPAIR, RepairReservations)
     run_scheduler(world, LEADER, lease=LEASE, timing=TIMING)
     world.process(
@@ -72,10 +71,10 @@ async def duplicate_reservation(world: World) -> None:
     )
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     workload = await world.apply(REPLICA_SETS, replica_set("risk-api", 1))
-    await _at(world, 0.25)  # The first one has the lease.
+    await _at(world, 0.25)  # By then the first scheduler has the lease.
     run_scheduler(world, NEXT, lease=LEASE, timing=TIMING)
     await world.apply(PODS, victim())
-    await _at(world, 0.65)  # The next one has listed everything, and hears of nothing from now on.
+    await _at(world, 0.65)  # The next one has listed everything; its watch is held from now on.
     await world.apply(PODS, replica(workload))
     await world.sleep(8)
     await world.heal_and_settle(quiet_s=preempting.QUIET_S)
@@ -86,23 +85,24 @@ async def duplicate_reservation(world: World) -> None:
 
 
 async def _at(world: World, second: float) -> None:
-    """So that the story's times read as the lesson's do, however long its beginnings took."""
+    """Wait until this second of the scenario, so that its times match the lesson's however long the setup
+    took."""
     await world.sleep(max(0.0, second - world.now_s))
 
 
 def victim() -> Obj:
-    """It has the whole node, runs at once, and is in no hurry to leave."""
-    made = pod("batch-007", cpu="4")
-    made["metadata"]["annotations"] = {"fathom.dev/simulated": '{"image_s": 0, "start_s": 0, "stop_s": 60}'}
-    made["spec"] |= {"nodeName": NODE, "terminationGracePeriodSeconds": VICTIM_S}
-    return made
+    """It has the whole node, runs at once, and takes long to stop."""
+    batch = pod("batch-007", cpu="4")
+    batch["metadata"]["annotations"] = {"fathom.dev/simulated": '{"image_s": 0, "start_s": 0, "stop_s": 60}'}
+    batch["spec"] |= {"nodeName": NODE, "terminationGracePeriodSeconds": VICTIM_S}
+    return batch
 
 
 def replica(workload: Obj) -> Obj:
-    """Half of what the victim leaves: there would be room for a second reservation."""
-    made = pod("replica-042", cpu="2", labels={"app": "risk-api"}, high=True)
-    made["metadata"]["annotations"] = {SLOT: "42", GENERATION: "42"}
-    return owned(made, workload)
+    """Half of what the victim frees: there would be room for a second reservation."""
+    pending = pod("replica-042", cpu="2", labels={"app": "risk-api"}, high=True)
+    pending["metadata"]["annotations"] = {SLOT: "42", GENERATION: "42"}
+    return owned(pending, workload)
 
 
 SCENARIOS: tuple[Scenario, ...] = (duplicate_reservation,)

@@ -1,5 +1,5 @@
-"""Jobs come to their end in every way there is: enough have succeeded, too many failed, time is up; some wait
-first, some are taken away afterwards. The agents are real, so that pods fail by themselves."""
+"""Jobs end in every way: enough pods succeeded, too many failed, the deadline passed. Some are suspended
+first, some are deleted afterwards. The agents are real, so that pods fail by themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fathom.sim.world.world import World
 NODE = "node-1"
 KINDS = ("/pods", "/jobs")
 RUNS_FOR_EVER = 10_000.0
-# What each says in the end: its last condition, and why.
+# How each Job ends: its last condition and the reason.
 ENDS = {
     "well": ("Complete", "CompletionsReached"),
     "indexed": ("Complete", "CompletionsReached"),
@@ -38,7 +38,8 @@ def checkers() -> Sequence[Checker]:
 
 @scenario(Menu(processes=(*MANAGERS, NODE), kinds=KINDS, seconds=25, most=6), checkers=checkers)
 async def jobs_end(world: World) -> None:
-    """One of each sort; in the end each says what became of it, and what was to be taken away is."""
+    """Jobs complete, fail too often, exceed their deadline, are resumed after a suspension or expire after
+    their TTL: each ends with the right condition and reason, and the expired one is deleted."""
     manage(world, Jobs, kinds=KINDS)
     world.process(NODE, begin_agent, account=node_user(NODE), node=NODE, driver="simulated")
     await world.sleep(2)
@@ -70,19 +71,19 @@ def _job(name: str) -> Obj:
         "short": {"ttlSecondsAfterFinished": 5},
     }
     runs_s = RUNS_FOR_EVER if name == "late" else 1.0
-    made = job(name, completions=3, parallelism=2, runs_s=runs_s)
-    made["spec"] |= more.get(name, {})
+    ending_job = job(name, completions=3, parallelism=2, runs_s=runs_s)
+    ending_job["spec"] |= more.get(name, {})
     if name == "failing":
-        notes = made["spec"]["template"]["metadata"]["annotations"]
+        notes = ending_job["spec"]["template"]["metadata"]["annotations"]
         notes["fathom.dev/simulated"] = '{"exit_code": 3}'
-    return made
+    return ending_job
 
 
 def _end(world: World, name: str) -> tuple[str, str]:
-    found = world.get(JOBS.name, Key("default", name)) or {}
-    for one in lookup(found, "status", "conditions") or ():
-        if one["type"] in {"Complete", "Failed"} and one["status"] == "True":
-            return one["type"], one["reason"]
+    ended = world.get(JOBS.name, Key("default", name)) or {}
+    for condition in lookup(ended, "status", "conditions") or ():
+        if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":
+            return condition["type"], condition["reason"]
     return "", ""
 
 

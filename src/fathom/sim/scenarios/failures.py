@@ -1,12 +1,13 @@
-"""How control planes fail in operation, one story each, with the real parts: what must not happen, what must.
+"""How control planes fail in operation, one scenario each, with the real processes.
 
-timeout-means-failure             a write committed, its answer is lost: it is not done again
-retry-storm                       a server is down: who retries waits longer each time, and not in step
-duplicate-ownership               a leader wakes up after its lease is gone: it writes nothing
-permanent-partial-state           what nobody owns any more is found and removed
-progress-hidden-in-logs           where a workload is stuck stands in its WorkloadProgress
-failure-detector-too-aggressive   many heartbeats are late at once: nobody is evicted
-late-heartbeats                   some are late, here and there: nobody is evicted
+timeout-means-failure             a write committed but its reply is lost: the write is not repeated
+retry-storm                       a server is down: retries back off, and not in step
+duplicate-ownership               a leader resumes after its lease has expired: none of its writes is accepted
+permanent-partial-state           objects that belong to nothing any more are found and removed
+progress-hidden-in-logs           the WorkloadProgress says where a workload is stuck
+failure-detector-too-aggressive   many heartbeats are late at once: no pod is evicted
+late-heartbeats                   single heartbeats are late: no pod is evicted
+a-persons-decision                repair proposes, and acts only after a person has approved
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ MENU = Menu(processes=DECIDERS)
     MENU,
     checkers=checkers,
     scripted=[
-        LoseReply(at_s=0.0, target=who, match="POST", times=3, told_s=told_s)
-        for who, told_s in ((SCHEDULERS[0], 0.0), (MANAGERS[0], 1.0))
+        LoseReply(at_s=0.0, target=target, match="POST", times=3, told_s=told_s)
+        for target, told_s in ((SCHEDULERS[0], 0.0), (MANAGERS[0], 1.0))
     ],
 )
 async def timeout_means_failure(world: World) -> None:
-    """Creates and bindings commit, and nobody is told: each is done once."""
+    """Creates and bindings commit but their replies are lost: each is carried out once."""
     employ_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("web", 5))
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
@@ -57,7 +58,7 @@ async def timeout_means_failure(world: World) -> None:
 
 
 STORM_S = 40.0
-# So many requests in a second, of each process, are no storm.
+# Requests per second and process that are no storm yet.
 CALM = 2.0
 
 
@@ -67,14 +68,17 @@ CALM = 2.0
     scripted=[Refuse(at_s=10.0, for_s=STORM_S, target="*", status=503, times=1_000_000)],
 )
 async def retry_storm(world: World) -> None:
-    """The API answers 503 to everybody for forty seconds: there are few requests, and all is well after."""
+    """The API server answers everything with 503 for forty seconds: processes back off and send few requests,
+    and the cluster recovers afterwards."""
     employ_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("web", 5))
     await world.sleep(10.0 + STORM_S)
-    asked = sum(count for (fault, _), count in world.engine.faults.fired.items() if fault == "refuse")
+    requests = sum(count for (fault, _), count in world.engine.faults.fired.items() if fault == "refuse")
     processes = len(DECIDERS) + len(NODES)
-    assert asked <= CALM * STORM_S * processes, f"{asked} requests of {processes} processes in {STORM_S:g} s"
-    assert asked, "nobody asked for anything: the story tells nothing"
+    assert requests <= CALM * STORM_S * processes, (
+        f"{requests} requests of {processes} processes in {STORM_S:g} s"
+    )
+    assert requests, "nobody asked for anything: the story tells nothing"
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
 
@@ -87,8 +91,8 @@ async def retry_storm(world: World) -> None:
     ],
 )
 async def duplicate_ownership(world: World) -> None:
-    """Leaders stand still in the middle of a rollout, others take over, and the old ones wake up: no write of
-    theirs is taken."""
+    """Leaders pause in the middle of a rollout, others take over, and the old leaders resume: none of their
+    writes is accepted."""
     employ_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("web", 5))
     await world.sleep(12)
@@ -102,8 +106,8 @@ async def duplicate_ownership(world: World) -> None:
     checkers=checkers,
 )
 async def permanent_partial_state(world: World) -> None:
-    """A reservation whose pod is gone, a reservation whose time is over, a pod on a node that vanished:
-    nothing of it is there when all is quiet."""
+    """A reservation whose pod is gone, an expired reservation and a pod on a deleted node: in the end all
+    three are removed."""
     employ_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("web", 3))
     await world.apply(RESERVATIONS, reservation("orphan", pod="gone", uid="gone-uid"))
@@ -155,7 +159,7 @@ def pod_on(name: str, node: str) -> Obj:
 )
 async def failure_detector_too_aggressive(world: World) -> None:
     """Three of five nodes are silent for two minutes, all at once: the brake holds, all three are treated
-    alike, and nobody is evicted."""
+    alike, and no pod is evicted."""
     employ_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("web", 5))
     await until_ready(world, "web", 5)
@@ -168,16 +172,20 @@ async def failure_detector_too_aggressive(world: World) -> None:
     assert node is not None
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
     assert {pod["metadata"]["uid"] for pod in ready_pods(world, "web")} == before
-    if any(each["type"] == "fathom.dev/Suspect" for each in lookup(node, "status", "conditions") or ()):
+    if any(
+        condition["type"] == "fathom.dev/Suspect" for condition in lookup(node, "status", "conditions") or ()
+    ):
         world.sometimes("the silence of many was noticed")
 
 
 def _treated(world: World, name: str) -> tuple[object, ...]:
-    """What was made of a node that is silent."""
+    """The conditions and taints of a silent node."""
     node = world.get("nodes", Key("", name)) or {}
-    said = {(one["type"], one["status"]) for one in lookup(node, "status", "conditions") or ()}
-    taints = {(one["key"], one["effect"]) for one in lookup(node, "spec", "taints") or ()}
-    return tuple(sorted(said)), tuple(sorted(taints))
+    conditions = {
+        (condition["type"], condition["status"]) for condition in lookup(node, "status", "conditions") or ()
+    }
+    taints = {(taint["key"], taint["effect"]) for taint in lookup(node, "spec", "taints") or ()}
+    return tuple(sorted(conditions)), tuple(sorted(taints))
 
 
 @scenario(
@@ -191,7 +199,7 @@ def _treated(world: World, name: str) -> tuple[object, ...]:
     checkers=checkers,
 )
 async def late_heartbeats(world: World) -> None:
-    """Heartbeats come late, one here and one there: nobody is taken for lost."""
+    """Single heartbeats come late, now from one node and now from another: no node is declared lost."""
     employ_cluster(world, spare=False)
     await world.apply(DEPLOYMENTS, deployment("web", 5))
     await world.sleep(90)
@@ -206,28 +214,28 @@ HOLDERS = [f"{'very-' * 8}long-name-{number}.example.com/disk" for number in ran
     checkers=standard,
 )
 async def a_persons_decision(world: World) -> None:
-    """A workload that should be gone is held by somebody's finalizers: repair proposes, does nothing by
-    itself, and does it when a person has approved."""
+    """Finalizers hold a deleted workload: repair proposes to remove them, does nothing by itself, and acts
+    when a person has approved."""
     employ_cluster(world)
-    held = deployment("held", 0)
-    held["metadata"]["finalizers"] = HOLDERS
-    made = await world.apply(DEPLOYMENTS, held)
-    await world.api.delete(DEPLOYMENTS, "default", "held", uid=made["metadata"]["uid"])
+    blocked = deployment("held", 0)
+    blocked["metadata"]["finalizers"] = HOLDERS
+    created = await world.apply(DEPLOYMENTS, blocked)
+    await world.api.delete(DEPLOYMENTS, "default", "held", uid=created["metadata"]["uid"])
     await world.sleep(60)
     world.heal()
     await world.until(lambda: proposed(world) == ["Proposed"], within_s=900, what="it is proposed")
     await world.sleep(60)
     assert world.get("deployments.apps", Key("default", "held")) is not None, "nobody had approved that"
-    (one,) = world.list(PROPOSALS.name)
-    await approve(world, one)
+    (proposal,) = world.list(PROPOSALS.name)
+    await approve(world, proposal)
     await world.until(lambda: proposed(world) == ["Done"], within_s=120, what="it is done")
     assert world.get("deployments.apps", Key("default", "held")) is None
 
 
-async def approve(world: World, one: Obj) -> None:
-    """Until a server has taken it."""
-    namespace, name = key_of(one)
-    decision = {"metadata": {"uid": uid_of(one)}, "status": {"approved": True}}
+async def approve(world: World, proposal: Obj) -> None:
+    """Approve the proposal; retry until a server accepts it."""
+    namespace, name = key_of(proposal)
+    decision = {"metadata": {"uid": uid_of(proposal)}, "status": {"approved": True}}
     while not isinstance(
         await world.api.patch(PROPOSALS, namespace, name, decision, subresource="approval"), Committed
     ):
@@ -235,10 +243,10 @@ async def approve(world: World, one: Obj) -> None:
 
 
 def proposed(world: World) -> list[str]:
-    return [str(lookup(one, "status", "phase") or "") for one in world.list(PROPOSALS.name)]
+    return [str(lookup(proposal, "status", "phase") or "") for proposal in world.list(PROPOSALS.name)]
 
 
-# What a workload's containers do, and what its progress must say holds it.
+# What a workload's containers do; its key is where its progress must say that it is stuck.
 HELD = {"image": '{"fail": "image"}', "probe": '{"fail": "readiness"}', "crash": '{"fail": "crash"}'}
 
 
@@ -246,8 +254,8 @@ HELD = {"image": '{"fail": "image"}', "probe": '{"fail": "readiness"}', "crash":
     Menu(processes=DECIDERS, kinds=("/pods", "/workloadprogresses"), seconds=30, most=3), checkers=standard
 )
 async def progress_hidden_in_logs(world: World) -> None:
-    """Workloads that cannot fetch their image, fail their probe or crash: each says so itself, where anybody
-    can read it, for the generation it is about."""
+    """Workloads cannot pull their image, fail their probe or crash: the WorkloadProgress of each says where
+    it is stuck, for the generation that it names."""
     employ_cluster(world)
     for name, script in HELD.items():
         await world.apply(DEPLOYMENTS, deployment(name, 2, notes={"fathom.dev/simulated": script}))

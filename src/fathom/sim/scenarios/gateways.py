@@ -1,4 +1,4 @@
-"""The gateway's deciding part: what it would listen for is what is there, and it says which weights it has
+"""The gateway's controller: its table has the ready endpoints, and its status says which weights it has
 seen."""
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class TheTableIsTrue(Checker):
         gateway = world.state(GATEWAY)
         assert isinstance(gateway, Gateway)
         for name in WORKLOADS:
-            listeners = [one for one in gateway.table if one.service == f"default/{name}"]
-            found = sorted({each.address for one in listeners for each in one.endpoints})
+            listeners = [listener for listener in gateway.table if listener.service == f"default/{name}"]
+            routed = sorted({endpoint.address for listener in listeners for endpoint in listener.endpoints})
             ready = sorted(_addresses(world, name))
-            if found != ready:
-                yield f"it sends for {name} to {found}, ready are {ready}"
+            if routed != ready:
+                yield f"it sends for {name} to {routed}, ready are {ready}"
         for route in world.list(ROUTES.name):
             seen = lookup(route, "status", "observedGeneration")
             if seen != metadata(route)["generation"]:
@@ -48,14 +48,16 @@ class TheTableIsTrue(Checker):
 
 
 def _addresses(world: World, app: str) -> list[str]:
-    found = []
+    addresses = []
     for pod in world.list("pods", "default"):
         conditions = lookup(pod, "status", "conditions") or ()
-        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        ready = any(
+            condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+        )
         going = metadata(pod).get("deletionTimestamp")
         if ready and not going and lookup(pod, "metadata", "labels", "app") == app:
-            found.append(str(lookup(pod, "status", "podIP")))
-    return found
+            addresses.append(str(lookup(pod, "status", "podIP")))
+    return addresses
 
 
 def checkers() -> Sequence[Checker]:
@@ -73,7 +75,8 @@ def checkers() -> Sequence[Checker]:
     scale=14,
 )
 async def gateway_follows(world: World) -> None:
-    """Services, their pods and their weights change: in the end the gateway has them all."""
+    """Services, their pods and their route weights change: in the end the gateway knows all ready endpoints
+    and has seen all weights."""
     weather = employ(world, ReplicaSets, EndpointSlices, kinds=("/pods", "/endpointslices"))
     world.process(GATEWAY, begin_gateway, account=User(accounts.GATEWAY))
     for name in WORKLOADS:

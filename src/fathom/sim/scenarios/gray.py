@@ -1,5 +1,5 @@
-"""Nodes that answer, and on which nothing starts: they lose trust, one of them is quarantined, and forgiven
-when nothing fails on it any more."""
+"""Nodes that send heartbeats but start no pods: they lose trust, one of them is quarantined, and it is
+forgiven when nothing fails on it any more."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from fathom.sim.world.world import World
 SOUND, GRAY = NODES[:3], NODES[3:]
 REPLICAS = 15
 TAINT, SAID = "fathom.dev/quarantine", "fathom.dev/Quarantined"
-# A tenth of the nodes, and always one.
+# A tenth of the nodes, and at least one.
 MOST = 1
 
 
 class FewAreQuarantined(Checker):
-    """When many seem to fail, it is rather something that they share; and who starts what it is given is
-    never set aside."""
+    """When many nodes seem to fail, the cause is rather something that they share. A node that starts its
+    pods is never quarantined."""
 
     name = "few nodes are quarantined, and only the bad"
     resources = frozenset({"nodes"})
@@ -57,7 +57,7 @@ class FewAreQuarantined(Checker):
 
 
 def _is_aside(node: Obj) -> bool:
-    return any(one.get("key") == TAINT for one in lookup(node, "spec", "taints") or ())
+    return any(taint.get("key") == TAINT for taint in lookup(node, "spec", "taints") or ())
 
 
 def checkers() -> Sequence[Checker]:
@@ -69,8 +69,9 @@ def checkers() -> Sequence[Checker]:
     checkers=checkers,
 )
 async def gray_nodes(world: World) -> None:
-    """Starts fail on two of five nodes: one is set aside, with the reason; nobody is to blame for what fails
-    everywhere. Pods that are taken away start elsewhere, and when a person says so it is forgiven."""
+    """Pods fail to start on two of five nodes: one node is quarantined, with its reason, and no node is
+    blamed for a workload that fails everywhere. Deleted pods start elsewhere, and the node is forgiven when a
+    person resets its trust."""
     employ_cluster(world, nodes=SOUND)
     for index, name in enumerate(GRAY):
         world.process(
@@ -104,12 +105,12 @@ def _aside(world: World) -> list[str]:
 
 
 def _said(world: World, name: str) -> tuple[str, str]:
-    found = find_condition(conditions_of(world.get("nodes", Key("", name)) or {}), SAID) or {}
-    return str(found.get("status")), str(found.get("reason"))
+    condition = find_condition(conditions_of(world.get("nodes", Key("", name)) or {}), SAID) or {}
+    return str(condition.get("status")), str(condition.get("reason"))
 
 
 async def _take_away(world: World) -> None:
-    """A person sends off all that does not start, until nothing is left there: the scheduler takes gray nodes
+    """A person deletes all pods on the gray nodes until none is left there: the scheduler chooses gray nodes
     last."""
     for _ in range(40):
         stuck = [pod for pod in world.list("pods", "default") if lookup(pod, "spec", "nodeName") in GRAY]

@@ -1,4 +1,4 @@
-"""What the next leader has not heard of: it does not undo what was right, nor do once more what was done."""
+"""A new leader that has missed events: it does not undo what was right, nor do again what was done."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ LET_GO = "who was let go lives on"
 FAR = "node-far"
 UNHEARD_OF = "nobody is taken from a node that is there"
 
-# Nobody probes for a while: the story says who is ready. One is not; that is the last that the second manager
-# hears of pods, and less than ten seconds old when it leads. Much later both hear nothing of ReplicaSets, and
-# then nothing of nodes.
+# The agent is paused for a while: the scenario says which pods are ready. One is not; that is the last event
+# of pods that the second manager receives, and it is less than ten seconds old when it leads. Much later both
+# receive no events of ReplicaSets, and then none of nodes.
 OLD_VIEWS: tuple[AnyFault, ...] = (
     Pause(at_s=7.0, target=AGENT, for_s=18.0),
     HoldWatch(at_s=8.0, target=MANAGERS[1], match="/pods", for_s=16.0),
@@ -46,8 +46,9 @@ def checkers() -> Sequence[Checker]:
 
 @scenario(Menu(processes=MANAGERS, kinds=KINDS), scripted=OLD_VIEWS, checkers=checkers)
 async def what_the_heir_has_not_heard(world: World) -> None:
-    """One pod too many was taken already; another is ready by now. A rollout that is stuck is scaled: what is
-    available stays. Pods that were let go are nobody's. A node that nobody has told of may be there."""
+    """A new leader has not seen the last deletion nor which pods are ready now: it deletes no pod too many. A
+    stuck rollout is scaled: available pods stay. Pods that their deleted owner released stay. Pods on a node
+    that no manager has heard of stay."""
     await world.apply(NODES, node("node-1"))
     weather = employ(world, Deployments, ReplicaSets, RepairPods, kinds=KINDS)
     await let_the_first_lead(world)
@@ -55,16 +56,16 @@ async def what_the_heir_has_not_heard(world: World) -> None:
     await world.apply(DEPLOYMENTS, deployment("api", 4, surge=1, missing=2))
     await world.apply(REPLICA_SETS, replica_set("solo", 2))
     await world.sleep(7.5 - world.now_s)
-    if leads(world, MANAGERS[0]):  # Who leads, and hears late, may act: nobody could know better.
+    if leads(world, MANAGERS[0]):  # A leader whose events are late may act on them: it cannot know better.
         await _others_are_ready(world)
     await world.sleep(9.5 - world.now_s)
     await world.apply(DEPLOYMENTS, deployment("web", 2, surge=1, missing=0))
     await world.sleep(27.0 - world.now_s)
     await _stuck(world, weather)
     await world.sleep(45.5 - world.now_s)
-    left = await _let_go(world, "solo")
+    released = await _let_go(world, "solo")
     await world.sleep(2)
-    for pod in _of(world, "solo"):  # There is news of them when their owner is surely gone.
+    for pod in _of(world, "solo"):  # An event of each pod, when its owner is certainly gone.
         patch = {"metadata": {"annotations": {"example.com/left": "behind"}}}
         await world.api.patch(PODS, "default", key_of(pod).name, patch)
     await world.sleep(73.0 - world.now_s)
@@ -74,8 +75,8 @@ async def what_the_heir_has_not_heard(world: World) -> None:
     await come_to_rest(world, weather)
     if world.get("pods", Key("default", FAR)) is None:
         world.broken(UNHEARD_OF, f"{FAR} is there, and its pod was taken away", f"nodes/{FAR}")
-    there = {uid_of(pod) for pod in _of(world, "solo")}
-    for uid in left - there:
+    existing = {uid_of(pod) for pod in _of(world, "solo")}
+    for uid in released - existing:
         world.broken(LET_GO, f"pod {uid} was left behind by its owner on purpose, and is gone")
 
 
@@ -93,25 +94,25 @@ async def _others_are_ready(world: World) -> None:
 
 
 async def _probed(world: World, pod: Obj, *, ready: bool) -> None:
-    """In the agent's place."""
-    there = world.get("pods", key_of(pod))
-    if there is None:
+    """Write the pod's readiness in the agent's place."""
+    current = world.get("pods", key_of(pod))
+    if current is None:
         return
-    said = set_condition(
-        conditions_of(there),
+    conditions = set_condition(
+        conditions_of(current),
         type="Ready",
         status="True" if ready else "False",
         reason="Probed",
-        now=str(metadata(there)["creationTimestamp"]),
+        now=str(metadata(current)["creationTimestamp"]),
     )
     await world.api.patch(
-        PODS, "default", key_of(pod).name, {"status": {"conditions": said}}, subresource="status"
+        PODS, "default", key_of(pod).name, {"status": {"conditions": conditions}}, subresource="status"
     )
 
 
 async def _stuck(world: World, weather: Weather) -> None:
-    """Two old ones are available and three new ones are not, when no more than two are wanted, and no fewer:
-    in proportion, one that is available would go."""
+    """Two old pods are available and three new ones are not when only two are wanted, and no fewer: scaling
+    in proportion would delete an available one."""
     weather.image_s = 60.0
     nudge(world, AGENT)
     await world.apply(DEPLOYMENTS, deployment("api", 4, tag=2, surge=1, missing=2))
@@ -123,12 +124,12 @@ async def _stuck(world: World, weather: Weather) -> None:
 
 
 async def _let_go(world: World, name: str) -> set[str]:
-    """Their owner goes without them."""
+    """Delete the owner without its pods."""
     owner = world.get(REPLICA_SETS.name, Key("default", name))
     assert owner is not None
-    left = {uid_of(pod) for pod in _of(world, name) if owner_uid(pod) == uid_of(owner)}
+    released = {uid_of(pod) for pod in _of(world, name) if owner_uid(pod) == uid_of(owner)}
     await world.api.delete(REPLICA_SETS, "default", name, uid=uid_of(owner), policy="Orphan")
-    return left
+    return released
 
 
 SCENARIOS: tuple[Scenario, ...] = (what_the_heir_has_not_heard,)

@@ -1,4 +1,4 @@
-"""Caches that fall behind a history which is being forgotten, behind servers that die and that lag."""
+"""Caches that fall behind while the store compacts its history, and while servers crash and lag."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SECRETS = Resource("", "v1", "secrets")
 READERS = ("reads-1", "reads-2")
 SERVERS = ("api-1", "api-2")
 BEHIND_S = 3.0
-MOVES = 0.15  # How often a balancer sends somebody elsewhere, for each change of an object.
+MOVES = 0.15  # How often a balancer moves a reader to the other server, per change of an object.
 
 
 class Reader:
-    """Follows two kinds and does nothing about them: what it has is what its cache has."""
+    """Follows two kinds and does nothing: its state is its cache."""
 
     name = "reader"
     watches: ClassVar[tuple[Watch, ...]] = (Primary(CONFIG_MAP, conditions=False), Related(SECRET))
@@ -58,7 +58,8 @@ def checkers() -> Sequence[Checker]:
     scale=30,
 )
 async def informer_relists(world: World) -> None:
-    """Caches are cut off while objects come and go and the store forgets: in the end they know all."""
+    """Caches are cut off while objects come and go and the store compacts its history: in the end they equal
+    the store."""
     for number, name in enumerate(READERS, 1):
         run_controllers(world, name, Reader, server=number)
     world.happening("move", lambda: move(world, READERS))
@@ -72,8 +73,8 @@ async def informer_relists(world: World) -> None:
 
 
 async def fall_behind(world: World) -> None:
-    """Nobody hears anything for a while, and what they missed is forgotten: by the store, and by servers that
-    begin anew."""
+    """Readers receive nothing for a while, and the events that they miss are compacted: in the store, and in
+    servers that restart."""
     for name in READERS:
         world.engine.network.drop_watches(name, "")
     async with world.held("watch=true"):
@@ -86,14 +87,15 @@ async def fall_behind(world: World) -> None:
 
 
 async def _come_or_go(world: World, number: int) -> None:
-    """The same few names all the time: whoever misses a deletion takes a namesake for the one that went."""
+    """The same few names all the time: a cache that misses a deletion takes a new object for the deleted
+    one."""
     resource = world.rng.choice((CONFIG_MAPS, CONFIG_MAPS, SECRETS))
     name = f"x{world.rng.randrange(8)}"
-    there = world.get(resource.name, Key("default", name))
-    if there is None or world.rng.random() < 0.3:
+    existing = world.get(resource.name, Key("default", name))
+    if existing is None or world.rng.random() < 0.3:
         await world.apply(resource, thing(name, number))
     else:
-        await world.api.delete(resource, "default", name, uid=metadata(there)["uid"])
+        await world.api.delete(resource, "default", name, uid=metadata(existing)["uid"])
 
 
 def thing(name: str, number: int) -> Obj:

@@ -1,4 +1,4 @@
-"""How `duplicate-reservation` tells a run: in the lesson's words, each line from an event of this run.
+"""Summary of a run of `duplicate-reservation`, in the lesson's words: each line is from an event of this run.
 
 workload: risk-api replica-042 generation 42
 00:00 scheduler creates reservation res-a
@@ -8,8 +8,8 @@ workload: risk-api replica-042 generation 42
 00:04 new leader retries and creates reservation res-b
 00:06 repair sees two reservations with same owner intent
 
-The code as it should be meets res-a in the fifth line, and repair sees one reservation. What did not happen
-is not told.
+Correct code meets res-a in the fifth line, and repair sees one reservation. What did not happen
+has no line.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Told = tuple[ChronicleEvent, str]
 
 def tale(chronicle: Chronicle, began_ns: int) -> Sequence[str]:
     incident = Incident(chronicle, began_ns)
-    lines = [f"{_clock(event.at_ns - began_ns)} {what}" for event, what in incident.lines()]
+    lines = [f"{_clock(event.at_ns - began_ns)} {line}" for event, line in incident.lines()]
     names = [f"({short} is reservation {name})" for name, short in incident.names.items()]
     return ["workload: risk-api replica-042 generation 42", *lines, *names]
 
@@ -51,7 +51,7 @@ class Incident:
         self._events = [event for event in chronicle.events if event.at_ns >= began_ns]
         self._heard = hearing(chronicle)
         self._made = [(event, name) for event in self._of(CommitSeen) for name in _created(event)]
-        # In the order they were made.
+        # In the order of their creation.
         self.names = {name: f"res-{'abcdefgh'[at]}" for at, (_, name) in enumerate(self._made[:8])}
 
     def lines(self) -> Iterator[Told]:
@@ -60,23 +60,23 @@ class Incident:
         first, name = self._made[0]
         yield first, f"scheduler creates reservation {self.names[name]}"
         for event in self._of(Took, first.process):
-            if isinstance(said := self._cause(event), LogLine) and said.status == 504:
+            if isinstance(cause := self._cause(event), LogLine) and cause.status == 504:
                 yield event, "API write commits but client sees timeout"
                 break
         for lived in self._of(Lived, first.process):
             if lived.what == "dies":
                 yield lived, "scheduler leader restarts"
                 break
-        for asked in self._of(RequestSent, NEXT):
-            if asked.method == "POST" and resource_of(asked.target) == RESERVATIONS:
-                yield from self._retry(first, asked)
+        for request in self._of(RequestSent, NEXT):
+            if request.method == "POST" and resource_of(request.target) == RESERVATIONS:
+                yield from self._retry(first, request)
                 break
 
-    def _retry(self, first: CommitSeen, asked: RequestSent) -> Iterator[Told]:
-        heard = self._heard.get((NEXT, asked.incarnation, RESERVATIONS), [])
-        upto = max((revision for event, revision in heard if event < asked.id), default=0)
-        yield asked, f"new leader reads {'stale' if upto < first.revision else 'fresh'} reservation cache"
-        end = next((event for event in self._events if self._answers(event, asked)), None)
+    def _retry(self, first: CommitSeen, request: RequestSent) -> Iterator[Told]:
+        heard = self._heard.get((NEXT, request.incarnation, RESERVATIONS), [])
+        upto = max((revision for event, revision in heard if event < request.id), default=0)
+        yield request, f"new leader reads {'stale' if upto < first.revision else 'fresh'} reservation cache"
+        end = next((event for event in self._events if self._answers(event, request)), None)
         if end is None:
             return
         if isinstance(end, CommitSeen):
@@ -85,21 +85,21 @@ class Incident:
             yield end, f"new leader retries and meets reservation {self.names[self._made[0][1]]}"
         yield from self._repair(end)
 
-    def _answers(self, event: ChronicleEvent, asked: RequestSent) -> bool:
-        """Whether it is what came of the ask, at the server."""
+    def _answers(self, event: ChronicleEvent, request: RequestSent) -> bool:
+        """Whether the event is the result of the request, at the server."""
         done = isinstance(event, CommitSeen) or (isinstance(event, LogLine) and event.status == 409)
-        return done and event.id > asked.id and asked in self._chronicle.past_of(event.id)
+        return done and event.id > request.id and request in self._chronicle.past_of(event.id)
 
     def _repair(self, end: ChronicleEvent) -> Iterator[Told]:
-        """When it next hears of reservations, and of how many it knows then."""
+        """When repair next receives events of reservations, and how many it knows then."""
         heard = self._heard.get((REPAIR, 1, RESERVATIONS), [])
         late = [(self._chronicle.events[at], upto) for at, upto in heard]
         late = [(event, upto) for event, upto in late if event.at_ns > end.at_ns]
         if late:
-            # What was held back comes in several pieces, one right after the other.
+            # Held events arrive in several pieces, one right after the other.
             together = [upto for event, upto in late if event.at_ns < late[0][0].at_ns + SECOND_NS // 2]
-            known = sum(made.revision <= together[-1] for made, _ in self._made)
-            sees = COUNTS.get(known, f"{known} reservations")
+            count = sum(created.revision <= together[-1] for created, _ in self._made)
+            sees = COUNTS.get(count, f"{count} reservations")
             yield late[0][0], f"repair sees {sees} with same owner intent"
 
     def _of(self, kind: type[E], process: str = "") -> Iterator[E]:

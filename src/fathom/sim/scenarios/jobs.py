@@ -1,4 +1,4 @@
-"""Work that ends: each success is counted once, whoever counts it and however often."""
+"""Jobs: each success is counted once, whichever leader counts it and however often."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def checkers() -> Sequence[Checker]:
     scale=10,
 )
 async def finished_jobs(world: World) -> None:
-    """Jobs run, some of their pods are shot, some jobs are deleted: no success is counted twice."""
+    """Jobs run while images are slow and a node dies, and some of their pods, and some Jobs, are deleted: no
+    success is counted twice, and every Job ends."""
     await _told(world, employ(world, Jobs, kinds=KINDS))
 
 
@@ -72,7 +73,8 @@ async def finished_jobs(world: World) -> None:
     scale=10,
 )
 async def jobs_seen_late(world: World) -> None:
-    """The same, while managers hear of one kind late and of another at once, and leaders change."""
+    """Jobs run while managers receive events of one kind late and of another at once, and leaders change: no
+    success is counted twice, and every Job ends."""
     await _told(world, employ(world, Jobs, kinds=KINDS))
 
 
@@ -89,7 +91,7 @@ async def _told(world: World, weather: Weather) -> None:
 
 
 async def _disturb(world: World, number: int) -> None:
-    """A pod is shot; or a job goes with all that it has, and another one comes."""
+    """Delete a pod; or delete a Job with its pods, and create another one."""
     if world.rng.random() < 0.7:
         pods = [pod for pod in world.list("pods", "default") if not is_deleting(pod)]
         if pods:

@@ -1,4 +1,4 @@
-"""Several who could lead, while clocks are wrong, processes stand still and leases are lost."""
+"""Several candidates for a lease, while clocks are wrong, processes pause and leases are lost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def checkers() -> Sequence[Checker]:
     scale=20,
 )
 async def leaders(world: World) -> None:
-    """Leaders stop, stand still, are cut off and robbed of their lease: nobody writes in another's term."""
+    """Leaders stop, pause, are cut off and lose their lease: none of them writes in another's term."""
     weather = employ(world, ReplicaSets, servers=2)
     await keep_changing(world, WORKLOADS)
     await come_to_rest(world, weather)
@@ -46,10 +46,12 @@ async def leaders(world: World) -> None:
         await look_at_the_end(world, name)
 
 
-# What the leader sends takes until its term is long over, and arrives at a server that has not heard of that.
+# A leader's request arrives long after its term, at a server that has not heard of the next term.
 LATE: tuple[AnyFault, ...] = (
     SlowRequest(at_s=5.0, target=MANAGERS[0], match="POST /api/v1/namespaces/default/pods", delay_s=9.0),
-    HoldWatch(at_s=4.9, target=MANAGERS[1], match="/replicasets", for_s=12.0),  # It has not done it already.
+    HoldWatch(
+        at_s=4.9, target=MANAGERS[1], match="/replicasets", for_s=12.0
+    ),  # So it has not created the pods already.
     StaleServer(at_s=5.2, target="api-1", for_s=14.0),
     Pause(at_s=5.3, target=MANAGERS[0], for_s=20.0),
 )
@@ -57,7 +59,8 @@ LATE: tuple[AnyFault, ...] = (
 
 @scenario(Menu(processes=MANAGERS), servers=2, scripted=LATE, checkers=checkers)
 async def written_late_to_a_stale_server(world: World) -> None:
-    """The store knows whose term it is, though the server does not: what comes too late is not written."""
+    """A leader's write arrives after its term, at an API server that has not heard of the next term: the
+    store refuses it."""
     weather = employ(world, ReplicaSets, servers=2)
     await world.sleep(0.01)
     world.pause(MANAGERS[1], 3.0)  # The other one leads.

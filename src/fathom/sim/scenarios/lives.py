@@ -1,5 +1,5 @@
-"""Deployments whose rollouts come to an end in every way there is: done, gone back by hand or by themselves,
-given up, held by a person for a while. The agent is real, so that pods get ready or not by themselves."""
+"""Deployments whose rollouts end in every way: complete, rolled back by hand or automatically, given up,
+paused by a person for a while. The agent is real, so that pods get ready or not by themselves."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ KINDS = ("/pods", "/replicasets", "/deployments", "/scheduleroverrides")
 DEADLINE_S, HELD_S = 40, 200
 REVISION, AUTO_REVERT = "deployment.kubernetes.io/revision", "fathom.dev/auto-revert"
 DONE, GIVEN_UP, PAUSED = "NewReplicaSetAvailable", "ProgressDeadlineExceeded", "DeploymentPaused"
-# How each ends: the version that it has then, what it says, its revision, how many ReplicaSets are left.
+# How each ends: its version, the reason of its condition Progressing, its revision, and how many ReplicaSets
+# are left.
 ENDS = {
-    "forward": (3, DONE, "3", 2),  # One of two old ones is beyond its limit.
+    "forward": (3, DONE, "3", 2),  # One of two old ReplicaSets exceeds the history limit.
     "back": (1, DONE, "3", 2),
     "stuck": (2, GIVEN_UP, "2", 2),
     "reverts": (1, DONE, "3", 2),
-    "swings": (1, GIVEN_UP, "3", 2),  # Both are bad: it goes back once, and stays there.
+    "swings": (1, GIVEN_UP, "3", 2),  # Both versions are bad: it goes back once, and stays there.
     "held": (2, DONE, "2", 2),
 }
 FAILS = {"stuck": (2,), "reverts": (2,), "swings": (1, 2)}
@@ -48,17 +49,17 @@ def checkers() -> Sequence[Checker]:
     Menu(processes=(*MANAGERS, NODE), kinds=KINDS, seconds=60, most=6, without=("skew",)), checkers=checkers
 )
 async def rollouts_end(world: World) -> None:
-    """One of each sort; in the end each has the version and the history that it should, and says how it
-    went."""
+    """Rollouts complete, go back by hand or automatically, exceed their deadline or are paused by an
+    override: each ends with the right version, history and reason."""
     manage(world, Deployments, ReplicaSets, kinds=KINDS)
     world.process(NODE, begin_agent, account=node_user(NODE), node=NODE, driver="simulated")
     for name in ENDS:
         await world.apply(DEPLOYMENTS, _version(name, 1))
     await world.sleep(20)
     await _once(world, lambda: _have_revision(world, "1", ENDS), "the first ones are known")
-    held = override("held", {"pauseRollout": True}, lasts_s=HELD_S)
-    held["spec"]["target"] = "deployment/held"
-    await world.apply(OVERRIDES, held)
+    pause = override("held", {"pauseRollout": True}, lasts_s=HELD_S)
+    pause["spec"]["target"] = "deployment/held"
+    await world.apply(OVERRIDES, pause)
     await world.sleep(5)
     await _once(world, lambda: _end(world, "held")[1] == PAUSED, "the override is known")
     for name in ENDS:
@@ -81,12 +82,12 @@ async def rollouts_end(world: World) -> None:
     assert {name: _end(world, name) for name in ENDS} == ENDS
 
 
-async def _once(world: World, is_so: Callable[[], bool], what: str) -> None:
-    """A version that no controller has seen before the next one came has no revision, and nobody keeps to an
-    override that nobody has heard of. So where they could not run until now, what holds them ends here."""
+async def _once(world: World, is_so: Callable[[], bool], goal: str) -> None:
+    """Wait for this; if it is not so yet, end all faults first. A version that no controller saw before the
+    next one came has no revision, and an override acts only when a controller has seen it."""
     if not is_so():
         world.heal()
-    await world.until(is_so, within_s=60, what=what)
+    await world.until(is_so, within_s=60, what=goal)
 
 
 def _have_revision(world: World, number: str, names: Iterable[str]) -> bool:
@@ -94,34 +95,34 @@ def _have_revision(world: World, number: str, names: Iterable[str]) -> bool:
 
 
 def _version(name: str, tag: int) -> Obj:
-    made = deployment(name, 2, tag=tag)
-    made["spec"] |= {"progressDeadlineSeconds": DEADLINE_S, "revisionHistoryLimit": 1}
+    version = deployment(name, 2, tag=tag)
+    version["spec"] |= {"progressDeadlineSeconds": DEADLINE_S, "revisionHistoryLimit": 1}
     if name in {"reverts", "swings"}:
-        made["metadata"]["annotations"] = {AUTO_REVERT: "true"}
+        version["metadata"]["annotations"] = {AUTO_REVERT: "true"}
     script = '{"fail": "readiness"}' if tag in FAILS.get(name, ()) else "{}"
-    made["spec"]["template"]["metadata"]["annotations"] = {"fathom.dev/simulated": script}
+    version["spec"]["template"]["metadata"]["annotations"] = {"fathom.dev/simulated": script}
     probe = {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 5}
-    made["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] = probe
-    return made
+    version["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] = probe
+    return version
 
 
 def _end(world: World, name: str) -> tuple[int, str, str, int]:
-    found = world.get(DEPLOYMENTS.name, Key("default", name)) or {}
-    said = find_condition(conditions_of(found), "Progressing") or {}
-    revision = (metadata(found).get("annotations") or {}).get(REVISION, "") if found else ""
-    return _tag(found), str(said.get("reason")), revision, len(_sets(world, name))
+    current = world.get(DEPLOYMENTS.name, Key("default", name)) or {}
+    progressing = find_condition(conditions_of(current), "Progressing") or {}
+    revision = (metadata(current).get("annotations") or {}).get(REVISION, "") if current else ""
+    return _tag(current), str(progressing.get("reason")), revision, len(_sets(world, name))
 
 
 def _sets(world: World, name: str) -> list[Obj]:
     return [
-        one
-        for one in world.list("replicasets.apps", "default")
-        if (controller_of(one) or {}).get("name") == name
+        replica_set
+        for replica_set in world.list("replicasets.apps", "default")
+        if (controller_of(replica_set) or {}).get("name") == name
     ]
 
 
 def _version_of_sets(world: World, name: str) -> set[int]:
-    return {_tag(one) for one in _sets(world, name)}
+    return {_tag(replica_set) for replica_set in _sets(world, name)}
 
 
 def _tag(obj: Obj) -> int:

@@ -1,4 +1,4 @@
-"""An autoscaler and what it is told: much, little, nothing, of some pods only."""
+"""An autoscaler and its metrics: high, low, missing, or of some pods only."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from fathom.sim.world.world import World
 
 MOST = 6
 ASKED = "100m"
-WINDOW_S = 300  # Kubernetes' own: for so long a load must be low.
+WINDOW_S = 300  # Kubernetes' own stabilization window: for so long the load must be low.
 HIGH, LOW = 100_000_000, 5_000_000  # Nanos of a CPU: twice the target, and a tenth of it.
 
 
 class Load:
-    """What every pod uses, and of which pods anybody knows. The story makes it."""
+    """What every pod uses, and whether metrics are served. The scenario sets it."""
 
     def __init__(self) -> None:
         self.nanos = HIGH
@@ -32,7 +32,7 @@ class Load:
 
 
 class Told:
-    """Autoscalers in a load: what a process is started with."""
+    """Autoscalers with the metrics of a Load, to start a process with."""
 
     name = Autoscalers.name
     watches = Autoscalers.watches
@@ -48,8 +48,8 @@ class Told:
             async def _fetch_samples(self, namespace: str) -> tuple[dict[str, PodSample], str]:
                 pods = kit.snapshot().list("Pod", namespace) if load.known else ()
                 use = PodSample({"main": {"cpu": load.nanos}})
-                known = [pod for pod in pods if is_active(pod) and is_ready(pod)]
-                return {str(metadata(pod)["name"]): use for pod in known}, ""
+                measured = [pod for pod in pods if is_active(pod) and is_ready(pod)]
+                return {str(metadata(pod)["name"]): use for pod in measured}, ""
 
         return Measured(kit)
 
@@ -65,13 +65,13 @@ class Told:
     checkers=at_home,
 )
 async def autoscaler_told_nothing(world: World) -> None:
-    """The load is high, nobody knows for a while, in the end it is low: it grows, stays, and when that lasts
-    shrinks."""
+    """The load is high, then unknown, then low: the autoscaler grows to its limit, stays there while metrics
+    are missing, and shrinks only when the load stays low."""
     load = Load()
     weather = employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(load))
-    made = deployment("web", 2)
-    made["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": ASKED}}
-    await world.apply(DEPLOYMENTS, made)
+    web = deployment("web", 2)
+    web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": ASKED}}
+    await world.apply(DEPLOYMENTS, web)
     await world.apply(AUTOSCALERS, autoscaler("web", MOST))
     await world.sleep(60)
     world.heal()

@@ -1,5 +1,5 @@
-"""Somebody who writes what is not theirs to write, from what they read a while ago, or over what is there: a
-server takes of it what it may, and refuses the rest."""
+"""A client that writes fields which are not its own, writes from an old read, or creates what exists: the
+server accepts what is allowed, and refuses the rest."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Meddler:
         self._before: Obj | None = None  # As it was some time ago.
 
     async def meddle(self) -> None:
-        """One of these, with all of the object changed."""
+        """One of these writes, with all of the object changed."""
         world, rng = self._world, self._world.rng
-        there = world.get(SERVICES.name, KEY)
-        if there is None:
+        current = world.get(SERVICES.name, KEY)
+        if current is None:
             await world.apply(SERVICES, _service(0))
             return
         number = rng.randrange(1000)
-        changed = _changed(there, number)
+        changed = _changed(current, number)
         match rng.randrange(6):
             case 0:
                 await world.api.update(SERVICES, "default", changed, subresource="status")
@@ -38,17 +38,17 @@ class Meddler:
             case 2:
                 await world.api.create(SERVICES, "default", _service(number))
             case 3:
-                await world.api.update(SERVICES, "default", _changed(self._before or there, number))
+                await world.api.update(SERVICES, "default", _changed(self._before or current, number))
             case 4:
-                await self._delete(self._before or there)
+                await self._delete(self._before or current)
             case _:
                 await world.api.patch(CONFIG_MAPS, "default", "x00", {"data": {"a": None, "b": str(number)}})
                 await world.api.patch(CONFIG_MAPS, "default", "x00", {"data": {"b": None, "a": str(number)}})
         if rng.random() < 0.5:
-            self._before = there
+            self._before = current
 
     async def _delete(self, meant: Obj) -> None:
-        """Only if it is still as it was."""
+        """Only if the object is still as it was."""
         meta = metadata(meant)
         body = {"preconditions": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}}
         ask = Ask("DELETE", SERVICES.path("default", NAME), encode_json(body))

@@ -1,4 +1,5 @@
-"""Pods that name their node when they are created, beside schedulers that bind others to the same nodes."""
+"""Pods that name their node when they are created, beside schedulers that bind other pods to the same
+nodes."""
 
 from __future__ import annotations
 
@@ -34,9 +35,7 @@ from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
 FORBIDDEN = 403
-HIGH = (
-    0.3  # So many of the pods that wait may make room for themselves: theirs is reserved, not charged again.
-)
+HIGH = 0.3  # The share of waiting pods that may preempt; their reservations are not charged again.
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas")
 
 
@@ -47,8 +46,8 @@ RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas")
     scale=30,
 )
 async def pods_name_their_nodes(world: World) -> None:
-    """Pods are created with a node while two schedulers fill the same nodes: none is over its limit, and in
-    the end nobody waits who has a place."""
+    """Pods are created with a node while two schedulers fill the same nodes: no node and no quota exceeds its
+    limit, and in the end no pod waits while there is a place for it."""
     for number, name in enumerate(SCHEDULERS, start=1):
         run_scheduler(world, name, server=number)
     run_controllers(world, AGENT, Agent)
@@ -66,30 +65,30 @@ async def pods_name_their_nodes(world: World) -> None:
 
 
 async def _change(world: World, number: int) -> None:
-    what = world.rng.choice(("named", "named", "both", "both", "delete", "delete", "reserve"))
-    if what == "delete":
+    action = world.rng.choice(("named", "named", "both", "both", "delete", "delete", "reserve"))
+    if action == "delete":
         await delete_some(world)
         return
-    if what == "reserve":
+    if action == "reserve":
         await world.api.create(RESERVATIONS, "default", _reserved(world, f"r-{number}"))
         return
-    made = [_named(world, f"n-{number}-{one}") for one in range(2)]
-    if what == "both":
-        made += [
-            pod(f"b-{number}-{one}", cpu=world.rng.choice(("2", "3")), high=world.rng.random() < HIGH)
-            for one in range(2)
+    pods = [_named(world, f"n-{number}-{index}") for index in range(2)]
+    if action == "both":
+        pods += [
+            pod(f"b-{number}-{index}", cpu=world.rng.choice(("2", "3")), high=world.rng.random() < HIGH)
+            for index in range(2)
         ]
-    await asyncio.gather(*(_create(world, one) for one in made))
+    await asyncio.gather(*(_create(world, obj) for obj in pods))
 
 
 def _named(world: World, name: str) -> Obj:
-    made = pod(name, cpu=world.rng.choice(("1", "2", "3")))
-    made["spec"]["nodeName"] = f"node-{world.rng.randrange(1, NODE_COUNT + 1)}"
-    return made
+    obj = pod(name, cpu=world.rng.choice(("1", "2", "3")))
+    obj["spec"]["nodeName"] = f"node-{world.rng.randrange(1, NODE_COUNT + 1)}"
+    return obj
 
 
 def _reserved(world: World, name: str) -> Obj:
-    """As people reserve: there is no pod yet, and the namespace's quota is charged for it."""
+    """A reservation that a person makes: there is no pod yet, and the namespace's quota is charged for it."""
     spec = {
         "workload": {"name": name, "uid": name},
         "intent": "hold",
@@ -100,11 +99,11 @@ def _reserved(world: World, name: str) -> Obj:
     return own("Reservation", name, spec)
 
 
-async def _create(world: World, one: Obj) -> None:
-    """Once: one that is refused is not made, one that nobody answers for may be there."""
-    outcome = await world.api.create(PODS, "default", one)
+async def _create(world: World, obj: Obj) -> None:
+    """Create the pod, once: if it is refused it does not exist, if the outcome is unknown it may."""
+    outcome = await world.api.create(PODS, "default", obj)
     if isinstance(outcome, Rejected) and outcome.code != FORBIDDEN:
-        world.broken("the story's own requests are taken", f"{one['metadata']['name']}: {outcome}")
+        world.broken("the story's own requests are taken", f"{obj['metadata']['name']}: {outcome}")
 
 
 SCENARIOS: tuple[Scenario, ...] = (pods_name_their_nodes,)

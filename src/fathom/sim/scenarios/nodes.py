@@ -1,5 +1,5 @@
-"""Agents alone with their pods, which somebody makes, deletes and removes at once: no scheduler and no
-controllers, so that what goes wrong is the agents' own."""
+"""Agents alone with their pods, which the scenario creates, deletes and removes at once: no scheduler and no
+controllers, so that every fault is the agents' own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCRIPTS = {
     "ends": '{"runs_s": 1}',
 }
 PROBE = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
-# Sooner than live ones, so that others write in between.
+# Shorter than live ones, so that other writes come in between.
 RENEW_S, STATUS_S = 2.0, 3.0
 QUIET_S = 20.0
 KILLED = 137
@@ -40,7 +40,7 @@ SERVICED = "Serviced"
 
 
 class OneFailureIsNone(Checker):
-    """A probe that fails now and then, and never as often in a row as it would have to, says nothing."""
+    """A probe that fails now and then, but never as often in a row as its threshold, changes nothing."""
 
     name = "one failed probe changes nothing"
     resources = frozenset({"pods"})
@@ -51,12 +51,12 @@ class OneFailureIsNone(Checker):
             return None
         if is_true(old, "Ready") and not is_true(new, "Ready"):
             return f"{change.by} says that {change.key.name} is no longer ready"
-        restarts = [one.get("restartCount") for one in lookup(new, "status", "containerStatuses") or ()]
+        restarts = [status.get("restartCount") for status in lookup(new, "status", "containerStatuses") or ()]
         return f"{change.by} restarted {change.key.name}" if any(restarts) else None
 
 
 def unheard(world: World) -> Iterable[str | Finding]:
-    """Whoever lives has a node, and a lease that they renew."""
+    """Running agents without a node, or with a lease that they do not renew."""
     for name in AGENTS:
         lease = world.get(LEASES.name, Key(NODE_LEASE_NAMESPACE, name))
         if world.get(NODES.name, Key("", name)) is None or lease is None:
@@ -68,8 +68,8 @@ def unheard(world: World) -> Iterable[str | Finding]:
 
 
 class NobodyIsKilledInTime(Checker):
-    """The last ones, whom nothing happens to, end by themselves when they are told to, before their grace is
-    over. (Who is deleted before it began, or while its agent is away, has none left.)"""
+    """The last pods, which no fault affects, end by themselves within their grace period when they are
+    deleted. (A pod that is deleted before it starts, or while its agent is down, has no grace left.)"""
 
     name = "nobody is killed who has time left"
     resources = frozenset({"pods"})
@@ -77,8 +77,8 @@ class NobodyIsKilledInTime(Checker):
     def commit(self, change: Seen) -> Found:
         if change.new is None or not change.key.name.startswith("last-"):
             return None
-        for one in lookup(change.new, "status", "containerStatuses") or ():
-            if lookup(one, "state", "terminated", "exitCode") == KILLED:
+        for status in lookup(change.new, "status", "containerStatuses") or ():
+            if lookup(status, "state", "terminated", "exitCode") == KILLED:
                 return f"{change.by} killed {change.key.name}"
         return None
 
@@ -110,8 +110,8 @@ def checkers() -> Sequence[Checker]:
     scale=24,
 )
 async def agents_alone(world: World) -> None:
-    """Pods start, crash, falter, are deleted before they run and removed while they do; others too
-    report on a node."""
+    """Pods start, crash, fail probes, are deleted before they run and removed at once while they run, and
+    another client writes conditions of the nodes: agents report what runs, and every deleted pod goes."""
     for name in AGENTS:
         world.process(
             name,
@@ -147,16 +147,17 @@ def scripted(name: str, app: str, number: int) -> Obj:
 
 
 async def report_on(world: World, name: str) -> None:
-    """Somebody else has something to say of the node; where it was too late it says it another time."""
+    """Another client writes a condition of the node; if its write is refused as too old, it tries again
+    later."""
     node = world.get(NODES.name, Key("", name))
     if node is None:
         return
     status = "False" if is_true(node, SERVICED) else "True"
     now = f"2026-02-01T00:{int(world.now_s) // 60:02}:{int(world.now_s) % 60:02}Z"
-    said = set_condition(conditions_of(node), type=SERVICED, status=status, reason="Seen", now=now)  # type: ignore[arg-type]  # One of two.
+    conditions = set_condition(conditions_of(node), type=SERVICED, status=status, reason="Seen", now=now)  # type: ignore[arg-type]  # One of two.
     patch = {
         "metadata": {"resourceVersion": metadata(node)["resourceVersion"]},
-        "status": {"conditions": said},
+        "status": {"conditions": conditions},
     }
     await world.api.patch(NODES, "", name, patch, subresource="status")
 
@@ -170,17 +171,17 @@ async def take_away(world: World) -> None:
 
 
 async def take_node_away(world: World, name: str) -> None:
-    """Its lease, or all of it: who lives comes back."""
+    """Delete the lease of the node or the node itself: a running agent creates it again."""
     resource, key = (
         (LEASES, Key(NODE_LEASE_NAMESPACE, name)) if world.rng.random() < 0.5 else (NODES, Key("", name))
     )
-    there = world.get(resource.name, key)
-    if there is not None:
-        await world.api.delete(resource, key.namespace, name, uid=uid_of(there))
+    existing = world.get(resource.name, key)
+    if existing is not None:
+        await world.api.delete(resource, key.namespace, name, uid=uid_of(existing))
 
 
 async def until_the_last_is_gone(world: World) -> None:
-    """Who crashes for ever keeps the world from coming to rest. When all is well, who is to go goes soon."""
+    """Pods that crash for ever keep the world from settling. Without faults, deleted pods go soon."""
     for number in range(len(AGENTS)):
         await world.apply(PODS, scripted(f"last-{number}", "lingers", number))
     await world.sleep(15)

@@ -1,4 +1,4 @@
-"""What scenarios are about: objects, as short as the server lets them be."""
+"""Objects for scenarios, as short as the server allows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def node(name: str, *, pods: int = 110) -> Obj:
 
 
 def pod_spec(*, node: str = "node-1") -> Obj:
-    """Without a node it waits for somebody to bind it."""
+    """Without a node the pod waits to be bound."""
     return {
         **({"nodeName": node} if node else {}),
         "terminationGracePeriodSeconds": 2,

@@ -1,6 +1,6 @@
-"""A scheduler decides from a view in which everything that speaks against it has not happened yet: a pod that
-is going, or another by its name, a port and room and a quota that are taken, a node that is shut or gone. The
-server, which knows, refuses each of them."""
+"""A scheduler decides from a view in which the obstacles have not happened yet: a deleted or replaced pod, a
+taken port, taken room, a spent quota, a cordoned or deleted node. The API server, which knows, refuses each
+binding."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ OLD_PODS: tuple[AnyFault, ...] = (
 
 @scenario(Menu(processes=SCHEDULERS[:1], kinds=KINDS), scripted=OLD_PODS, checkers=checkers)
 async def refused_from_an_old_view(world: World) -> None:
-    """Each of those that it would place is refused for what the scheduler has not heard of."""
+    """A scheduler has not heard of deleted pods, taken ports and room, a cordoned and a deleted node and a
+    spent quota: the API server refuses each of its bindings, and a pod that waits for the quota is placed
+    when it is raised."""
     run_scheduler(world, SCHEDULERS[0])
     run_controllers(world, AGENT, Agent)
     for number in (1, 2, 3):
@@ -45,7 +47,7 @@ async def refused_from_an_old_view(world: World) -> None:
         await world.apply(PODS, _waiting(name))
     await world.sleep(5.5 - world.now_s)
     await _behind_its_back(world)
-    await world.apply(NODES, _node(1))  # Of this it hears, and places them all.
+    await world.apply(NODES, _node(1))  # The scheduler sees this, and places them all.
     await world.sleep(31.0 - world.now_s)
     for name in ("going", "ported"):
         assert not _where(world, name), f"{name} was bound to {_where(world, name)}"
@@ -53,17 +55,17 @@ async def refused_from_an_old_view(world: World) -> None:
     await world.sleep(10)
     await world.api.patch(PODS, "default", "going", {"metadata": {"finalizers": None}})
     world.heal()
-    await world.sleep(20)  # What is heard late is heard now.
-    await world.apply(QUOTAS, quota("default", cpu="20"))  # The last thing that happens lets one of them in.
+    await world.sleep(20)  # Held events arrive now.
+    await world.apply(QUOTAS, quota("default", cpu="20"))  # The last change lets one pod in.
     await world.settle(quiet_s=QUIET_S)
     assert _where(world, "beyond"), "it waits, though its quota has room"
 
 
 async def _behind_its_back(world: World) -> None:
-    """Who waits goes, has failed, is another; and somebody is on the node."""
-    there = world.get("pods", Key("default", "going"))
-    assert there is not None
-    await world.api.delete(PODS, "default", "going", uid=uid_of(there))
+    """Waiting pods are deleted, fail or are replaced, and another pod takes the node."""
+    current = world.get("pods", Key("default", "going"))
+    assert current is not None
+    await world.api.delete(PODS, "default", "going", uid=uid_of(current))
     await world.api.patch(PODS, "default", "ended", {"status": {"phase": "Failed"}}, subresource="status")
     await world.delete(PODS, "replaced")
     another = _waiting("replaced")
@@ -76,7 +78,7 @@ async def _behind_its_back(world: World) -> None:
 
 
 async def _behind_its_back_again(world: World) -> None:
-    """Nodes are shut and go; the quota is spent."""
+    """A node is cordoned, another one deleted, and the quota is spent."""
     await world.apply(NODES, _node(2, shut=True))
     await world.delete(NODES, "node-3")
     for number in (2, 3):
@@ -94,14 +96,14 @@ def _node(number: int, *, shut: bool = False) -> Obj:
 
 
 def _waiting(name: str, *, cpu: str = "") -> Obj:
-    """They wait for the first node, which is shut."""
-    made = pod(name, cpu=cpu or {"large": "3", "beyond": "2"}.get(name, "500m"))
-    made["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-1"} if name != "beyond" else {}
+    """A pod that waits for the first node, which is cordoned."""
+    obj = pod(name, cpu=cpu or {"large": "3", "beyond": "2"}.get(name, "500m"))
+    obj["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-1"} if name != "beyond" else {}
     if name == "going":
-        made["metadata"]["finalizers"] = [HELD]
+        obj["metadata"]["finalizers"] = [HELD]
     if name == "ported":
-        made["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
-    return made
+        obj["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+    return obj
 
 
 def _where(world: World, name: str) -> str:

@@ -1,5 +1,5 @@
-"""Overrides come, end by themselves and are taken back, while schedulers hear late and clocks are wrong: what
-an override allows is over with it, and what it forbids is forbidden no longer."""
+"""Overrides come, expire and are deleted, while schedulers receive events late and clocks are wrong: what an
+override allows ends with it, and so does what it forbids."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ KINDS = ("/pods", "/scheduleroverrides", "bindingbatches")
 OPEN, SET_ASIDE = "node-1", "node-2"
 ZONE_OF_OPEN = "zone-a"
 LASTS_S_MAX = 14
-# Times are on record in whole seconds, and a binding takes a moment from its check to the store.
+# Times are recorded in whole seconds, and a binding takes a moment from its check to the store.
 LATE_S = 2.5
 USED = "fathom.dev/overrides"
 
 
 class OverridesEnd(Checker):
-    """Its own clock, and its own reading of what ends when."""
+    """Computes for itself, on its own clock, when an override ends."""
 
     name = "no placement by an override that has ended"
 
@@ -53,7 +53,7 @@ class OverridesEnd(Checker):
         if where != SET_ASIDE or lookup(change.old, "spec", "nodeName"):
             return None
         used = str((metadata(change.new or {}).get("annotations") or {}).get(USED) or "")
-        names = [one.partition("@")[0] for one in used.split(",") if one]
+        names = [entry.partition("@")[0] for entry in used.split(",") if entry]
         if any(change.at_s <= self._ends_s.get(name, 0.0) + LATE_S for name in names):
             return None
         return f"{change.key.name} was bound to {where}, which is set aside, by {used or 'no override'}"
@@ -75,8 +75,8 @@ def checkers() -> Sequence[Checker]:
     scale=20,
 )
 async def overrides_end(world: World) -> None:
-    """Overrides let pods into nodes that are set aside, or keep them away from others: for as long as they
-    last, and not a moment longer."""
+    """Overrides let pods onto reserved nodes, or keep them away from others: each acts for as long as it
+    lasts, and not longer."""
     for name in SCHEDULERS:
         run_scheduler(world, name, lease=LEASE, timing=TIMING)
     run_controllers(world, AGENT, Agent)
@@ -92,37 +92,37 @@ async def overrides_end(world: World) -> None:
         await _change(world, number)
     await world.sleep(LASTS_S_MAX)
     await world.heal_and_settle(quiet_s=QUIET_S)
-    waiting = [metadata(one)["name"] for one in world.list("pods") if not lookup(one, "spec", "nodeName")]
+    waiting = [metadata(obj)["name"] for obj in world.list("pods") if not lookup(obj, "spec", "nodeName")]
     kept = [name for name in waiting if str(name).startswith("kept-away")]
     assert not kept, f"{kept} wait, though the overrides that kept them away have ended"
 
 
 async def _change(world: World, number: int) -> None:
-    what = world.rng.choice(("kept-away", "kept-away", "let-in", "let-in", "late", "delete", "take-back"))
-    name, lasts_s = f"{what}-{number}", world.rng.randrange(1, LASTS_S_MAX)
-    if what == "delete":
+    action = world.rng.choice(("kept-away", "kept-away", "let-in", "let-in", "late", "delete", "take-back"))
+    name, lasts_s = f"{action}-{number}", world.rng.randrange(1, LASTS_S_MAX)
+    if action == "delete":
         await delete_some(world)
-    elif what == "take-back":
+    elif action == "take-back":
         await _take_back(world)
-    elif what == "kept-away":
+    elif action == "kept-away":
         await world.apply(OVERRIDES, override(name, {"avoidZones": [ZONE_OF_OPEN]}, lasts_s=lasts_s))
         await world.apply(PODS, pod(name))
     else:
         await world.apply(OVERRIDES, override(name, {"allowReservedCapacityClass": "gold"}, lasts_s=lasts_s))
-        if what == "late":  # It is over, or nearly so, when its pod comes.
+        if action == "late":  # It has expired, or nearly so, when its pod comes.
             await world.sleep(lasts_s * (0.5 + world.rng.random()))
         await world.apply(PODS, golden(name))
 
 
 async def _take_back(world: World) -> None:
-    there = world.list(OVERRIDES.name, "default")
-    if there:
-        chosen = metadata(world.rng.choice(there))
+    overrides = world.list(OVERRIDES.name, "default")
+    if overrides:
+        chosen = metadata(world.rng.choice(overrides))
         await world.api.delete(OVERRIDES, "default", chosen["name"], uid=chosen["uid"])
 
 
 def override(name: str, changes: Obj, *, lasts_s: int) -> Obj:
-    """Of a pod that nobody owns, which is its own workload."""
+    """Of a pod without an owner, which is its own workload."""
     spec = {
         "target": f"workload/{name}",
         "reason": "a test",
@@ -133,9 +133,9 @@ def override(name: str, changes: Obj, *, lasts_s: int) -> Obj:
 
 
 def golden(name: str) -> Obj:
-    made = pod(name)
-    made["metadata"]["annotations"] = {"fathom.dev/capacity-class": "gold"}
-    return made
+    obj = pod(name)
+    obj["metadata"]["annotations"] = {"fathom.dev/capacity-class": "gold"}
+    return obj
 
 
 def _own(kind: str, name: str, spec: Obj) -> Obj:

@@ -1,5 +1,5 @@
-"""Owners go, by every way there is, and others come at once under their names; whole namespaces go: what is
-collected belonged to nobody, and nothing that did is left."""
+"""Owners are deleted in every way, and new objects take their names at once; whole namespaces are deleted:
+the garbage collector deletes only what has no owner left, and leaves nothing of that."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ HELD = "example.com/held"
     scale=45,
 )
 async def owners_come_and_go(world: World) -> None:
-    """Owners are deleted in the background, in the foreground or alone, and namesakes follow at once;
-    namespaces go with all that is in them, some of it held for a while."""
+    """Owners are deleted in the background, in the foreground or without their children, and namesakes are
+    created at once; namespaces are deleted with objects that finalizers hold: only objects without an owner
+    are collected, and none of these is left."""
     for number, name in enumerate(READERS, 1):
         run_controllers(world, name, Reader, server=number)
     for name in SPACES:
@@ -49,56 +50,58 @@ async def owners_come_and_go(world: World) -> None:
     ever: list[Obj] = []
     for number in range(world.scale):
         await world.sleep(world.rng.random())
-        ever += [one for one in world.list("configmaps") if one not in ever and key_of(one).name in OWNERS]
+        ever += [obj for obj in world.list("configmaps") if obj not in ever and key_of(obj).name in OWNERS]
         await _change(world, number, ever)
     await _let_all_go(world)
     await world.heal_and_settle(quiet_s=QUIET_S)
 
 
 async def _change(world: World, number: int, ever: list[Obj]) -> None:
-    """`ever`: all owners that there were. Who hears late has them for alive."""
+    """`ever`: all owners that ever existed. A client that is behind takes them for alive."""
     space = world.rng.choice(("default", *SPACES))
-    what = world.rng.choice(
+    action = world.rng.choice(
         ("owner", "child", "child", "child", "delete", "replace", "late", "space", "trying", "reading")
     )
     name = world.rng.choice(OWNERS)
-    if what == "child":
+    if action == "child":
         await _bear(world, space, number, ever)
-    elif what == "trying":
+    elif action == "trying":
         await _only_try(world, space, name)
-    elif what == "reading":
+    elif action == "reading":
         await _read(world)
-    elif what == "late" and ever:
-        one = world.rng.choice(ever)
-        await world.api.delete(CONFIG_MAPS, *key_of(one), uid=uid_of(one))
-    elif what == "space" and space != "default":
+    elif action == "late" and ever:
+        owner = world.rng.choice(ever)
+        await world.api.delete(CONFIG_MAPS, *key_of(owner), uid=uid_of(owner))
+    elif action == "space" and space != "default":
         await _empty(world, space)
-    elif what == "owner":
+    elif action == "owner":
         await _make(world, space, name)
     else:
         await _delete(world, space, name)
-        if what == "replace":
+        if action == "replace":
             await _make(world, space, name)
 
 
 async def _make(world: World, space: str, name: str) -> None:
-    """Refused where the namespace is going."""
+    """Refused when the namespace is being deleted."""
     await world.api.create(CONFIG_MAPS, space, {"metadata": {"name": name}})
 
 
 async def _bear(world: World, space: str, number: int, ever: list[Obj]) -> None:
-    alive = [one for one in world.list("configmaps", space) if key_of(one).name in OWNERS]
-    owners = alive if world.rng.random() < 0.5 else [one for one in ever if key_of(one).namespace == space]
+    alive = [owner for owner in world.list("configmaps", space) if key_of(owner).name in OWNERS]
+    owners = (
+        alive if world.rng.random() < 0.5 else [owner for owner in ever if key_of(owner).namespace == space]
+    )
     chosen = world.rng.sample(owners, min(len(owners), world.rng.choice((1, 1, 2))))
     references = [
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "name": key_of(one).name,
-            "uid": uid_of(one),
+            "name": key_of(owner).name,
+            "uid": uid_of(owner),
             "blockOwnerDeletion": world.rng.random() < 0.5,
         }
-        for one in chosen
+        for owner in chosen
     ]
     meta: Obj = {"name": f"child-{number}", "ownerReferences": references}
     if world.rng.random() < 0.3:
@@ -108,27 +111,27 @@ async def _bear(world: World, space: str, number: int, ever: list[Obj]) -> None:
 
 
 async def _delete(world: World, space: str, name: str) -> None:
-    there = world.get("configmaps", Key(space, name))
-    if there is not None and not is_deleting(there):
+    current = world.get("configmaps", Key(space, name))
+    if current is not None and not is_deleting(current):
         policy = world.rng.choice(POLICIES)
-        await world.api.delete(CONFIG_MAPS, space, name, uid=uid_of(there), policy=policy)
+        await world.api.delete(CONFIG_MAPS, space, name, uid=uid_of(current), policy=policy)
 
 
 async def _only_try(world: World, space: str, name: str) -> None:
-    """What would be answered, and nothing comes of it."""
+    """Dry runs: they are answered, and change nothing."""
     await world.api._write("DELETE", f"{CONFIG_MAPS.path(space, name)}?dryRun=All", {})
     tried = {"metadata": {"name": name}}
     await world.api._write("POST", f"{CONFIG_MAPS.path(space)}?dryRun=All", tried)
 
 
 async def _read(world: World) -> None:
-    """A page at a time, all of one moment."""
+    """List by the page: all pages are of one revision."""
     try:
         page = await world.api.list_page(SECRETS, limit=2)
-        revision, found = page.revision, ["/".join(key_of(one)) for one in page.items]
+        revision, names = page.revision, ["/".join(key_of(obj)) for obj in page.items]
         while page.token:
             page = await world.api.list_page(SECRETS, limit=2, token=page.token)
-            found += ["/".join(key_of(one)) for one in page.items]
+            names += ["/".join(key_of(obj)) for obj in page.items]
     except ApiError:
         return  # The server is starting, or the store has forgotten.
     try:
@@ -136,22 +139,24 @@ async def _read(world: World) -> None:
     except Compacted:
         return
     wanted = [entry.key.removeprefix("/registry/secrets/") for entry in listed]
-    assert found == wanted, f"at {revision} there were {wanted}, and pages have {found}"
+    assert names == wanted, f"at {revision} there were {wanted}, and pages have {names}"
 
 
 async def _empty(world: World, space: str) -> None:
-    there = world.get("namespaces", Key("", space))
-    if there is None:
+    current = world.get("namespaces", Key("", space))
+    if current is None:
         await world.api.create(NAMESPACES, "", {"metadata": {"name": space}})
-    elif not is_deleting(there):
-        await world.api.delete(NAMESPACES, "", space, uid=uid_of(there))
+    elif not is_deleting(current):
+        await world.api.delete(NAMESPACES, "", space, uid=uid_of(current))
 
 
 async def _let_all_go(world: World) -> None:
-    """Whoever holds something back has done its part."""
-    while held := [one for one in world.list("secrets") if HELD in (metadata(one).get("finalizers") or ())]:
-        for one in held:
-            space, name = key_of(one)
+    """Remove the finalizers that hold objects."""
+    while held := [
+        secret for secret in world.list("secrets") if HELD in (metadata(secret).get("finalizers") or ())
+    ]:
+        for secret in held:
+            space, name = key_of(secret)
             await world.api.patch(SECRETS, space, name, {"metadata": {"finalizers": None}})
         await asyncio.sleep(0.2)
 

@@ -1,5 +1,5 @@
-"""Policies are rolled out while those who judge it, and those who carry it out, are blind, behind or dead: no
-step is left before it was looked at for as long as it says."""
+"""Policies are rolled out while the controller that judges the rollout, and the schedulers that carry it out,
+are blind, behind or down: no step ends before it was observed for as long as it says."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from fathom.sim.world.world import World
 MANAGERS = ("rollouts-1", "rollouts-2")
 SHARDS = ("scheduler-0of2", "scheduler-1of2")
 HOLD_S = 20.0
-SHORT_S = 3.0  # Shorter than somebody may be behind.
+SHORT_S = 3.0  # Shorter than a scheduler may be behind.
 BLIND_S = 60.0
-ALLOWED_S = 30.0  # Of age, by default.
+ALLOWED_S = 30.0  # The age that signals may have, by default.
 
 
 class StepsAreLookedAt(Checker):
-    """The judge counts for itself: a step lasts as long as it says, and is left only when every scheduler
-    that has ever said a word has said that it has seen the step."""
+    """Counts for itself: a step lasts as long as it says, and ends only when every scheduler that has ever
+    reported has reported this step."""
 
     name = "a step of a rollout is looked at by everybody"
     resources = frozenset({ROLLOUTS.name})
@@ -48,7 +48,11 @@ class StepsAreLookedAt(Checker):
         if lasted_s < self._hold_s - 1.0:  # Its times are whole seconds.
             return f"step {step - 1} was left after {lasted_s:.1f} s"
         activation = int(old.get("activationRevision") or 0)
-        behind = [one for one in old.get("observedBy") or () if int(one.get("revision") or 0) < activation]
+        behind = [
+            observer
+            for observer in old.get("observedBy") or ()
+            if int(observer.get("revision") or 0) < activation
+        ]
         return f"step {step - 1} was left, and {behind[0]['controller']} had not seen it" if behind else None
 
 
@@ -69,15 +73,16 @@ def judged_soon() -> Sequence[Checker]:
     checkers=judged_soon,
 )
 async def policy_rollout_by_two_schedulers(world: World) -> None:
-    """Each of two schedulers has its share of the tenants; both must have seen a step before the next."""
+    """A policy is rolled out while two schedulers share the tenants: no step begins before both have seen the
+    one before, and the rollout completes."""
     await _begun(world, hold_s=SHORT_S)
     await world.sleep(25)
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
-    found = _status(world.get(ROLLOUTS.name, Key("", "canary")))
-    assert (found.get("phase"), found.get("active")) == ("Complete", "v5"), found
+    status = _status(world.get(ROLLOUTS.name, Key("", "canary")))
+    assert (status.get("phase"), status.get("active")) == ("Complete", "v5"), status
 
 
-# Whoever leads hears nothing of pods for a minute, and is not answered either.
+# For a minute the leader receives no events of pods, and its requests for them are refused.
 BLIND: tuple[AnyFault, ...] = tuple(
     fault
     for name in MANAGERS
@@ -90,7 +95,8 @@ BLIND: tuple[AnyFault, ...] = tuple(
 
 @scenario(Menu(processes=MANAGERS, kinds=("/pods",)), scripted=BLIND, checkers=judged)
 async def policy_rollout_with_stale_signals(world: World) -> None:
-    """Nobody knows whether pods wait: that time counts for nothing."""
+    """A policy rollout cannot tell for a minute whether pods are waiting: that time does not count towards
+    the hold of a step."""
     await _begun(world, hold_s=HOLD_S)
     began_s = world.now_s
     await world.until(lambda: _phase(world) == "Complete", within_s=300, what="it completes")

@@ -1,5 +1,5 @@
-"""Room is made for pods of higher priority, by pods that take their time to leave, while another scheduler
-looks for room too: what is reserved for one is nobody else's, and nothing is held for nobody in the end."""
+"""Pods of higher priority preempt others, which take their time to leave, while another scheduler looks for
+room too: reserved room goes only to its pod, and in the end no reservation is left without one."""
 
 from __future__ import annotations
 
@@ -33,33 +33,34 @@ from fathom.sim.world.world import World
 RIVAL, REPAIR = "rival", "repair"
 KINDS = ("/pods", "/reservations", "/nodes", "bindingbatches")
 OURS = "/apis/fathom.dev/v1alpha1/namespaces/default/reservations"
-GRACE_S = 6  # Victims take it all.
-# Longer than a void reservation is kept, and a scan: what is left then is left for ever.
+GRACE_S = 6  # Victims use all of it.
+# Longer than a void reservation is kept plus a scan: what is left then is never removed.
 QUIET_S = 90.0
-# So long that leaders change between the two steps.
+# So long that leaders change between eviction and reservation.
 RESTART_S = 8.0
 CPU_MILLI = 4000  # Of each node.
 
 
 class NothingIsHeldForNobody(Checker):
-    """At rest: whatever a reservation holds, its pod is there and waits for it."""
+    """When settled: every active reservation belongs to a pod that exists and waits for it."""
 
     name = "repair removes every orphan"
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        waiting = {uid_of(one) for one in world.list("pods") if not lookup(one, "spec", "nodeName")}
-        for one in world.list(RESERVATIONS):
-            name, phase = metadata(one)["name"], lookup(one, "status", "phase") or ""
-            holder = lookup(one, "metadata", "annotations", "fathom.dev/pod-uid")
+        waiting = {uid_of(obj) for obj in world.list("pods") if not lookup(obj, "spec", "nodeName")}
+        for reservation in world.list(RESERVATIONS):
+            name, phase = metadata(reservation)["name"], lookup(reservation, "status", "phase") or ""
+            holder = lookup(reservation, "metadata", "annotations", "fathom.dev/pod-uid")
             if phase in {"", "Active"} and holder not in waiting:
                 yield Finding(
-                    f"{name} holds room for nobody", (f"{RESERVATIONS}/{metadata(one)['namespace']}/{name}",)
+                    f"{name} holds room for nobody",
+                    (f"{RESERVATIONS}/{metadata(reservation)['namespace']}/{name}",),
                 )
 
 
 class VictimsAreLesser(Checker):
-    """Who is sent away makes room for somebody of higher priority who waits; and at rest nobody waits whom
-    sending lesser ones away would let in."""
+    """A scheduler evicts a pod only when a pod of higher priority waits; and when settled, no pod waits that
+    preemption would let in."""
 
     name = "room is made for the more important"
 
@@ -69,13 +70,13 @@ class VictimsAreLesser(Checker):
     def commit(self, change: Seen) -> Found:
         if change.resource != "pods":
             return None
-        found = self._judged(change)
+        violation = self._judged(change)
         for obj in (change.old, change.new):
             if obj is not None:
                 self._waiting.pop(uid_of(obj), None)
         if change.new is not None and not lookup(change.new, "spec", "nodeName"):
             self._waiting[uid_of(change.new)] = _priority(change.new)
-        return found
+        return violation
 
     def _judged(self, change: Seen) -> Found:
         goes = change.new is None or is_deleting(change.new)
@@ -87,27 +88,27 @@ class VictimsAreLesser(Checker):
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         pods = world.list("pods")
-        for one in pods:
-            if lookup(one, "spec", "nodeName") or is_deleting(one):
+        for waiting in pods:
+            if lookup(waiting, "spec", "nodeName") or is_deleting(waiting):
                 continue
-            for name in [str(metadata(each)["name"]) for each in world.list("nodes")]:
-                stay = [held("pods", each) for each in pods if _priority(each) >= _priority(one)]
-                kept = sum(each[2].get("cpu", 0) for each in stay if each is not None and each[0] == name)
-                lesser = [each for each in pods if lookup(each, "spec", "nodeName") == name]
-                if kept + _cpu_milli(one) <= CPU_MILLI and any(
-                    _priority(each) < _priority(one) for each in lesser
+            for name in [str(metadata(obj)["name"]) for obj in world.list("nodes")]:
+                stay = [held("pods", peer) for peer in pods if _priority(peer) >= _priority(waiting)]
+                kept = sum(usage[2].get("cpu", 0) for usage in stay if usage is not None and usage[0] == name)
+                on_node = [peer for peer in pods if lookup(peer, "spec", "nodeName") == name]
+                if kept + _cpu_milli(waiting) <= CPU_MILLI and any(
+                    _priority(peer) < _priority(waiting) for peer in on_node
                 ):
-                    path = "/".join(("pods", *key_of(one)))
+                    path = "/".join(("pods", *key_of(waiting)))
                     yield Finding(f"{path} waits, and lesser ones are on {name}", (path,))
 
 
-def _priority(one: Obj) -> int:
-    return int(lookup(one, "spec", "priority") or 0)
+def _priority(pod: Obj) -> int:
+    return int(lookup(pod, "spec", "priority") or 0)
 
 
-def _cpu_milli(one: Obj) -> int:
-    asked = held("pods", {**one, "spec": {**one["spec"], "nodeName": "anywhere"}})
-    return asked[2].get("cpu", 0) if asked is not None else 0
+def _cpu_milli(pod: Obj) -> int:
+    usage = held("pods", {**pod, "spec": {**pod["spec"], "nodeName": "anywhere"}})
+    return usage[2].get("cpu", 0) if usage is not None else 0
 
 
 def checkers() -> Sequence[Checker]:
@@ -115,7 +116,7 @@ def checkers() -> Sequence[Checker]:
 
 
 def guarded() -> Sequence[Checker]:
-    """Also against a repair that gives back too much, whether or not anything comes of it."""
+    """Also checks that repair releases no reservation too early, whether or not that has consequences."""
     return [*checkers(), WaitedForStaysReserved()]
 
 
@@ -125,7 +126,8 @@ def guarded() -> Sequence[Checker]:
     scale=16,
 )
 async def preemption(world: World) -> None:
-    """Everything is full when important pods come; victims are slow, rivals quick, leaders die."""
+    """All nodes are full when pods of higher priority come; victims leave slowly, another scheduler competes
+    for the room, leaders crash: reserved room goes to its pod, and no reservation is left behind."""
     await _told(world)
 
 
@@ -141,7 +143,8 @@ async def preemption(world: World) -> None:
     scale=16,
 )
 async def preemption_handed_over(world: World) -> None:
-    """The same, while leaders die with requests under way, and repair has not heard of everything."""
+    """Pods preempt others while leaders crash with requests under way and repair is behind: reserved room
+    goes to its pod, and no reservation is left behind."""
     await _told(world)
 
 
@@ -158,7 +161,8 @@ async def preemption_handed_over(world: World) -> None:
     scale=16,
 )
 async def preemption_behind_two_servers(world: World) -> None:
-    """The same behind two API servers, of which one may be far behind."""
+    """Pods preempt others behind two API servers, of which one may be far behind: reserved room goes to its
+    pod, and no reservation is left behind."""
     await _told(world, servers=2)
 
 
@@ -166,16 +170,18 @@ async def _told(world: World, *, servers: int = 1) -> None:
     await _employed(world, servers=servers)
     for number in range(world.scale):
         await world.sleep(2.5 * world.rng.random())
-        what = world.rng.choice(("high", "high", "rival", "rival", "low", "delete"))
-        if what == "delete":
+        action = world.rng.choice(("high", "high", "rival", "rival", "low", "delete"))
+        if action == "delete":
             await scheduling.delete_some(world)
             continue
         cpu = world.rng.choice(("1", "2", "3"))
-        await world.apply(PODS, _pod(f"{what}-{number}", cpu=cpu, high=what == "high", rival=what == "rival"))
+        await world.apply(
+            PODS, _pod(f"{action}-{number}", cpu=cpu, high=action == "high", rival=action == "rival")
+        )
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
 
-# The victims have been asked to leave; the leader dies before it can say what the room is for.
+# The victims are evicted; the leader crashes before it can reserve the room.
 EVICTED: tuple[AnyFault, ...] = (
     LoseRequest(at_s=0.0, target=SCHEDULERS[0], match=f"POST {OURS}", times=99),
     HoldWatch(at_s=3.0, target=RIVAL, match="/reservations", for_s=20.0),
@@ -185,12 +191,13 @@ EVICTED: tuple[AnyFault, ...] = (
 
 @scenario(Menu(processes=SCHEDULERS, kinds=KINDS), scripted=EVICTED, checkers=checkers)
 async def evicted_and_not_yet_reserved(world: World) -> None:
-    """The next leader reserves what is being made free, and the rival, who has not heard of that, is refused:
-    one victim for one pod."""
+    """The leader evicts a victim and crashes before it reserves the room: the next leader reserves it, and
+    the rival scheduler, which has not heard of that, is refused. One victim for one pod."""
     await _one_victim(world, grace_s=20)
 
 
-# The reservation is made, its maker never learns, and dies; the next leader hears of no reservations.
+# The reservation is created, its scheduler never learns, and crashes; the next leader receives no events of
+# reservations.
 NOT_TOLD: tuple[AnyFault, ...] = (
     LoseReply(at_s=0.0, target=SCHEDULERS[0], match=f"POST {OURS}", told_s=1.0),
     LoseRequest(at_s=0.0, target=SCHEDULERS[0], match=f"GET {OURS}/", times=99),
@@ -201,12 +208,12 @@ NOT_TOLD: tuple[AnyFault, ...] = (
 
 @scenario(Menu(processes=SCHEDULERS, kinds=KINDS), scripted=NOT_TOLD, checkers=checkers)
 async def reserved_and_not_told(world: World) -> None:
-    """The next leader asks for the same name and meets the first reservation: there is one, though two would
-    have room."""
+    """The leader creates a reservation, never learns of it and crashes: the next leader asks for the same
+    name and meets it. There is one reservation, though there is room for two."""
     await _one_victim(world, grace_s=20, cpu="2")
 
 
-# Repair has not heard of the pod, the scheduler does not hear of reservations, and its binding takes long.
+# Repair has not heard of the pod, the scheduler receives no events of reservations, and its binding is slow.
 DEAF_REPAIR: tuple[AnyFault, ...] = (
     HoldWatch(at_s=2.0, target=REPAIR, match="/api/v1/pods", for_s=20.0),
     HoldWatch(at_s=3.0, target=SCHEDULERS[0], match="/reservations", for_s=20.0),
@@ -216,13 +223,13 @@ DEAF_REPAIR: tuple[AnyFault, ...] = (
 
 @scenario(Menu(processes=(*SCHEDULERS, REPAIR), kinds=KINDS), scripted=DEAF_REPAIR, checkers=checkers)
 async def reserved_while_repair_is_deaf(world: World) -> None:
-    """Repair asks the server for the pod that it has not heard of, and leaves alone what its binding, under
-    way, rests on."""
+    """Repair has not heard of a pod whose binding is under way: it asks the API server for the pod, and
+    leaves its reservation alone."""
     await _one_victim(world, grace_s=GRACE_S)
 
 
 async def _one_victim(world: World, *, grace_s: int, cpu: str = "4") -> None:
-    """It fills the only node; an important pod comes, and then a rival for its room."""
+    """A victim fills the only node; a pod of higher priority comes, and then a rival for its room."""
     await _employed(world, full=False)
     victim = _pod("victim", cpu="4", node="node-1")
     victim["spec"]["terminationGracePeriodSeconds"] = grace_s
@@ -235,21 +242,21 @@ async def _one_victim(world: World, *, grace_s: int, cpu: str = "4") -> None:
     await world.apply(PODS, _pod("rival", cpu="4", rival=True))
     await world.sleep(grace_s)
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
-    placed = {metadata(one)["name"]: lookup(one, "spec", "nodeName") for one in world.list("pods")}
+    placed = {metadata(obj)["name"]: lookup(obj, "spec", "nodeName") for obj in world.list("pods")}
     assert placed.get("important") == "node-1", placed
     assert not placed.get("rival"), placed
     if "rival" not in placed:
-        return  # Who is starved long enough loses the room to the rival, and takes it back from it.
-    held = [
-        (lookup(one, "spec", "nodeName"), lookup(one, "status", "phase")) for one in world.list(RESERVATIONS)
+        return  # A scheduler that is starved long enough loses the room to the rival, and preempts it.
+    reservations = [
+        (lookup(obj, "spec", "nodeName"), lookup(obj, "status", "phase")) for obj in world.list(RESERVATIONS)
     ]
-    assert held == [("node-1", "Bound")], held
+    assert reservations == [("node-1", "Bound")], reservations
 
 
 async def _employed(world: World, *, full: bool = True, servers: int = 1) -> None:
     for name in SCHEDULERS:
         run_scheduler(world, name, lease=LEASE, timing=TIMING)
-        await world.sleep(0.3)  # The first one leads.
+        await world.sleep(0.3)  # So that the first one leads.
     run_scheduler(world, RIVAL, server=servers, names=(RIVAL,))
     run_controllers(world, REPAIR, RepairReservations, server=servers)
     run_controllers(world, AGENT, Agent)
@@ -258,18 +265,18 @@ async def _employed(world: World, *, full: bool = True, servers: int = 1) -> Non
     for number in range(1, scheduling.NODE_COUNT + 1) if full else (1,):
         await world.apply(NODES, node(f"node-{number}"))
         if full:
-            for one in ("a", "b"):
-                await world.apply(PODS, _pod(f"old-{number}-{one}", cpu="2", node=f"node-{number}"))
+            for letter in ("a", "b"):
+                await world.apply(PODS, _pod(f"old-{number}-{letter}", cpu="2", node=f"node-{number}"))
 
 
 def _pod(name: str, *, cpu: str, high: bool = False, rival: bool = False, node: str = "") -> Obj:
-    made = pod(name, cpu=cpu, high=high)
-    made["spec"]["terminationGracePeriodSeconds"] = GRACE_S
+    obj = pod(name, cpu=cpu, high=high)
+    obj["spec"]["terminationGracePeriodSeconds"] = GRACE_S
     if node:
-        made["spec"]["nodeName"] = node
+        obj["spec"]["nodeName"] = node
     if rival:
-        made["spec"]["schedulerName"] = RIVAL
-    return made
+        obj["spec"]["schedulerName"] = RIVAL
+    return obj
 
 
 SCENARIOS: tuple[Scenario, ...] = (

@@ -1,4 +1,4 @@
-"""More is wanted than there is room for, and the room changes: the ledger is right all the time."""
+"""Workloads want more than their quota allows, and the quota changes: its usage is right all the time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def quota(pods: int) -> Obj:
 
 
 def defaults(cpu: str) -> Obj:
-    """Admission writes into pods what they do not say."""
+    """Admission writes these into pods that have no requests or limits."""
     return {
         "metadata": {"name": "defaults"},
         "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": cpu}, "default": {"cpu": "1"}}]},
@@ -55,7 +55,8 @@ def checkers() -> Sequence[Checker]:
     scale=20,
 )
 async def quota_changes(world: World) -> None:
-    """Workloads outgrow their quota, which shrinks and grows; admission's defaults change under them."""
+    """Workloads outgrow their quota, which shrinks and grows, and the defaults of admission change: the usage
+    of the quota is right all the time, and in the end every workload has its pods."""
     weather = employ(world, ReplicaSets, servers=2)
     for name, work in _changes(world).items():
         world.happening(name, work)
@@ -66,7 +67,7 @@ async def quota_changes(world: World) -> None:
     await come_to_rest(world, weather)
     for name in WORKLOADS:
         await look_at_the_end(world, name)
-    used = [lookup(one, "status", "used", "pods") for one in world.list("resourcequotas")]
+    used = [lookup(quota_obj, "status", "used", "pods") for quota_obj in world.list("resourcequotas")]
     assert used == [str(len(world.list("pods")))], f"the quota says {used}"
     assert all(lookup(pod, "spec", "containers")[0]["resources"]["requests"] for pod in world.list("pods")), [
         key_of(pod).name for pod in world.list("pods")

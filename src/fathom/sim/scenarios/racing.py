@@ -1,5 +1,5 @@
-"""A rollback races repair: the event list of the lesson on replay, told from a run of the real
-scheduler, policy rollout and repair.
+"""A rollback races repair: the event list of the lesson on replay, from a run of the real scheduler, policy
+rollout and repair.
 
 seed: 82219
 00:01 admit risk-api generation 42
@@ -10,8 +10,8 @@ seed: 82219
 00:07 rollback policy to v4
 00:08 repair scans reservations
 
-The faults are the story's own; the seed drives the rest. Each line is told from an event of the run, and what
-did not happen is not told.
+The faults are scripted; the seed drives the rest. Each line is from an event of the run, and what did not
+happen has no line.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from fathom.sim.world.world import World
 
 LEADER, NEXT = SCHEDULERS
 REPAIR, ROLLING = "repair", "rollouts"
-# So short that the next leader is there a second after the first one died.
+# So short that the next leader takes over a second after the first one crashed.
 TIMING = Timing(duration_s=1, renew_deadline_s=0.8, retry_s=0.2)
 REPLICA = "/api/v1/namespaces/default/pods/replica-042"
 WORKLOAD, GENERATION = "risk-api", 42
@@ -97,8 +97,8 @@ class HealthyCapacityStays(Checker):
         return f"{change.path} was the last healthy one" if before and not self._healthy else None
 
 
-def _is_healthy(one: Obj) -> bool:
-    return lookup(one, "status", "phase") == "Running" and not is_deleting(one)
+def _is_healthy(obj: Obj) -> bool:
+    return lookup(obj, "status", "phase") == "Running" and not is_deleting(obj)
 
 
 def checkers() -> Sequence[Checker]:
@@ -106,13 +106,13 @@ def checkers() -> Sequence[Checker]:
 
 
 def tale(chronicle: Chronicle, began_ns: int) -> Sequence[str]:
-    """`{seed}` is filled in by whoever knows it."""
+    """The caller fills in `{seed}`."""
     events = [event for event in chronicle.events if event.at_ns >= began_ns]
-    told = [(event, line) for find in LINES for event, line in _first(find, events, chronicle)]
-    clock = ((event.at_ns - began_ns) // SECOND_NS for event, _ in told)
+    lines = [(event, line) for find in LINES for event, line in _first(find, events, chronicle)]
+    clock = ((event.at_ns - began_ns) // SECOND_NS for event, _ in lines)
     return [
         "seed: {seed}",
-        *(f"{s // 60:02d}:{s % 60:02d} {what}" for s, (_, what) in zip(clock, told, strict=True)),
+        *(f"{s // 60:02d}:{s % 60:02d} {text}" for s, (_, text) in zip(clock, lines, strict=True)),
     ]
 
 
@@ -131,12 +131,12 @@ def _first(
 def _admitted(event: ChronicleEvent, _: Chronicle) -> str:
     if not isinstance(event, CommitSeen):
         return ""
-    made = [
-        one.entry.body.obj
-        for one in event.changes
-        if one.entry is not None and "/replicasets.apps/" in one.key
+    replica_sets = [
+        change.entry.body.obj
+        for change in event.changes
+        if change.entry is not None and "/replicasets.apps/" in change.key
     ]
-    numbers = [int(metadata(one).get("generation") or 0) for one in made]
+    numbers = [int(metadata(obj).get("generation") or 0) for obj in replica_sets]
     return f"admit {WORKLOAD} generation {GENERATION}" if GENERATION in numbers else ""
 
 
@@ -158,8 +158,8 @@ def _scheduled(event: ChronicleEvent, _: Chronicle) -> str:
 def _timed_out(event: ChronicleEvent, chronicle: Chronicle) -> str:
     if not isinstance(event, Took) or event.process != LEADER or event.cause < 0:
         return ""
-    said = chronicle.events[event.cause]
-    return "timeout binding write after commit" if isinstance(said, LogLine) and said.status == 504 else ""
+    reply = chronicle.events[event.cause]
+    return "timeout binding write after commit" if isinstance(reply, LogLine) and reply.status == 504 else ""
 
 
 def _restarted(event: ChronicleEvent, _: Chronicle) -> str:
@@ -170,10 +170,12 @@ def _restarted(event: ChronicleEvent, _: Chronicle) -> str:
 def _rolled_back(event: ChronicleEvent, _: Chronicle) -> str:
     if not isinstance(event, CommitSeen):
         return ""
-    for one in event.changes:
-        if "/policyrollouts." not in one.key or one.entry is None or one.previous is None:
+    for change in event.changes:
+        if "/policyrollouts." not in change.key or change.entry is None or change.previous is None:
             continue
-        before, after = (lookup(entry.body.obj, "status", "canary") for entry in (one.previous, one.entry))
+        before, after = (
+            lookup(entry.body.obj, "status", "canary") for entry in (change.previous, change.entry)
+        )
         if before == "v5" and after != "v5":
             return "rollback policy to v4"
     return ""
@@ -202,33 +204,34 @@ LINES: tuple[Finder, ...] = (
     tale=tale,
 )
 async def rollback_races_repair(world: World) -> None:
-    """A binding commits, its client sees a timeout and dies, the policy that it was decided under is rolled
-    back, and repair looks at what is reserved: one binding, one reservation, nothing healthy is lost."""
+    """A binding commits but its scheduler sees a timeout and crashes, the policy that it was decided under is
+    rolled back, and repair scans the reservations: one binding, one reservation, no healthy replica is
+    lost."""
     workload = await _before(world)
     await _at(world, 1.05)
     admitted = await world.apply(REPLICA_SETS, _sized(GENERATION))
     assert metadata(admitted)["generation"] == GENERATION, metadata(admitted)
     await _at(world, 2.1)
-    await world.apply(QUOTAS, quota("default", cpu="20"))  # The leader does not hear of it,
+    await world.apply(QUOTAS, quota("default", cpu="20"))  # The leader does not see this,
     await world.apply(
         ROLLOUTS, own("PolicyRollout", "v5", _rollout())
-    )  # so it cannot say that it has seen this.
+    )  # so it cannot report that it has seen the rollout.
     await _at(world, 3.05)
     await world.apply(PODS, _replica("replica-042", workload))
     await _at(world, 6.5)
-    await world.apply(PODS, _replica("replica-043", workload))  # It waits, under v5: no node has room.
+    await world.apply(PODS, _replica("replica-043", workload))  # It waits under policy v5: no node has room.
     await _at(world, 11.0)
     await world.heal_and_settle(quiet_s=preempting.QUIET_S, within_s=900)
-    placed = {str(metadata(one)["name"]): lookup(one, "spec", "nodeName") for one in world.list("pods")}
+    placed = {str(metadata(obj)["name"]): lookup(obj, "spec", "nodeName") for obj in world.list("pods")}
     assert placed == {"replica-041": "node-2", "replica-042": "node-1", "replica-043": None}, placed
-    held = {uid_of(one): lookup(one, "status", "phase") for one in world.list(RESERVATIONS)}
-    assert list(held.values()) == ["Bound"], held
+    phases = {uid_of(obj): lookup(obj, "status", "phase") for obj in world.list(RESERVATIONS)}
+    assert list(phases.values()) == ["Bound"], phases
     status = lookup(world.get(ROLLOUTS.name, Key("", "v5")), "status")
     assert (status["active"], status["phase"]) == ("v4", "RolledBack"), status
 
 
 async def _before(world: World) -> Obj:
-    """One healthy replica, one node that others fill, a policy on trial, and a reservation that leaked."""
+    """One healthy replica, one node that another pod fills, a policy on trial, and a leaked reservation."""
     run_controllers(world, REPAIR, RepairReservations)
     run_scheduler(world, LEADER, lease=LEASE, timing=TIMING)
     run_controllers(world, AGENT, Agent)
@@ -243,9 +246,9 @@ async def _before(world: World) -> Obj:
         )
     workload = await world.apply(REPLICA_SETS, _sized(1))
     await world.apply(PODS, _replica("replica-041", workload, node="node-2"))
-    others = pod("batch", cpu="4")
-    others["spec"] |= {"nodeName": "node-1", "terminationGracePeriodSeconds": 1}
-    await world.apply(PODS, others)
+    batch = pod("batch", cpu="4")
+    batch["spec"] |= {"nodeName": "node-1", "terminationGracePeriodSeconds": 1}
+    await world.apply(PODS, batch)
     for generation in range(2, GENERATION):
         await world.apply(REPLICA_SETS, _sized(generation))
     run_scheduler(world, NEXT, lease=LEASE, timing=TIMING)
@@ -255,7 +258,7 @@ async def _before(world: World) -> Obj:
 
 
 def _rollout() -> Obj:
-    """Judged when schedulers have seen it: the second leader is the first that has."""
+    """Judged when the schedulers have seen it: the second leader is the first that has."""
     return {
         "from": "v4",
         "to": "v5",
@@ -266,24 +269,25 @@ def _rollout() -> Obj:
 
 
 def _sized(generation: int) -> Obj:
-    """Each differs from the one before, so that the server counts."""
-    made = replica_set(WORKLOAD, 2)
-    made["spec"]["minReadySeconds"] = generation
-    return made
+    """Each generation differs from the one before, so that the server increments it."""
+    obj = replica_set(WORKLOAD, 2)
+    obj["spec"]["minReadySeconds"] = generation
+    return obj
 
 
 def _replica(name: str, workload: Obj, *, node: str = "") -> Obj:
-    made = with_metadata(
+    obj = with_metadata(
         pod(name, cpu="4", labels={"app": WORKLOAD}, high=True),
         annotations={"fathom.dev/slot": name[-2:], "fathom.dev/generation": str(GENERATION)},
     )
     if node:
-        made["spec"]["nodeName"] = node
-    return owned(made, workload)
+        obj["spec"]["nodeName"] = node
+    return owned(obj, workload)
 
 
 async def _at(world: World, second: float) -> None:
-    """So that the story's times read as the lesson's do, however long its beginnings took."""
+    """Wait until this second of the scenario, so that its times match the lesson's however long the setup
+    took."""
     await world.sleep(max(0.0, second - world.now_s))
 
 

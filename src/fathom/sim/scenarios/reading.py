@@ -1,5 +1,5 @@
-"""Readers of every sort: by the page, at a revision that they have kept, from a revision of long ago; while
-the store forgets what is older than a moment ago, and servers are behind."""
+"""Clients that list by the page, list at a revision that they have kept, or watch from an old revision, while
+the store compacts all but the last revisions and servers are behind."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from fathom.sim.world.store_link import at_once
 from fathom.sim.world.world import World
 
 READERS = ("pages-1", "pages-2", "watches-1", "watches-2")
-SPACES = ("default", "default-2")  # One name begins with the other.
+SPACES = ("default", "default-2")  # One is a prefix of the other.
 SERVERS = ("api-1", "api-2")
 PAGE = 3
 NAMES = 12
-AGO_MAX = 17  # Revisions: who goes on from so long ago asks for what may be forgotten.
-KEPT = 6  # Of what is forgotten.
+AGO_MAX = 17  # Revisions: a watch that resumes so far back may ask for compacted ones.
+KEPT = 6  # Revisions that a compaction keeps.
 DRIP_S = 0.3
-CUT_S = 0.15  # Sooner than a server asks again.
+CUT_S = 0.15  # Shorter than a server takes to reconnect.
 TURN_S = 0.4
 BURST = 4
 
 
 class Leafing:
-    """Lists by the page, with a rest between two pages; then once more as it was at the first one, and as it
-    is by a revision that somebody else has just been told of."""
+    """Lists by the page, with a rest between two pages; then again at the revision of the first page, and not
+    older than a revision that another client has just seen."""
 
     def __init__(self, inside: Inside, newest: Callable[[], int]) -> None:
         self._api = Api(inside.seam)
@@ -48,7 +48,7 @@ class Leafing:
 
     async def _run(self) -> None:
         while True:
-            with suppress(ApiError):  # What it was about is forgotten: it begins anew.
+            with suppress(ApiError):  # Its revision is compacted: it begins anew.
                 await self._leaf()
             await asyncio.sleep(TURN_S)
 
@@ -63,7 +63,7 @@ class Leafing:
 
 
 class Resuming:
-    """Watches for a while, and then again from some way back."""
+    """Watches for a while, and then again from some revisions back."""
 
     def __init__(self, inside: Inside) -> None:
         self._api = Api(inside.seam, headers=(("fathom-bookmark-seconds", "0.5"),))
@@ -82,7 +82,7 @@ class Resuming:
             await asyncio.sleep(TURN_S / 4)
 
     async def _watch(self, reached: int) -> int:
-        """As far as it came; 0 if it must begin with everything."""
+        """Returns the revision that it reached; 0 if it must begin with a list."""
         options = (
             {"resourceVersion": str(reached - self._turns * 5 % AGO_MAX)}
             if reached > AGO_MAX
@@ -128,7 +128,8 @@ def checkers() -> Sequence[Checker]:
     scale=12,
 )
 async def read_from_long_ago(world: World) -> None:
-    """Whoever is answered is answered with what there was: whole, and of one moment."""
+    """Clients list by the page and at old revisions, and resume old watches, while the store compacts and
+    servers lag: every answer is what the store had, complete and of one revision."""
     world.happening("forget", lambda: forget(world))
     world.engine.drip_s = DRIP_S
     world.happening("cut", lambda: world.soon(lambda: cut(world)))
@@ -155,13 +156,13 @@ async def read_from_long_ago(world: World) -> None:
 
 
 def forget(world: World) -> None:
-    """All but the last few revisions: what is kept must be whole."""
+    """Compact all but the last few revisions: those must stay complete."""
     store = world.engine.store
     at_once(store.compact(max(1, store.newest - KEPT)))
 
 
 async def cut(world: World) -> None:
-    """A server's connection to the store breaks, and what it misses before it asks anew is forgotten."""
+    """A server's connection to the store breaks, and what it misses before it reconnects is compacted."""
     whose = world.rng.choice(SERVERS)
     for link in world.engine.store.links:
         if link.server == whose:
@@ -172,13 +173,13 @@ async def cut(world: World) -> None:
 
 async def come_or_go(world: World) -> None:
     name, space = f"x{world.rng.randrange(NAMES):02}", world.rng.choice(SPACES)
-    there = world.get(CONFIG_MAPS.name, Key(space, name))
-    if there is None or world.rng.random() < 0.6:
+    existing = world.get(CONFIG_MAPS.name, Key(space, name))
+    if existing is None or world.rng.random() < 0.6:
         meta = {"name": name, "labels": {"color": world.rng.choice(("red", "blue"))}}
         mark = {"number": str(world.rng.randrange(1000))}
         await world.apply(CONFIG_MAPS, {"metadata": meta, "data": mark}, space)
     else:
-        await world.api.delete(CONFIG_MAPS, space, name, uid=metadata(there)["uid"])
+        await world.api.delete(CONFIG_MAPS, space, name, uid=metadata(existing)["uid"])
 
 
 SCENARIOS: tuple[Scenario, ...] = (read_from_long_ago,)

@@ -1,5 +1,5 @@
-"""The real parts in a simulated world: the scheduler, the controllers and an agent for every node, all of
-them the code that runs live. Only the containers are pretended."""
+"""The real processes in a simulated world: the scheduler, the controllers and an agent for every node, all
+with the code that runs live. Only the containers are simulated."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def standard() -> Sequence[Checker]:
 
 
 def checkers() -> Sequence[Checker]:
-    """For stories that end well."""
+    """For scenarios that end well."""
     return [*standard(), EveryWorkloadIsServed()]
 
 
 def employ_cluster(
     world: World, *, nodes: Sequence[str] = NODES, servers: int = 1, spare: bool = True, events: bool = False
 ) -> None:
-    """Two schedulers and two processes of controllers, of which one leads each, and the agents."""
+    """Two schedulers and two controller processes, one leader of each, and the agents."""
     names = [load_controller(name) for name in CONTROLLERS]
     for index in range(2 if spare else 1):
         server = 1 + index % servers
@@ -116,7 +116,7 @@ def ready_pods(world: World, name: str) -> list[Obj]:
         if pod["metadata"]["labels"].get("app") == name
         and not pod["metadata"].get("deletionTimestamp")
         and any(
-            each["type"] == "Ready" and each["status"] == "True"
-            for each in pod["status"].get("conditions", ())
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in pod["status"].get("conditions", ())
         )
     ]

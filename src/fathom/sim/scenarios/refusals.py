@@ -1,5 +1,5 @@
-"""The managers' writes are refused, every few of them or some for long, for no reason that anybody could see:
-what is refused is tried again, by every controller, though nothing changes that would remind it."""
+"""The API server refuses writes of the managers, every few of them or some for long, for no visible reason:
+every controller retries what was refused, though no event wakes it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ KINDS = (
     "workloadprogresses",
 )
 STATUSES = (409, 500, 409, 503, 409, 429)
-# Apart, so that nobody takes the server for down.
+# Far enough apart that no client takes the server for down.
 EVERY_S = 0.7
 LAST_S = 25.0
 
 
 def every_few(seed: str) -> Sequence[AnyFault]:
-    """Of one way of writing or of one kind, in turn; with which the first begins follows from the seed."""
+    """One method or one kind is refused at a time, in turn; the seed says with which it begins."""
     number = int(seed) if seed.isdigit() else 0
     matches = (*WRITES, *KINDS)
     return [
@@ -64,7 +64,8 @@ def checkers() -> Sequence[Checker]:
 
 @scenario(Menu(processes=MANAGERS[:1]), faults_of=every_few, checkers=checkers)
 async def refused_now_and_then(world: World) -> None:
-    """A workload is made, rolled and scaled, a job runs: in the end all is as it should be."""
+    """Some writes of the controllers are refused while a workload is created, rolled out and scaled and Jobs
+    run: refused writes are retried, and in the end everything is as specified."""
     weather = employ(
         world,
         Deployments,
@@ -76,7 +77,7 @@ async def refused_now_and_then(world: World) -> None:
         DeploymentProgress,
     )
     await world.sleep(0.01)
-    world.pause(MANAGERS[1], 60.0)  # The first leads, and is refused.
+    world.pause(MANAGERS[1], 60.0)  # So that the first one leads; its writes are refused.
     await world.apply(SERVICES, service("web"))
     await world.apply(BUDGETS, budget("web"))
     for step, (replicas, tag) in enumerate(((3, 1), (3, 2), (4, 2), (2, 1))):
@@ -86,12 +87,12 @@ async def refused_now_and_then(world: World) -> None:
     await come_to_rest(world, weather)
 
 
-# Longer than many quick tries take, shorter than anybody gives up in.
+# Longer than many quick retries take, shorter than any deadline.
 LONG_S = 40.0
 
 
 def for_long(seed: str) -> Sequence[AnyFault]:
-    """One way of writing, or all writes of one kind."""
+    """One method, or all writes of one kind."""
     number = int(seed) if seed.isdigit() else 0
     matches = (*KINDS, *WRITES)
     status = (409, 500, 429)[number // len(matches) % 3]
@@ -109,7 +110,8 @@ def for_long(seed: str) -> Sequence[AnyFault]:
 
 @scenario(Menu(processes=MANAGERS[:1]), faults_of=for_long, checkers=checkers)
 async def refused_for_long(world: World) -> None:
-    """Nobody gives up on what may yet be done, nor waits much longer for it than it was refused."""
+    """One method, or all writes of one kind, are refused for 40 seconds: no controller gives up, and all
+    finish soon after."""
     weather = employ(world, Deployments, ReplicaSets, Jobs, EndpointSlices)
     await world.sleep(0.01)
     world.pause(MANAGERS[1], 100.0)

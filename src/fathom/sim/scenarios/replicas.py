@@ -1,4 +1,5 @@
-"""A workload that is scaled and shot at while everything around it fails. Rollouts are in `workloads`."""
+"""ReplicaSets are scaled and their pods deleted while everything around them fails. Rollouts are in
+`workloads`."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def checkers() -> Sequence[Checker]:
 
 
 def _said(progress: Obj) -> tuple[str, int, object] | None:
-    """How many are wanted, of which workload, and of which generation of it."""
+    """What a WorkloadProgress says: the UID of its workload, the generation, and how many pods are
+    desired."""
     current = lookup(progress, "status", "current")
     if not current:
         return None
@@ -60,7 +62,8 @@ def _said(progress: Obj) -> tuple[str, int, object] | None:
     scale=30,
 )
 async def replicas(world: World) -> None:
-    """A workload is scaled and shot at: never too many pods, and in the end as many as wanted."""
+    """ReplicaSets are scaled and their pods deleted while controllers and agents fail: never too many pods,
+    and in the end as many as specified."""
     await tell_of_changes(world, employ(world, *CONTROLLERS))
 
 
@@ -70,7 +73,8 @@ async def replicas(world: World) -> None:
     scale=30,
 )
 async def replicas_seen_late(world: World) -> None:
-    """The same, while what managers hear of one kind is held back or breaks off, and of another is not."""
+    """ReplicaSets are scaled and their pods deleted while watches of one kind are held or break off and
+    others are not: never too many pods, and in the end as many as specified."""
     await tell_of_changes(world, employ(world, *CONTROLLERS))
 
 
@@ -87,7 +91,8 @@ async def replicas_seen_late(world: World) -> None:
     scale=30,
 )
 async def replicas_handed_over(world: World) -> None:
-    """The same, while leaders die, and those who follow them have not heard of one kind for a while."""
+    """ReplicaSets are scaled and their pods deleted while leaders crash and their successors have missed
+    events of one kind: never too many pods, and in the end as many as specified."""
     await tell_of_changes(world, employ(world, *CONTROLLERS, kinds=KINDS))
 
 
@@ -97,8 +102,8 @@ async def replicas_handed_over(world: World) -> None:
     scale=30,
 )
 async def answers_come_late(world: World) -> None:
-    """Answers to writes come when much has happened since: the youngest pods are shot before their makers
-    have heard of them."""
+    """Replies to writes come late, and the youngest pods are deleted before their controller knows of them:
+    never too many pods, and in the end as many as specified."""
     weather = employ(world, *CONTROLLERS)
     for name in WORKLOADS:
         await world.apply(REPLICA_SETS, replica_set(name, 3))
@@ -126,8 +131,8 @@ async def answers_come_late(world: World) -> None:
     scale=30,
 )
 async def replicas_behind_two_servers(world: World) -> None:
-    """The same behind two API servers, of which one may be far behind, and a balancer that moves everybody
-    from one to the other."""
+    """ReplicaSets are scaled and their pods deleted behind two API servers, of which one may be far behind,
+    and a balancer moves clients between them: never too many pods, and in the end as many as specified."""
     await tell_of_changes(world, employ(world, *CONTROLLERS, servers=2))
 
 
@@ -146,16 +151,16 @@ async def keep_changing(world: World, names: Sequence[str], make: Make = replica
         await change(world, world.rng.choice(names), world.rng.choice(CHANGES), make)
 
 
-async def change(world: World, name: str, what: str, make: Make) -> None:
-    if what == "shoot":
+async def change(world: World, name: str, action: str, make: Make) -> None:
+    if action == "shoot":
         await shoot_one(world, name)
     else:
-        others = [number for number in range(1, 5) if number != wanted_of(the(world, name))]
-        await world.apply(REPLICA_SETS, make(name, world.rng.choice(others)))
+        sizes = [number for number in range(1, 5) if number != wanted_of(the(world, name))]
+        await world.apply(REPLICA_SETS, make(name, world.rng.choice(sizes)))
 
 
 async def shoot_one(world: World, name: str) -> None:
-    """Some pod of the workload is deleted, by somebody who does not wait for it to be gone."""
+    """Delete a pod of the workload, and do not wait until it is gone."""
     pods = [pod for pod in pods_of(world, name) if not is_deleting(pod)]
     if pods:
         pod = metadata(world.rng.choice(pods))
@@ -163,7 +168,8 @@ async def shoot_one(world: World, name: str) -> None:
 
 
 async def look_at_the_end(world: World, name: str) -> None:
-    """It comes to be so: a leader whose list is never answered is quiet for a minute, and then goes on."""
+    """Wait until the workload is as specified: a leader whose list is never answered is idle for a minute,
+    and then goes on."""
     for _ in range(PATIENCE_S):
         if not lacking(world, name):
             return
@@ -176,9 +182,9 @@ def lacking(world: World, name: str) -> str:
     shown = [metadata(pod)["name"] for pod in pods]
     if len(pods) != wanted_of(owner):
         return f"{name} wants {wanted_of(owner)}, there are {shown}"
-    said = (lookup(owner, "status", "observedGeneration"), lookup(owner, "status", "readyReplicas"))
-    is_so = said == (metadata(owner)["generation"], wanted_of(owner))
-    return "" if is_so else f"the status of {name} says {said}"
+    reported = (lookup(owner, "status", "observedGeneration"), lookup(owner, "status", "readyReplicas"))
+    is_so = reported == (metadata(owner)["generation"], wanted_of(owner))
+    return "" if is_so else f"the status of {name} says {reported}"
 
 
 def the(world: World, name: str) -> Obj:

@@ -1,4 +1,4 @@
-"""Replicas that others must make room for: each place is held once, and given back in the end."""
+"""Replicas that preempt others: each room is reserved once, and no reservation is left behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPAIR = "repair"
 WORKLOADS = ("web", "api")
 KINDS = ("/pods", "/reservations", "/replicasets")
 DECIDERS = (*MANAGERS, *SCHEDULERS, REPAIR)
-FILL_S = 12.0  # Until everything is full, also where leaders change meanwhile.
+FILL_S = 12.0  # Until all nodes are full, even if leaders change meanwhile.
 
 
 def checkers() -> Sequence[Checker]:
@@ -38,7 +38,8 @@ def checkers() -> Sequence[Checker]:
     scale=15,
 )
 async def reservations(world: World) -> None:
-    """Important replicas reserve what lesser ones leave, while they are scaled and shot at."""
+    """Replicas of high priority reserve the room of their victims while they are scaled and deleted: each
+    intent has one reservation, none is left behind, and every replica gets a node."""
     await _told(world, employ(world, ReplicaSets, kinds=KINDS))
 
 
@@ -56,7 +57,8 @@ async def reservations(world: World) -> None:
     scale=15,
 )
 async def reservations_behind_two_servers(world: World) -> None:
-    """The same behind two API servers, of which one may be far behind."""
+    """Replicas of high priority reserve room behind two API servers, of which one may be far behind: each
+    intent has one reservation, none is left behind, and every replica gets a node."""
     await _told(world, employ(world, ReplicaSets, kinds=KINDS, servers=2), servers=2)
 
 
@@ -73,16 +75,15 @@ async def reservations_behind_two_servers(world: World) -> None:
     scale=15,
 )
 async def reservations_handed_over(world: World) -> None:
-    """The same, while leaders die, and those who follow them have not heard of what is reserved."""
+    """Replicas of high priority reserve room while leaders crash and their successors have not heard of the
+    reservations: each intent has one reservation, none is left behind, and every replica gets a node."""
     await _told(world, employ(world, ReplicaSets, kinds=("/reservations",)))
 
 
 async def _told(world: World, weather: Weather, *, servers: int = 1) -> None:
     for index, name in enumerate(SCHEDULERS):
         run_scheduler(world, name, server=1 + index % servers, lease=LEASE, timing=TIMING)
-    run_controllers(
-        world, REPAIR, RepairReservations, server=servers
-    )  # What it has heard differs from theirs.
+    run_controllers(world, REPAIR, RepairReservations, server=servers)  # Its cache differs from theirs.
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     for number in (1, 2, 3):
         await world.apply(NODES, node(f"node-{number}"))
@@ -100,17 +101,17 @@ async def _told(world: World, weather: Weather, *, servers: int = 1) -> None:
 
 
 def _urgent(name: str, replicas: int) -> Obj:
-    made = _asking(replica_set(name, replicas), cpu="1")
-    made["spec"]["template"]["spec"]["priorityClassName"] = "high"
-    return made
+    workload = _asking(replica_set(name, replicas), cpu="1")
+    workload["spec"]["template"]["spec"]["priorityClassName"] = "high"
+    return workload
 
 
-def _asking(made: Obj, *, cpu: str) -> Obj:
-    """Its pods wait for the scheduler, with so much to ask for."""
-    spec = made["spec"]["template"]["spec"]
+def _asking(workload: Obj, *, cpu: str) -> Obj:
+    """Its pods wait for the scheduler, with this CPU request."""
+    spec = workload["spec"]["template"]["spec"]
     del spec["nodeName"]
     spec["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
-    return made
+    return workload
 
 
 SCENARIOS: tuple[Scenario, ...] = (

@@ -1,5 +1,5 @@
-"""Nodes fall silent and come back, agents begin anew in the middle of everything: what was said of them in
-the meantime is taken back, and what runs is told as it is."""
+"""Nodes fall silent and come back, agents restart in the middle of everything: what was written about them in
+the meantime is taken back, and agents report what runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DRIVING = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready", "fa
 
 
 def silent_for_a_while(seed: str) -> Sequence[AnyFault]:
-    """One node, and how long follows from the seed: some are doubted, some unreachable, some lost."""
+    """The seed says which node, and for how long: some nodes become suspect, some unreachable, some lost."""
     number = int(seed) if seed.isdigit() else 0
     return (Partition(at_s=SILENT_AT_S, for_s=30.0 + 7 * (number % 13), target=NODES[number % 3]),)
 
@@ -41,8 +41,8 @@ def listening() -> Sequence[Checker]:
 
 @scenario(Menu(processes=NODES), faults_of=silent_for_a_while, checkers=listening)
 async def a_node_comes_back(world: World) -> None:
-    """It was silent, for longer or shorter: its pods, which would wait, are still there, and nothing is held
-    against it."""
+    """A node is silent for 30 to 114 seconds and comes back: its pods, which tolerate that, are still there,
+    and its taints and conditions are taken back."""
     employ_cluster(world, spare=False)
     await world.apply(DEPLOYMENTS, patient("web", 6))
     await world.sleep(SILENT_AT_S - 1 - world.now_s)
@@ -55,12 +55,12 @@ async def a_node_comes_back(world: World) -> None:
 
 
 def patient(name: str, replicas: int) -> Obj:
-    made = deployment(name, replicas)
-    made["spec"]["template"]["spec"]["tolerations"] = [
+    workload = deployment(name, replicas)
+    workload["spec"]["template"]["spec"]["tolerations"] = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": STAYS_S}
         for key in DRIVING
     ]
-    return made
+    return workload
 
 
 SCRIPTS = {
@@ -72,7 +72,7 @@ SCRIPTS = {
 
 
 class OnlyTheReadyAreReady(Checker):
-    """What never passes its probe is never said to have."""
+    """A pod that never passes its probe is never reported as ready."""
 
     name = "agents tell what runs"
     resources = frozenset({"pods"})
@@ -81,7 +81,9 @@ class OnlyTheReadyAreReady(Checker):
         if labels_of(change.new or {}).get("app") != "unready":
             return None
         conditions = lookup(change.new, "status", "conditions") or ()
-        ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+        ready = any(
+            condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
+        )
         return f"{change.by} says that {change.key.name} is ready" if ready else None
 
 
@@ -91,7 +93,8 @@ def checkers() -> Sequence[Checker]:
 
 @scenario(Menu(processes=(*NODES[:2], *DECIDERS), kinds=("/pods",), seconds=40, most=8), checkers=checkers)
 async def agents_begin_anew(world: World) -> None:
-    """Agents crash and stop while their pods start, fail, end and go."""
+    """Agents crash and stop while their pods start, fail, end and are deleted: they report what runs, and the
+    workloads become ready."""
     employ_cluster(world, nodes=NODES[:2])
     for name, script in SCRIPTS.items():
         await world.apply(DEPLOYMENTS, deployment(name, 2, notes={"fathom.dev/simulated": script}))

@@ -1,4 +1,4 @@
-"""A rollback that meets everything else that is under way: repair, a quota that changes, leaders that die."""
+"""A rollback while everything else is under way: repair, a changing quota, leaders that crash."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def bounded() -> Sequence[Checker]:
     scale=6,
 )
 async def rollback_among_others(world: World) -> None:
-    """Version 5 never gets ready and is rolled back, while repair gives back what leaked and the quota
-    changes: the healthy capacity of 4 stays, and in the end nothing of 5 and nothing leaked is there."""
+    """Version 5 never becomes ready and is rolled back while repair releases leaked reservations and the
+    quota changes: the healthy pods of version 4 stay, and in the end no pod of version 5 and no leaked
+    reservation is left."""
     employ_cluster(world)
     await world.apply(QUOTAS, quota("10"))
     await world.apply(DEPLOYMENTS, version(4))
@@ -64,20 +65,20 @@ async def rollback_among_others(world: World) -> None:
 
 
 async def disturb(world: World, step: int) -> None:
-    """A reservation leaks whose pod nobody knows; or the quota allows less, or more again."""
+    """A reservation of an unknown pod leaks; or the quota allows less, or more again."""
     if world.rng.random() < 0.5:
         leaked = reservation(f"leaked-{step}", pod=f"{NAME}-gone-{step}", uid=f"gone-{step}")
-        await world.api.create(RESERVATIONS, "default", leaked)  # Refused where the quota has no room.
+        await world.api.create(RESERVATIONS, "default", leaked)  # Refused when the quota has no room.
     else:
         await world.apply(QUOTAS, quota(world.rng.choice(("400m", "500m", "10"))))
 
 
 def version(number: int) -> Obj:
-    """Only the fifth is broken. A merge patch takes its note away by setting it to nothing."""
-    made = deployment(NAME, REPLICAS, tag=number)
+    """Only version 5 is broken. A merge patch removes its annotation by setting it to null."""
+    workload = deployment(NAME, REPLICAS, tag=number)
     note = '{"fail": "readiness"}' if number == 5 else None
-    made["spec"]["template"]["metadata"]["annotations"] = {SIMULATED: note}
-    return made
+    workload["spec"]["template"]["metadata"]["annotations"] = {SIMULATED: note}
+    return workload
 
 
 def quota(cpu: str) -> Obj:

@@ -1,4 +1,5 @@
-"""The scheduler in the world: from stale views, with others beside it, through everything that fails."""
+"""The scheduler in the world: with stale views, with other schedulers beside it, through everything that
+fails."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ from fathom.sim.world.world import World
 SCHEDULERS = ("scheduler-1", "scheduler-2")
 LEASE = "fathom-system/scheduler"
 NODE_COUNT = 3  # Few, so that they are full most of the time.
-TIMEOUT_S = 1.5  # Shorter than a slow request takes: outcomes that are unknown are what we want to see.
+TIMEOUT_S = 1.5  # Shorter than a slow request takes, so that outcomes are unknown.
 KINDS = ("/pods", "/nodes", "/tenantquotas", "bindingbatches")
 
 QUOTAS = Resource("fathom.dev", "v1alpha1", "tenantquotas", namespaced=False)
@@ -47,15 +48,15 @@ def checkers() -> Sequence[Checker]:
 
 
 def run_scheduler(world: World, name: str, *, server: int = 1, **settings: Any) -> SimProcess:
-    """From now on. `settings` are those of `schedule.process`."""
-    checker = next((one for one in world.checkers if isinstance(one, CachesAreTrue)), None)
+    """Run a scheduler from now on. `settings` are those of `schedule.process`."""
+    caches_checker = next((checker for checker in world.checkers if isinstance(checker, CachesAreTrue)), None)
     lease = str(settings.get("lease", ""))
-    for one in world.checkers:
-        if lease and isinstance(one, WritesWithinTheTerm):
-            one.elected[name] = Key(*lease.split("/"))
+    for checker in world.checkers:
+        if lease and isinstance(checker, WritesWithinTheTerm):
+            checker.elected[name] = Key(*lease.split("/"))
 
     def entry(inside: Inside) -> SchedulerProcess:
-        sight = CacheSight(checker, world.engine, name) if checker is not None else None
+        sight = CacheSight(caches_checker, world.engine, name) if caches_checker is not None else None
         options = {"who": name, "user_agent": name, **inside.options}
         running = SchedulerProcess(
             inside, msgspec.convert(options, SchedulerSettings, strict=False), observer=sight
@@ -70,8 +71,8 @@ def run_scheduler(world: World, name: str, *, server: int = 1, **settings: Any) 
 
 @scenario(Menu(processes=(*SCHEDULERS, AGENT), kinds=KINDS, seconds=25, most=8), checkers=checkers, scale=30)
 async def scheduling(world: World) -> None:
-    """Pods come and go, nodes are cordoned, a quota is moved, leaders change: nothing is over its limit, and
-    in the end nobody waits who has a place."""
+    """Pods come and go, nodes are cordoned, a quota changes, leaders change: no node and no quota exceeds its
+    limit, and in the end no pod waits while there is a place for it."""
     for name in SCHEDULERS:
         run_scheduler(world, name, lease=LEASE, timing=TIMING)
     await _busy_time(world)
@@ -89,7 +90,8 @@ async def scheduling(world: World) -> None:
     scale=30,
 )
 async def one_scheduler(world: World) -> None:
-    """Alone, so that only its own memory of what is under way keeps it from giving room away twice."""
+    """One scheduler, whose requests are slow and whose replies are lost: it remembers the bindings that are
+    under way, and does not give their room away twice."""
     run_scheduler(world, SCHEDULERS[0])
     await _busy_time(world, high=0.0)
 
@@ -100,7 +102,8 @@ async def one_scheduler(world: World) -> None:
     scale=30,
 )
 async def two_schedulers_stale_cache(world: World) -> None:
-    """Two schedulers at once, for the same pods, from caches of different ages: both choose, one is right."""
+    """Two schedulers place the same pods from caches of different ages: the API server accepts one binding of
+    each pod, and no node and no quota exceeds its limit."""
     for name in SCHEDULERS:
         run_scheduler(world, name)
     await _busy_time(world)
@@ -119,7 +122,8 @@ async def two_schedulers_stale_cache(world: World) -> None:
     scale=30,
 )
 async def schedulers_behind_two_servers(world: World) -> None:
-    """One at each of two API servers, of which one may be far behind."""
+    """Two schedulers place the same pods through two API servers, of which one may be far behind: no node and
+    no quota exceeds its limit, and in the end no pod waits while there is a place for it."""
     for number, name in enumerate(SCHEDULERS, start=1):
         run_scheduler(world, name, server=number)
     await _busy_time(world)
@@ -127,7 +131,7 @@ async def schedulers_behind_two_servers(world: World) -> None:
 
 async def _busy_time(world: World, *, high: float = 0.3) -> None:
     run_controllers(world, AGENT, Agent)
-    if high:  # Room is made, and reserved: what a leader leaves behind is given back.
+    if high:  # Pods preempt and reserve room: repair releases what a leader leaves behind.
         run_controllers(world, "repair", RepairReservations)
     for number in range(1, NODE_COUNT + 1):
         await world.apply(NODES, node(f"node-{number}", zone=f"zone-{number % 2}"))
@@ -140,16 +144,18 @@ async def _busy_time(world: World, *, high: float = 0.3) -> None:
 
 
 async def _change(world: World, number: int, *, high: float) -> None:
-    what = world.rng.choice(("pod", "pod", "burst", "burst", "delete", "delete", "delete", "cordon", "quota"))
-    if what == "pod":
+    action = world.rng.choice(
+        ("pod", "pod", "burst", "burst", "delete", "delete", "delete", "cordon", "quota")
+    )
+    if action == "pod":
         cpu = world.rng.choice(("500m", "1", "2", "3"))
         await world.apply(PODS, pod(f"p-{number}", cpu=cpu, high=world.rng.random() < high))
-    elif what == "burst":  # Several at one moment: two schedulers begin at different ends.
-        made = [pod(f"b-{number}-{one}", cpu=world.rng.choice(("2", "3"))) for one in range(3)]
-        await asyncio.gather(*(world.apply(PODS, one) for one in made))
-    elif what == "delete":
+    elif action == "burst":  # Several at once: two schedulers begin at different ends.
+        pods = [pod(f"b-{number}-{index}", cpu=world.rng.choice(("2", "3"))) for index in range(3)]
+        await asyncio.gather(*(world.apply(PODS, obj) for obj in pods))
+    elif action == "delete":
         await delete_some(world)
-    elif what == "cordon":
+    elif action == "cordon":
         name = f"node-{world.rng.randrange(1, NODE_COUNT + 1)}"
         await world.apply(NODES, node(name, zone=_zone(world, name), cordoned=world.rng.random() < 0.5))
     else:
@@ -157,15 +163,15 @@ async def _change(world: World, number: int, *, high: float) -> None:
 
 
 async def delete_some(world: World) -> None:
-    pods = [one for one in world.list("pods", "default") if not is_deleting(one)]
+    pods = [obj for obj in world.list("pods", "default") if not is_deleting(obj)]
     if pods:
         chosen = world.rng.choice(pods)
         await world.api.delete(PODS, "default", str(metadata(chosen)["name"]), uid=uid_of(chosen))
 
 
 def _zone(world: World, name: str) -> str:
-    there = world.get("nodes", Key("", name))
-    return str(lookup(there or {}, "metadata", "labels", ZONE_LABEL) or "")
+    current = world.get("nodes", Key("", name))
+    return str(lookup(current or {}, "metadata", "labels", ZONE_LABEL) or "")
 
 
 def node(name: str, *, zone: str = "", cordoned: bool = False, more: dict[str, str] | None = None) -> Obj:
@@ -214,14 +220,15 @@ GPU = "example.com/gpu"
     Menu(processes=("scheduler-1",), kinds=KINDS, seconds=25), scripted=CANARY_FAULTS, checkers=checkers
 )
 async def stale_policy_canary(world: World) -> None:
-    """v5 is active for a canary while the view of nodes is twenty seconds old: a node whose GPU is taken is
-    chosen, refused, and left alone; the rollout waits for caches that have seen its activation."""
+    """Policy v5 is active for a canary while the view of nodes is twenty seconds old: the scheduler chooses a
+    node whose GPU is taken, is refused, and then avoids it; the rollout waits for caches that have seen its
+    activation."""
     await _before_the_canary(world)
-    await world.sleep(5)  # What is heard of pods and nodes is held back from now on.
+    await world.sleep(5)  # Events of pods and nodes are held from now on.
     steps = [{"percent": 100, "hold": "3s"}]
     spec = {"from": "v4", "to": "v5", "steps": steps, "scope": {"namespaces": ["default"]}}
     await world.apply(ROLLOUTS, own("PolicyRollout", "canary", spec))
-    # Another binding consumes the GPU of node-b7. The scheduler does not hear of it.
+    # Another pod takes the GPU of node-b7. The scheduler does not see it.
     await world.apply(PODS, gpu_pod("other", cpu="0", node="node-b7"))
     await world.sleep(1)
     assert _rollout(world).get("canary") == "v5", f"the canary has not begun: {_rollout(world)}"
@@ -253,14 +260,14 @@ async def _before_the_canary(world: World) -> None:
 
 
 def gpu_pod(name: str, *, cpu: str = "1", node: str = "") -> Obj:
-    made = pod(name, labels={"app": name})
-    made["spec"]["containers"][0]["resources"] = {
+    obj = pod(name, labels={"app": name})
+    obj["spec"]["containers"][0]["resources"] = {
         "requests": {"cpu": cpu, GPU: "1"},
         "limits": {GPU: "1"},
     }
     if node:
-        made["spec"]["nodeName"] = node
-    return made
+        obj["spec"]["nodeName"] = node
+    return obj
 
 
 def _rollout(world: World) -> Obj:

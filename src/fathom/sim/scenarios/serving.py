@@ -1,4 +1,4 @@
-"""Services whose endpoints follow the pods that are ready."""
+"""Services whose endpoints are the ready pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fathom.sim.world.world import World
 
 SERVICES = Resource("", "v1", "services")
 WORKLOADS = ("web", "api")
-QUIETER_S = 12.0  # Things go wrong for a while although nobody wants anything new: no later change mends it.
+QUIETER_S = 12.0  # Faults go on for a while after the last change: no later change repairs what they break.
 KINDS = ("/pods", "/endpoints", "/endpointslices")
 
 
@@ -40,7 +40,7 @@ def checkers() -> Sequence[Checker]:
     scale=15,
 )
 async def endpoints(world: World) -> None:
-    """Pods come, go and fail their probes: in the end endpoints are exactly those that are ready."""
+    """Pods of ReplicaSets come, go and fail their probes: in the end endpoints are exactly the ready pods."""
     await _told(world, employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=KINDS))
 
 
@@ -57,7 +57,8 @@ async def endpoints(world: World) -> None:
     scale=15,
 )
 async def endpoints_seen_late(world: World) -> None:
-    """The same, while what managers hear of one kind is held back and of another is not."""
+    """Pods of ReplicaSets come and go while managers receive events of one kind late and of another at once,
+    and leaders change: in the end endpoints are exactly the ready pods."""
     await _told(world, employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=KINDS))
 
 

@@ -1,5 +1,5 @@
-"""Who runs in the stories: two managers who share a lease, and the agents of all nodes. And what can happen
-to them that is not the network's fault."""
+"""The processes of most scenarios: two managers that share a lease, and the agents of all nodes. And the
+happenings, which are not faults of the network."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LEASE = "kube-system/manager"
 
 # Shorter than live ones, so that leaders change while faults last.
 TIMING = Timing(duration_s=4, renew_deadline_s=3.0, retry_s=0.8)
-# Nobody who still has something to do is silent for longer: backoffs and open breakers end after 30 s.
+# No process with work left is silent for longer: backoffs and open breakers end after 30 s.
 QUIET_S = 35.0
 IMAGE_S = 8.0
 DEAF_S = 9.0
 BLINK_S = 2.5
 
-# Kinds of fault, by what they are done to.
+# Kinds of fault, by what they hit.
 OF_WATCHES = ("hold-watch", "drop-watch", "stale-server", "slow-request")
 OF_PROCESSES = (
     "crash",
@@ -41,20 +41,20 @@ OF_PROCESSES = (
 OF_ANSWERS = ("slow-reply", "lose-reply", "slow-request", "hold-watch")
 OF_HISTORY = ("compact", "drop-watch", "partition", "stale-server", "crash")
 
-# What `manage` and `employ` can make happen, for a menu.
+# The happenings of `manage` and `employ`, for a menu.
 AT_THE_TOP = ("lose-lease", "handover", "shuffle", "nudge")
 UNREST = (*AT_THE_TOP, "slow-image", "failing-probe", "blink", "node-dies", "fair")
 
 
 def all_but(*kinds: str) -> tuple[str, ...]:
-    """For a menu that has nothing else."""
+    """The kinds of fault to leave out, for a menu that has only these."""
     return tuple(dict.fromkeys(name for name, _ in MAKERS if name not in kinds))
 
 
 def employ(
     world: World, *controllers: Controller, kinds: Sequence[str] = ("/pods",), servers: int = 1
 ) -> Weather:
-    """The managers, each at an API server of its own where there are several; and the agents."""
+    """Run the managers, each on its own API server if there are several, and the agents."""
     weather = Weather()
     manage(world, *controllers, kinds=kinds, servers=servers)
     run_controllers(world, AGENT, AgentIn(weather))
@@ -66,7 +66,7 @@ def employ(
 
 
 def manage(world: World, *controllers: Controller, kinds: Sequence[str], servers: int = 1) -> None:
-    """The managers alone, for stories without pods. `kinds`: what they follow."""
+    """Run the managers alone, for scenarios without the stand-in agent. `kinds`: what they follow."""
     for index, name in enumerate(MANAGERS):
         run_controllers(world, name, *controllers, server=1 + index % servers, lease=LEASE, timing=TIMING)
     world.happening("handover", lambda: world.soon(lambda: _hand_over(world, kinds)))
@@ -95,7 +95,7 @@ def _unrest(world: World, weather: Weather) -> dict[str, Callable[[], object]]:
 
 
 async def _blink(world: World, weather: Weather) -> None:
-    """Probes fail, and after a moment they do not."""
+    """Probes fail, and a moment later they pass."""
     for fail in (True, False):
         weather.probes_fail = fail
         nudge(world, AGENT)
@@ -103,7 +103,7 @@ async def _blink(world: World, weather: Weather) -> None:
 
 
 async def _hand_over(world: World, kinds: Sequence[str]) -> None:
-    """The leader dies, and the next one has not heard of one kind for a while: of another it has."""
+    """The leader crashes, and its successor has received no events of one kind for a while."""
     leaders = [name for name in MANAGERS if leads(world, name)]
     if not leaders:
         return
@@ -115,7 +115,7 @@ async def _hand_over(world: World, kinds: Sequence[str]) -> None:
     await world.sleep(DEAF_S / 3)
     world.crash(leaders[0], restart_after_s=DEAF_S)
     if draw % 2:
-        await _lose_lease(world)  # Else it is free when its time is up.
+        await _lose_lease(world)  # Otherwise it is free when it expires.
 
 
 def leads(world: World, name: str) -> bool:
@@ -124,7 +124,7 @@ def leads(world: World, name: str) -> bool:
 
 
 async def _lose_lease(world: World) -> None:
-    """Somebody takes the lease away from whoever holds it: the next one to ask has it."""
+    """Take the lease away from its holder: the next one to ask gets it."""
     lease = Key(*LEASE.split("/"))
     if world.get(LEASES.name, lease) is not None:
         patch = {"spec": {"holderIdentity": None}}
@@ -132,7 +132,7 @@ async def _lose_lease(world: World) -> None:
 
 
 def move(world: World, names: Iterable[str] = (*MANAGERS, AGENT)) -> None:
-    """A balancer sends everybody who comes next to the other server; open watches end."""
+    """A balancer sends new connections of these processes to the other server; open watches end."""
     for name in names:
         process = world.engine.processes[name]
         process.server = "api-2" if process.server == "api-1" else "api-1"

@@ -1,4 +1,5 @@
-"""A person drives pods off a node: each stays as long as it says that it bears that, and no longer."""
+"""A person taints a node with NoExecute: each pod stays for as long as it tolerates the taint, and no
+longer."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from fathom.sim.world.world import World
 NODE = NODES[0]
 KEY, VALUE = "example.com/repair", "disk"
 BEARS_S = 30
-# Times are on record in whole seconds, of two who write them down.
+# Times are recorded in whole seconds, by two processes.
 ROUNDED_S = 2.0
 FOR_EVER: Obj = {"key": KEY, "operator": "Exists"}
 TAINT: Obj = {"key": KEY, "value": VALUE, "effect": "NoExecute"}
@@ -27,7 +28,7 @@ TOLERATIONS: dict[str, list[Obj]] = {
     "bears-another": [{"key": KEY, "operator": "Equal", "value": "network"}],
     "bears-another-effect": [{"key": KEY, "operator": "Exists", "effect": "NoSchedule"}],
     "bears-it-a-while": [FOR_A_WHILE],
-    "bears-it-twice": [FOR_A_WHILE, FOR_EVER],  # The first holds.
+    "bears-it-twice": [FOR_A_WHILE, FOR_EVER],  # The first one counts.
     "bears-it": [FOR_EVER],
     "bears-all": [{"operator": "Exists"}],
 }
@@ -36,7 +37,7 @@ WAIT = ("bears-it-a-while", "bears-it-twice")
 
 
 class NobodyIsDrivenTooSoon(Checker):
-    """Of those who bear a taint, for a time or for ever."""
+    """Of the pods that tolerate the taint, for a time or for ever."""
 
     name = "who bears a taint stays for as long"
     resources = frozenset({"pods", "nodes"})
@@ -46,7 +47,7 @@ class NobodyIsDrivenTooSoon(Checker):
 
     def commit(self, change: Seen) -> Found:
         if change.resource == "nodes":
-            if self._since_s is None and any(one.get("key") == KEY for one in _taints(change.new)):
+            if self._since_s is None and any(taint.get("key") == KEY for taint in _taints(change.new)):
                 self._since_s = change.at_s
             return None
         going = change.new is None or is_deleting(change.new)
@@ -72,8 +73,8 @@ def checkers() -> Sequence[Checker]:
     checkers=checkers,
 )
 async def driven_away(world: World) -> None:
-    """A node is tainted for repair: who bears nothing goes, who bears it for a while stays for that while,
-    and who bears it stays, whoever dies meanwhile."""
+    """A node gets a NoExecute taint for repair: pods that do not tolerate it are evicted, pods that tolerate
+    it for 30 seconds stay that long, and pods that tolerate it stay, whichever process crashes meanwhile."""
     employ_cluster(world, nodes=(NODE,))
     await world.until(lambda: world.get("nodes", Key("", NODE)) is not None, within_s=60, what="a node")
     for name, tolerations in TOLERATIONS.items():
@@ -90,8 +91,8 @@ async def driven_away(world: World) -> None:
 
 
 def _there(world: World) -> dict[str, str]:
-    found = ((name, world.get("pods", Key("default", name))) for name in TOLERATIONS)
-    return {name: uid_of(pod) for name, pod in found if pod is not None}
+    pods = ((name, world.get("pods", Key("default", name))) for name in TOLERATIONS)
+    return {name: uid_of(pod) for name, pod in pods if pod is not None}
 
 
 def _tainted(world: World) -> Obj:

@@ -1,6 +1,6 @@
-"""The world comes to rest, and not all is well in it: pods that are not ready, which nobody mends. What is
-said of them is so all the same; and so it is when they have recovered. Services ask for more than one label,
-budgets are of every sort, and one workload is recreated where others roll."""
+"""The world settles while pods are not ready, and nothing repairs them: statuses are right all the same, and
+also when the pods have recovered. Services select by several labels, budgets are of every sort, and one
+Deployment uses the strategy Recreate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-# Of each Service; both workloads have the second label.
+# The selector of each Service; both workloads have the second label.
 SELECTORS = {
     "web": {"app": "web", "tier": "front"},
     "api": {"app": "api", "tier": "front"},
@@ -60,7 +60,7 @@ def checkers() -> Sequence[Checker]:
     scale=4,
 )
 async def not_all_is_well(world: World) -> None:
-    """Nobody is ready in the end, and then everybody: budgets, endpoints and progress say so."""
+    """First no pod is ready, and then all are: both times budgets, endpoints and progress say so."""
     controllers = (Deployments, ReplicaSets, DeploymentProgress)
     beside = (DisruptionBudgets, EndpointSlices, EndpointsOfServices)
     weather = employ(world, *controllers, *beside, kinds=KINDS)
@@ -70,7 +70,7 @@ async def not_all_is_well(world: World) -> None:
     for name in WORKLOADS:
         await world.apply(DEPLOYMENTS, _deployment(name, 3))
     await world.sleep(3)
-    await world.apply(NODES, _node())  # Its zone is known later than its pods.
+    await world.apply(NODES, _node())  # The node, and so its zone, comes later than its pods.
     for step in range(world.scale):
         await world.sleep(3 * world.rng.random())
         await world.apply(DEPLOYMENTS, _recreated("disk", 2, tag=step // 2))
@@ -85,9 +85,9 @@ async def not_all_is_well(world: World) -> None:
 
 
 def _node() -> Obj:
-    made = node("node-1")
-    made["metadata"]["labels"]["topology.kubernetes.io/zone"] = "zone-a"
-    return made
+    obj = node("node-1")
+    obj["metadata"]["labels"]["topology.kubernetes.io/zone"] = "zone-a"
+    return obj
 
 
 def _service(name: str, selector: Obj) -> Obj:
@@ -99,16 +99,16 @@ def _budget(name: str, selector: Obj) -> Obj:
 
 
 def _deployment(name: str, replicas: int) -> Obj:
-    made = deployment(name, replicas)
-    made["spec"]["template"]["metadata"]["labels"]["tier"] = "front"
-    made["spec"]["minReadySeconds"] = MIN_READY_S
-    return made
+    obj = deployment(name, replicas)
+    obj["spec"]["template"]["metadata"]["labels"]["tier"] = "front"
+    obj["spec"]["minReadySeconds"] = MIN_READY_S
+    return obj
 
 
 def _recreated(name: str, replicas: int, *, tag: int) -> Obj:
-    made = deployment(name, replicas, tag=tag)
-    made["spec"]["strategy"] = {"type": "Recreate"}
-    return made
+    obj = deployment(name, replicas, tag=tag)
+    obj["spec"]["strategy"] = {"type": "Recreate"}
+    return obj
 
 
 SCENARIOS: tuple[Scenario, ...] = (not_all_is_well,)

@@ -1,4 +1,5 @@
-"""What a pod can wait for, one thing at a time: what is in its way, and what helps. Told in `waking`."""
+"""What a pod can wait for, one case at a time: the obstacle, and what removes it. The scenario is in
+`waking`."""
 
 from __future__ import annotations
 
@@ -15,47 +16,47 @@ from fathom.sim.world.world import World
 RESERVED = Resource("fathom.dev", "v1alpha1", "reservations")
 HOST, NEIGHBOUR, OTHERS = "kubernetes.io/hostname", "neighbour", "others"
 FULL = "4"
-DEAF_AT_S, DEAF_S = 5.0, 6.0  # When the scheduler hears of no pods.
+DEAF_AT_S, DEAF_S = 5.0, 6.0  # When the scheduler receives no events of pods.
 TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
 
 Step = Callable[[World, str], Awaitable[None]]
 
-# What is there before: each step has a node of its own, with its name.
+# Obstacles. Each case has a node of its own, with its name.
 
 
 def node_of(name: str, **more: object) -> Obj:
-    made = node(name, zone=f"zone-{name}")
-    made["spec"] |= more
-    return made
+    obj = node(name, zone=f"zone-{name}")
+    obj["spec"] |= more
+    return obj
 
 
 def pod_of(name: str, cpu: str = "1", /, **spec: object) -> Obj:
-    made = pod(name, cpu=cpu)
-    made["spec"] |= {"nodeSelector": {HOST: name}, **spec}
-    return made
+    obj = pod(name, cpu=cpu)
+    obj["spec"] |= {"nodeSelector": {HOST: name}, **spec}
+    return obj
 
 
 def _beside(name: str, *, cpu: str = "1", **spec: object) -> Obj:
-    """Somebody who is there already."""
-    made = pod(f"{name}-{NEIGHBOUR}", cpu=cpu, labels={"app": name})
-    made["spec"] |= {"nodeName": name, **spec}
-    return made
+    """A pod that is on the node already."""
+    obj = pod(f"{name}-{NEIGHBOUR}", cpu=cpu, labels={"app": name})
+    obj["spec"] |= {"nodeName": name, **spec}
+    return obj
 
 
-def of_tenant(made: Obj, tenant: str) -> Obj:
-    made["metadata"]["labels"][TENANT] = tenant
-    return made
+def of_tenant(obj: Obj, tenant: str) -> Obj:
+    obj["metadata"]["labels"][TENANT] = tenant
+    return obj
 
 
-async def waits_there(world: World, made: Obj) -> None:
-    """Everybody has heard of what is in its way when it comes."""
+async def waits_there(world: World, obj: Obj) -> None:
+    """Create the pod when every process has seen the obstacle."""
     await world.sleep(0.7)
-    await world.apply(PODS, made)
+    await world.apply(PODS, obj)
 
 
 def _ports() -> list[Obj]:
-    made = pod("x")["spec"]["containers"]
-    return [{**one, "ports": [{"containerPort": 80, "hostPort": 8080}]} for one in made]
+    containers = pod("x")["spec"]["containers"]
+    return [{**container, "ports": [{"containerPort": 80, "hostPort": 8080}]} for container in containers]
 
 
 def _near(name: str, kind: str, **more: object) -> Obj:
@@ -82,10 +83,10 @@ def _crowded(cpu: str = FULL, *, ports: bool = False) -> Step:
 
 
 async def _several(world: World, name: str) -> None:
-    """Of one kind: what helps the first of them helps all."""
+    """Several equal pods: what helps the first of them helps all."""
     await world.apply(NODES, node_of(name, unschedulable=True))
-    for made in [pod_of(f"{name}-{number}", nodeSelector={HOST: name}) for number in (1, 2)]:
-        await world.apply(PODS, made)
+    for obj in [pod_of(f"{name}-{number}", nodeSelector={HOST: name}) for number in (1, 2)]:
+        await world.apply(PODS, obj)
     await waits_there(world, pod_of(name))
 
 
@@ -99,20 +100,20 @@ async def _unlabelled(world: World, name: str) -> None:
 
 
 async def _small(world: World, name: str) -> None:
-    made = node_of(name)
-    made["status"] = {"capacity": {"pods": "110"}, "allocatable": {"pods": "110"}}
-    await world.apply(NODES, made)
+    small = node_of(name)
+    small["status"] = {"capacity": {"pods": "110"}, "allocatable": {"pods": "110"}}
+    await world.apply(NODES, small)
     await waits_there(world, pod_of(name))
 
 
 def _poor(*, spent: bool) -> Step:
-    """Of a tenant whose quota is nothing, or in use."""
+    """A pod of a tenant whose quota is zero, or used up."""
 
     async def prepare(world: World, name: str) -> None:
         await world.apply(NODES, node_of(name))
         await world.apply(QUOTAS, quota(name, cpu="1" if spent else "0"))
-        for made in [_beside(name), pod_of(name)] if spent else [pod_of(name)]:
-            await waits_there(world, of_tenant(made, name))
+        for obj in [_beside(name), pod_of(name)] if spent else [pod_of(name)]:
+            await waits_there(world, of_tenant(obj, name))
 
     return prepare
 
@@ -120,9 +121,9 @@ def _poor(*, spent: bool) -> Step:
 async def _set_aside(world: World, name: str) -> None:
     await world.apply(CAPACITY_CLASSES, own("CapacityClass", name, {"nodeSelector": {HOST: name}}))
     await world.apply(NODES, node_of(name))
-    made = pod_of(name)
-    made["metadata"]["annotations"] = {"fathom.dev/capacity-class": name}
-    await waits_there(world, made)
+    obj = pod_of(name)
+    obj["metadata"]["annotations"] = {"fathom.dev/capacity-class": name}
+    await waits_there(world, obj)
 
 
 async def _avoided(world: World, name: str) -> None:
@@ -140,7 +141,7 @@ async def _reserved(world: World, name: str) -> None:
 
 
 async def _among_others(world: World, name: str) -> None:
-    """Its friend is in a namespace that is none of theirs yet."""
+    """The pod that it wants to be near is in a namespace that its selector does not match yet."""
     await world.apply(NODES, node_of(name))
     friend = _beside(name)
     friend["metadata"]["namespace"] = OTHERS
@@ -156,7 +157,8 @@ async def _at_odds(world: World, name: str) -> None:
 
 
 async def refused(world: World, name: str) -> None:
-    """While the scheduler hears of no pods: it sends one to a node that is full, and doubts it from then."""
+    """While the scheduler receives no events of pods, it binds one to a full node, is refused, and avoids the
+    node from then on."""
     await world.apply(NODES, node_of(name, unschedulable=True))
     await waits_there(world, pod_of(name))
     await world.sleep(DEAF_AT_S + 0.5 - world.now_s)
@@ -165,15 +167,15 @@ async def refused(world: World, name: str) -> None:
     await world.sleep(DEAF_S + 2)
 
 
-# What helps.
+# What removes the obstacles.
 
 
 async def comes(world: World, name: str) -> None:
-    """The node, or the node as it should be."""
-    made = node_of(name)
-    made["spec"]["taints"] = None
-    made["metadata"]["labels"]["pool"] = "red"
-    await world.apply(NODES, made)
+    """The node comes, or becomes as it should be."""
+    obj = node_of(name)
+    obj["spec"]["taints"] = None
+    obj["metadata"]["labels"]["pool"] = "red"
+    await world.apply(NODES, obj)
 
 
 async def _grows(world: World, name: str) -> None:

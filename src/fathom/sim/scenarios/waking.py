@@ -1,5 +1,5 @@
-"""Pods that wait, each for one thing alone, and then it comes: each is placed because of it, and soon. A line
-that looks at everybody once a minute hides whatever nobody was woken for; here there is no such minute."""
+"""Pods that wait, each for one thing, until it happens: each is placed because of it, and soon. A queue that
+retries everything once a minute would hide events that wake no pod; here no wait is that long."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TOLD = "who is placed is told so"
 EVENTS = Resource("", "v1", "events")
 STEPS = {**WAITS, **CHOICES}
 DOUBTED = "doubted"
-SOON_S = 8.0  # A few round trips and a batch. The line's own timer ends after 54 s at the earliest.
+SOON_S = 8.0  # A few round trips and a batch. The queue's own timer ends after 54 s at the earliest.
 
 
-# A watch that breaks off before anybody waits: what is listed again is not news. And an old view, once.
+# A watch breaks off before any pod waits: what is listed again is not new. And an old view, once.
 EARLY: tuple[AnyFault, ...] = (
     DropWatch(at_s=1.0, target=SCHEDULERS[0], match="/api/v1/nodes"),
     HoldWatch(at_s=DEAF_AT_S, target=SCHEDULERS[0], match="/api/v1/pods", for_s=DEAF_S),
@@ -40,14 +40,14 @@ EARLY: tuple[AnyFault, ...] = (
     scale=len(STEPS),
 )
 async def who_waits_is_woken(world: World) -> None:
-    """Whatever a pod waits for, it is placed when that comes: at once, and not when somebody looks again.
-    Who goes for it, if anybody must, is the least that has to."""
+    """Whatever a pod waits for, it is placed as soon as that happens, and not by a timer. If it must preempt,
+    it evicts the victims that cost least."""
     run_scheduler(world, SCHEDULERS[0])
     run_controllers(world, AGENT, Agent)
     await world.apply(NAMESPACES, {"metadata": {"name": OTHERS}})
     await world.apply(NODES, node("nowhere", cordoned=True))
-    for one in classes():
-        await world.apply(CLASSES, one)
+    for priority_class in classes():
+        await world.apply(CLASSES, priority_class)
     await world.sleep(3 - world.now_s)
     await refused(world, DOUBTED)
     await leaves(world, DOUBTED)
@@ -75,21 +75,21 @@ async def _is_placed(world: World, name: str) -> None:
 
 
 async def _let_off(world: World) -> None:
-    """Who has lost a place to another need not wait to the end."""
-    for one in world.list("pods", "default"):
-        if not lookup(one, "spec", "nodeName"):
-            await world.delete(PODS, str(metadata(one)["name"]))
+    """Delete the pods that have lost their place to another: they need not wait to the end."""
+    for pod in world.list("pods", "default"):
+        if not lookup(pod, "spec", "nodeName"):
+            await world.delete(PODS, str(metadata(pod)["name"]))
 
 
 def _is_told(world: World) -> None:
-    told = {
-        lookup(one, "involvedObject", "uid")
-        for one in world.list(EVENTS.name)
-        if one.get("reason") == "Scheduled"
+    scheduled = {
+        lookup(event, "involvedObject", "uid")
+        for event in world.list(EVENTS.name)
+        if event.get("reason") == "Scheduled"
     }
-    for one in world.list("pods", "default"):
-        name = metadata(one)["name"]
-        if name in STEPS and uid_of(one) not in told:
+    for pod in world.list("pods", "default"):
+        name = metadata(pod)["name"]
+        if name in STEPS and uid_of(pod) not in scheduled:
             world.broken(TOLD, f"{name} was placed, and no event says so", f"pods/default/{name}")
 
 

@@ -1,5 +1,5 @@
-"""The real controllers of workloads, with agents that only pretend: rollouts, jobs, endpoints and autoscalers
-under faults. Pods name their node themselves, but where the story is about a scheduler that lags."""
+"""The real controllers of workloads, with stand-in agents: rollouts, jobs, endpoints and autoscalers under
+faults. Pods name their node themselves, except where the scenario is about a scheduler that lags."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def checkers() -> Sequence[Checker]:
 )
 async def rollouts(world: World) -> None:
     """Deployments are rolled forward and back and scaled while everything fails: never too many pods, never
-    too few that are available, and in the end what was asked for."""
+    too few available ones, and in the end what was specified."""
     weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
     await _roll(world)
     await come_to_rest(world, weather)
@@ -109,7 +109,9 @@ async def rollouts(world: World) -> None:
     scale=12,
 )
 async def rollouts_seen_late(world: World) -> None:
-    """The same, while managers hear of one kind late and of another at once, and leaders change."""
+    """Deployments are rolled and scaled while managers receive events of one kind late and of another at
+    once, and leaders change: never too many pods, never too few available ones, and in the end what was
+    specified."""
     weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
     await _roll(world)
     await come_to_rest(world, weather)
@@ -123,15 +125,16 @@ async def _roll(world: World) -> None:
         await world.sleep(3 * world.rng.random())
         name = world.rng.choice(WORKLOADS)
         surge, missing = bounds[name]
-        # Three templates, so that some rollouts go back to a revision that is there.
+        # Three templates, so that some rollouts go back to an existing revision.
         tag, replicas = world.rng.randrange(1, 4), world.rng.randrange(2, 6)
         await world.apply(DEPLOYMENTS, deployment(name, replicas, tag=tag, surge=surge, missing=missing))
 
 
 @scenario(Menu(processes=(*MANAGERS, AGENT), kinds=KINDS), faults_of=nth_write, checkers=checkers)
 async def a_crash_at_any_write_of_a_rollout(world: World) -> None:
-    """A Deployment is made, rolled forward, back and scaled; somebody dies after a write, the seed says who
-    and after which: seeds 0, 1, 2, … go through all of them."""
+    """A Deployment is created, rolled forward and back and scaled. The controllers, the agent or the API
+    server crash after one of their writes (the seed says which; seeds 0, 1, 2, … go through all): the
+    rollouts complete within their limits."""
     weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
     await let_the_first_lead(world)
     await world.apply(DEPLOYMENTS, deployment("web", 3))
@@ -144,7 +147,7 @@ async def a_crash_at_any_write_of_a_rollout(world: World) -> None:
 
 
 async def let_the_first_lead(world: World) -> None:
-    """Whom the faults of the story are about."""
+    """So that the faults of the scenario hit the leader."""
     await world.sleep(0.01)
     world.pause(MANAGERS[1], 4.0)
 
@@ -163,7 +166,8 @@ def of_jobs() -> Sequence[Checker]:
     scale=8,
 )
 async def real_jobs(world: World) -> None:
-    """Jobs run, some of their pods are shot, some jobs are deleted: no success is counted twice."""
+    """Many short pods of Jobs run, and some of them, and some Jobs, are deleted: no success is counted twice,
+    and every Job ends."""
     await _run_jobs(world)
 
 
@@ -180,12 +184,14 @@ async def real_jobs(world: World) -> None:
     scale=6,
 )
 async def real_jobs_seen_late(world: World) -> None:
-    """The same, while managers hear of one kind late and of another at once, and leaders change."""
+    """Many short pods of Jobs run while managers receive events of one kind late, their writes are slow and
+    leaders change: no success is counted twice, and every Job ends."""
     await _run_jobs(world)
 
 
 def deaf_successor(seed: str) -> Sequence[AnyFault]:
-    """The first leader dies after its n-th write about Jobs; the next one is deaf to pods for a while."""
+    """The first leader crashes after its n-th write about Jobs; the next one receives no events of pods for a
+    while."""
     number = int(seed) if seed.isdigit() else 0
     crash = CrashAtWrite(at_s=0.0, target=MANAGERS[0], match="/jobs", times=1 + number, for_s=30.0)
     return (crash, HoldWatch(at_s=4.2, target=MANAGERS[1], match="/pods", for_s=14.0))
@@ -193,7 +199,8 @@ def deaf_successor(seed: str) -> Sequence[AnyFault]:
 
 @scenario(Menu(processes=MANAGERS, kinds=OF_JOBS), faults_of=deaf_successor, checkers=of_jobs)
 async def a_job_with_a_deaf_successor(world: World) -> None:
-    """Whoever takes over a Job has not heard of its pods for a while: it counts none of them twice."""
+    """The new leader of a Job has received no events of its pods for a while: it counts none of them
+    twice."""
     weather = employ(world, Jobs, kinds=OF_JOBS)
     await let_the_first_lead(world)
     await world.sleep(4.1)
@@ -205,9 +212,9 @@ async def a_job_with_a_deaf_successor(world: World) -> None:
 async def _run_jobs(world: World) -> None:
     weather = employ(world, Jobs, kinds=OF_JOBS)
     for number in range(3):
-        # Short ones and many, so that at every moment somebody is being counted.
-        made = job(f"job-{number}", completions=6 + number, parallelism=3, runs_s=world.rng.random())
-        await world.apply(JOBS, made)
+        # Short ones and many, so that at every moment some pod is being counted.
+        short_job = job(f"job-{number}", completions=6 + number, parallelism=3, runs_s=world.rng.random())
+        await world.apply(JOBS, short_job)
     for number in range(world.scale):
         await world.sleep(2 * world.rng.random())
         await disturb(world, number)
@@ -215,7 +222,7 @@ async def _run_jobs(world: World) -> None:
 
 
 async def disturb(world: World, number: int) -> None:
-    """A pod is shot; or a job goes with all that it has, and another one comes."""
+    """Delete a pod; or delete a Job with its pods, and create another one."""
     if world.rng.random() < 0.7:
         pods = [pod for pod in world.list("pods", "default") if is_active(pod)]
         if pods:
@@ -236,23 +243,23 @@ def of_endpoints() -> Sequence[Checker]:
 
 
 def untrue_slices(world: World) -> list[str]:
-    """Each ready pod is in one slice of its Service, as ready, and nobody else is."""
-    found = []
-    for one in world.list("services", "default"):
-        name = metadata(one)["name"]
+    """Each ready pod is in one slice of its Service, as ready, and no other pod is."""
+    wrong = []
+    for service_obj in world.list("services", "default"):
+        name = metadata(service_obj)["name"]
         pods = [pod for pod in _pods(world, name) if is_active(pod) and is_ready(pod)]
         wanted = sorted(str(metadata(pod)["uid"]) for pod in pods)
-        slices = [each for each in world.list("endpointslices.discovery.k8s.io", "default")
-                  if metadata(each)["labels"].get("kubernetes.io/service-name") == name]  # fmt: skip
-        there = sorted(
-            str(lookup(each, "targetRef", "uid"))
+        slices = [part for part in world.list("endpointslices.discovery.k8s.io", "default")
+                  if metadata(part)["labels"].get("kubernetes.io/service-name") == name]  # fmt: skip
+        listed = sorted(
+            str(lookup(endpoint, "targetRef", "uid"))
             for part in slices
-            for each in part.get("endpoints") or ()
-            if lookup(each, "conditions", "ready")
+            for endpoint in part.get("endpoints") or ()
+            if lookup(endpoint, "conditions", "ready")
         )
-        if there != wanted and lookup(one, "spec", "selector"):
-            found.append(f"{name} has {there}, ready are {wanted}")
-    return found
+        if listed != wanted and lookup(service_obj, "spec", "selector"):
+            wrong.append(f"{name} has {listed}, ready are {wanted}")
+    return wrong
 
 
 def _pods(world: World, app: str) -> list[Obj]:
@@ -274,7 +281,8 @@ OF_ENDPOINTS = (*KINDS, "/services", "/endpoints", "/endpointslices")
     scale=8,
 )
 async def real_endpoints(world: World) -> None:
-    """Pods come, go, fail their probes and recover: in the end each Service has those that are ready."""
+    """Pods of Deployments come, go, fail their probes and recover: in the end each Service has exactly its
+    ready pods, as Endpoints and in slices."""
     await _serve(world)
 
 
@@ -291,12 +299,14 @@ async def real_endpoints(world: World) -> None:
     scale=8,
 )
 async def real_endpoints_seen_late(world: World) -> None:
-    """The same, while what managers hear of one kind is held back and of another is not."""
+    """Pods of Deployments come and go while managers receive events of one kind late and of another at once,
+    and leaders change: in the end each Service has exactly its ready pods, as Endpoints and in slices."""
     await _serve(world)
 
 
 def deaf_to_endpoints(seed: str) -> Sequence[AnyFault]:
-    """The first leader dies at some moment; the next one is deaf to endpoints until long after."""
+    """The first leader crashes at some moment; the next one receives no events of endpoints until long
+    after."""
     number = int(seed) if seed.isdigit() else 0
     crash = Crash(at_s=7.0 + 0.25 * (number % 16), target=MANAGERS[0], for_s=60.0)
     return (HoldWatch(at_s=5.0, target=MANAGERS[1], match="/endpoints", for_s=25.0), crash)
@@ -304,14 +314,15 @@ def deaf_to_endpoints(seed: str) -> Sequence[AnyFault]:
 
 @scenario(Menu(processes=MANAGERS, kinds=OF_ENDPOINTS), faults_of=deaf_to_endpoints, checkers=of_endpoints)
 async def endpoints_with_a_deaf_successor(world: World) -> None:
-    """Whoever takes over compares with endpoints from before: when it hears of them, it looks again."""
+    """A new leader compares with old endpoints: when it receives their events, it looks again, and in the end
+    they are the ready pods."""
     weather = employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=OF_ENDPOINTS)
     await let_the_first_lead(world)
     await world.apply(SERVICES, service("web"))
     await world.sleep(5.2)
     await world.apply(REPLICA_SETS, replica_set("web", 2))
     await world.sleep(4)
-    await world.delete(REPLICA_SETS, "web")  # The collector takes its pods, whoever leads.
+    await world.delete(REPLICA_SETS, "web")  # The garbage collector deletes its pods, whoever leads.
     await world.sleep(30)
     await come_to_rest(world, weather)
 
@@ -335,8 +346,8 @@ async def _serve(world: World) -> None:
 
 
 class LoadedAutoscalers(Autoscalers):
-    """Every pod that is ready uses six times its target: more than any number of them could carry, also when
-    those that are on their way are taken to use nothing."""
+    """Every ready pod uses six times its target: more than any number of pods could carry, also when pods
+    that are not ready yet count as using nothing."""
 
     def __init__(self, kit: Kit) -> None:
         super().__init__(kit)
@@ -364,12 +375,12 @@ def autoscaler(name: str, most: int) -> Obj:
 
 
 def unplaced(name: str, replicas: int) -> Obj:
-    """Its pods wait for somebody to give them a node."""
-    made = deployment(name, replicas)
-    spec = {key: value for key, value in made["spec"]["template"]["spec"].items() if key != "nodeName"}
+    """Its pods wait to be bound to a node."""
+    obj = deployment(name, replicas)
+    spec = {key: value for key, value in obj["spec"]["template"]["spec"].items() if key != "nodeName"}
     containers = [{**spec["containers"][0], "resources": {"requests": {"cpu": "100m"}}}]
-    made["spec"]["template"] = {**made["spec"]["template"], "spec": {**spec, "containers": containers}}
-    return made
+    obj["spec"]["template"] = {**obj["spec"]["template"], "spec": {**spec, "containers": containers}}
+    return obj
 
 
 def of_growth() -> Sequence[Checker]:
@@ -391,8 +402,8 @@ MOST = 12
     scale=3,
 )
 async def autoscaler_under_lag(world: World) -> None:
-    """The load is high and the scheduler lags: the autoscaler asks for more only when what it asked for is at
-    work, and gets to its limit all the same."""
+    """The load is high and the scheduler lags: the autoscaler asks for more replicas only when those that it
+    asked for are ready, and still reaches its limit."""
     weather = employ(world, Deployments, ReplicaSets, DeploymentProgress, LoadedAutoscalers)
     await world.apply(NODES, node("node-1"))
     await world.apply(DEPLOYMENTS, unplaced("web", 2))
@@ -406,13 +417,13 @@ async def autoscaler_under_lag(world: World) -> None:
         await world.sleep(15)
         await _place(world, "web")
     await come_to_rest(world, weather)
-    found = world.get(DEPLOYMENTS.name, Key("default", "web"))
-    assert found is not None
-    assert found["spec"]["replicas"] == MOST, f"it stands at {found['spec']['replicas']}"
+    web = world.get(DEPLOYMENTS.name, Key("default", "web"))
+    assert web is not None
+    assert web["spec"]["replicas"] == MOST, f"it stands at {web['spec']['replicas']}"
 
 
 async def _place(world: World, app: str) -> None:
-    """The scheduler, at last."""
+    """Bind the waiting pods, in place of the scheduler."""
     for pod in _pods(world, app):
         if lookup(pod, "spec", "nodeName") or not is_active(pod):
             continue
