@@ -39,7 +39,7 @@ async def pods_do_not_fit(world: World) -> None:
     # Before the node exists, nobody knows its capacity.
     await world.apply(PODS, {"metadata": {"name": HUGE, "labels": {"app": HUGE}}, "spec": _spec("64")})
     world.process(NODE, begin_agent, node=NODE, driver="simulated", capacity={"cpu": "4", "memory": "8Gi"})
-    await world.apply(REPLICA_SETS, _asking(FITS, 2, cpu="2"))
+    await world.apply(REPLICA_SETS, _replica_set_with_cpu(FITS, 2, cpu="2"))
     await world.until(lambda: _ready(world, FITS) == 2, within_s=300, what="who fits is ready")
     accepted = _uids(world, FITS)
     for _ in range(LASTS_S):
@@ -54,7 +54,7 @@ async def pods_do_not_fit(world: World) -> None:
     assert _uids(world, FITS) == accepted
 
 
-def _asking(name: str, replicas: int, *, cpu: str) -> Obj:
+def _replica_set_with_cpu(name: str, replicas: int, *, cpu: str) -> Obj:
     workload = replica_set(name, replicas)
     workload["spec"]["template"]["spec"] = _spec(cpu)
     return workload

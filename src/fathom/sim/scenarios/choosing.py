@@ -31,7 +31,7 @@ def classes() -> list[Obj]:
     ]
 
 
-def _full(**younger: object) -> Step:
+def _filled_by_two(**younger: object) -> Step:
     """The node is full with two pods, of which evicting one is enough."""
 
     async def prepare(world: World, name: str) -> None:
@@ -45,41 +45,41 @@ def _full(**younger: object) -> Step:
     return prepare
 
 
-async def _covered(world: World, name: str) -> None:
+async def _protected_by_budget(world: World, name: str) -> None:
     """The younger pod has a disruption budget whose status does not allow a disruption yet."""
-    await _full()(world, name)
+    await _filled_by_two()(world, name)
     selector = {"matchLabels": {"who": f"{name}-{YOUNGER}"}}
     await world.apply(
         BUDGETS, {"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": selector}}
     )
 
 
-async def _important(world: World, name: str) -> None:
+async def _high_priority_pod_comes(world: World, name: str) -> None:
     await world.apply(PODS, pod_of(name, "2", priorityClassName="high"))
 
 
-async def _rivals(world: World, name: str) -> None:
+async def _two_waiting_pods(world: World, name: str) -> None:
     """One pod that came first and one of higher priority: there will be room for one."""
     await world.apply(NODES, node_of(name, unschedulable=True))
     await world.apply(PODS, pod_of(f"{name}-{ELDER}", "3", nodeSelector={"kubernetes.io/hostname": name}))
     await waits_there(world, pod_of(name, "3", priorityClassName="patient"))
 
 
-def _limited(name: str, zone: str) -> Obj:
+def _zone_quota(name: str, zone: str) -> Obj:
     return own("TenantQuota", name, {"limits": [{"zone": zone, "resources": {"cpu": "0"}}]})
 
 
-async def _poor_here(world: World, name: str) -> None:
+async def _quota_blocks_zone(world: World, name: str) -> None:
     await world.apply(NODES, node_of(name))
-    await world.apply(QUOTAS, _limited(name, f"zone-{name}"))
+    await world.apply(QUOTAS, _zone_quota(name, f"zone-{name}"))
     await waits_there(world, of_tenant(pod_of(name), name))
 
 
-async def _poor_elsewhere(world: World, name: str) -> None:
-    await world.apply(QUOTAS, _limited(name, "elsewhere"))
+async def _quota_moves_elsewhere(world: World, name: str) -> None:
+    await world.apply(QUOTAS, _zone_quota(name, "elsewhere"))
 
 
-def _goes(victim: str) -> Check:
+def _only_victim_is(victim: str) -> Check:
     def check(world: World, name: str) -> str:
         gone = [role for role in (ELDER, YOUNGER) if _is_gone(world, f"{name}-{role}")]
         return (
@@ -95,14 +95,14 @@ def _is_gone(world: World, name: str) -> bool:
 
 
 CHOICES: dict[str, tuple[Step, Step]] = {
-    "one-goes": (_full(), _important),
-    "least-goes": (_full(priorityClassName="middle"), _important),
-    "unprotected-goes": (_covered, _important),
-    "important-first": (_rivals, comes),
-    "quota-moved": (_poor_here, _poor_elsewhere),
+    "one-goes": (_filled_by_two(), _high_priority_pod_comes),
+    "least-goes": (_filled_by_two(priorityClassName="middle"), _high_priority_pod_comes),
+    "unprotected-goes": (_protected_by_budget, _high_priority_pod_comes),
+    "important-first": (_two_waiting_pods, comes),
+    "quota-moved": (_quota_blocks_zone, _quota_moves_elsewhere),
 }
 CHECKS: dict[str, Check] = {
-    "one-goes": _goes(YOUNGER),
-    "least-goes": _goes(ELDER),
-    "unprotected-goes": _goes(ELDER),
+    "one-goes": _only_victim_is(YOUNGER),
+    "least-goes": _only_victim_is(ELDER),
+    "unprotected-goes": _only_victim_is(ELDER),
 }

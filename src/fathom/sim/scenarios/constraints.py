@@ -53,7 +53,7 @@ class NobodyWaitsBesideRoom(Checker):
         for pod_obj in pods:
             if lookup(pod_obj, "spec", "nodeName") or is_deleting(pod_obj):
                 continue
-            for name in _open_to(pod_obj, world.list("nodes")):
+            for name in _allowed_nodes(pod_obj, world.list("nodes")):
                 if used.get(name, 0) + _cpu_milli(pod_obj) <= CPU_MILLI:
                     path = "/".join(("pods", *key_of(pod_obj)))
                     yield Finding(f"{path} waits, and {name} has room", (path,))
@@ -65,7 +65,7 @@ def _cpu_milli(pod: Obj) -> int:
     return usage[2].get("cpu", 0) if usage is not None else 0
 
 
-def _open_to(pod: Obj, nodes: Iterable[Obj]) -> list[str]:
+def _allowed_nodes(pod: Obj, nodes: Iterable[Obj]) -> list[str]:
     """The nodes that may take the pod. A pod with ports is not judged: the scheduler decides on these."""
     if any(container.get("ports") for container in pod["spec"]["containers"]):
         return []
@@ -92,7 +92,7 @@ async def constrained(world: World) -> None:
     themselves: in the end no pod waits while a node has room for it."""
     for name in SCHEDULERS:
         run_scheduler(world, name, lease=LEASE, timing=TIMING)
-    await _told(world)
+    await _fill_nodes(world)
 
 
 @scenario(
@@ -105,10 +105,10 @@ async def constrained_twice(world: World) -> None:
     has, and in the end no pod waits while a node has room for it."""
     for name in SCHEDULERS:
         run_scheduler(world, name)
-    await _told(world)
+    await _fill_nodes(world)
 
 
-async def _told(world: World) -> None:
+async def _fill_nodes(world: World) -> None:
     run_controllers(world, AGENT, Agent)
     for name, pool in POOLS.items():
         await world.apply(NODES, _node(name, pool))
@@ -123,11 +123,11 @@ async def _told(world: World) -> None:
     for leftover in world.list("pods", "default"):
         await world.api.patch(PODS, "default", key_of(leftover).name, {"metadata": {"finalizers": None}})
     world.heal()
-    await _let_in(world)
+    await _unblock_last_pods(world)
     await world.settle(quiet_s=QUIET_S)
 
 
-async def _let_in(world: World) -> None:
+async def _unblock_last_pods(world: World) -> None:
     """Some pods wait for the last thing that happens: a node is uncordoned, a node is added, or the quota is
     raised."""
     last = world.rng.choice(("open", "node", "quota"))

@@ -57,7 +57,7 @@ async def drains(world: World) -> None:
     """Pods are evicted two at a time while their workloads are rolled out and scaled and leaders crash:
     evictions stay within their budgets, and every rollout completes although one deleted pod of each
     stays."""
-    await _told(world)
+    await _evict_and_roll(world)
 
 
 @scenario(
@@ -75,10 +75,10 @@ async def drains(world: World) -> None:
 async def drains_seen_late(world: World) -> None:
     """Pods are evicted during rollouts while managers receive events of one kind late and of another at once,
     and leaders change: evictions stay within their budgets, and every rollout completes."""
-    await _told(world)
+    await _evict_and_roll(world)
 
 
-async def _told(world: World) -> None:
+async def _evict_and_roll(world: World) -> None:
     weather = employ(
         world,
         Deployments,
@@ -96,7 +96,7 @@ async def _told(world: World) -> None:
     for _ in range(world.scale):
         await world.sleep(3 * world.rng.random())
         await _change(world)
-    held_pods = await _will_not_go(world)
+    held_pods = await _delete_held_pods(world)
     await come_to_rest(world, weather)
     for name in held_pods:
         await world.api.patch(PODS, "default", name, {"metadata": {"finalizers": None}})
@@ -124,7 +124,7 @@ async def evict(world: World, pod: Obj) -> None:
     await world.api.create(PODS, "default", eviction, subresource="eviction")
 
 
-async def _will_not_go(world: World) -> list[str]:
+async def _delete_held_pods(world: World) -> list[str]:
     """Delete one pod of each workload that a finalizer holds: it stays terminating until the end."""
     names = []
     for app in WORKLOADS:

@@ -71,10 +71,10 @@ async def duplicate_reservation(world: World) -> None:
     )
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     workload = await world.apply(REPLICA_SETS, replica_set("risk-api", 1))
-    await _at(world, 0.25)  # By then the first scheduler has the lease.
+    await _wait_until(world, 0.25)  # By then the first scheduler has the lease.
     run_scheduler(world, NEXT, lease=LEASE, timing=TIMING)
     await world.apply(PODS, victim())
-    await _at(world, 0.65)  # The next one has listed everything; its watch is held from now on.
+    await _wait_until(world, 0.65)  # The next one has listed everything; its watch is held from now on.
     await world.apply(PODS, replica(workload))
     await world.sleep(8)
     await world.heal_and_settle(quiet_s=preempting.QUIET_S)
@@ -84,7 +84,7 @@ async def duplicate_reservation(world: World) -> None:
     assert len(world.list(RESERVATIONS)) == 1
 
 
-async def _at(world: World, second: float) -> None:
+async def _wait_until(world: World, second: float) -> None:
     """Wait until this second of the scenario, so that its times match the lesson's however long the setup
     took."""
     await world.sleep(max(0.0, second - world.now_s))

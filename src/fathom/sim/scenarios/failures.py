@@ -165,7 +165,7 @@ async def failure_detector_too_aggressive(world: World) -> None:
     await until_ready(world, "web", 5)
     before = {pod["metadata"]["uid"] for pod in ready_pods(world, "web")}
     await world.sleep(120 - world.now_s)
-    treated = {name: _treated(world, name) for name in NODES[:3]}
+    treated = {name: _conditions_and_taints(world, name) for name in NODES[:3]}
     assert len(set(treated.values())) == 1, treated
     await world.sleep(40)
     node = world.get("nodes", Key("", NODES[0]))
@@ -178,7 +178,7 @@ async def failure_detector_too_aggressive(world: World) -> None:
         world.sometimes("the silence of many was noticed")
 
 
-def _treated(world: World, name: str) -> tuple[object, ...]:
+def _conditions_and_taints(world: World, name: str) -> tuple[object, ...]:
     """The conditions and taints of a silent node."""
     node = world.get("nodes", Key("", name)) or {}
     conditions = {

@@ -42,21 +42,21 @@ class FewAreQuarantined(Checker):
     resources = frozenset({"nodes"})
 
     def __init__(self) -> None:
-        self._aside: set[str] = set()
+        self._quarantined: set[str] = set()
 
     def commit(self, change: Seen) -> Found:
         name = change.key.name
-        if change.new is None or not _is_aside(change.new):
-            self._aside.discard(name)
+        if change.new is None or not _is_quarantined(change.new):
+            self._quarantined.discard(name)
             return None
-        self._aside.add(name)
+        self._quarantined.add(name)
         if name in SOUND:
             return f"{change.by} quarantines {name}, on which everything starts"
-        many = len(self._aside) > MOST
-        return f"{', '.join(sorted(self._aside))} are quarantined at once" if many else None
+        many = len(self._quarantined) > MOST
+        return f"{', '.join(sorted(self._quarantined))} are quarantined at once" if many else None
 
 
-def _is_aside(node: Obj) -> bool:
+def _is_quarantined(node: Obj) -> bool:
     return any(taint.get("key") == TAINT for taint in lookup(node, "spec", "taints") or ())
 
 
@@ -88,28 +88,32 @@ async def gray_nodes(world: World) -> None:
     await world.apply(DEPLOYMENTS, deployment("web", REPLICAS))
     await world.sleep(40)
     world.heal()
-    await world.until(lambda: bool(_aside(world)), within_s=300, what="a gray node is quarantined")
-    (aside,) = _aside(world)
-    await world.until(lambda: _said(world, aside) == ("True", "StartsFail"), within_s=60, what="it says so")
-    await _take_away(world)
+    await world.until(lambda: bool(_quarantined(world)), within_s=300, what="a gray node is quarantined")
+    (aside,) = _quarantined(world)
+    await world.until(
+        lambda: _quarantine_condition(world, aside) == ("True", "StartsFail"), within_s=60, what="it says so"
+    )
+    await _delete_pods_on_gray_nodes(world)
     await until_ready(world, "web", REPLICAS, within_s=600)
     for name in GRAY:
         await world.apply(NODE_KIND, {"metadata": {"name": name, "annotations": {ANNOTATION: None}}})
     await world.until(
-        lambda: _said(world, aside) == ("False", "Forgiven"), within_s=60, what=f"{aside} is forgiven"
+        lambda: _quarantine_condition(world, aside) == ("False", "Forgiven"),
+        within_s=60,
+        what=f"{aside} is forgiven",
     )
 
 
-def _aside(world: World) -> list[str]:
-    return [key_of(node).name for node in world.list("nodes") if _is_aside(node)]
+def _quarantined(world: World) -> list[str]:
+    return [key_of(node).name for node in world.list("nodes") if _is_quarantined(node)]
 
 
-def _said(world: World, name: str) -> tuple[str, str]:
+def _quarantine_condition(world: World, name: str) -> tuple[str, str]:
     condition = find_condition(conditions_of(world.get("nodes", Key("", name)) or {}), SAID) or {}
     return str(condition.get("status")), str(condition.get("reason"))
 
 
-async def _take_away(world: World) -> None:
+async def _delete_pods_on_gray_nodes(world: World) -> None:
     """A person deletes all pods on the gray nodes until none is left there: the scheduler chooses gray nodes
     last."""
     for _ in range(40):

@@ -57,15 +57,15 @@ async def what_the_heir_has_not_heard(world: World) -> None:
     await world.apply(REPLICA_SETS, replica_set("solo", 2))
     await world.sleep(7.5 - world.now_s)
     if leads(world, MANAGERS[0]):  # A leader whose events are late may act on them: it cannot know better.
-        await _others_are_ready(world)
+        await _swap_readiness(world)
     await world.sleep(9.5 - world.now_s)
     await world.apply(DEPLOYMENTS, deployment("web", 2, surge=1, missing=0))
     await world.sleep(27.0 - world.now_s)
-    await _stuck(world, weather)
+    await _scale_stuck_rollout(world, weather)
     await world.sleep(45.5 - world.now_s)
-    released = await _let_go(world, "solo")
+    released = await _release_pods(world, "solo")
     await world.sleep(2)
-    for pod in _of(world, "solo"):  # An event of each pod, when its owner is certainly gone.
+    for pod in _live_pods(world, "solo"):  # An event of each pod, when its owner is certainly gone.
         patch = {"metadata": {"annotations": {"example.com/left": "behind"}}}
         await world.api.patch(PODS, "default", key_of(pod).name, patch)
     await world.sleep(73.0 - world.now_s)
@@ -75,25 +75,25 @@ async def what_the_heir_has_not_heard(world: World) -> None:
     await come_to_rest(world, weather)
     if world.get("pods", Key("default", FAR)) is None:
         world.broken(UNHEARD_OF, f"{FAR} is there, and its pod was taken away", f"nodes/{FAR}")
-    existing = {uid_of(pod) for pod in _of(world, "solo")}
+    existing = {uid_of(pod) for pod in _live_pods(world, "solo")}
     for uid in released - existing:
         world.broken(LET_GO, f"pod {uid} was left behind by its owner on purpose, and is gone")
 
 
-def _of(world: World, app: str) -> list[Obj]:
+def _live_pods(world: World, app: str) -> list[Obj]:
     pods = [pod for pod in world.list("pods", "default") if lookup(pod, "metadata", "labels", "app") == app]
     return [pod for pod in pods if not is_deleting(pod)]
 
 
-async def _others_are_ready(world: World) -> None:
-    late, sick = _of(world, "web")[:2]
-    await _probed(world, late, ready=False)
+async def _swap_readiness(world: World) -> None:
+    late, sick = _live_pods(world, "web")[:2]
+    await _write_readiness(world, late, ready=False)
     await world.sleep(9.0 - world.now_s)
-    await _probed(world, late, ready=True)
-    await _probed(world, sick, ready=False)
+    await _write_readiness(world, late, ready=True)
+    await _write_readiness(world, sick, ready=False)
 
 
-async def _probed(world: World, pod: Obj, *, ready: bool) -> None:
+async def _write_readiness(world: World, pod: Obj, *, ready: bool) -> None:
     """Write the pod's readiness in the agent's place."""
     current = world.get("pods", key_of(pod))
     if current is None:
@@ -110,7 +110,7 @@ async def _probed(world: World, pod: Obj, *, ready: bool) -> None:
     )
 
 
-async def _stuck(world: World, weather: Weather) -> None:
+async def _scale_stuck_rollout(world: World, weather: Weather) -> None:
     """Two old pods are available and three new ones are not when only two are wanted, and no fewer: scaling
     in proportion would delete an available one."""
     weather.image_s = 60.0
@@ -123,11 +123,11 @@ async def _stuck(world: World, weather: Weather) -> None:
     nudge(world, AGENT)
 
 
-async def _let_go(world: World, name: str) -> set[str]:
+async def _release_pods(world: World, name: str) -> set[str]:
     """Delete the owner without its pods."""
     owner = world.get(REPLICA_SETS.name, Key("default", name))
     assert owner is not None
-    released = {uid_of(pod) for pod in _of(world, name) if owner_uid(pod) == uid_of(owner)}
+    released = {uid_of(pod) for pod in _live_pods(world, name) if owner_uid(pod) == uid_of(owner)}
     await world.api.delete(REPLICA_SETS, "default", name, uid=uid_of(owner), policy="Orphan")
     return released
 

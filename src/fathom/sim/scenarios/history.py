@@ -66,7 +66,7 @@ async def informer_relists(world: World) -> None:
     world.happening("forget", lambda: world.soon(lambda: fall_behind(world)))
     for number in range(world.scale):
         await world.sleep(world.rng.random())
-        await _come_or_go(world, number)
+        await _create_or_delete(world, number)
         if world.rng.random() < MOVES:
             move(world, (world.rng.choice(READERS),))
     await world.heal_and_settle(quiet_s=QUIET_S)
@@ -86,7 +86,7 @@ async def fall_behind(world: World) -> None:
     world.sometimes("what a cache missed is forgotten")
 
 
-async def _come_or_go(world: World, number: int) -> None:
+async def _create_or_delete(world: World, number: int) -> None:
     """The same few names all the time: a cache that misses a deletion takes a new object for the deleted
     one."""
     resource = world.rng.choice((CONFIG_MAPS, CONFIG_MAPS, SECRETS))

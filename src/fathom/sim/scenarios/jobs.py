@@ -57,7 +57,7 @@ def checkers() -> Sequence[Checker]:
 async def finished_jobs(world: World) -> None:
     """Jobs run while images are slow and a node dies, and some of their pods, and some Jobs, are deleted: no
     success is counted twice, and every Job ends."""
-    await _told(world, employ(world, Jobs, kinds=KINDS))
+    await _run_jobs(world, employ(world, Jobs, kinds=KINDS))
 
 
 @scenario(
@@ -75,10 +75,10 @@ async def finished_jobs(world: World) -> None:
 async def jobs_seen_late(world: World) -> None:
     """Jobs run while managers receive events of one kind late and of another at once, and leaders change: no
     success is counted twice, and every Job ends."""
-    await _told(world, employ(world, Jobs, kinds=KINDS))
+    await _run_jobs(world, employ(world, Jobs, kinds=KINDS))
 
 
-async def _told(world: World, weather: Weather) -> None:
+async def _run_jobs(world: World, weather: Weather) -> None:
     for number in range(3):
         await world.apply(
             JOBS,

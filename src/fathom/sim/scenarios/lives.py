@@ -56,16 +56,18 @@ async def rollouts_end(world: World) -> None:
     for name in ENDS:
         await world.apply(DEPLOYMENTS, _version(name, 1))
     await world.sleep(20)
-    await _once(world, lambda: _have_revision(world, "1", ENDS), "the first ones are known")
+    await _wait_or_heal(world, lambda: _have_revision(world, "1", ENDS), "the first ones are known")
     pause = override("held", {"pauseRollout": True}, lasts_s=HELD_S)
     pause["spec"]["target"] = "deployment/held"
     await world.apply(OVERRIDES, pause)
     await world.sleep(5)
-    await _once(world, lambda: _end(world, "held")[1] == PAUSED, "the override is known")
+    await _wait_or_heal(world, lambda: _end(world, "held")[1] == PAUSED, "the override is known")
     for name in ENDS:
         await world.apply(DEPLOYMENTS, _version(name, 2))
     await world.sleep(30)
-    await _once(world, lambda: _have_revision(world, "2", ("forward", "back")), "the second ones are known")
+    await _wait_or_heal(
+        world, lambda: _have_revision(world, "2", ("forward", "back")), "the second ones are known"
+    )
     await world.apply(DEPLOYMENTS, _version("forward", 3))
     await world.apply(DEPLOYMENTS, _version("back", 1))
     await world.sleep(20)
@@ -82,7 +84,7 @@ async def rollouts_end(world: World) -> None:
     assert {name: _end(world, name) for name in ENDS} == ENDS
 
 
-async def _once(world: World, is_so: Callable[[], bool], goal: str) -> None:
+async def _wait_or_heal(world: World, is_so: Callable[[], bool], goal: str) -> None:
     """Wait for this; if it is not so yet, end all faults first. A version that no controller saw before the
     next one came has no revision, and an override acts only when a controller has seen it."""
     if not is_so():

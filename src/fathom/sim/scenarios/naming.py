@@ -70,9 +70,9 @@ async def _change(world: World, number: int) -> None:
         await delete_some(world)
         return
     if action == "reserve":
-        await world.api.create(RESERVATIONS, "default", _reserved(world, f"r-{number}"))
+        await world.api.create(RESERVATIONS, "default", _reservation(world, f"r-{number}"))
         return
-    pods = [_named(world, f"n-{number}-{index}") for index in range(2)]
+    pods = [_pod_with_node(world, f"n-{number}-{index}") for index in range(2)]
     if action == "both":
         pods += [
             pod(f"b-{number}-{index}", cpu=world.rng.choice(("2", "3")), high=world.rng.random() < HIGH)
@@ -81,13 +81,13 @@ async def _change(world: World, number: int) -> None:
     await asyncio.gather(*(_create(world, obj) for obj in pods))
 
 
-def _named(world: World, name: str) -> Obj:
+def _pod_with_node(world: World, name: str) -> Obj:
     obj = pod(name, cpu=world.rng.choice(("1", "2", "3")))
     obj["spec"]["nodeName"] = f"node-{world.rng.randrange(1, NODE_COUNT + 1)}"
     return obj
 
 
-def _reserved(world: World, name: str) -> Obj:
+def _reservation(world: World, name: str) -> Obj:
     """A reservation that a person makes: there is no pod yet, and the namespace's quota is charged for it."""
     spec = {
         "workload": {"name": name, "uid": name},

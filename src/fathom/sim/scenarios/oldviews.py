@@ -44,58 +44,58 @@ async def refused_from_an_old_view(world: World) -> None:
         await world.apply(NODES, _node(number, shut=number == 1))
     await world.apply(QUOTAS, quota("default", cpu="20"))
     for name in ("going", "ended", "replaced", "ported", "large"):
-        await world.apply(PODS, _waiting(name))
+        await world.apply(PODS, _waiting_pod(name))
     await world.sleep(5.5 - world.now_s)
-    await _behind_its_back(world)
+    await _change_pods_unseen(world)
     await world.apply(NODES, _node(1))  # The scheduler sees this, and places them all.
     await world.sleep(31.0 - world.now_s)
     for name in ("going", "ported"):
-        assert not _where(world, name), f"{name} was bound to {_where(world, name)}"
-    await _behind_its_back_again(world)
+        assert not _node_of(world, name), f"{name} was bound to {_node_of(world, name)}"
+    await _change_nodes_unseen(world)
     await world.sleep(10)
     await world.api.patch(PODS, "default", "going", {"metadata": {"finalizers": None}})
     world.heal()
     await world.sleep(20)  # Held events arrive now.
     await world.apply(QUOTAS, quota("default", cpu="20"))  # The last change lets one pod in.
     await world.settle(quiet_s=QUIET_S)
-    assert _where(world, "beyond"), "it waits, though its quota has room"
+    assert _node_of(world, "beyond"), "it waits, though its quota has room"
 
 
-async def _behind_its_back(world: World) -> None:
+async def _change_pods_unseen(world: World) -> None:
     """Waiting pods are deleted, fail or are replaced, and another pod takes the node."""
     current = world.get("pods", Key("default", "going"))
     assert current is not None
     await world.api.delete(PODS, "default", "going", uid=uid_of(current))
     await world.api.patch(PODS, "default", "ended", {"status": {"phase": "Failed"}}, subresource="status")
     await world.delete(PODS, "replaced")
-    another = _waiting("replaced")
+    another = _waiting_pod("replaced")
     another["spec"]["nodeSelector"] = {"no": "where"}
     await world.apply(PODS, another)
-    taken = _waiting("taken", cpu="3")
+    taken = _waiting_pod("taken", cpu="3")
     taken["spec"] |= {"nodeName": "node-1"}
     taken["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
     await world.apply(PODS, taken)
 
 
-async def _behind_its_back_again(world: World) -> None:
+async def _change_nodes_unseen(world: World) -> None:
     """A node is cordoned, another one deleted, and the quota is spent."""
     await world.apply(NODES, _node(2, shut=True))
     await world.delete(NODES, "node-3")
     for number in (2, 3):
-        late = _waiting(f"late-{number}")
+        late = _waiting_pod(f"late-{number}")
         late["spec"]["nodeSelector"] = {"kubernetes.io/hostname": f"node-{number}"}
         await world.apply(PODS, late)
     await world.sleep(2)
     await world.apply(QUOTAS, quota("default", cpu="4"))
     await world.apply(NODES, _node(4))
-    await world.apply(PODS, _waiting("beyond"))
+    await world.apply(PODS, _waiting_pod("beyond"))
 
 
 def _node(number: int, *, shut: bool = False) -> Obj:
     return node(f"node-{number}", zone=f"zone-{number}", cordoned=shut)
 
 
-def _waiting(name: str, *, cpu: str = "") -> Obj:
+def _waiting_pod(name: str, *, cpu: str = "") -> Obj:
     """A pod that waits for the first node, which is cordoned."""
     obj = pod(name, cpu=cpu or {"large": "3", "beyond": "2"}.get(name, "500m"))
     obj["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-1"} if name != "beyond" else {}
@@ -106,7 +106,7 @@ def _waiting(name: str, *, cpu: str = "") -> Obj:
     return obj
 
 
-def _where(world: World, name: str) -> str:
+def _node_of(world: World, name: str) -> str:
     return str(lookup(world.get("pods", Key("default", name)) or {}, "spec", "nodeName") or "")
 
 

@@ -103,7 +103,7 @@ async def _change(world: World, number: int) -> None:
     if action == "delete":
         await delete_some(world)
     elif action == "take-back":
-        await _take_back(world)
+        await _delete_override(world)
     elif action == "kept-away":
         await world.apply(OVERRIDES, override(name, {"avoidZones": [ZONE_OF_OPEN]}, lasts_s=lasts_s))
         await world.apply(PODS, pod(name))
@@ -114,7 +114,7 @@ async def _change(world: World, number: int) -> None:
         await world.apply(PODS, golden(name))
 
 
-async def _take_back(world: World) -> None:
+async def _delete_override(world: World) -> None:
     overrides = world.list(OVERRIDES.name, "default")
     if overrides:
         chosen = metadata(world.rng.choice(overrides))

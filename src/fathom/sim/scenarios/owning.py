@@ -52,7 +52,7 @@ async def owners_come_and_go(world: World) -> None:
         await world.sleep(world.rng.random())
         ever += [obj for obj in world.list("configmaps") if obj not in ever and key_of(obj).name in OWNERS]
         await _change(world, number, ever)
-    await _let_all_go(world)
+    await _remove_finalizers(world)
     await world.heal_and_settle(quiet_s=QUIET_S)
 
 
@@ -64,30 +64,30 @@ async def _change(world: World, number: int, ever: list[Obj]) -> None:
     )
     name = world.rng.choice(OWNERS)
     if action == "child":
-        await _bear(world, space, number, ever)
+        await _create_child(world, space, number, ever)
     elif action == "trying":
-        await _only_try(world, space, name)
+        await _dry_run(world, space, name)
     elif action == "reading":
-        await _read(world)
+        await _list_pages(world)
     elif action == "late" and ever:
         owner = world.rng.choice(ever)
         await world.api.delete(CONFIG_MAPS, *key_of(owner), uid=uid_of(owner))
     elif action == "space" and space != "default":
-        await _empty(world, space)
+        await _delete_or_create_namespace(world, space)
     elif action == "owner":
-        await _make(world, space, name)
+        await _create_owner(world, space, name)
     else:
-        await _delete(world, space, name)
+        await _delete_owner(world, space, name)
         if action == "replace":
-            await _make(world, space, name)
+            await _create_owner(world, space, name)
 
 
-async def _make(world: World, space: str, name: str) -> None:
+async def _create_owner(world: World, space: str, name: str) -> None:
     """Refused when the namespace is being deleted."""
     await world.api.create(CONFIG_MAPS, space, {"metadata": {"name": name}})
 
 
-async def _bear(world: World, space: str, number: int, ever: list[Obj]) -> None:
+async def _create_child(world: World, space: str, number: int, ever: list[Obj]) -> None:
     alive = [owner for owner in world.list("configmaps", space) if key_of(owner).name in OWNERS]
     owners = (
         alive if world.rng.random() < 0.5 else [owner for owner in ever if key_of(owner).namespace == space]
@@ -110,21 +110,21 @@ async def _bear(world: World, space: str, number: int, ever: list[Obj]) -> None:
         await world.api.create(SECRETS, space, {"metadata": meta})
 
 
-async def _delete(world: World, space: str, name: str) -> None:
+async def _delete_owner(world: World, space: str, name: str) -> None:
     current = world.get("configmaps", Key(space, name))
     if current is not None and not is_deleting(current):
         policy = world.rng.choice(POLICIES)
         await world.api.delete(CONFIG_MAPS, space, name, uid=uid_of(current), policy=policy)
 
 
-async def _only_try(world: World, space: str, name: str) -> None:
+async def _dry_run(world: World, space: str, name: str) -> None:
     """Dry runs: they are answered, and change nothing."""
     await world.api._write("DELETE", f"{CONFIG_MAPS.path(space, name)}?dryRun=All", {})
     tried = {"metadata": {"name": name}}
     await world.api._write("POST", f"{CONFIG_MAPS.path(space)}?dryRun=All", tried)
 
 
-async def _read(world: World) -> None:
+async def _list_pages(world: World) -> None:
     """List by the page: all pages are of one revision."""
     try:
         page = await world.api.list_page(SECRETS, limit=2)
@@ -142,7 +142,7 @@ async def _read(world: World) -> None:
     assert names == wanted, f"at {revision} there were {wanted}, and pages have {names}"
 
 
-async def _empty(world: World, space: str) -> None:
+async def _delete_or_create_namespace(world: World, space: str) -> None:
     current = world.get("namespaces", Key("", space))
     if current is None:
         await world.api.create(NAMESPACES, "", {"metadata": {"name": space}})
@@ -150,7 +150,7 @@ async def _empty(world: World, space: str) -> None:
         await world.api.delete(NAMESPACES, "", space, uid=uid_of(current))
 
 
-async def _let_all_go(world: World) -> None:
+async def _remove_finalizers(world: World) -> None:
     """Remove the finalizers that hold objects."""
     while held := [
         secret for secret in world.list("secrets") if HELD in (metadata(secret).get("finalizers") or ())

@@ -75,7 +75,7 @@ def judged_soon() -> Sequence[Checker]:
 async def policy_rollout_by_two_schedulers(world: World) -> None:
     """A policy is rolled out while two schedulers share the tenants: no step begins before both have seen the
     one before, and the rollout completes."""
-    await _begun(world, hold_s=SHORT_S)
+    await _start_rollout(world, hold_s=SHORT_S)
     await world.sleep(25)
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
     status = _status(world.get(ROLLOUTS.name, Key("", "canary")))
@@ -97,14 +97,14 @@ BLIND: tuple[AnyFault, ...] = tuple(
 async def policy_rollout_with_stale_signals(world: World) -> None:
     """A policy rollout cannot tell for a minute whether pods are waiting: that time does not count towards
     the hold of a step."""
-    await _begun(world, hold_s=HOLD_S)
+    await _start_rollout(world, hold_s=HOLD_S)
     began_s = world.now_s
     await world.until(lambda: _phase(world) == "Complete", within_s=300, what="it completes")
     least_s = 2 * HOLD_S + BLIND_S - ALLOWED_S - 5.0
     assert world.now_s - began_s >= least_s, f"it took {world.now_s - began_s:.0f} s, at least {least_s:.0f}"
 
 
-async def _begun(world: World, *, hold_s: float) -> None:
+async def _start_rollout(world: World, *, hold_s: float) -> None:
     for name in ("node-1", "node-2"):
         await world.apply(NODES, node(name))
     for name in ("v4", "v5"):

@@ -70,7 +70,7 @@ class VictimsAreLesser(Checker):
     def commit(self, change: Seen) -> Found:
         if change.resource != "pods":
             return None
-        violation = self._judged(change)
+        violation = self._unjustified_eviction(change)
         for obj in (change.old, change.new):
             if obj is not None:
                 self._waiting.pop(uid_of(obj), None)
@@ -78,7 +78,7 @@ class VictimsAreLesser(Checker):
             self._waiting[uid_of(change.new)] = _priority(change.new)
         return violation
 
-    def _judged(self, change: Seen) -> Found:
+    def _unjustified_eviction(self, change: Seen) -> Found:
         goes = change.new is None or is_deleting(change.new)
         if change.old is None or is_deleting(change.old) or not goes or change.by not in (*SCHEDULERS, RIVAL):
             return None
@@ -128,7 +128,7 @@ def guarded() -> Sequence[Checker]:
 async def preemption(world: World) -> None:
     """All nodes are full when pods of higher priority come; victims leave slowly, another scheduler competes
     for the room, leaders crash: reserved room goes to its pod, and no reservation is left behind."""
-    await _told(world)
+    await _preempt_at_random(world)
 
 
 @scenario(
@@ -145,7 +145,7 @@ async def preemption(world: World) -> None:
 async def preemption_handed_over(world: World) -> None:
     """Pods preempt others while leaders crash with requests under way and repair is behind: reserved room
     goes to its pod, and no reservation is left behind."""
-    await _told(world)
+    await _preempt_at_random(world)
 
 
 @scenario(
@@ -163,11 +163,11 @@ async def preemption_handed_over(world: World) -> None:
 async def preemption_behind_two_servers(world: World) -> None:
     """Pods preempt others behind two API servers, of which one may be far behind: reserved room goes to its
     pod, and no reservation is left behind."""
-    await _told(world, servers=2)
+    await _preempt_at_random(world, servers=2)
 
 
-async def _told(world: World, *, servers: int = 1) -> None:
-    await _employed(world, servers=servers)
+async def _preempt_at_random(world: World, *, servers: int = 1) -> None:
+    await _start_processes(world, servers=servers)
     for number in range(world.scale):
         await world.sleep(2.5 * world.rng.random())
         action = world.rng.choice(("high", "high", "rival", "rival", "low", "delete"))
@@ -230,7 +230,7 @@ async def reserved_while_repair_is_deaf(world: World) -> None:
 
 async def _one_victim(world: World, *, grace_s: int, cpu: str = "4") -> None:
     """A victim fills the only node; a pod of higher priority comes, and then a rival for its room."""
-    await _employed(world, full=False)
+    await _start_processes(world, full=False)
     victim = _pod("victim", cpu="4", node="node-1")
     victim["spec"]["terminationGracePeriodSeconds"] = grace_s
     await world.apply(PODS, victim)
@@ -253,7 +253,7 @@ async def _one_victim(world: World, *, grace_s: int, cpu: str = "4") -> None:
     assert reservations == [("node-1", "Bound")], reservations
 
 
-async def _employed(world: World, *, full: bool = True, servers: int = 1) -> None:
+async def _start_processes(world: World, *, full: bool = True, servers: int = 1) -> None:
     for name in SCHEDULERS:
         run_scheduler(world, name, lease=LEASE, timing=TIMING)
         await world.sleep(0.3)  # So that the first one leads.

@@ -207,20 +207,20 @@ async def rollback_races_repair(world: World) -> None:
     """A binding commits but its scheduler sees a timeout and crashes, the policy that it was decided under is
     rolled back, and repair scans the reservations: one binding, one reservation, no healthy replica is
     lost."""
-    workload = await _before(world)
-    await _at(world, 1.05)
+    workload = await _set_up(world)
+    await _wait_until(world, 1.05)
     admitted = await world.apply(REPLICA_SETS, _sized(GENERATION))
     assert metadata(admitted)["generation"] == GENERATION, metadata(admitted)
-    await _at(world, 2.1)
+    await _wait_until(world, 2.1)
     await world.apply(QUOTAS, quota("default", cpu="20"))  # The leader does not see this,
     await world.apply(
         ROLLOUTS, own("PolicyRollout", "v5", _rollout())
     )  # so it cannot report that it has seen the rollout.
-    await _at(world, 3.05)
+    await _wait_until(world, 3.05)
     await world.apply(PODS, _replica("replica-042", workload))
-    await _at(world, 6.5)
+    await _wait_until(world, 6.5)
     await world.apply(PODS, _replica("replica-043", workload))  # It waits under policy v5: no node has room.
-    await _at(world, 11.0)
+    await _wait_until(world, 11.0)
     await world.heal_and_settle(quiet_s=preempting.QUIET_S, within_s=900)
     placed = {str(metadata(obj)["name"]): lookup(obj, "spec", "nodeName") for obj in world.list("pods")}
     assert placed == {"replica-041": "node-2", "replica-042": "node-1", "replica-043": None}, placed
@@ -230,7 +230,7 @@ async def rollback_races_repair(world: World) -> None:
     assert (status["active"], status["phase"]) == ("v4", "RolledBack"), status
 
 
-async def _before(world: World) -> Obj:
+async def _set_up(world: World) -> Obj:
     """One healthy replica, one node that another pod fills, a policy on trial, and a leaked reservation."""
     run_controllers(world, REPAIR, RepairReservations)
     run_scheduler(world, LEADER, lease=LEASE, timing=TIMING)
@@ -252,7 +252,7 @@ async def _before(world: World) -> Obj:
     for generation in range(2, GENERATION):
         await world.apply(REPLICA_SETS, _sized(generation))
     run_scheduler(world, NEXT, lease=LEASE, timing=TIMING)
-    await _at(world, 0.9)
+    await _wait_until(world, 0.9)
     await world.api.create(RESERVATION, "default", reservation("leaked", pod="replica-040", uid="gone"))
     return workload
 
@@ -285,7 +285,7 @@ def _replica(name: str, workload: Obj, *, node: str = "") -> Obj:
     return owned(obj, workload)
 
 
-async def _at(world: World, second: float) -> None:
+async def _wait_until(world: World, second: float) -> None:
     """Wait until this second of the scenario, so that its times match the lesson's however long the setup
     took."""
     await world.sleep(max(0.0, second - world.now_s))

@@ -49,10 +49,10 @@ class Leafing:
     async def _run(self) -> None:
         while True:
             with suppress(ApiError):  # Its revision is compacted: it begins anew.
-                await self._leaf()
+                await self._list_pages()
             await asyncio.sleep(TURN_S)
 
-    async def _leaf(self) -> None:
+    async def _list_pages(self) -> None:
         page = await self._api.list_page(CONFIG_MAPS, self._space, limit=PAGE)
         exact = {"resourceVersion": str(page.revision), "resourceVersionMatch": "Exact"}
         while page.token:
@@ -86,7 +86,7 @@ class Resuming:
         options = (
             {"resourceVersion": str(reached - self._turns * 5 % AGO_MAX)}
             if reached > AGO_MAX
-            else _everything()
+            else _from_the_start()
         )
         if self._turns % 3 == 2:
             options["labelSelector"] = "color=red"
@@ -105,7 +105,7 @@ class Resuming:
         return reached
 
 
-def _everything() -> dict[str, str]:
+def _from_the_start() -> dict[str, str]:
     return {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 
 

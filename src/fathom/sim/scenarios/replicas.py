@@ -39,11 +39,11 @@ Make = Callable[[str, int], Obj]  # Of a workload: name, replicas.
 
 
 def checkers() -> Sequence[Checker]:
-    echo = SaysWhatItSaw(REPLICA_SETS.name, wanted_of, PROGRESS, _said)
+    echo = SaysWhatItSaw(REPLICA_SETS.name, wanted_of, PROGRESS, _desired_of_progress)
     return [*at_home(), ChildrenWithinBounds(), OnePodPerSlot(), echo]
 
 
-def _said(progress: Obj) -> tuple[str, int, object] | None:
+def _desired_of_progress(progress: Obj) -> tuple[str, int, object] | None:
     """What a WorkloadProgress says: the UID of its workload, the generation, and how many pods are
     desired."""
     current = lookup(progress, "status", "current")

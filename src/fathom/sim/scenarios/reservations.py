@@ -40,7 +40,7 @@ def checkers() -> Sequence[Checker]:
 async def reservations(world: World) -> None:
     """Replicas of high priority reserve the room of their victims while they are scaled and deleted: each
     intent has one reservation, none is left behind, and every replica gets a node."""
-    await _told(world, employ(world, ReplicaSets, kinds=KINDS))
+    await _scale_urgent_workloads(world, employ(world, ReplicaSets, kinds=KINDS))
 
 
 @scenario(
@@ -59,7 +59,7 @@ async def reservations(world: World) -> None:
 async def reservations_behind_two_servers(world: World) -> None:
     """Replicas of high priority reserve room behind two API servers, of which one may be far behind: each
     intent has one reservation, none is left behind, and every replica gets a node."""
-    await _told(world, employ(world, ReplicaSets, kinds=KINDS, servers=2), servers=2)
+    await _scale_urgent_workloads(world, employ(world, ReplicaSets, kinds=KINDS, servers=2), servers=2)
 
 
 @scenario(
@@ -77,17 +77,17 @@ async def reservations_behind_two_servers(world: World) -> None:
 async def reservations_handed_over(world: World) -> None:
     """Replicas of high priority reserve room while leaders crash and their successors have not heard of the
     reservations: each intent has one reservation, none is left behind, and every replica gets a node."""
-    await _told(world, employ(world, ReplicaSets, kinds=("/reservations",)))
+    await _scale_urgent_workloads(world, employ(world, ReplicaSets, kinds=("/reservations",)))
 
 
-async def _told(world: World, weather: Weather, *, servers: int = 1) -> None:
+async def _scale_urgent_workloads(world: World, weather: Weather, *, servers: int = 1) -> None:
     for index, name in enumerate(SCHEDULERS):
         run_scheduler(world, name, server=1 + index % servers, lease=LEASE, timing=TIMING)
     run_controllers(world, REPAIR, RepairReservations, server=servers)  # Its cache differs from theirs.
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     for number in (1, 2, 3):
         await world.apply(NODES, node(f"node-{number}"))
-    await world.apply(REPLICA_SETS, _asking(replica_set("batch", 6), cpu="2"))
+    await world.apply(REPLICA_SETS, _with_cpu_request(replica_set("batch", 6), cpu="2"))
     await world.sleep(FILL_S)
     await keep_changing(world, WORKLOADS, _urgent)
     weather.clear_up()
@@ -101,12 +101,12 @@ async def _told(world: World, weather: Weather, *, servers: int = 1) -> None:
 
 
 def _urgent(name: str, replicas: int) -> Obj:
-    workload = _asking(replica_set(name, replicas), cpu="1")
+    workload = _with_cpu_request(replica_set(name, replicas), cpu="1")
     workload["spec"]["template"]["spec"]["priorityClassName"] = "high"
     return workload
 
 
-def _asking(workload: Obj, *, cpu: str) -> Obj:
+def _with_cpu_request(workload: Obj, *, cpu: str) -> Obj:
     """Its pods wait for the scheduler, with this CPU request."""
     spec = workload["spec"]["template"]["spec"]
     del spec["nodeName"]

@@ -75,7 +75,7 @@ async def scheduling(world: World) -> None:
     limit, and in the end no pod waits while there is a place for it."""
     for name in SCHEDULERS:
         run_scheduler(world, name, lease=LEASE, timing=TIMING)
-    await _busy_time(world)
+    await _random_changes(world)
 
 
 @scenario(
@@ -93,7 +93,7 @@ async def one_scheduler(world: World) -> None:
     """One scheduler, whose requests are slow and whose replies are lost: it remembers the bindings that are
     under way, and does not give their room away twice."""
     run_scheduler(world, SCHEDULERS[0])
-    await _busy_time(world, high=0.0)
+    await _random_changes(world, high=0.0)
 
 
 @scenario(
@@ -106,7 +106,7 @@ async def two_schedulers_stale_cache(world: World) -> None:
     each pod, and no node and no quota exceeds its limit."""
     for name in SCHEDULERS:
         run_scheduler(world, name)
-    await _busy_time(world)
+    await _random_changes(world)
 
 
 @scenario(
@@ -126,10 +126,10 @@ async def schedulers_behind_two_servers(world: World) -> None:
     no quota exceeds its limit, and in the end no pod waits while there is a place for it."""
     for number, name in enumerate(SCHEDULERS, start=1):
         run_scheduler(world, name, server=number)
-    await _busy_time(world)
+    await _random_changes(world)
 
 
-async def _busy_time(world: World, *, high: float = 0.3) -> None:
+async def _random_changes(world: World, *, high: float = 0.3) -> None:
     run_controllers(world, AGENT, Agent)
     if high:  # Pods preempt and reserve room: repair releases what a leader leaves behind.
         run_controllers(world, "repair", RepairReservations)
@@ -223,7 +223,7 @@ async def stale_policy_canary(world: World) -> None:
     """Policy v5 is active for a canary while the view of nodes is twenty seconds old: the scheduler chooses a
     node whose GPU is taken, is refused, and then avoids it; the rollout waits for caches that have seen its
     activation."""
-    await _before_the_canary(world)
+    await _set_up_canary(world)
     await world.sleep(5)  # Events of pods and nodes are held from now on.
     steps = [{"percent": 100, "hold": "3s"}]
     spec = {"from": "v4", "to": "v5", "steps": steps, "scope": {"namespaces": ["default"]}}
@@ -243,7 +243,7 @@ async def stale_policy_canary(world: World) -> None:
     assert _rollout(world).get("phase") == "Complete", f"every gate holds: {_rollout(world)}"
 
 
-async def _before_the_canary(world: World) -> None:
+async def _set_up_canary(world: World) -> None:
     """Two GPUs, of which the first is the better choice, and a pod that its quota keeps waiting."""
     for name in ("node-b7", "node-c1"):
         await world.apply(NODES, node(name, zone=name[5], more={GPU: "1"}))

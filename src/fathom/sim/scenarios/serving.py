@@ -41,7 +41,9 @@ def checkers() -> Sequence[Checker]:
 )
 async def endpoints(world: World) -> None:
     """Pods of ReplicaSets come, go and fail their probes: in the end endpoints are exactly the ready pods."""
-    await _told(world, employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=KINDS))
+    await _change_workloads(
+        world, employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=KINDS)
+    )
 
 
 @scenario(
@@ -59,10 +61,12 @@ async def endpoints(world: World) -> None:
 async def endpoints_seen_late(world: World) -> None:
     """Pods of ReplicaSets come and go while managers receive events of one kind late and of another at once,
     and leaders change: in the end endpoints are exactly the ready pods."""
-    await _told(world, employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=KINDS))
+    await _change_workloads(
+        world, employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=KINDS)
+    )
 
 
-async def _told(world: World, weather: Weather) -> None:
+async def _change_workloads(world: World, weather: Weather) -> None:
     for name in WORKLOADS:
         await world.apply(SERVICES, service(name))
     await keep_changing(world, WORKLOADS)

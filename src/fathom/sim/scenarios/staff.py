@@ -58,7 +58,7 @@ def employ(
     weather = Weather()
     manage(world, *controllers, kinds=kinds, servers=servers)
     run_controllers(world, AGENT, AgentIn(weather))
-    for name, work in _unrest(world, weather).items():
+    for name, work in _happenings(world, weather).items():
         world.happening(name, work)
     if servers > 1:
         world.happening("move", lambda: move(world))
@@ -75,7 +75,7 @@ def manage(world: World, *controllers: Controller, kinds: Sequence[str], servers
     world.happening("nudge", lambda: nudge(world, *MANAGERS))
 
 
-def _unrest(world: World, weather: Weather) -> dict[str, Callable[[], object]]:
+def _happenings(world: World, weather: Weather) -> dict[str, Callable[[], object]]:
     def change(**fields: object) -> Callable[[], object]:
         def changed() -> None:
             for name, value in fields.items():
@@ -88,13 +88,13 @@ def _unrest(world: World, weather: Weather) -> dict[str, Callable[[], object]]:
         "nudge": lambda: nudge(world, *MANAGERS, AGENT),
         "slow-image": change(image_s=IMAGE_S),
         "failing-probe": change(probes_fail=True),
-        "blink": lambda: world.soon(lambda: _blink(world, weather)),
+        "blink": lambda: world.soon(lambda: _fail_probes_briefly(world, weather)),
         "node-dies": change(dead={"node-1": None}),
         "fair": change(image_s=0.0, probes_fail=False, dead={}),
     }
 
 
-async def _blink(world: World, weather: Weather) -> None:
+async def _fail_probes_briefly(world: World, weather: Weather) -> None:
     """Probes fail, and a moment later they pass."""
     for fail in (True, False):
         weather.probes_fail = fail

@@ -81,16 +81,18 @@ async def driven_away(world: World) -> None:
         spec = {**pod_spec(node=NODE), "tolerations": tolerations}
         await world.apply(PODS, {"metadata": {"name": name}, "spec": spec})
     await world.sleep(10 + 10 * world.rng.random())
-    before = _there(world)
+    before = _existing_uids(world)
     await world.apply(NODE_KIND, _tainted(world))
     await world.sleep(60)
     world.heal()
-    await world.until(lambda: set(_there(world)) == set(STAY), within_s=120, what="who should go has gone")
-    assert all(before[name] == uid for name, uid in _there(world).items()), "somebody was made anew"
+    await world.until(
+        lambda: set(_existing_uids(world)) == set(STAY), within_s=120, what="who should go has gone"
+    )
+    assert all(before[name] == uid for name, uid in _existing_uids(world).items()), "somebody was made anew"
     await world.settle(quiet_s=90, within_s=900)
 
 
-def _there(world: World) -> dict[str, str]:
+def _existing_uids(world: World) -> dict[str, str]:
     pods = ((name, world.get("pods", Key("default", name))) for name in TOLERATIONS)
     return {name: uid_of(pod) for name, pod in pods if pod is not None}
 

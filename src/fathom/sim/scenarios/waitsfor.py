@@ -36,7 +36,7 @@ def pod_of(name: str, cpu: str = "1", /, **spec: object) -> Obj:
     return obj
 
 
-def _beside(name: str, *, cpu: str = "1", **spec: object) -> Obj:
+def _pod_on_node(name: str, *, cpu: str = "1", **spec: object) -> Obj:
     """A pod that is on the node already."""
     obj = pod(f"{name}-{NEIGHBOUR}", cpu=cpu, labels={"app": name})
     obj["spec"] |= {"nodeName": name, **spec}
@@ -59,12 +59,12 @@ def _ports() -> list[Obj]:
     return [{**container, "ports": [{"containerPort": 80, "hostPort": 8080}]} for container in containers]
 
 
-def _near(name: str, kind: str, **more: object) -> Obj:
+def _affinity(name: str, kind: str, **more: object) -> Obj:
     term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": HOST, **more}
     return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def _waits(node_spec: Obj | None = None, **spec: object) -> Step:
+def _pod_and_node(node_spec: Obj | None = None, **spec: object) -> Step:
     async def prepare(world: World, name: str) -> None:
         await world.apply(NODES, node_of(name, **(node_spec or {})))
         await waits_there(world, pod_of(name, **spec))
@@ -72,17 +72,17 @@ def _waits(node_spec: Obj | None = None, **spec: object) -> Step:
     return prepare
 
 
-def _crowded(cpu: str = FULL, *, ports: bool = False) -> Step:
+def _full_node(cpu: str = FULL, *, ports: bool = False) -> Step:
     async def prepare(world: World, name: str) -> None:
         await world.apply(NODES, node_of(name))
         taken: dict[str, object] = {"containers": _ports()} if ports else {}
-        await world.apply(PODS, _beside(name, cpu=cpu, **taken))
+        await world.apply(PODS, _pod_on_node(name, cpu=cpu, **taken))
         await waits_there(world, pod_of(name, **taken))
 
     return prepare
 
 
-async def _several(world: World, name: str) -> None:
+async def _equal_pods(world: World, name: str) -> None:
     """Several equal pods: what helps the first of them helps all."""
     await world.apply(NODES, node_of(name, unschedulable=True))
     for obj in [pod_of(f"{name}-{number}", nodeSelector={HOST: name}) for number in (1, 2)]:
@@ -90,35 +90,35 @@ async def _several(world: World, name: str) -> None:
     await waits_there(world, pod_of(name))
 
 
-async def _nowhere(world: World, name: str) -> None:
+async def _no_node(world: World, name: str) -> None:
     await waits_there(world, pod_of(name))
 
 
-async def _unlabelled(world: World, name: str) -> None:
+async def _node_without_label(world: World, name: str) -> None:
     await world.apply(NODES, node_of(name))
     await waits_there(world, pod_of(name, nodeSelector={HOST: name, "pool": "red"}))
 
 
-async def _small(world: World, name: str) -> None:
+async def _node_without_capacity(world: World, name: str) -> None:
     small = node_of(name)
     small["status"] = {"capacity": {"pods": "110"}, "allocatable": {"pods": "110"}}
     await world.apply(NODES, small)
     await waits_there(world, pod_of(name))
 
 
-def _poor(*, spent: bool) -> Step:
+def _quota_exhausted(*, spent: bool) -> Step:
     """A pod of a tenant whose quota is zero, or used up."""
 
     async def prepare(world: World, name: str) -> None:
         await world.apply(NODES, node_of(name))
         await world.apply(QUOTAS, quota(name, cpu="1" if spent else "0"))
-        for obj in [_beside(name), pod_of(name)] if spent else [pod_of(name)]:
+        for obj in [_pod_on_node(name), pod_of(name)] if spent else [pod_of(name)]:
             await waits_there(world, of_tenant(obj, name))
 
     return prepare
 
 
-async def _set_aside(world: World, name: str) -> None:
+async def _class_reserved(world: World, name: str) -> None:
     await world.apply(CAPACITY_CLASSES, own("CapacityClass", name, {"nodeSelector": {HOST: name}}))
     await world.apply(NODES, node_of(name))
     obj = pod_of(name)
@@ -126,13 +126,13 @@ async def _set_aside(world: World, name: str) -> None:
     await waits_there(world, obj)
 
 
-async def _avoided(world: World, name: str) -> None:
+async def _zone_avoided(world: World, name: str) -> None:
     await world.apply(NODES, node_of(name))
     await world.apply(OVERRIDES, override(name, {"avoidZones": [f"zone-{name}"]}, lasts_s=600))
     await waits_there(world, pod_of(name))
 
 
-async def _reserved(world: World, name: str) -> None:
+async def _room_reserved(world: World, name: str) -> None:
     await world.apply(NODES, node_of(name))
     spec = {"workload": {"name": name, "uid": name}, "intent": "x", "nodeName": name}
     room = {"resources": {"cpu": FULL, "pods": "1"}}
@@ -140,20 +140,20 @@ async def _reserved(world: World, name: str) -> None:
     await waits_there(world, pod_of(name))
 
 
-async def _among_others(world: World, name: str) -> None:
+async def _friend_in_other_namespace(world: World, name: str) -> None:
     """The pod that it wants to be near is in a namespace that its selector does not match yet."""
     await world.apply(NODES, node_of(name))
-    friend = _beside(name)
+    friend = _pod_on_node(name)
     friend["metadata"]["namespace"] = OTHERS
     await world.apply(PODS, friend, OTHERS)
     selector = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
-    await waits_there(world, pod_of(name, affinity=_near(name, "podAffinity", **selector)))
+    await waits_there(world, pod_of(name, affinity=_affinity(name, "podAffinity", **selector)))
 
 
-async def _at_odds(world: World, name: str) -> None:
+async def _anti_affinity(world: World, name: str) -> None:
     await world.apply(NODES, node_of(name))
-    await world.apply(PODS, _beside(name))
-    await waits_there(world, pod_of(name, affinity=_near(name, "podAntiAffinity")))
+    await world.apply(PODS, _pod_on_node(name))
+    await waits_there(world, pod_of(name, affinity=_affinity(name, "podAntiAffinity")))
 
 
 async def refused(world: World, name: str) -> None:
@@ -162,7 +162,7 @@ async def refused(world: World, name: str) -> None:
     await world.apply(NODES, node_of(name, unschedulable=True))
     await waits_there(world, pod_of(name))
     await world.sleep(DEAF_AT_S + 0.5 - world.now_s)
-    await world.apply(PODS, _beside(name, cpu=FULL))
+    await world.apply(PODS, _pod_on_node(name, cpu=FULL))
     await world.apply(NODES, node_of(name))
     await world.sleep(DEAF_S + 2)
 
@@ -178,7 +178,7 @@ async def comes(world: World, name: str) -> None:
     await world.apply(NODES, obj)
 
 
-async def _grows(world: World, name: str) -> None:
+async def _node_grows(world: World, name: str) -> None:
     room = node(name)["status"]
     await world.api.patch(NODES, "", name, {"status": room}, subresource="status")
 
@@ -187,75 +187,75 @@ async def leaves(world: World, name: str) -> None:
     await world.delete(PODS, f"{name}-{NEIGHBOUR}")
 
 
-async def _ends(world: World, name: str) -> None:
+async def _neighbour_ends(world: World, name: str) -> None:
     patch = {"status": {"phase": "Succeeded"}}
     await world.api.patch(PODS, "default", f"{name}-{NEIGHBOUR}", patch, subresource="status")
 
 
-async def _is_relabelled(world: World, name: str) -> None:
+async def _neighbour_is_relabelled(world: World, name: str) -> None:
     patch = {"metadata": {"labels": {"app": "other"}}}
     await world.api.patch(PODS, "default", f"{name}-{NEIGHBOUR}", patch)
 
 
-async def _friend(world: World, name: str) -> None:
-    await world.apply(PODS, _beside(name))
+async def _friend_comes(world: World, name: str) -> None:
+    await world.apply(PODS, _pod_on_node(name))
 
 
-async def _joins(world: World, name: str) -> None:
+async def _namespace_is_labelled(world: World, name: str) -> None:
     await world.apply(NAMESPACES, {"metadata": {"name": OTHERS, "labels": {"team": "a"}}})
 
 
-async def _is_given(world: World, name: str) -> None:
+async def _quota_is_raised(world: World, name: str) -> None:
     await world.apply(QUOTAS, quota(name, cpu="8"))
 
 
-async def _is_let_in(world: World, name: str) -> None:
+async def _override_allows_class(world: World, name: str) -> None:
     await world.apply(OVERRIDES, override(name, {"allowReservedCapacityClass": name}, lasts_s=600))
 
 
-async def _is_everyones(world: World, name: str) -> None:
+async def _class_is_opened(world: World, name: str) -> None:
     spec = {"nodeSelector": {HOST: name}, "tenants": ["*"]}
     await world.apply(CAPACITY_CLASSES, own("CapacityClass", name, spec))
 
 
-async def _is_taken_back(world: World, name: str) -> None:
+async def _override_is_deleted(world: World, name: str) -> None:
     await world.delete(OVERRIDES, name)
 
 
-async def _is_given_back(world: World, name: str) -> None:
+async def _reservation_is_released(world: World, name: str) -> None:
     await world.api.patch(RESERVED, "default", name, {"status": {"phase": "Released"}}, subresource="status")
 
 
-async def _tolerates(world: World, name: str) -> None:
+async def _pod_tolerates(world: World, name: str) -> None:
     tolerations = [{"key": TAINT["key"], "operator": "Exists"}]
     await world.api.patch(PODS, "default", name, {"spec": {"tolerations": tolerations}})
 
 
-async def _is_opened(world: World, name: str) -> None:
+async def _gate_is_removed(world: World, name: str) -> None:
     await world.api.patch(PODS, "default", name, {"spec": {"schedulingGates": None}})
 
 
 WAITS: dict[str, tuple[Step, Step]] = {
-    "uncordoned": (_waits({"unschedulable": True}), comes),
-    "all-uncordoned": (_several, comes),
-    "untainted": (_waits({"taints": [TAINT]}), comes),
-    "tolerated": (_waits({"taints": [TAINT]}), _tolerates),
-    "labelled": (_unlabelled, comes),
-    "grown": (_small, _grows),
-    "new": (_nowhere, comes),
-    "left": (_crowded(), leaves),
-    "ended": (_crowded(), _ends),
-    "port-left": (_crowded("1", ports=True), leaves),
-    "port-ended": (_crowded("1", ports=True), _ends),
-    "quota-raised": (_poor(spent=False), _is_given),
-    "quota-freed": (_poor(spent=True), leaves),
-    "let-in": (_set_aside, _is_let_in),
-    "for-everyone": (_set_aside, _is_everyones),
-    "not-avoided": (_avoided, _is_taken_back),
-    "not-reserved": (_reserved, _is_given_back),
-    "friend-came": (_waits(affinity=_near("friend-came", "podAffinity")), _friend),
-    "friend-joined": (_among_others, _joins),
-    "foe-left": (_at_odds, leaves),
-    "foe-changed": (_at_odds, _is_relabelled),
-    "ungated": (_waits(schedulingGates=[{"name": "example.com/gate"}]), _is_opened),
+    "uncordoned": (_pod_and_node({"unschedulable": True}), comes),
+    "all-uncordoned": (_equal_pods, comes),
+    "untainted": (_pod_and_node({"taints": [TAINT]}), comes),
+    "tolerated": (_pod_and_node({"taints": [TAINT]}), _pod_tolerates),
+    "labelled": (_node_without_label, comes),
+    "grown": (_node_without_capacity, _node_grows),
+    "new": (_no_node, comes),
+    "left": (_full_node(), leaves),
+    "ended": (_full_node(), _neighbour_ends),
+    "port-left": (_full_node("1", ports=True), leaves),
+    "port-ended": (_full_node("1", ports=True), _neighbour_ends),
+    "quota-raised": (_quota_exhausted(spent=False), _quota_is_raised),
+    "quota-freed": (_quota_exhausted(spent=True), leaves),
+    "let-in": (_class_reserved, _override_allows_class),
+    "for-everyone": (_class_reserved, _class_is_opened),
+    "not-avoided": (_zone_avoided, _override_is_deleted),
+    "not-reserved": (_room_reserved, _reservation_is_released),
+    "friend-came": (_pod_and_node(affinity=_affinity("friend-came", "podAffinity")), _friend_comes),
+    "friend-joined": (_friend_in_other_namespace, _namespace_is_labelled),
+    "foe-left": (_anti_affinity, leaves),
+    "foe-changed": (_anti_affinity, _neighbour_is_relabelled),
+    "ungated": (_pod_and_node(schedulingGates=[{"name": "example.com/gate"}]), _gate_is_removed),
 }

@@ -51,37 +51,37 @@ async def who_waits_is_woken(world: World) -> None:
     await world.sleep(3 - world.now_s)
     await refused(world, DOUBTED)
     await leaves(world, DOUBTED)
-    await _is_placed(world, DOUBTED)
+    await _wait_until_placed(world, DOUBTED)
     for name in world.rng.sample(sorted(STEPS), world.scale):
         prepare, help_it = STEPS[name]
         await prepare(world, name)
         await world.sleep(1 + 2 * world.rng.random())
         await help_it(world, name)
-        await _is_placed(world, name)
+        await _wait_until_placed(world, name)
         wrong = CHECKS[name](world, name) if name in CHECKS else ""
         if wrong:
             world.broken(CHOSEN, wrong, f"pods/default/{name}")
-    await _let_off(world)
+    await _delete_waiting_pods(world)
     await world.heal_and_settle(quiet_s=QUIET_S)
-    _is_told(world)
+    _check_scheduled_events(world)
 
 
-async def _is_placed(world: World, name: str) -> None:
+async def _wait_until_placed(world: World, name: str) -> None:
     until_s = world.now_s + SOON_S
-    while not _where(world, name):
+    while not _node_of(world, name):
         if world.now_s > until_s:
             world.broken(WOKEN, f"{name} came to be so, and its pod still waits", f"pods/default/{name}")
         await world.sleep(0.2)
 
 
-async def _let_off(world: World) -> None:
+async def _delete_waiting_pods(world: World) -> None:
     """Delete the pods that have lost their place to another: they need not wait to the end."""
     for pod in world.list("pods", "default"):
         if not lookup(pod, "spec", "nodeName"):
             await world.delete(PODS, str(metadata(pod)["name"]))
 
 
-def _is_told(world: World) -> None:
+def _check_scheduled_events(world: World) -> None:
     scheduled = {
         lookup(event, "involvedObject", "uid")
         for event in world.list(EVENTS.name)
@@ -93,7 +93,7 @@ def _is_told(world: World) -> None:
             world.broken(TOLD, f"{name} was placed, and no event says so", f"pods/default/{name}")
 
 
-def _where(world: World, name: str) -> str:
+def _node_of(world: World, name: str) -> str:
     return str(lookup(world.get("pods", Key("default", name)) or {}, "spec", "nodeName") or "")
 
 

@@ -92,7 +92,7 @@ async def rollouts(world: World) -> None:
     """Deployments are rolled forward and back and scaled while everything fails: never too many pods, never
     too few available ones, and in the end what was specified."""
     weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
-    await _roll(world)
+    await _roll_at_random(world)
     await come_to_rest(world, weather)
 
 
@@ -113,11 +113,11 @@ async def rollouts_seen_late(world: World) -> None:
     once, and leaders change: never too many pods, never too few available ones, and in the end what was
     specified."""
     weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
-    await _roll(world)
+    await _roll_at_random(world)
     await come_to_rest(world, weather)
 
 
-async def _roll(world: World) -> None:
+async def _roll_at_random(world: World) -> None:
     bounds = {name: world.rng.choice(((1, 0), (0, 1), (1, 1), (2, 1))) for name in WORKLOADS}
     for name, (surge, missing) in bounds.items():
         await world.apply(DEPLOYMENTS, deployment(name, 3, surge=surge, missing=missing))
@@ -283,7 +283,7 @@ OF_ENDPOINTS = (*KINDS, "/services", "/endpoints", "/endpointslices")
 async def real_endpoints(world: World) -> None:
     """Pods of Deployments come, go, fail their probes and recover: in the end each Service has exactly its
     ready pods, as Endpoints and in slices."""
-    await _serve(world)
+    await _serve_deployments(world)
 
 
 @scenario(
@@ -301,7 +301,7 @@ async def real_endpoints(world: World) -> None:
 async def real_endpoints_seen_late(world: World) -> None:
     """Pods of Deployments come and go while managers receive events of one kind late and of another at once,
     and leaders change: in the end each Service has exactly its ready pods, as Endpoints and in slices."""
-    await _serve(world)
+    await _serve_deployments(world)
 
 
 def deaf_to_endpoints(seed: str) -> Sequence[AnyFault]:
@@ -327,7 +327,7 @@ async def endpoints_with_a_deaf_successor(world: World) -> None:
     await come_to_rest(world, weather)
 
 
-async def _serve(world: World) -> None:
+async def _serve_deployments(world: World) -> None:
     controllers = (Deployments, ReplicaSets, EndpointSlices, EndpointsOfServices, DisruptionBudgets)
     weather = employ(world, *controllers, kinds=OF_ENDPOINTS)
     for name in WORKLOADS:
@@ -410,19 +410,19 @@ async def autoscaler_under_lag(world: World) -> None:
     await world.apply(AUTOSCALERS, autoscaler("web", MOST))
     for _ in range(world.scale):
         await world.sleep(10 + 30 * world.rng.random())
-        await _place(world, "web")
+        await _bind_waiting_pods(world, "web")
     world.heal()
     weather.clear_up()
     for _ in range(20):
         await world.sleep(15)
-        await _place(world, "web")
+        await _bind_waiting_pods(world, "web")
     await come_to_rest(world, weather)
     web = world.get(DEPLOYMENTS.name, Key("default", "web"))
     assert web is not None
     assert web["spec"]["replicas"] == MOST, f"it stands at {web['spec']['replicas']}"
 
 
-async def _place(world: World, app: str) -> None:
+async def _bind_waiting_pods(world: World, app: str) -> None:
     """Bind the waiting pods, in place of the scheduler."""
     for pod in _pods(world, app):
         if lookup(pod, "spec", "nodeName") or not is_active(pod):
