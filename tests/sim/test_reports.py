@@ -57,7 +57,7 @@ def test_a_container_that_is_restarted_all_the_time_is_found() -> None:
 
 def test_one_failed_probe_that_is_believed_is_found() -> None:
     found = told(OneFailureIsNone(), (0, "node-1", pod()), (1, "node-1", pod(ready="False")))
-    assert found == "node-1 says that p is no longer ready"
+    assert found == "node-1 reports that p is no longer ready"
 
 
 def serviced(status: str, since: str) -> list[Obj]:

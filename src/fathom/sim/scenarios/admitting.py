@@ -40,17 +40,19 @@ async def pods_do_not_fit(world: World) -> None:
     await world.apply(PODS, {"metadata": {"name": HUGE, "labels": {"app": HUGE}}, "spec": _spec("64")})
     world.process(NODE, begin_agent, node=NODE, driver="simulated", capacity={"cpu": "4", "memory": "8Gi"})
     await world.apply(REPLICA_SETS, _replica_set_with_cpu(FITS, 2, cpu="2"))
-    await world.until(lambda: _ready(world, FITS) == 2, within_s=300, what="who fits is ready")
+    await world.until(lambda: _ready(world, FITS) == 2, within_s=300, what="the pods that fit are ready")
     accepted = _uids(world, FITS)
     for _ in range(LASTS_S):
         await world.sleep(1)
         refused = {uid_of(pod) for pod in world.list("pods") if is_rejected(pod)}
-        assert not refused & accepted, "a pod that was taken was refused"
+        assert not refused & accepted, "an accepted pod was rejected"
     world.heal()
     await world.until(
-        lambda: _reasons(world, HUGE) == {"OutOfcpu"}, within_s=300, what="who does not fit is told why"
+        lambda: _reasons(world, HUGE) == {"OutOfcpu"}, within_s=300, what="the pod that does not fit says why"
     )
-    await world.until(lambda: _ready(world, FITS) == 2, within_s=300, what="who fits is ready again")
+    await world.until(
+        lambda: _ready(world, FITS) == 2, within_s=300, what="the pods that fit are ready again"
+    )
     assert _uids(world, FITS) == accepted
 
 
@@ -80,7 +82,7 @@ def _ready(world: World, name: str) -> int:
 
 def _reasons(world: World, name: str) -> set[str]:
     ended = (pod for pod in _pods(world, name) if lookup(pod, "status", "phase") == "Failed")
-    return {str(lookup(pod, "status", "reason")) for pod in ended} or {"none has failed"}
+    return {str(lookup(pod, "status", "reason")) for pod in ended} or {"no pod has failed"}
 
 
 SCENARIOS: tuple[Scenario, ...] = (pods_do_not_fit,)

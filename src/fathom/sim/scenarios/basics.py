@@ -62,7 +62,7 @@ class MarksStay(Checker):
         if change.key != COUNTER or change.old is None or change.new is None:
             return None
         gone = set(change.old.get("data") or {}) - set(change.new.get("data") or {})
-        return f"{change.by} took away {', '.join(sorted(gone))}" if gone else None
+        return f"{change.by} removed {', '.join(sorted(gone))}" if gone else None
 
 
 @scenario(
@@ -161,7 +161,7 @@ class Following:
 
 
 class FollowersKnow(Checker):
-    name = "who follows a kind knows it when all is quiet"
+    name = "watchers know every object when settled"
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         truth = {key_of(obj): metadata(obj)["resourceVersion"] for obj in world.list(CONFIG_MAPS.name)}
@@ -173,7 +173,7 @@ class FollowersKnow(Checker):
                 if truth.get(key) != followed.get(key):
                     path = f"{CONFIG_MAPS.name}/{key.namespace}/{key.name}"
                     yield Finding(
-                        f"{name} has {key.name} at {followed.get(key)}, the store at {truth.get(key)}",
+                        f"{name} has {key.name} at {followed.get(key)}, the store has it at {truth.get(key)}",
                         (path,),
                     )
 

@@ -12,7 +12,7 @@ from fathom.sim.scenarios.scheduling import QUOTAS, own
 from fathom.sim.scenarios.waitsfor import Step, comes, node_of, of_tenant, pod_of, waits_there
 from fathom.sim.world.world import World
 
-CHOSEN = "room is made by those whom it hurts least"
+CHOSEN = "preemption takes the victims that cost least"
 # The second one is younger, and would be evicted first if nothing else protected it.
 ELDER, YOUNGER = "elder", "younger"
 PRIORITIES = {"high": 1000, "patient": 900, "middle": 500}
@@ -83,7 +83,9 @@ def _only_victim_is(victim: str) -> Check:
     def check(world: World, name: str) -> str:
         gone = [role for role in (ELDER, YOUNGER) if _is_gone(world, f"{name}-{role}")]
         return (
-            "" if gone == [victim] else f"{name}: {', '.join(gone) or 'nobody'} went, and not {victim} alone"
+            ""
+            if gone == [victim]
+            else f"{name}: evicted {', '.join(gone) or 'no pod'} instead of only {victim}"
         )
 
     return check

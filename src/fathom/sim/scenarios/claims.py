@@ -28,7 +28,7 @@ def checkers() -> Sequence[Checker]:
         *at_home(),
         WhenSettled("nothing leaked when settled", leaked_disks),
         WhenSettled("converges after a crash at any write", claims_without_disk),
-        WhenSettled("what is deleted goes", claims_that_stay),
+        WhenSettled("deleted claims go away", claims_that_stay),
     ]
 
 

@@ -45,7 +45,7 @@ def one_clock_is_set(seed: str) -> Sequence[AnyFault]:
 class ClocksMoveNobody(Checker):
     """No node is tainted, and no pod is deleted or restarted, because a clock was set."""
 
-    name = "a clock that is set moves nobody"
+    name = "setting a clock taints, deletes and restarts nothing"
     resources = frozenset({"nodes", "pods"})
 
     def commit(self, change: Seen) -> Found:
@@ -53,10 +53,10 @@ class ClocksMoveNobody(Checker):
             return None
         if change.resource == "nodes":
             taints = sorted(_taints(change.new) - _taints(change.old))
-            return f"{change.by} taints it: {', '.join(taints)}" if taints else None
+            return f"{change.by} added taints: {', '.join(taints)}" if taints else None
         if change.old is not None and (change.new is None or is_deleting(change.new)):
-            return f"{change.by} takes it"
-        return f"{change.by} says that a container was restarted" if _restarts(change.new) else None
+            return f"{change.by} deleted the pod"
+        return f"{change.by} reports that a container was restarted" if _restarts(change.new) else None
 
 
 def _taints(node: Obj | None) -> set[str]:

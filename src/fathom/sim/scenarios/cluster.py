@@ -85,7 +85,7 @@ async def binding_during_node_failure(world: World) -> None:
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
     ready = {pod["metadata"]["uid"] for pod in ready_pods(world, "risk-api")}
     assert len(ready) == 3
-    assert bound.keys() <= ready, "somebody was evicted"
+    assert bound.keys() <= ready, "a pod was evicted"
 
 
 VICTIMS = (SCHEDULERS[0], MANAGERS[0], "node-1", "api-1")

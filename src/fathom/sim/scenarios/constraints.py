@@ -56,7 +56,7 @@ class NobodyWaitsBesideRoom(Checker):
             for name in _allowed_nodes(pod_obj, world.list("nodes")):
                 if used.get(name, 0) + _cpu_milli(pod_obj) <= CPU_MILLI:
                     path = "/".join(("pods", *key_of(pod_obj)))
-                    yield Finding(f"{path} waits, and {name} has room", (path,))
+                    yield Finding(f"{path} waits although {name} has room", (path,))
 
 
 def _cpu_milli(pod: Obj) -> int:

@@ -52,11 +52,11 @@ def checkers() -> Sequence[Checker]:
         ChildrenWithinBounds(),
         OnePodPerSlot(),
         CountedOnce(),
-        WhenSettled("every job comes to its end", unfinished_jobs),
+        WhenSettled("every Job ends", unfinished_jobs),
         WhenSettled("endpoints converge", untrue_endpoints),
         WhenSettled("nothing leaked when settled", leaked_disks),
         WhenSettled("converges after a crash at any write", claims_without_disk),
-        WhenSettled("what is deleted goes", claims_that_stay),
+        WhenSettled("deleted claims go away", claims_that_stay),
     ]
 
 

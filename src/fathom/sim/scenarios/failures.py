@@ -76,9 +76,9 @@ async def retry_storm(world: World) -> None:
     requests = sum(count for (fault, _), count in world.engine.faults.fired.items() if fault == "refuse")
     processes = len(DECIDERS) + len(NODES)
     assert requests <= CALM * STORM_S * processes, (
-        f"{requests} requests of {processes} processes in {STORM_S:g} s"
+        f"{requests} requests from {processes} processes in {STORM_S:g} s"
     )
-    assert requests, "nobody asked for anything: the story tells nothing"
+    assert requests, "no request was sent: the scenario tests nothing"
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
 
@@ -119,10 +119,10 @@ async def permanent_partial_state(world: World) -> None:
     await world.until(
         lambda: world.get("pods", Key("default", "stranded")) is None,
         within_s=120,
-        what="the ghost's pod goes",
+        what="the pod on the deleted node goes",
     )
     await world.until(
-        lambda: not world.list("reservations.fathom.dev"), within_s=180, what="reservations are given back"
+        lambda: not world.list("reservations.fathom.dev"), within_s=180, what="the reservations are released"
     )
 
 
@@ -175,7 +175,7 @@ async def failure_detector_too_aggressive(world: World) -> None:
     if any(
         condition["type"] == "fathom.dev/Suspect" for condition in lookup(node, "status", "conditions") or ()
     ):
-        world.sometimes("the silence of many was noticed")
+        world.sometimes("the brake noticed many silent nodes")
 
 
 def _conditions_and_taints(world: World, name: str) -> tuple[object, ...]:
@@ -223,12 +223,16 @@ async def a_persons_decision(world: World) -> None:
     await world.api.delete(DEPLOYMENTS, "default", "held", uid=created["metadata"]["uid"])
     await world.sleep(60)
     world.heal()
-    await world.until(lambda: proposed(world) == ["Proposed"], within_s=900, what="it is proposed")
+    await world.until(
+        lambda: proposed(world) == ["Proposed"], within_s=900, what="repair proposes to remove the finalizers"
+    )
     await world.sleep(60)
-    assert world.get("deployments.apps", Key("default", "held")) is not None, "nobody had approved that"
+    assert world.get("deployments.apps", Key("default", "held")) is not None, (
+        "the workload was removed without approval"
+    )
     (proposal,) = world.list(PROPOSALS.name)
     await approve(world, proposal)
-    await world.until(lambda: proposed(world) == ["Done"], within_s=120, what="it is done")
+    await world.until(lambda: proposed(world) == ["Done"], within_s=120, what="the approved proposal is done")
     assert world.get("deployments.apps", Key("default", "held")) is None
 
 
@@ -265,7 +269,7 @@ async def progress_hidden_in_logs(world: World) -> None:
         await world.until(
             lambda name=name: stuck_at(world, name) == name,  # type: ignore[misc]  # Bound for this turn.
             within_s=600,
-            what=f"the progress of {name} says that it is held by it (now {stuck_at(world, name)!r})",
+            what=f"the WorkloadProgress of {name} says stuckAt {name!r} (now {stuck_at(world, name)!r})",
         )
 
 

@@ -37,13 +37,14 @@ class TheTableIsTrue(Checker):
             routed = sorted({endpoint.address for listener in listeners for endpoint in listener.endpoints})
             ready = sorted(_addresses(world, name))
             if routed != ready:
-                yield f"it sends for {name} to {routed}, ready are {ready}"
+                yield f"the gateway sends {name} to {routed}, ready are {ready}"
         for route in world.list(ROUTES.name):
             seen = lookup(route, "status", "observedGeneration")
             if seen != metadata(route)["generation"]:
                 path = f"{ROUTES.name}/default/{metadata(route)['name']}"
                 yield Finding(
-                    f"{path} is at {metadata(route)['generation']}, the gateway says {seen}", (path,)
+                    f"{path} has generation {metadata(route)['generation']}, the gateway observed {seen}",
+                    (path,),
                 )
 
 

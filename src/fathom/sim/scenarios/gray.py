@@ -38,7 +38,7 @@ class FewAreQuarantined(Checker):
     """When many nodes seem to fail, the cause is rather something that they share. A node that starts its
     pods is never quarantined."""
 
-    name = "few nodes are quarantined, and only the bad"
+    name = "few nodes are quarantined, and only bad ones"
     resources = frozenset({"nodes"})
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class FewAreQuarantined(Checker):
             return None
         self._quarantined.add(name)
         if name in SOUND:
-            return f"{change.by} quarantines {name}, on which everything starts"
+            return f"{change.by} quarantined {name}, where every pod starts"
         many = len(self._quarantined) > MOST
         return f"{', '.join(sorted(self._quarantined))} are quarantined at once" if many else None
 
@@ -91,7 +91,9 @@ async def gray_nodes(world: World) -> None:
     await world.until(lambda: bool(_quarantined(world)), within_s=300, what="a gray node is quarantined")
     (aside,) = _quarantined(world)
     await world.until(
-        lambda: _quarantine_condition(world, aside) == ("True", "StartsFail"), within_s=60, what="it says so"
+        lambda: _quarantine_condition(world, aside) == ("True", "StartsFail"),
+        within_s=60,
+        what=f"the conditions of {aside} say StartsFail",
     )
     await _delete_pods_on_gray_nodes(world)
     await until_ready(world, "web", REPLICAS, within_s=600)

@@ -22,9 +22,9 @@ from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-LET_GO = "who was let go lives on"
+LET_GO = "pods that their owner released live on"
 FAR = "node-far"
-UNHEARD_OF = "nobody is taken from a node that is there"
+UNHEARD_OF = "no pod is removed from a node that exists"
 
 # The agent is paused for a while: the scenario says which pods are ready. One is not; that is the last event
 # of pods that the second manager receives, and it is less than ten seconds old when it leads. Much later both
@@ -74,10 +74,10 @@ async def what_the_heir_has_not_heard(world: World) -> None:
     await world.sleep(25)
     await come_to_rest(world, weather)
     if world.get("pods", Key("default", FAR)) is None:
-        world.broken(UNHEARD_OF, f"{FAR} is there, and its pod was taken away", f"nodes/{FAR}")
+        world.broken(UNHEARD_OF, f"node {FAR} exists, but its pod was removed", f"nodes/{FAR}")
     existing = {uid_of(pod) for pod in _live_pods(world, "solo")}
     for uid in released - existing:
-        world.broken(LET_GO, f"pod {uid} was left behind by its owner on purpose, and is gone")
+        world.broken(LET_GO, f"pod {uid} was released by its owner, but is gone")
 
 
 def _live_pods(world: World, app: str) -> list[Obj]:

@@ -83,7 +83,7 @@ async def fall_behind(world: World) -> None:
         for server in SERVERS:
             world.crash(server, restart_after_s=0.1)
         await world.sleep(0.5)
-    world.sometimes("what a cache missed is forgotten")
+    world.sometimes("events that a cache missed are compacted")
 
 
 async def _create_or_delete(world: World, number: int) -> None:

@@ -45,7 +45,7 @@ def checkers() -> Sequence[Checker]:
         *at_home(),
         CountedOnce(),
         JobsWithinBounds(),
-        WhenSettled("every job comes to its end", unfinished_jobs),
+        WhenSettled("every Job ends", unfinished_jobs),
     ]
 
 

@@ -56,24 +56,30 @@ async def rollouts_end(world: World) -> None:
     for name in ENDS:
         await world.apply(DEPLOYMENTS, _version(name, 1))
     await world.sleep(20)
-    await _wait_or_heal(world, lambda: _have_revision(world, "1", ENDS), "the first ones are known")
+    await _wait_or_heal(
+        world, lambda: _have_revision(world, "1", ENDS), "version 1 of every Deployment has a revision"
+    )
     pause = override("held", {"pauseRollout": True}, lasts_s=HELD_S)
     pause["spec"]["target"] = "deployment/held"
     await world.apply(OVERRIDES, pause)
     await world.sleep(5)
-    await _wait_or_heal(world, lambda: _end(world, "held")[1] == PAUSED, "the override is known")
+    await _wait_or_heal(
+        world, lambda: _end(world, "held")[1] == PAUSED, "the controller has seen the override"
+    )
     for name in ENDS:
         await world.apply(DEPLOYMENTS, _version(name, 2))
     await world.sleep(30)
     await _wait_or_heal(
-        world, lambda: _have_revision(world, "2", ("forward", "back")), "the second ones are known"
+        world, lambda: _have_revision(world, "2", ("forward", "back")), "version 2 has a revision"
     )
     await world.apply(DEPLOYMENTS, _version("forward", 3))
     await world.apply(DEPLOYMENTS, _version("back", 1))
     await world.sleep(20)
     world.heal()
     await world.sleep(40)
-    assert _version_of_sets(world, "held") == {1}, "it was rolled out, though a person had paused that"
+    assert _version_of_sets(world, "held") == {1}, (
+        "version 2 was rolled out although an override paused the rollout"
+    )
     for name, end in ENDS.items():
         await world.until(
             lambda name=name, end=end: _end(world, name) == end,  # type: ignore[misc]  # Bound for this turn.

@@ -76,16 +76,18 @@ async def autoscaler_told_nothing(world: World) -> None:
     await world.sleep(60)
     world.heal()
     weather.clear_up()
-    await world.until(lambda: _size(world) == MOST, within_s=400, what="it grows to its limit")
+    await world.until(lambda: _size(world) == MOST, within_s=400, what="the autoscaler grows to its limit")
     load.known = False
     await world.sleep(400)
-    assert _size(world) == MOST, f"nobody knew anything, and it went to {_size(world)}"
+    assert _size(world) == MOST, f"metrics are missing, but the autoscaler went to {_size(world)}"
     load.known = True
     await world.sleep(60)
     load.nanos = LOW
     await world.sleep(WINDOW_S - 60)
-    assert _size(world) == MOST, f"the load is low for a moment, and it went to {_size(world)}"
-    await world.until(lambda: _size(world) == 1, within_s=900, what="it shrinks to its least")
+    assert _size(world) == MOST, (
+        f"the load was low only for a moment, but the autoscaler went to {_size(world)}"
+    )
+    await world.until(lambda: _size(world) == 1, within_s=900, what="the autoscaler shrinks to its minimum")
     await come_to_rest(world, weather)
 
 

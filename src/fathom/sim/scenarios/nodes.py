@@ -50,7 +50,7 @@ class OneFailureIsNone(Checker):
         if old is None or new is None or is_deleting(new) or labels_of(new).get("app") != "falters":
             return None
         if is_true(old, "Ready") and not is_true(new, "Ready"):
-            return f"{change.by} says that {change.key.name} is no longer ready"
+            return f"{change.by} reports that {change.key.name} is no longer ready"
         restarts = [status.get("restartCount") for status in lookup(new, "status", "containerStatuses") or ()]
         return f"{change.by} restarted {change.key.name}" if any(restarts) else None
 
@@ -60,18 +60,18 @@ def unheard(world: World) -> Iterable[str | Finding]:
     for name in AGENTS:
         lease = world.get(LEASES.name, Key(NODE_LEASE_NAMESPACE, name))
         if world.get(NODES.name, Key("", name)) is None or lease is None:
-            yield f"{name} lives, and there is no sign of it"
+            yield f"{name} runs, but it has no Node or no Lease"
             continue
         renewed_s = ns_of(lease["spec"]["renewTime"]) / 1e9
         if EPOCH_NS / 1e9 + world.engine.now_ns / 1e9 - renewed_s > 3 * RENEW_S:
-            yield f"{name} lives, and was last heard at {lease['spec']['renewTime']}"
+            yield f"{name} runs, but it renewed its lease last at {lease['spec']['renewTime']}"
 
 
 class NobodyIsKilledInTime(Checker):
     """The last pods, which no fault affects, end by themselves within their grace period when they are
     deleted. (A pod that is deleted before it starts, or while its agent is down, has no grace left.)"""
 
-    name = "nobody is killed who has time left"
+    name = "no container is killed within its grace period"
     resources = frozenset({"pods"})
 
     def commit(self, change: Seen) -> Found:
@@ -79,7 +79,7 @@ class NobodyIsKilledInTime(Checker):
             return None
         for status in lookup(change.new, "status", "containerStatuses") or ():
             if lookup(status, "state", "terminated", "exitCode") == KILLED:
-                return f"{change.by} killed {change.key.name}"
+                return f"{change.by} killed a container of {change.key.name}"
         return None
 
 
@@ -87,11 +87,14 @@ def going(world: World) -> Iterable[str | Finding]:
     for pod in world.list("pods"):
         if is_deleting(pod):
             name = key_of(pod).name
-            yield Finding(f"{name} is to go, and nobody lets it", (f"pods/default/{name}",))
+            yield Finding(f"{name} is being deleted, but no agent removes it", (f"pods/default/{name}",))
 
 
 def at_rest() -> Sequence[Checker]:
-    return [WhenSettled("who is to go goes", going), WhenSettled("who lives is heard", unheard)]
+    return [
+        WhenSettled("deleted pods go away", going),
+        WhenSettled("every running agent has a node and renews its lease", unheard),
+    ]
 
 
 def checkers() -> Sequence[Checker]:
@@ -122,7 +125,9 @@ async def agents_alone(world: World) -> None:
             renew_s=RENEW_S,
             status_s=STATUS_S,
         )
-    await world.until(lambda: len(world.list("nodes")) == len(AGENTS), within_s=60, what="there are nodes")
+    await world.until(
+        lambda: len(world.list("nodes")) == len(AGENTS), within_s=60, what="both nodes are registered"
+    )
     for number in range(world.scale):
         await world.apply(PODS, scripted(f"p-{number}", world.rng.choice(tuple(SCRIPTS)), number))
         await report_on(world, AGENTS[number // 2 % 2])
@@ -192,7 +197,7 @@ async def until_the_last_is_gone(world: World) -> None:
     await world.until(
         lambda: not any(uid_of(pod) in uids for pod in world.list("pods")),
         within_s=15,
-        what="all is well, and who was deleted is gone",
+        what="without faults, the deleted pods are gone",
     )
 
 

@@ -58,7 +58,7 @@ async def refused_from_an_old_view(world: World) -> None:
     await world.sleep(20)  # Held events arrive now.
     await world.apply(QUOTAS, quota("default", cpu="20"))  # The last change lets one pod in.
     await world.settle(quiet_s=QUIET_S)
-    assert _node_of(world, "beyond"), "it waits, though its quota has room"
+    assert _node_of(world, "beyond"), "beyond still waits although its quota has room"
 
 
 async def _change_pods_unseen(world: World) -> None:

@@ -56,7 +56,7 @@ class OverridesEnd(Checker):
         names = [entry.partition("@")[0] for entry in used.split(",") if entry]
         if any(change.at_s <= self._ends_s.get(name, 0.0) + LATE_S for name in names):
             return None
-        return f"{change.key.name} was bound to {where}, which is set aside, by {used or 'no override'}"
+        return f"{change.key.name} was bound to {where}, which is reserved, by {used or 'no override'}"
 
 
 def checkers() -> Sequence[Checker]:
@@ -94,7 +94,7 @@ async def overrides_end(world: World) -> None:
     await world.heal_and_settle(quiet_s=QUIET_S)
     waiting = [metadata(obj)["name"] for obj in world.list("pods") if not lookup(obj, "spec", "nodeName")]
     kept = [name for name in waiting if str(name).startswith("kept-away")]
-    assert not kept, f"{kept} wait, though the overrides that kept them away have ended"
+    assert not kept, f"{kept} wait although the overrides that kept them away have ended"
 
 
 async def _change(world: World, number: int) -> None:

@@ -139,7 +139,7 @@ async def _list_pages(world: World) -> None:
     except Compacted:
         return
     wanted = [entry.key.removeprefix("/registry/secrets/") for entry in listed]
-    assert names == wanted, f"at {revision} there were {wanted}, and pages have {names}"
+    assert names == wanted, f"at revision {revision} the store had {wanted}, the pages have {names}"
 
 
 async def _delete_or_create_namespace(world: World, space: str) -> None:

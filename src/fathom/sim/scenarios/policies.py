@@ -30,7 +30,7 @@ class StepsAreLookedAt(Checker):
     """Counts for itself: a step lasts as long as it says, and ends only when every scheduler that has ever
     reported has reported this step."""
 
-    name = "a step of a rollout is looked at by everybody"
+    name = "every scheduler sees a rollout step before the next one"
     resources = frozenset({ROLLOUTS.name})
 
     def __init__(self, hold_s: float) -> None:
@@ -46,14 +46,14 @@ class StepsAreLookedAt(Checker):
             return None
         lasted_s = change.at_s - self._began_s.get(step - 1, change.at_s)
         if lasted_s < self._hold_s - 1.0:  # Its times are whole seconds.
-            return f"step {step - 1} was left after {lasted_s:.1f} s"
+            return f"step {step - 1} ended after {lasted_s:.1f} s"
         activation = int(old.get("activationRevision") or 0)
         behind = [
             observer
             for observer in old.get("observedBy") or ()
             if int(observer.get("revision") or 0) < activation
         ]
-        return f"step {step - 1} was left, and {behind[0]['controller']} had not seen it" if behind else None
+        return f"step {step - 1} ended before {behind[0]['controller']} had seen it" if behind else None
 
 
 def _status(rollout: Obj | None) -> Obj:
@@ -99,9 +99,11 @@ async def policy_rollout_with_stale_signals(world: World) -> None:
     the hold of a step."""
     await _start_rollout(world, hold_s=HOLD_S)
     began_s = world.now_s
-    await world.until(lambda: _phase(world) == "Complete", within_s=300, what="it completes")
+    await world.until(lambda: _phase(world) == "Complete", within_s=300, what="the rollout completes")
     least_s = 2 * HOLD_S + BLIND_S - ALLOWED_S - 5.0
-    assert world.now_s - began_s >= least_s, f"it took {world.now_s - began_s:.0f} s, at least {least_s:.0f}"
+    assert world.now_s - began_s >= least_s, (
+        f"the rollout took {world.now_s - began_s:.0f} s, less than {least_s:.0f} s"
+    )
 
 
 async def _start_rollout(world: World, *, hold_s: float) -> None:

@@ -53,7 +53,7 @@ class NothingIsHeldForNobody(Checker):
             holder = lookup(reservation, "metadata", "annotations", "fathom.dev/pod-uid")
             if phase in {"", "Active"} and holder not in waiting:
                 yield Finding(
-                    f"{name} holds room for nobody",
+                    f"{name} holds room, but no pod waits for it",
                     (f"{RESERVATIONS}/{metadata(reservation)['namespace']}/{name}",),
                 )
 
@@ -62,7 +62,7 @@ class VictimsAreLesser(Checker):
     """A scheduler evicts a pod only when a pod of higher priority waits; and when settled, no pod waits that
     preemption would let in."""
 
-    name = "room is made for the more important"
+    name = "preemption is for pods of higher priority"
 
     def __init__(self) -> None:
         self._waiting: dict[str, int] = {}  # UID -> priority.
@@ -84,7 +84,7 @@ class VictimsAreLesser(Checker):
             return None
         if any(priority > _priority(change.old) for priority in self._waiting.values()):
             return None
-        return f"{change.by} sent {change.key.name} away, and nobody more important waits"
+        return f"{change.by} evicted {change.key.name} while no pod of higher priority waited"
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         pods = world.list("pods")
@@ -99,7 +99,7 @@ class VictimsAreLesser(Checker):
                     _priority(peer) < _priority(waiting) for peer in on_node
                 ):
                     path = "/".join(("pods", *key_of(waiting)))
-                    yield Finding(f"{path} waits, and lesser ones are on {name}", (path,))
+                    yield Finding(f"{path} waits although pods of lower priority are on {name}", (path,))
 
 
 def _priority(pod: Obj) -> int:

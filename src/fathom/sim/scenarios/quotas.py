@@ -68,7 +68,7 @@ async def quota_changes(world: World) -> None:
     for name in WORKLOADS:
         await look_at_the_end(world, name)
     used = [lookup(quota_obj, "status", "used", "pods") for quota_obj in world.list("resourcequotas")]
-    assert used == [str(len(world.list("pods")))], f"the quota says {used}"
+    assert used == [str(len(world.list("pods")))], f"the quota reports {used} pods in use"
     assert all(lookup(pod, "spec", "containers")[0]["resources"]["requests"] for pod in world.list("pods")), [
         key_of(pod).name for pod in world.list("pods")
     ]

@@ -94,7 +94,7 @@ class HealthyCapacityStays(Checker):
             self._healthy[change.path] = None
         else:
             self._healthy.pop(change.path, None)
-        return f"{change.path} was the last healthy one" if before and not self._healthy else None
+        return f"{change.path} was the last healthy replica" if before and not self._healthy else None
 
 
 def _is_healthy(obj: Obj) -> bool:

@@ -105,7 +105,7 @@ async def until_ready(world: World, name: str, replicas: int, *, within_s: float
     await world.until(
         lambda: len(ready_pods(world, name)) == replicas,
         within_s=within_s,
-        what=f"{name} has {replicas} ready",
+        what=f"{name} has {replicas} ready pods",
     )
 
 

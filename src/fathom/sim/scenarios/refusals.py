@@ -58,7 +58,7 @@ def every_few(seed: str) -> Sequence[AnyFault]:
 
 
 def checkers() -> Sequence[Checker]:
-    ended = WhenSettled("every job comes to its end", unfinished_jobs)
+    ended = WhenSettled("every Job ends", unfinished_jobs)
     return [*at_home(), OnePodPerSlot(), CountedOnce(), JobsWithinBounds(), RolledOut(), ended]
 
 

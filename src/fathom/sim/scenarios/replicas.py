@@ -181,10 +181,10 @@ def lacking(world: World, name: str) -> str:
     owner, pods = the(world, name), pods_of(world, name)
     shown = [metadata(pod)["name"] for pod in pods]
     if len(pods) != wanted_of(owner):
-        return f"{name} wants {wanted_of(owner)}, there are {shown}"
+        return f"{name} wants {wanted_of(owner)} pods, there are {shown}"
     reported = (lookup(owner, "status", "observedGeneration"), lookup(owner, "status", "readyReplicas"))
     is_so = reported == (metadata(owner)["generation"], wanted_of(owner))
-    return "" if is_so else f"the status of {name} says {reported}"
+    return "" if is_so else f"the status of {name} has (observedGeneration, readyReplicas) {reported}"
 
 
 def the(world: World, name: str) -> Obj:

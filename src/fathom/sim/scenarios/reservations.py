@@ -97,7 +97,7 @@ async def _scale_urgent_workloads(world: World, weather: Weather, *, servers: in
         await look_at_the_end(world, name)
     urgent = [pod for pod in world.list("pods") if labels_of(pod).get("app") in WORKLOADS]
     idle = [key_of(pod).name for pod in urgent if not lookup(pod, "spec", "nodeName")]
-    assert not idle, f"{idle} wait, though there is room for them"
+    assert not idle, f"{idle} wait although there is room for them"
 
 
 def _urgent(name: str, replicas: int) -> Obj:

@@ -50,7 +50,9 @@ async def a_node_comes_back(world: World) -> None:
     await world.sleep(130)
     world.heal()
     await until_ready(world, "web", 6, within_s=300)
-    assert before <= {uid_of(pod) for pod in ready_pods(world, "web")}, "somebody was driven away too soon"
+    assert before <= {uid_of(pod) for pod in ready_pods(world, "web")}, (
+        "a pod was evicted although it tolerates the taint"
+    )
     await world.settle(quiet_s=QUIET_S, within_s=900)
 
 
@@ -74,7 +76,7 @@ SCRIPTS = {
 class OnlyTheReadyAreReady(Checker):
     """A pod that never passes its probe is never reported as ready."""
 
-    name = "agents tell what runs"
+    name = "agents report only ready pods as ready"
     resources = frozenset({"pods"})
 
     def commit(self, change: Seen) -> Found:
@@ -84,7 +86,7 @@ class OnlyTheReadyAreReady(Checker):
         ready = any(
             condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
         )
-        return f"{change.by} says that {change.key.name} is ready" if ready else None
+        return f"{change.by} reports that {change.key.name} is ready" if ready else None
 
 
 def checkers() -> Sequence[Checker]:

@@ -58,9 +58,9 @@ async def rollback_among_others(world: World) -> None:
     await world.apply(QUOTAS, quota("10"))
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
     images = {str(lookup(pod, "spec", "containers")[0]["image"]) for pod in ready_pods(world, NAME)}
-    assert images == {f"{NAME}:4"}, f"{images} are at work"
+    assert images == {f"{NAME}:4"}, f"ready pods run {images}"
     await world.until(
-        lambda: not world.list(RESERVATIONS.name), within_s=180, what="what leaked is given back"
+        lambda: not world.list(RESERVATIONS.name), within_s=180, what="the leaked reservations are released"
     )
 
 

@@ -235,12 +235,16 @@ async def stale_policy_canary(world: World) -> None:
     await world.apply(QUOTAS, quota("default", cpu="100"))
     await world.sleep(6)
     placed = lookup(world.get("pods", Key("default", "risk-api-1")) or {}, "spec", "nodeName")
-    assert placed == "node-c1", f"a fresh candidate was there, but risk-api-1 is on {placed}"
+    assert placed == "node-c1", f"node-c1 was free, but risk-api-1 is on {placed}"
     refused = world.state("scheduler-1").scheduler.counts.refused  # type: ignore[attr-defined]  # Its own.
-    assert refused == {"NodeFull": 1}, f"the stale candidate was not refused once: {refused}"
-    assert _rollout(world).get("phase") == "Canary", f"it went on, unseen by caches: {_rollout(world)}"
+    assert refused == {"NodeFull": 1}, f"the stale binding was not refused exactly once: {refused}"
+    assert _rollout(world).get("phase") == "Canary", (
+        f"the rollout went on before caches had seen it: {_rollout(world)}"
+    )
     await world.heal_and_settle(quiet_s=QUIET_S)
-    assert _rollout(world).get("phase") == "Complete", f"every gate holds: {_rollout(world)}"
+    assert _rollout(world).get("phase") == "Complete", (
+        f"the rollout is not complete although every gate holds: {_rollout(world)}"
+    )
 
 
 async def _set_up_canary(world: World) -> None:

@@ -39,7 +39,7 @@ WAIT = ("bears-it-a-while", "bears-it-twice")
 class NobodyIsDrivenTooSoon(Checker):
     """Of the pods that tolerate the taint, for a time or for ever."""
 
-    name = "who bears a taint stays for as long"
+    name = "pods stay for as long as they tolerate a taint"
     resources = frozenset({"pods", "nodes"})
 
     def __init__(self) -> None:
@@ -54,10 +54,14 @@ class NobodyIsDrivenTooSoon(Checker):
         if not going or change.key.name not in {*STAY, *WAIT} or is_deleting(change.old or {}):
             return None
         if change.key.name in STAY:
-            return f"{change.by} drives it away, which bears the taint for ever"
+            return f"{change.by} evicted the pod, which tolerates the taint for ever"
         beside_s = 0.0 if self._since_s is None else change.at_s - self._since_s
         soon = beside_s < BEARS_S - ROUNDED_S
-        return f"{change.by} drives it away after {beside_s:.0f} s beside the taint" if soon else None
+        return (
+            f"{change.by} evicted the pod {beside_s:.0f} s after the taint, before its toleration ended"
+            if soon
+            else None
+        )
 
 
 def _taints(node: Obj | None) -> Sequence[Obj]:
@@ -76,7 +80,9 @@ async def driven_away(world: World) -> None:
     """A node gets a NoExecute taint for repair: pods that do not tolerate it are evicted, pods that tolerate
     it for 30 seconds stay that long, and pods that tolerate it stay, whichever process crashes meanwhile."""
     employ_cluster(world, nodes=(NODE,))
-    await world.until(lambda: world.get("nodes", Key("", NODE)) is not None, within_s=60, what="a node")
+    await world.until(
+        lambda: world.get("nodes", Key("", NODE)) is not None, within_s=60, what="the node is registered"
+    )
     for name, tolerations in TOLERATIONS.items():
         spec = {**pod_spec(node=NODE), "tolerations": tolerations}
         await world.apply(PODS, {"metadata": {"name": name}, "spec": spec})
@@ -86,9 +92,11 @@ async def driven_away(world: World) -> None:
     await world.sleep(60)
     world.heal()
     await world.until(
-        lambda: set(_existing_uids(world)) == set(STAY), within_s=120, what="who should go has gone"
+        lambda: set(_existing_uids(world)) == set(STAY),
+        within_s=120,
+        what="only the pods that tolerate the taint are left",
     )
-    assert all(before[name] == uid for name, uid in _existing_uids(world).items()), "somebody was made anew"
+    assert all(before[name] == uid for name, uid in _existing_uids(world).items()), "a pod was recreated"
     await world.settle(quiet_s=90, within_s=900)
 
 

@@ -18,8 +18,8 @@ from fathom.sim.world.faults import AnyFault, DropWatch, HoldWatch
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-WOKEN = "who waits is woken by what helps it"
-TOLD = "who is placed is told so"
+WOKEN = "a waiting pod is woken by the event that helps it"
+TOLD = "a placed pod has a Scheduled event"
 EVENTS = Resource("", "v1", "events")
 STEPS = {**WAITS, **CHOICES}
 DOUBTED = "doubted"
@@ -70,7 +70,9 @@ async def _wait_until_placed(world: World, name: str) -> None:
     until_s = world.now_s + SOON_S
     while not _node_of(world, name):
         if world.now_s > until_s:
-            world.broken(WOKEN, f"{name} came to be so, and its pod still waits", f"pods/default/{name}")
+            world.broken(
+                WOKEN, f"the obstacle of {name} is gone, but its pod still waits", f"pods/default/{name}"
+            )
         await world.sleep(0.2)
 
 
@@ -90,7 +92,7 @@ def _check_scheduled_events(world: World) -> None:
     for pod in world.list("pods", "default"):
         name = metadata(pod)["name"]
         if name in STEPS and uid_of(pod) not in scheduled:
-            world.broken(TOLD, f"{name} was placed, and no event says so", f"pods/default/{name}")
+            world.broken(TOLD, f"{name} was placed, but it has no Scheduled event", f"pods/default/{name}")
 
 
 def _node_of(world: World, name: str) -> str:

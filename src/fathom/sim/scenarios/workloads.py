@@ -156,7 +156,7 @@ async def let_the_first_lead(world: World) -> None:
 
 
 def of_jobs() -> Sequence[Checker]:
-    ended = WhenSettled("every job comes to its end", unfinished_jobs)
+    ended = WhenSettled("every Job ends", unfinished_jobs)
     return [*at_home(), CountedOnce(), JobsWithinBounds(), ended]
 
 
@@ -419,7 +419,9 @@ async def autoscaler_under_lag(world: World) -> None:
     await come_to_rest(world, weather)
     web = world.get(DEPLOYMENTS.name, Key("default", "web"))
     assert web is not None
-    assert web["spec"]["replicas"] == MOST, f"it stands at {web['spec']['replicas']}"
+    assert web["spec"]["replicas"] == MOST, (
+        f"the Deployment has {web['spec']['replicas']} replicas, not {MOST}"
+    )
 
 
 async def _bind_waiting_pods(world: World, app: str) -> None:

@@ -18,7 +18,7 @@ def put_back(where: Any, name: str, bug: Any) -> None:
     """Put the bug in the place of the right code. It need not have the right types. But there must be
     something to replace: if the code moved away from its patch, it would only seem safe."""
     if not hasattr(where, name):
-        raise AttributeError(f"{where.__name__} has no {name} any more")
+        raise AttributeError(f"{where.__name__} no longer has {name}")
     setattr(where, name, bug)
 
 

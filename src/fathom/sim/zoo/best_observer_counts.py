@@ -9,12 +9,12 @@ from fathom.schedule.policy_rollout.plan import Signals
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("policy-rollout-by-two-schedulers",)
-BREAKS = "a step of a rollout is looked at by everybody"
+BREAKS = "every scheduler sees a rollout step before the next one"
 
 
 def best_of_them(rollout: PolicyRollout, signals: Signals) -> str:
     seen = max((observer.revision for observer in rollout.status.observed_by), default=0)
-    return "" if seen >= rollout.status.activation_revision else "held: nobody has seen it"
+    return "" if seen >= rollout.status.activation_revision else "held: no scheduler has seen this step"
 
 
 put_back(plan, "unmet_gate", best_of_them)

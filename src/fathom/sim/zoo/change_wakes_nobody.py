@@ -8,7 +8,7 @@ from fathom.schedule.loop.cluster_view import ClusterView
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("who-waits-is-woken",)
-BREAKS = "who waits is woken by what helps it"
+BREAKS = "a waiting pod is woken by the event that helps it"
 
 _right = ClusterView._put_node
 

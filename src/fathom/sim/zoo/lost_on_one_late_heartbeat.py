@@ -17,7 +17,7 @@ LATE_S = 12.0
 
 def hasty(heard: Heard, *, now_ns: int, **limits: Any) -> Assessment:
     if now_ns - heard.lease_ns > LATE_S * SECOND_NS:
-        return Assessment(NodeState.LOST, (Evidence("lease", "it is late"),))
+        return Assessment(NodeState.LOST, (Evidence("lease", "its lease is late"),))
     return assess(heard, now_ns=now_ns, **limits)
 
 

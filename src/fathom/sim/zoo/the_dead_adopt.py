@@ -9,7 +9,7 @@ from fathom.controllers.replicaset import controller
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("what-the-heir-has-not-heard",)
-BREAKS = "who was let go lives on"
+BREAKS = "pods that their owner released live on"
 
 
 async def of_course(*_: Any) -> bool:
