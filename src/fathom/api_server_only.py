@@ -14,8 +14,10 @@ async def only_the_api_server(
     request: web.Request, handler: Callable[[web.Request], object]
 ) -> web.StreamResponse:
     """TLS has verified the client's certificate against the cluster's CA; here its name is checked."""
-    shown = request.get_extra_info("peercert") or {}
-    names = [value for part in shown.get("subject", ()) for field, value in part if field == "commonName"]
+    certificate = request.get_extra_info("peercert") or {}
+    names = [
+        value for part in certificate.get("subject", ()) for field, value in part if field == "commonName"
+    ]
     if names != [API_SERVER]:
         return web.Response(status=403, text="only the API server may ask here")
     answer = await handler(request)  # type: ignore[misc]  # aiohttp's handlers are coroutines

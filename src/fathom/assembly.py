@@ -172,11 +172,11 @@ async def bootstrap(parts: Parts) -> None:
     resources = RegistryResources(parts.core.registry)
     for obj in plan_bootstrap(parts.core.cache):
         resource = resources.named(obj["apiVersion"], obj["kind"]) or ""
-        there = "uid" in obj["metadata"]
+        exists = "uid" in obj["metadata"]
         meta = obj["metadata"]
-        path = resources.path(resource, meta.get("namespace", ""), meta["name"] if there else "")
+        path = resources.path(resource, meta.get("namespace", ""), meta["name"] if exists else "")
         try:
-            await parts.client.call("PUT" if there else "POST", path or "", body=obj)
+            await parts.client.call("PUT" if exists else "POST", path or "", body=obj)
         except ApiError as error:
             if error.code != 409:  # Another server on the same store was faster.
                 raise

@@ -74,8 +74,8 @@ def prepare_directory(path: Path) -> list[str]:
 
 def make_directories(path: Path) -> None:
     """Make the directory and its missing parents with mode 0700; `Path.mkdir` leaves parents to the umask."""
-    for one in reversed([one for one in (path, *path.parents) if not one.exists()]):
-        one.mkdir(mode=0o700, exist_ok=True)
+    for directory in reversed([directory for directory in (path, *path.parents) if not directory.exists()]):
+        directory.mkdir(mode=0o700, exist_ok=True)
 
 
 def make_directory(path: Path) -> None:
@@ -93,6 +93,6 @@ def make_directory(path: Path) -> None:
 
 
 def _tighten(file: Path) -> None:
-    found = file.lstat()
-    if stat.S_ISREG(found.st_mode) and found.st_mode & OTHERS and found.st_uid == os.geteuid():
-        file.chmod(stat.S_IMODE(found.st_mode) & ~OTHERS)
+    status = file.lstat()
+    if stat.S_ISREG(status.st_mode) and status.st_mode & OTHERS and status.st_uid == os.geteuid():
+        file.chmod(stat.S_IMODE(status.st_mode) & ~OTHERS)

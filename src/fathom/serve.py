@@ -101,9 +101,9 @@ def _refuse_lost_store(data: Path, store: str) -> None:
     file = data / DATABASE
     if store != f"sqlite:{data}" or file.exists() or file.is_symlink() or leftover(file):
         return
-    if found := [name for name in TRACES if (data / name).exists()]:
+    if traces := [name for name in TRACES if (data / name).exists()]:
         raise StoreDamaged(
-            f"{file} is missing beside {found[0]} of an earlier start: restore a backup (fathom store "
+            f"{file} is missing beside {traces[0]} of an earlier start: restore a backup (fathom store "
             f"restore FILE --data {data}), give the --store it was used with, or begin empty with --new-store"
         )
 
@@ -174,9 +174,9 @@ async def _own_place(store: Store, port: int, addresses: IPv4Network) -> tuple[s
     """The address and port of the Service `kubernetes`. An existing Service keeps its own: running programs
     know it. Else one that a gateway beside us can listen on: no other cluster uses it, and it needs no rights
     that we lack."""
-    found = await store.get(KEY)
-    if found is not None:
-        spec = found.body.obj["spec"]
+    service = await store.get(KEY)
+    if service is not None:
+        spec = service.body.obj["spec"]
         return str(spec["clusterIP"]), int(spec["ports"][0]["port"])
     for number in PORTS:
         for address in own_addresses(port, addresses):
@@ -207,7 +207,7 @@ async def _serve(running: Running) -> None:
     parts.server.metrics.gauge(
         "fathom_audit_entries_dropped", "Entries that no disk took.", lambda: running.audit.dropped
     )
-    http, told = Http(parts.server, keep_alive_s=KEEP_ALIVE_S), stop_event()
+    http, stop = Http(parts.server, keep_alive_s=KEEP_ALIVE_S), stop_event()
     process = process_metrics(restarts=restarts(), version=__version__)
     parts.server.metrics.registry.register("process", process)
     _measure(parts, http)
@@ -227,7 +227,7 @@ async def _serve(running: Running) -> None:
         await _publish_authorities(running)
         gc.freeze()  # Kinds, decoders, code live as long as the process: GC need not scan them.
         _announce(running)
-        await told.wait()
+        await stop.wait()
         core.stopping = True
         core.cache.wake_all()  # Watches end by themselves.
         listening.close()
@@ -254,18 +254,18 @@ async def _publish(running: Running) -> None:
         "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
         f"{namespace}/endpoints",
     )
-    where = _reachable(running)
-    mine = own_slice(*where)
-    found = await client.call("GET", slices, query="labelSelector=kubernetes.io/service-name%3Dkubernetes")
-    old = [str(each["metadata"]["name"]) for each in found["items"]]
+    reachable = _reachable(running)
+    mine = own_slice(*reachable)
+    listed = await client.call("GET", slices, query="labelSelector=kubernetes.io/service-name%3Dkubernetes")
+    old = [str(item["metadata"]["name"]) for item in listed["items"]]
     if running.parts.core.shared_store:  # The other slices belong to other servers.
         old = [name for name in old if name == mine["metadata"]["name"]]
     for path in (*(f"{slices}/{name}" for name in old), f"{endpoints}/kubernetes"):
         await _unless(404, client.call("DELETE", path))
-    made = [(endpoints, own_endpoints(*where)), (slices, mine)]
+    to_create = [(endpoints, own_endpoints(*reachable)), (slices, mine)]
     if await _or_none(client.call("GET", f"{namespace}/services/kubernetes")) is None:
-        made.append((f"{namespace}/services", own_service(*running.own_place)))
-    for path, obj in made:
+        to_create.append((f"{namespace}/services", own_service(*running.own_place)))
+    for path, obj in to_create:
         await _unless(409, client.call("POST", path, body=obj))
 
 
@@ -283,12 +283,12 @@ async def _publish_authorities(running: Running) -> None:
         (f"{rbac}/rolebindings", extension_authentication.reader_binding()),
     ):
         path = f"{folder}/{wanted['metadata']['name']}"
-        found = await _or_none(client.call("GET", path))
-        made = extension_authentication.put_right(found, wanted)
-        if made is not None and found is None:
-            await _unless(409, client.call("POST", folder, body=made))
-        elif made is not None:
-            await _unless(409, client.call("PUT", path, body=made))  # Another server was faster.
+        existing = await _or_none(client.call("GET", path))
+        repaired = extension_authentication.put_right(existing, wanted)
+        if repaired is not None and existing is None:
+            await _unless(409, client.call("POST", folder, body=repaired))
+        elif repaired is not None:
+            await _unless(409, client.call("PUT", path, body=repaired))  # Another server was faster.
 
 
 async def _or_none(call: Awaitable[Obj]) -> Obj | None:
@@ -349,8 +349,8 @@ async def _reload_tokens(running: Running, file: Path) -> None:
 def _follow_tokens(running: Running, file: Path, stamp: tuple[int, int]) -> tuple[int, int]:
     """Read the file if it changed since the last read. A broken file changes nothing and is logged."""
     try:
-        found = os.stat(file)
-        now = (found.st_mtime_ns, found.st_size)
+        status = os.stat(file)
+        now = (status.st_mtime_ns, status.st_size)
     except FileNotFoundError:
         now = (0, 0)
     except OSError as error:

@@ -247,7 +247,7 @@ class Supervisor:
             if not stop.is_set():
                 for part in self._others:
                     running.append(RunningPart(part, self._data / "logs", lock, self._heard))
-                keepers = [asyncio.create_task(self._keep(one)) for one in running]
+                keepers = [asyncio.create_task(self._keep(running_part)) for running_part in running]
                 await self._announce(stopping)
                 await stopping
         finally:
@@ -290,36 +290,38 @@ class Supervisor:
         self._say("ready")
         self._show()
 
-    async def _keep(self, one: RunningPart) -> None:
+    async def _keep(self, running_part: RunningPart) -> None:
         """Restart the part whenever it ends."""
         loop, failures = asyncio.get_running_loop(), 0
         while True:
             began_s = loop.time()
-            how = await self._lived(one)
-            failures = short_lives(failures, was_ready=one.ready, lived_s=loop.time() - began_s)
+            ending = await self._lived(running_part)
+            failures = short_lives(failures, was_ready=running_part.ready, lived_s=loop.time() - began_s)
             pause_s = restart_pause_s(failures)
-            one.restarts += 1
-            self._restarts[one.part.name] = one.restarts
-            self._say(f"{how}; it is started again in {pause_s:g} s")
+            running_part.restarts += 1
+            self._restarts[running_part.part.name] = running_part.restarts
+            self._say(f"{ending}; it is started again in {pause_s:g} s")
             await asyncio.sleep(pause_s)
 
-    async def _lived(self, one: RunningPart) -> str:
+    async def _lived(self, running_part: RunningPart) -> str:
         """Run the part from start to end; return how it ended."""
-        if one.process is None or one.process.returncode is not None:
+        if running_part.process is None or running_part.process.returncode is not None:
             try:
-                await one.start()
+                await running_part.start()
             except OSError as error:  # Out of memory, processes or files: may be temporary.
-                return f"{one.part.name} cannot be started: {error.strerror}"
-        code = await one.ended()
-        return end_words(one.part.name, code, one.last_words[-1] if one.last_words else "")
+                return f"{running_part.part.name} cannot be started: {error.strerror}"
+        code = await running_part.ended()
+        return end_words(
+            running_part.part.name, code, running_part.last_words[-1] if running_part.last_words else ""
+        )
 
     async def _stop(self, running: Sequence[RunningPart], keepers: Sequence[asyncio.Task[None]]) -> None:
         for keeper in keepers:
             keeper.cancel()
         await asyncio.gather(*keepers, return_exceptions=True)
         self._clear()
-        for one in reversed(running):
-            await one.stop()
+        for running_part in reversed(running):
+            await running_part.stop()
 
     # Output of the parts.
 
@@ -335,13 +337,13 @@ class Supervisor:
             self._say(text)
 
     def _heard(self, which: str, line: bytes) -> None:
-        said = heard(line) if which == "err" else PartLine()
-        if said.warning and said.warning not in self._warnings:
-            self._warnings[said.warning] = None
-            self._say(f"warning: {said.warning}")
-        if said.status is not None:
-            self._status = said.status
-            if said.status.ready >= self._nodes:
+        log_line = heard(line) if which == "err" else PartLine()
+        if log_line.warning and log_line.warning not in self._warnings:
+            self._warnings[log_line.warning] = None
+            self._say(f"warning: {log_line.warning}")
+        if log_line.status is not None:
+            self._status = log_line.status
+            if log_line.status.ready >= self._nodes:
                 self._nodes_ready.set()
             self._show()
 
@@ -398,14 +400,14 @@ async def take_lock(data: Path, stopping: asyncio.Task[bool]) -> int:
 def _holders(data: Path) -> str:
     """Processes that hold the lock, as far as we may read /proc: perhaps only a suspended part of a
     supervisor that is gone."""
-    lock, found = str(data.resolve() / "up.lock"), []
+    lock, pids = str(data.resolve() / "up.lock"), []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             if int(name) != os.getpid() and any(
                 os.readlink(fd.path) == lock for fd in os.scandir(f"/proc/{name}/fd")
             ):
-                found.append(name)
-    return f" (process {', '.join(found)})" if found else ""
+                pids.append(name)
+    return f" (process {', '.join(pids)})" if pids else ""
 
 
 def python(*arguments: str) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ def visible(text: str) -> str:
     return _OBEYED.sub(_escape, text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    char = found.group()
+def _escape(match: re.Match[str]) -> str:
+    char = match.group()
     return _SHORT.get(char) or (f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}")
 
 
@@ -32,7 +32,7 @@ def escaped_json(document: str) -> str:
     """The same JSON; characters that JSON need not escape but terminals obey are written as \\uXXXX."""
     if document.isascii() and "\x7f" not in document:
         return document  # Most are.
-    return _NOT_ESCAPED_BY_JSON.sub(lambda found: f"\\u{ord(found.group()):04x}", document)
+    return _NOT_ESCAPED_BY_JSON.sub(lambda match: f"\\u{ord(match.group()):04x}", document)
 
 
 def say(*lines: str, err: bool = False) -> None:

@@ -56,11 +56,11 @@ def follow(command: Sequence[str], objects: int, events: int) -> FollowedRun:
         with _started([*command, url, str(events), str(objects)]) as follower:
             began, synced = _reached(follower), _reached(follower)
             with urllib.request.urlopen(urllib.request.Request(f"{url}/go", method="POST")) as answer:
-                told = json.load(answer)
+                times = json.load(answer)
             ended = _reached(follower)
     return FollowedRun(
-        sync_s=round(synced.at_s - told["asked_s"], 3),
-        events_per_s=round(events / (ended.at_s - told["changes_s"]), 1),
+        sync_s=round(synced.at_s - times["asked_s"], 3),
+        events_per_s=round(events / (ended.at_s - times["changes_s"]), 1),
         sync_cpu_s=round(synced.cpu_s - began.cpu_s, 3),
         event_cpu_us=round((ended.cpu_s - synced.cpu_s) / events * 1e6, 2),
         bytes_per_object=round((synced.rss_mb - began.rss_mb) * 1e6 / objects, 1),

@@ -202,13 +202,13 @@ def create_pods(server: Session, asker: Asker, load: CacheLoad) -> None:
 def _creating(asker: Asker, numbers: Iterable[int]) -> Lane:
     path = f"/api/v1/namespaces/{asker.namespace}/pods".encode()
     for number in numbers:
-        made = podstream.pod(number, revision=0)
-        meta = {"name": made["metadata"]["name"], "labels": made["metadata"]["labels"]}
-        body = {"metadata": meta, "spec": {"containers": made["spec"]["containers"]}}
+        pod = podstream.pod(number, revision=0)
+        meta = {"name": pod["metadata"]["name"], "labels": pod["metadata"]["labels"]}
+        body = {"metadata": meta, "spec": {"containers": pod["spec"]["containers"]}}
         expect((yield asker.send(b"POST", path, podstream.encode(body))), 201, "creating a pod")
 
 
-async def _sync(target: BenchTarget, inside: str) -> tuple[float, int]:
+async def _sync(target: BenchTarget, namespace: str) -> tuple[float, int]:
     """How long the first sync takes, connection and all; and of how many objects."""
     headers = (("authorization", f"Bearer {target.token}"),) if target.token else ()
     server = ServerAddress(
@@ -218,7 +218,7 @@ async def _sync(target: BenchTarget, inside: str) -> tuple[float, int]:
         target.server_name,
     )
     synced: list[ReachedRevision] = []
-    follower = CacheFollower(server, namespace=inside, tell=synced.append)
+    follower = CacheFollower(server, namespace=namespace, tell=synced.append)
     began_s = time.monotonic()
     await follower.run()
     return synced[0].at_s - began_s, follower.objects
@@ -249,9 +249,9 @@ def as_table(result: CacheResult) -> str:
 
 
 def _beside(both: KopfComparison) -> list[tuple[str, str]]:
-    def row(who: FollowedRun) -> str:
-        rates = f"sync {who.sync_s:.2f} s, {who.events_per_s:,.0f} events/s"
-        costs = f"{who.event_cpu_us:,.0f} µs of CPU an event, {who.bytes_per_object:,.0f} bytes an object"
+    def row(run: FollowedRun) -> str:
+        rates = f"sync {run.sync_s:.2f} s, {run.events_per_s:,.0f} events/s"
+        costs = f"{run.event_cpu_us:,.0f} µs of CPU an event, {run.bytes_per_object:,.0f} bytes an object"
         return f"{rates}, {costs}"
 
     return [

@@ -103,10 +103,10 @@ def _last_line(log: Path) -> str:
 def family(pids: Iterable[int]) -> list[int]:
     """These processes and all that descend from them."""
     parents = {pid: int(fields[1]) for pid, fields in _stats() if fields}
-    found = list(pids)
-    for pid in found:  # Grows while it is walked.
-        found += [child for child, parent in parents.items() if parent == pid and child not in found]
-    return found
+    members = list(pids)
+    for pid in members:  # Grows while it is walked.
+        members += [child for child, parent in parents.items() if parent == pid and child not in members]
+    return members
 
 
 def rss_mb(pids: Iterable[int]) -> float:

@@ -93,13 +93,13 @@ class _Cluster:
 
     def parts(self) -> dict[str, int]:
         """Part -> process; `up` is the supervisor."""
-        found = {"up": self.process.pid}
+        processes = {"up": self.process.pid}
         for pid in family([self.process.pid])[1:]:
             with contextlib.suppress(OSError):
                 words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
                 if "serve" in words:
-                    found[words[words.index("serve") + 1]] = pid
-        return found
+                    processes[words[words.index("serve") + 1]] = pid
+        return processes
 
     def ask(self, method: str, path: str, body: Obj | None = None) -> Obj:
         connection = self._connected()
@@ -114,8 +114,8 @@ class _Cluster:
         self._used_s = time.perf_counter()
         if answer.status >= 300:
             raise BenchFailed(f"{method} {path} answered {answer.status}: {text[:200]!r}")
-        found: Obj = json.loads(text)
-        return found
+        obj: Obj = json.loads(text)
+        return obj
 
     def _connected(self) -> http.client.HTTPSConnection:
         """Kept while we ask again and again: a handshake each time would be a load of its own."""
@@ -145,11 +145,11 @@ class _Cluster:
         pods: list[Obj] = self.ask("GET", f"{PODS}?labelSelector=app%3D{app}")["items"]
         return [pod for pod in pods if not heard or pod["spec"].get("nodeName") != DOOMED]
 
-    def until(self, check: Callable[[], bool], what: str) -> None:
+    def until(self, check: Callable[[], bool], expected: str) -> None:
         deadline_s = time.perf_counter() + WAIT_S_MAX
         while not check():
             if time.perf_counter() > deadline_s:
-                raise BenchFailed(f"not within {WAIT_S_MAX:g} s: {what}")
+                raise BenchFailed(f"not within {WAIT_S_MAX:g} s: {expected}")
             time.sleep(EVERY_S)
 
 
@@ -212,10 +212,10 @@ def _lose_a_node(cluster: _Cluster, scratch: Path, load: ClusterLoad) -> float:
             lambda: _is_ready(cluster.ask("GET", "/api/v1/nodes")["items"], DOOMED), "one more node"
         )
         nodes = [node["metadata"]["name"] for node in cluster.ask("GET", "/api/v1/nodes")["items"]]
-        others = [name for name in nodes if name != DOOMED]
-        _cordon(cluster, others, True)
+        other_nodes = [name for name in nodes if name != DOOMED]
+        _cordon(cluster, other_nodes, True)
         cluster.run("lost", 2)
-        _cordon(cluster, others, False)
+        _cordon(cluster, other_nodes, False)
         process.kill()
         began = time.perf_counter()
         cluster.until(lambda: _elsewhere(cluster) == 2, "the lost node's pods are replaced")
@@ -239,10 +239,12 @@ def _elsewhere(cluster: _Cluster) -> int:
 
 def _is_ready(obj: Obj | list[Obj], name: str = "") -> bool:
     if isinstance(obj, list):
-        return any(each["metadata"]["name"] == name and _is_ready(each) for each in obj)
+        return any(node["metadata"]["name"] == name and _is_ready(node) for node in obj)
     conditions = obj.get("status", {}).get("conditions", ())
-    going = obj["metadata"].get("deletionTimestamp")
-    return not going and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    deleted_at = obj["metadata"].get("deletionTimestamp")
+    return not deleted_at and any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )
 
 
 def _deployment(app: str, replicas: int) -> Obj:

@@ -104,10 +104,10 @@ class ScaleResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_decide(load: DecideLoad) -> DecideResult:
-    unknown = [one for one in load.workloads if one not in MEASURED]
+    unknown = [name for name in load.workloads if name not in MEASURED]
     if unknown:
         raise BenchFailed(f"no workload {unknown[0]!r}; there are {', '.join(MEASURED)}")
-    return DecideResult(rates=tuple(_rate(one, load) for one in load.workloads), machine=this_machine())
+    return DecideResult(rates=tuple(_rate(name, load) for name in load.workloads), machine=this_machine())
 
 
 def _rate(name: str, load: DecideLoad) -> DecideRate:
@@ -116,8 +116,8 @@ def _rate(name: str, load: DecideLoad) -> DecideRate:
     for number in range(load.nodes):
         table.put_node(workload.node(number))
     decider = Decider(table)
-    first = [_view(reader, workload.init_pod(number), f"init-{number}") for number in range(init_pods)]
-    _decide(decider, first)
+    init_views = [_view(reader, workload.init_pod(number), f"init-{number}") for number in range(init_pods)]
+    _decide(decider, init_views)
     views = [_view(reader, workload.pod(number), f"pod-{number}") for number in range(pods)]
     gc.collect()
     began, cpu = time.perf_counter(), time.process_time()
@@ -176,13 +176,13 @@ def run_scale(load: ScaleLoad) -> ScaleResult:
 
 def _batches(load: ScaleLoad) -> Iterator[list[Obj]]:
     """A batch of one shape, then of the next."""
-    made = 0
-    while made < load.pods:
-        shape = made // BATCH % load.shapes
-        count = min(BATCH, load.pods - made)
+    yielded = 0
+    while yielded < load.pods:
+        shape = yielded // BATCH % load.shapes
+        count = min(BATCH, load.pods - yielded)
         cpu, labels = f"{50 + 5 * shape}m", {"app": f"app-{shape}"}
-        yield [pod(f"pod-{made + at}", cpu=cpu, memory="250Mi", labels=labels) for at in range(count)]
-        made += count
+        yield [pod(f"pod-{yielded + at}", cpu=cpu, memory="250Mi", labels=labels) for at in range(count)]
+        yielded += count
 
 
 def _view(reader: ShapeReader, obj: Obj, uid: str) -> PodView:
@@ -220,9 +220,10 @@ def as_json(result: DecideResult | ScaleResult) -> str:
 def as_table(result: DecideResult | ScaleResult) -> str:
     if isinstance(result, DecideResult):
         rows = [
-            f"{one.workload:14} {one.nodes:>8} nodes {one.init_pods:>7} + {one.pods:<7} pods "
-            f"{one.decisions_per_s:>10,.0f}/s {one.decisions_per_cpu_s:>10,.0f}/CPU s, 1st {one.first_ms} ms"
-            for one in result.rates
+            f"{rate.workload:14} {rate.nodes:>8} nodes {rate.init_pods:>7} + {rate.pods:<7} pods "
+            f"{rate.decisions_per_s:>10,.0f}/s {rate.decisions_per_cpu_s:>10,.0f}/CPU s, "
+            f"1st {rate.first_ms} ms"
+            for rate in result.rates
         ]
         return "\n".join(rows)
     head = (
@@ -230,7 +231,8 @@ def as_table(result: DecideResult | ScaleResult) -> str:
         f"{result.pods:,} pods of {result.shapes} shapes: {result.seconds} s, {result.decisions_per_s:,.0f}/s"
     )
     rows = [
-        f"{one.pods:>10,} pods {one.seconds:>8} s {one.decisions_per_s:>10,.0f}/s {one.rss_mb:>8,.0f} MB"
-        for one in result.curve
+        f"{point.pods:>10,} pods {point.seconds:>8} s {point.decisions_per_s:>10,.0f}/s "
+        f"{point.rss_mb:>8,.0f} MB"
+        for point in result.curve
     ]
     return "\n".join([head, *rows])

@@ -46,8 +46,8 @@ def reached() -> ReachedRevision:
     return ReachedRevision(time.monotonic(), time.process_time(), rss_mb([os.getpid()]))
 
 
-def say(where: ReachedRevision) -> None:
-    print(msgspec.json.encode(where).decode(), flush=True)  # noqa: T201  # whoever started us reads it
+def say(progress: ReachedRevision) -> None:
+    print(msgspec.json.encode(progress).decode(), flush=True)  # noqa: T201  # whoever started us reads it
 
 
 class CacheFollower:

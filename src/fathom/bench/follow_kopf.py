@@ -18,7 +18,7 @@ from fathom.bench.follow import reached, say
 
 def operator(url: str, *, changes: int, objects: int) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
-    left = {"objects": objects, "changes": changes}
+    remaining = {"objects": objects, "changes": changes}
 
     @kopf.on.login(registry=registry)
     def login(**_: Any) -> kopf.ConnectionInfo:
@@ -49,9 +49,9 @@ def operator(url: str, *, changes: int, objects: int) -> kopf.OperatorRegistry:
     @kopf.index("pods", registry=registry)
     def by_priority_class(**pod: Any) -> dict[Any, Any]:
         """The last of the five: this pod's other indexes are done."""
-        what = "changes" if pod["status"]["phase"] == "Failed" else "objects"
-        left[what] -= 1
-        if left[what] == 0:
+        counted = "changes" if pod["status"]["phase"] == "Failed" else "objects"
+        remaining[counted] -= 1
+        if remaining[counted] == 0:
             say(reached())
         return {pod["spec"]["priorityClassName"]: _key(pod)}
 

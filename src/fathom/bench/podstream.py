@@ -169,11 +169,11 @@ def changes(objects: int, events: int, *, per_chunk: int, first: int = 0) -> Ite
 
 
 def in_chunks(lines: Iterable[bytes], per_chunk: int) -> Iterator[bytes]:
-    held: list[bytes] = []
+    chunk: list[bytes] = []
     for line in lines:
-        held.append(line)
-        if len(held) == per_chunk:
-            yield b"".join(held)
-            held.clear()
-    if held:
-        yield b"".join(held)
+        chunk.append(line)
+        if len(chunk) == per_chunk:
+            yield b"".join(chunk)
+            chunk.clear()
+    if chunk:
+        yield b"".join(chunk)

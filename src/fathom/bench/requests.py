@@ -70,10 +70,10 @@ class Asker:
         return start + b"x" * max(0, self._object_bytes - len(start) - 3) + b'"}}'
 
 
-def expect(answer: WireAnswer, status: int, what: str) -> WireAnswer:
+def expect(answer: WireAnswer, status: int, action: str) -> WireAnswer:
     """Anything else than the status asked for ends the measurement, in the server's own words."""
     if answer.status != status:
-        raise BenchFailed(f"{what} answered {answer.status} instead of {status}: {_message(answer.body)}")
+        raise BenchFailed(f"{action} answered {answer.status} instead of {status}: {_message(answer.body)}")
     return answer
 
 

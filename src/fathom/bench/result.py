@@ -104,8 +104,8 @@ def as_table(result: Result) -> str:
     rows += _optional("start to ready", result.ready_s, "{:>9.2f} s".format)
     width = max(len(name) for name, _ in rows)
     title = f"{result.server.version} on {result.machine.cores} cores, Python {result.machine.python}"
-    asked = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in result.parameters.items())
-    lines = [title, asked, "", *(f"{name:<{width}}  {text}" for name, text in rows)]
+    parameters = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in result.parameters.items())
+    lines = [title, parameters, "", *(f"{name:<{width}}  {text}" for name, text in rows)]
     return "\n".join([*lines, *_disturbance(result)])
 
 

@@ -76,8 +76,8 @@ class ScheduleResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def sized(workload: str, init_pods: int | None, pods: int | None) -> tuple[int, int]:
     """First and measured pods; where nobody says, scheduler_perf's."""
-    known = WORKLOADS.get(workload, WORKLOADS["basic"])
-    return known.sizes[0] if init_pods is None else init_pods, known.sizes[1] if pods is None else pods
+    defaults = WORKLOADS.get(workload, WORKLOADS["basic"])
+    return defaults.sizes[0] if init_pods is None else init_pods, defaults.sizes[1] if pods is None else pods
 
 
 def run_schedule(against: Against, load: ScheduleLoad) -> ScheduleResult:
@@ -95,10 +95,10 @@ def run_schedule(against: Against, load: ScheduleLoad) -> ScheduleResult:
         with contextlib.ExitStack() as stack:
             own: list[OwnScheduler] = []
             for number in range(load.schedulers if against.kubeconfig is None else 0):
-                place = data / f"scheduler-{number}"
-                place.mkdir()
-                made = own_scheduler(open_session, place, alone=load.schedulers == 1)
-                own.append(stack.enter_context(made))
+                directory = data / f"scheduler-{number}"
+                directory.mkdir()
+                scheduler = own_scheduler(open_session, directory, alone=load.schedulers == 1)
+                own.append(stack.enter_context(scheduler))
             measured = _measure(open_session, workload, load, own)
         if own:
             measured = _with_journal(measured, own)
@@ -194,13 +194,13 @@ def _measure(
         for extra in workload.extra:
             _make_all(open_session, connections[:1], b"/apis/scheduling.k8s.io/v1/priorityclasses", [extra])
         pods = b"/api/v1/namespaces/%s/pods" % space
-        first = [workload.init_pod(number) for number in range(load.init_pods)]
-        if first:
-            _bind_all(open_session, connections, pods, first)
+        init_pods = [workload.init_pod(number) for number in range(load.init_pods)]
+        if init_pods:
+            _bind_all(open_session, connections, pods, init_pods)
         _make_all(open_session, connections, pods, [stuck_pod(number) for number in range(workload.stuck)])
         wanted = [workload.pod(number) for number in range(load.pods)]
         before = open_session.usage()
-        pids = [one.process.pid for one in own]
+        pids = [scheduler.process.pid for scheduler in own]
         scheduler_before_s = cpu_s(pids)
         run = _bind_all(open_session, connections, pods, wanted, churns=workload.churns)
         after = open_session.usage()
@@ -281,11 +281,13 @@ def _listen_noting(
                 done.append(time.perf_counter_ns())
             return over
 
-    shown: list[DriveListener] = [Noted(one) if isinstance(one, DriveCaller) else one for one in listeners]
+    noted: list[DriveListener] = [
+        Noted(listener) if isinstance(listener, DriveCaller) else listener for listener in listeners
+    ]
     for churner in churners:
         churner.start(lambda: len(done) >= len(callers))
-        shown.append(churner)
-    listen(shown)
+        noted.append(churner)
+    listen(noted)
     return max(done, default=time.perf_counter_ns())
 
 
@@ -314,14 +316,14 @@ class Churner:
             if self._over():
                 return
             name = f"churn-{number}"
-            made = {**node(number), "metadata": {"name": name, "labels": {}}}
-            made["spec"] = {"unschedulable": True}
-            yield self._asker.send(b"POST", b"/api/v1/nodes", encode(made))
-            big = plain(name)(number)
-            big["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
-            yield self._asker.send(b"POST", self._path, encode(big))
+            new_node = {**node(number), "metadata": {"name": name, "labels": {}}}
+            new_node["spec"] = {"unschedulable": True}
+            yield self._asker.send(b"POST", b"/api/v1/nodes", encode(new_node))
+            big_pod = plain(name)(number)
+            big_pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
+            yield self._asker.send(b"POST", self._path, encode(big_pod))
             yield self._asker.delete(b"/api/v1/nodes/" + name.encode())
-            yield self._asker.delete(b"%s/%s" % (self._path, str(big["metadata"]["name"]).encode()))
+            yield self._asker.delete(b"%s/%s" % (self._path, str(big_pod["metadata"]["name"]).encode()))
             due += CHURN_EVERY_S
             while time.perf_counter() < due and not self._over():
                 # A request that costs next to nothing keeps the pace without a timer.
@@ -386,33 +388,33 @@ class _JournalLine(msgspec.Struct):
 
 
 def _with_journal(measured: ScheduleResult, own: list[OwnScheduler]) -> ScheduleResult:
-    kept = [one for each in own for one in read_journal(journal_directory(each.data))]
+    records = [record for scheduler in own for record in read_journal(journal_directory(scheduler.data))]
     latencies_ns: list[int] = []
     checks: dict[str, int] = {}
-    for one in kept:
-        for outcome in one.outcomes:
+    for record in records:
+        for outcome in record.outcomes:
             if outcome.result in {"committed", "settled"}:
-                latencies_ns.append(outcome.time_ns - one.decision.time_ns)
+                latencies_ns.append(outcome.time_ns - record.decision.time_ns)
             elif outcome.result == "conflict":
                 checks[outcome.check] = checks.get(outcome.check, 0) + 1
     return msgspec.structs.replace(
         measured,
         attempt_ms_p50=round(percentile_ms(latencies_ns, 50), 2) if latencies_ns else None,
         attempt_ms_p99=round(percentile_ms(latencies_ns, 99), 2) if latencies_ns else None,
-        attempts=len(kept),
+        attempts=len(records),
         conflicts=sum(checks.values()),
         conflicts_by_check=checks,
-        recording=_recording(own[0].log, len(kept) // len(own)),
+        recording=_recording(own[0].log, len(records) // len(own)),
     )
 
 
 def _recording(log: Path, decisions: int) -> Recording | None:
     for line in reversed(log.read_text(errors="replace").splitlines()):
         with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
-            said = msgspec.json.decode(line, type=_JournalLine)
-            if said.cpu_seconds:
-                share = said.seconds / said.cpu_seconds
-                return Recording(said.bytes, round(said.bytes / max(1, decisions), 1), round(share, 4))
+            entry = msgspec.json.decode(line, type=_JournalLine)
+            if entry.cpu_seconds:
+                share = entry.seconds / entry.cpu_seconds
+                return Recording(entry.bytes, round(entry.bytes / max(1, decisions), 1), round(share, 4))
     return None
 
 
@@ -421,8 +423,8 @@ def as_json(result: ScheduleResult) -> str:
 
 
 def as_table(result: ScheduleResult) -> str:
-    given = result.parameters
-    title = f"{result.workload}: {given['nodes']} nodes, {given['init_pods']} + {given['pods']} pods"
+    load = result.parameters
+    title = f"{result.workload}: {load['nodes']} nodes, {load['init_pods']} + {load['pods']} pods"
     rows = [
         ("pods a second", f"{result.pods_per_s:,.1f}", f"median second {result.pods_per_s_p50:,.1f}"),
         ("created a second", f"{result.create_per_s:,.1f}", ""),
@@ -437,4 +439,4 @@ def as_table(result: ScheduleResult) -> str:
     rows.append(
         ("cores", f"{cores.server} server", f"{result.scheduler_cores} scheduler, {cores.driver} driver")
     )
-    return "\n".join([title, "", *(f"{name:<20} {value:>14}  {more}" for name, value, more in rows)])
+    return "\n".join([title, "", *(f"{name:<20} {value:>14}  {note}" for name, value, note in rows)])

@@ -93,14 +93,14 @@ def session(against: Against) -> Iterator[Session]:
     with contextlib.ExitStack() as stack:
         if against.kubeconfig is not None:
             target = read_target(against.kubeconfig)
-            known = Server(version=_version(target), own=False)
-            opened = Session(target, known, pids=against.pids, ready_s=None, kubeconfig=against.kubeconfig)
+            server = Server(version=_version(target), own=False)
+            opened = Session(target, server, pids=against.pids, ready_s=None, kubeconfig=against.kubeconfig)
         else:
             child = stack.enter_context(own_server(parent=against.parent, store=against.store))
-            known = Server(_version(child.target), True, against.store or "sqlite", child.filesystem)
+            server = Server(_version(child.target), True, against.store or "sqlite", child.filesystem)
             opened = Session(
                 child.target,
-                known,
+                server,
                 pids=(child.pid,),
                 ready_s=round(child.ready_s, 3),
                 kubeconfig=child.kubeconfig,

@@ -85,8 +85,8 @@ def verify(counts: Sequence[int], kept: Sequence[SeenEvent], *, writes: int) -> 
     once and in the order of their revisions."""
     if wrong := [count for count in counts if count != writes]:
         raise BenchFailed(f"{len(wrong)} watchers got {wrong[0]} events instead of {writes}")
-    if others := {event.type for event in kept} - {"ADDED"}:
-        raise BenchFailed(f"events of other types than ADDED came: {', '.join(sorted(others))}")
+    if other_types := {event.type for event in kept} - {"ADDED"}:
+        raise BenchFailed(f"events of other types than ADDED came: {', '.join(sorted(other_types))}")
     if sorted(event.name for event in kept) != [_name(number) for number in range(writes)]:
         raise BenchFailed("a watcher did not hear of every write exactly once")
     revisions = [event.revision for event in kept]

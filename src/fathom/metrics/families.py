@@ -63,15 +63,15 @@ def counters(name: str, help: str, counts: LabeledCounts, labels: Labels = NO_LA
 def merged(families: Iterable[Family]) -> list[Family]:
     """Merge families of one name: the text format wants all samples of a name together. Raises ValueError if
     two parts use one name with two types: one of them has the wrong name."""
-    found: dict[str, Family] = {}
+    by_name: dict[str, Family] = {}
     for family in families:
-        known = found.get(family.name)
-        if known is None:
-            known = found[family.name] = Family(family.name, family.kind, family.help)
-        if known.kind != family.kind:
-            raise ValueError(f"{family.name} is a {known.kind} and a {family.kind}")
-        known.samples += family.samples
-    return list(found.values())
+        family_so_far = by_name.get(family.name)
+        if family_so_far is None:
+            family_so_far = by_name[family.name] = Family(family.name, family.kind, family.help)
+        if family_so_far.kind != family.kind:
+            raise ValueError(f"{family.name} is a {family_so_far.kind} and a {family.kind}")
+        family_so_far.samples += family.samples
+    return list(by_name.values())
 
 
 def bound_text(bound_s: float) -> str:
