@@ -71,11 +71,11 @@ def agent(
     from fathom.seams.outside import live  # noqa: PLC0415
     from fathom.stopping import restarts, stop_event  # noqa: PLC0415
 
-    places = [one.strip() for one in (zones or zone).split(",") if one.strip()]
-    wanted_nodes = named_nodes(name=node, count=nodes, zones=places, region=region)
-    for one in wanted_nodes:
-        if wrong := dns_subdomain(one.name):
-            raise Problem(f"{one.name!r} cannot be a node's name: {wrong[0]}")
+    zone_names = [name.strip() for name in (zones or zone).split(",") if name.strip()]
+    wanted_nodes = named_nodes(name=node, count=nodes, zones=zone_names, region=region)
+    for wanted_node in wanted_nodes:
+        if problems := dns_subdomain(wanted_node.name):
+            raise Problem(f"{wanted_node.name!r} cannot be a node's name: {problems[0]}")
     outside = live()
 
     async def run() -> None:
@@ -87,7 +87,7 @@ def agent(
             images=ImagesFile(images),
             capacity=_capacity(cpu, memory, pods),
             script=_script(script),
-            hide=tuple(one.absolute() for one in hide),
+            hide=tuple(directory.absolute() for directory in hide),
             allow_root=allow_root,
             host_ids=host_ids_of(allow_host_ids),
             record=record,
@@ -112,7 +112,7 @@ def _beside(wanted: AgentsWanted, up: Path) -> AgentsWanted:
     from fathom.agent.credentials import write_node_credentials  # noqa: PLC0415
     from fathom.seams.outside import live  # noqa: PLC0415
 
-    file = write_node_credentials(up, [one.name for one in wanted.nodes], clock=live().clock)
+    file = write_node_credentials(up, [node.name for node in wanted.nodes], clock=live().clock)
     return msgspec.structs.replace(wanted, kubeconfig=file, data=up / "agents", hide=(*wanted.hide, up))
 
 
@@ -132,14 +132,14 @@ def host_ids_of(text: str) -> HostIds:
 def _capacity(cpu: str, memory: str, pods: int) -> dict[str, str]:
     from fathom.model.quantity import parse  # noqa: PLC0415
 
-    given = {"cpu": cpu, "memory": memory, "pods": str(pods)}
-    for name, text in given.items():
+    capacity = {"cpu": cpu, "memory": memory, "pods": str(pods)}
+    for name, text in capacity.items():
         try:
             if text and parse(text).nano <= 0:
                 raise ValueError("it must be more than nothing")
         except ValueError as error:
             raise Problem(f"--{name} {text}: {error}") from error
-    return {name: text for name, text in given.items() if text}
+    return {name: text for name, text in capacity.items() if text}
 
 
 def _script(text: str) -> Script:

@@ -110,10 +110,10 @@ def record(
     as_json: AsJson = False,
 ) -> None:
     """Record, cross the seam, replay: what an input costs in time and bytes. Needs no server."""
-    from fathom.bench import record as recording  # noqa: PLC0415
+    from fathom.bench import record as bench_record  # noqa: PLC0415
 
-    result = recording.run_record(recording.RecordLoad(inputs, data))
-    _show(recording, result, as_json=as_json)
+    result = bench_record.run_record(bench_record.RecordLoad(inputs, data))
+    _show(bench_record, result, as_json=as_json)
 
 
 def cache(
@@ -131,11 +131,11 @@ def cache(
     as_json: AsJson = False,
 ) -> None:
     """Follow pods with fathom's caches: rate, memory, first sync, snapshots; if asked to, beside kopf."""
-    from fathom.bench import cache as following  # noqa: PLC0415
+    from fathom.bench import cache as bench_cache  # noqa: PLC0415
 
-    load = following.CacheLoad(objects, events, http_objects, connections, kopf_objects)
-    result = _measured(lambda: following.run_cache(load, where.against()))
-    _show(following, result, as_json=as_json)
+    load = bench_cache.CacheLoad(objects, events, http_objects, connections, kopf_objects)
+    result = _measured(lambda: bench_cache.run_cache(load, where.against()))
+    _show(bench_cache, result, as_json=as_json)
 
 
 def sim(
@@ -153,11 +153,11 @@ def sim(
 ) -> None:
     """Run simulated clusters, and see how much faster than real time. Needs no server."""
     from fathom.bench.result import this_machine  # noqa: PLC0415
-    from fathom.sim.search import bench as simulated  # noqa: PLC0415
+    from fathom.sim.search import bench as sim_bench  # noqa: PLC0415
 
-    sizes = [simulated.Size(count, seconds) for count in nodes]
-    result = simulated.run_sim(sizes, seed=seed, codec=codec, machine=to_builtins(this_machine()))
-    _show(simulated, result, as_json=as_json)
+    sizes = [sim_bench.Size(count, seconds) for count in nodes]
+    result = sim_bench.run_sim(sizes, seed=seed, codec=codec, machine=to_builtins(this_machine()))
+    _show(sim_bench, result, as_json=as_json)
 
 
 def cluster(
@@ -174,11 +174,11 @@ def cluster(
     as_json: AsJson = False,
 ) -> None:
     """Start a whole cluster: what it costs idle, how soon work runs, how soon a lost node is replaced."""
-    from fathom.bench import cluster as whole  # noqa: PLC0415
+    from fathom.bench import cluster as bench_cluster  # noqa: PLC0415
 
-    load = whole.ClusterLoad(nodes, driver, replicas, idle_seconds, lost)
-    result = _measured(lambda: whole.run_cluster(load))
-    _show(whole, result, as_json=as_json)
+    load = bench_cluster.ClusterLoad(nodes, driver, replicas, idle_seconds, lost)
+    result = _measured(lambda: bench_cluster.run_cluster(load))
+    _show(bench_cluster, result, as_json=as_json)
 
 
 def schedule(
@@ -210,36 +210,36 @@ def schedule(
     as_json: AsJson = False,
 ) -> None:
     """Create pods and see how fast the scheduler binds them; with --kubeconfig, that cluster's own."""
-    from fathom.bench import schedule as scheduling  # noqa: PLC0415
+    from fathom.bench import schedule as bench_schedule  # noqa: PLC0415
 
-    init_pods, pods = scheduling.sized(workload, init_pods, pods)
+    init_pods, pods = bench_schedule.sized(workload, init_pods, pods)
     if decide_only or growth:
         _decide(workload, nodes, init_pods, pods, growth=growth, as_json=as_json)
         return
-    load = scheduling.ScheduleLoad(workload, nodes, init_pods, pods, connections, schedulers)
-    result = _measured(lambda: scheduling.run_schedule(where.against(), load))
-    _show(scheduling, result, as_json=as_json)
+    load = bench_schedule.ScheduleLoad(workload, nodes, init_pods, pods, connections, schedulers)
+    result = _measured(lambda: bench_schedule.run_schedule(where.against(), load))
+    _show(bench_schedule, result, as_json=as_json)
 
 
 def _decide(workload: str, nodes: int, init_pods: int, pods: int, *, growth: bool, as_json: bool) -> None:
-    from fathom.bench import decide as deciding  # noqa: PLC0415
+    from fathom.bench import decide as bench_decide  # noqa: PLC0415
 
-    def measure() -> deciding.DecideResult | deciding.ScaleResult:
+    def measure() -> bench_decide.DecideResult | bench_decide.ScaleResult:
         if growth:
-            return deciding.run_scale(deciding.ScaleLoad(nodes, pods))
-        return deciding.run_decide(deciding.DecideLoad(nodes, init_pods, pods, (workload,)))
+            return bench_decide.run_scale(bench_decide.ScaleLoad(nodes, pods))
+        return bench_decide.run_decide(bench_decide.DecideLoad(nodes, init_pods, pods, (workload,)))
 
     result = _measured(measure)
-    _show(deciding, result, as_json=as_json)
+    _show(bench_decide, result, as_json=as_json)
 
 
 def _report(measure: Callable[[], Result], *, as_json: bool) -> None:
-    from fathom.bench.result import as_json as document  # noqa: PLC0415
+    from fathom.bench.result import as_json as result_as_json  # noqa: PLC0415
     from fathom.bench.result import as_table  # noqa: PLC0415
 
     result = _measured(measure)
     if as_json:
-        say_json(document(result))
+        say_json(result_as_json(result))
     else:
         say_text(as_table(result))
 

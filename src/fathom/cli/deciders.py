@@ -29,15 +29,24 @@ def serve_deciders(
 
     async def run() -> None:
         stop, log, server = stop_event(), JsonLog(sys.stderr, live().clock), server_at(scheduler)
-        everybody = (*CONTROLLERS, SUMMARY)
+        all_controllers = (*CONTROLLERS, SUMMARY)
         async with (
             measured("deciders", PARTS, server, address=metrics_address, where=where, log=log) as registry,
             asyncio.TaskGroup() as group,
         ):
-            first, second = map(registry.part, PARTS)
-            group.create_task(run_scheduler(scheduler, stop, data=data, record=record, metrics=first))
+            scheduler_metrics, controllers_metrics = map(registry.part, PARTS)
             group.create_task(
-                run_controllers(controllers, stop, only=everybody, data=data, record=record, metrics=second)
+                run_scheduler(scheduler, stop, data=data, record=record, metrics=scheduler_metrics)
+            )
+            group.create_task(
+                run_controllers(
+                    controllers,
+                    stop,
+                    only=all_controllers,
+                    data=data,
+                    record=record,
+                    metrics=controllers_metrics,
+                )
             )
 
     run_on_uvloop(run())

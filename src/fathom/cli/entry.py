@@ -9,7 +9,7 @@ from fathom.cli.problem import INTERRUPTED
 
 def main() -> None:
     try:
-        from fathom.cli.main import main as begin  # noqa: PLC0415  # This is what takes the moment.
+        from fathom.cli.main import main as run_command_line  # noqa: PLC0415  # This is what takes the moment.
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    begin()
+    run_command_line()

@@ -29,13 +29,13 @@ def kubeconfig(
     say_text(str(file.resolve()) if path else file.read_text())
 
 
-def found_kubeconfig(given: Path | None) -> Path | None:
+def found_kubeconfig(kubeconfig: Path | None) -> Path | None:
     """The kubeconfig given; else that of a `fathom up` in this directory, unless the environment names
     another."""
     default = DEFAULT_DATA / "kubeconfig"
-    if given is None and not os.environ.get("KUBECONFIG") and default.exists():
+    if kubeconfig is None and not os.environ.get("KUBECONFIG") and default.exists():
         return default
-    return given
+    return kubeconfig
 
 
 def data_beside(kubeconfig: Path | None = None) -> Path:

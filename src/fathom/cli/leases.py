@@ -20,9 +20,9 @@ async def check_lease(server: ServerAddress, lease: str) -> None:
     if wanted is None or (lease and is_lease_for(wanted, Key(*lease.split("/")))):
         return
     name = f"{wanted.namespace}/{wanted.name}"
-    given = f"--lease {lease!r}" if lease else "--lease ''"
+    flag = f"--lease {lease!r}" if lease else "--lease ''"
     raise Problem(
-        f"{given} is not for {account}, whose writes are refused without the lease {name}: leave --lease out,"
+        f"{flag} is not for {account}, whose writes are refused without the lease {name}: leave --lease out,"
         f" give {name} or {name}-SOMETHING, or use another account's kubeconfig"
     )
 

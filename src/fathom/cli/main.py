@@ -80,9 +80,9 @@ def make_app() -> App:
 
 
 def version_text() -> str:
-    from importlib.metadata import version as installed  # noqa: PLC0415  # Slow, and rarely asked for.
+    from importlib.metadata import version as installed_version  # noqa: PLC0415  # Slow, and rarely asked for.
 
-    return f"fathom {installed('fathom')}"
+    return f"fathom {installed_version('fathom')}"
 
 
 def version() -> None:

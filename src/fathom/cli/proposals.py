@@ -26,20 +26,20 @@ async def fetch_proposals(kubeconfig: Path | None, namespace: str, *, every: boo
     """Proposals of a namespace, or of all if none is given. Raises Problem."""
     async with _api(kubeconfig) as api:
         page = await api.list_page(PROPOSALS, namespace)
-        found = list(page.items)
+        proposals = list(page.items)
         while page.token:
             page = await api.list_page(PROPOSALS, namespace, token=page.token)
-            found += page.items
-    return [one for one in found if every or lookup(one, "status", "phase") not in OVER]
+            proposals += page.items
+    return [proposal for proposal in proposals if every or lookup(proposal, "status", "phase") not in OVER]
 
 
 async def decide(kubeconfig: Path | None, namespace: str, name: str, *, approved: bool) -> Obj:
     """Write the decision, never into a later proposal of the same name; the new object. Raises Problem."""
     async with _api(kubeconfig) as api:
-        found = await api.get(PROPOSALS, namespace, name)
-        if found is None:
+        proposal = await api.get(PROPOSALS, namespace, name)
+        if proposal is None:
             raise Problem(f"there is no RepairProposal {namespace}/{name}; `fathom repair list` shows them")
-        decision = {"metadata": {"uid": uid_of(found)}, "status": {"approved": approved}}
+        decision = {"metadata": {"uid": uid_of(proposal)}, "status": {"approved": approved}}
         outcome = await api.patch(PROPOSALS, namespace, name, decision, subresource="approval")
     if isinstance(outcome, Committed):
         return outcome.obj

@@ -62,10 +62,10 @@ def export(
     run: Annotated[int | None, Parameter(help="Which run; by default the newest.")] = None,
 ) -> None:
     """Copy one run of a tape to FILE, packed, also while it is being recorded."""
-    from fathom.record.tape_list import export as exported  # noqa: PLC0415
+    from fathom.record.tape_list import export as export_tape  # noqa: PLC0415
 
     with _told():
-        done = exported(data or _default(), file, process=process, run=run)
+        done = export_tape(data or _default(), file, process=process, run=run)
     say(f"exported run {done.run} of {done.process} to {file}: {_size(file.stat().st_size)}")
 
 

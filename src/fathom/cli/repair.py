@@ -42,11 +42,11 @@ def list_proposals(
 
     from fathom.cli.proposals import fetch_proposals  # noqa: PLC0415
 
-    found = asyncio.run(fetch_proposals(found_kubeconfig(kubeconfig), namespace, every=every))
+    proposals = asyncio.run(fetch_proposals(found_kubeconfig(kubeconfig), namespace, every=every))
     if output == "json":
-        say_json(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        say_json(msgspec.json.format(msgspec.json.encode(proposals), indent=2).decode())
     else:
-        say(*(_table([COLUMNS, *map(_row, found)]) if found else ["nothing waits for a decision"]))
+        say(*(_table([COLUMNS, *map(_row, proposals)]) if proposals else ["nothing waits for a decision"]))
     return 0
 
 
@@ -70,11 +70,11 @@ def _decide(name: str, namespace: str, kubeconfig: Path | None, *, approved: boo
     return 0
 
 
-def _row(proposed: Obj) -> tuple[str, ...]:
-    meta, spec, status = proposed["metadata"], proposed.get("spec") or {}, proposed.get("status") or {}
-    evidence = "; ".join(str(one.get("message")) for one in (spec.get("evidence") or ())[:1])
-    where = (meta.get("namespace", ""), meta["name"], _subject(spec), str(spec.get("action") or ""))
-    return (*where, str(status.get("phase") or ""), str(status.get("approver") or ""), evidence)
+def _row(proposal: Obj) -> tuple[str, ...]:
+    meta, spec, status = proposal["metadata"], proposal.get("spec") or {}, proposal.get("status") or {}
+    evidence = "; ".join(str(item.get("message")) for item in (spec.get("evidence") or ())[:1])
+    first_columns = (meta.get("namespace", ""), meta["name"], _subject(spec), str(spec.get("action") or ""))
+    return (*first_columns, str(status.get("phase") or ""), str(status.get("approver") or ""), evidence)
 
 
 def _subject(spec: Obj) -> str:

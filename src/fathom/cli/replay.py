@@ -57,7 +57,7 @@ def replay(
     if patch is not None:
         raise Problem("--patch is for a run of `fathom sim`: a tape is replayed with the code that is here")
 
-    from fathom.record.replay import replay as replayed  # noqa: PLC0415
+    from fathom.record.replay import replay as replay_tape  # noqa: PLC0415
     from fathom.record.segment import NotASegment  # noqa: PLC0415
     from fathom.record.tape import BadTape  # noqa: PLC0415
     from fathom.seams.process import NoEntry  # noqa: PLC0415
@@ -65,7 +65,7 @@ def replay(
     reel = _chosen(file, run)
     try:
         _agree(reel.birth().code, trust)
-        result = replayed(reel.records())
+        result = replay_tape(reel.records())
     except (BadTape, NoEntry) as error:
         raise Problem(str(error)) from error
     except NotASegment as error:
@@ -87,12 +87,12 @@ def _chosen(path: Path, run: int | None) -> Reel:
     from fathom.record.tape import BadTape, reels  # noqa: PLC0415
 
     try:
-        found = [reel for reel in reels(path) if run in {None, reel.run}]
+        chosen = [reel for reel in reels(path) if run in {None, reel.run}]
     except BadTape as error:
         raise Problem(str(error)) from error
-    if not found:
+    if not chosen:
         raise Problem(f"there is no {'tape' if run is None else f'run {run}'} in {path}")
-    return found[-1]
+    return chosen[-1]
 
 
 def _agree(code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
@@ -101,13 +101,13 @@ def _agree(code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
     unknown = [name for name in code if not id_of(name)]
     modules = sorted({name.partition(":")[0] for name in unknown})
     agreed = (OWN, *trusted)
-    foreign = [module for module in modules if not any(_is_within(module, each) for each in agreed)]
+    foreign = [module for module in modules if not any(_is_within(module, package) for package in agreed)]
     if foreign:
         options = " ".join(f"--trust {module}" for module in foreign)
         raise Problem(f"this tape runs code that is not fathom's own: to agree, add {options}")
     for name in unknown:
         module = name.partition(":")[0]
-        if not any(_is_within(module, each) for each in trusted):
+        if not any(_is_within(module, package) for package in trusted):
             raise Problem(f"{name} cannot be loaded: it is no process or controller that fathom records")
     if trusted:
         sys.path.insert(0, "")  # The user's code is in the current directory, as with `python -m`.
@@ -122,8 +122,8 @@ def told(result: ReplayResult) -> str:
         f"{result.inputs:,} inputs, {result.asks:,} requests ({result.writes:,} writes) "
         f"in {result.seconds:,.1f} s of {result.birth.entry}"
     )
-    upto = f", up to input {result.up_to.input:,} at {result.up_to.time}, where the tape ends"
-    counts += upto if result.matched and not result.complete else ""
+    end = f", up to input {result.up_to.input:,} at {result.up_to.time}, where the tape ends"
+    counts += end if result.matched and not result.complete else ""
     lines = [f"reproduced: {counts}" if result.matched else f"NOT reproduced after {counts}"]
     if result.first_divergence is not None:
         lines += _difference(result.first_divergence)
@@ -137,20 +137,22 @@ def told(result: ReplayResult) -> str:
     return "\n".join(map(visible, lines))
 
 
-def _difference(found: Divergence) -> list[str]:
-    after = found.after
-    what = f" ({after.what})" if after.what else ""
+def _difference(divergence: Divergence) -> list[str]:
+    after = divergence.after
+    detail = f" ({after.what})" if after.what else ""
     return [
-        f"request {found.ask}: {found.why}" if found.ask else found.why,
-        *_request("  live:   ", found.live),
-        *_request("  replay: ", found.replayed),
-        f"  after input {after.index}, {after.kind}{what}, at {after.time}",
+        f"request {divergence.ask}: {divergence.why}" if divergence.ask else divergence.why,
+        *_request("  live:   ", divergence.live),
+        *_request("  replay: ", divergence.replayed),
+        f"  after input {after.index}, {after.kind}{detail}, at {after.time}",
     ]
 
 
-def _request(who: str, asked: TapedRequest | None) -> list[str]:
-    if asked is None:
-        return [f"{who}nothing"]
-    line = f"{who}{asked.method} {asked.target}, {asked.body_bytes} bytes, checksum {asked.checksum}"
-    more = [*(asked.headers or ()), *([asked.body] if asked.body else [])]
-    return [line, *(f"            {one}" for one in more)]
+def _request(label: str, request: TapedRequest | None) -> list[str]:
+    if request is None:
+        return [f"{label}nothing"]
+    line = (
+        f"{label}{request.method} {request.target}, {request.body_bytes} bytes, checksum {request.checksum}"
+    )
+    details = [*(request.headers or ()), *([request.body] if request.body else [])]
+    return [line, *(f"            {detail}" for detail in details)]

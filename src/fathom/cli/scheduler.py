@@ -40,18 +40,18 @@ NAMES = ("default-scheduler", "fathom")  # The default schedulerName, and our ow
 
 def who_is(names: tuple[str, ...], shard: tuple[int, int]) -> str:
     """The name of a scheduler in records: one per scheduler that may run beside others."""
-    first = "" if names[0] == "default-scheduler" else f"-{names[0]}"
-    return f"scheduler{first}" + (f"-{shard[0]}of{shard[1]}" if shard[1] > 1 else "")
+    suffix = "" if names[0] == "default-scheduler" else f"-{names[0]}"
+    return f"scheduler{suffix}" + (f"-{shard[0]}of{shard[1]}" if shard[1] > 1 else "")
 
 
-def lease_of(given: str | None, who: str, part: tuple[int, int]) -> str:
+def lease_of(lease: str | None, process: str, part: tuple[int, int]) -> str:
     """The lease. A scheduler of other pods has its own: else it would stand by for one that does not take
     them."""
-    if given is None:
-        return f"{SYSTEM_NAMESPACE}/{who}"
-    if given and given.count("/") != 1:
-        raise Problem(f"--lease must read NAMESPACE/NAME, not {given!r}")
-    return f"{given}-{part[0]}of{part[1]}" if given and part[1] > 1 else given
+    if lease is None:
+        return f"{SYSTEM_NAMESPACE}/{process}"
+    if lease and lease.count("/") != 1:
+        raise Problem(f"--lease must read NAMESPACE/NAME, not {lease!r}")
+    return f"{lease}-{part[0]}of{part[1]}" if lease and part[1] > 1 else lease
 
 
 def serve_scheduler(
@@ -66,9 +66,9 @@ def serve_scheduler(
 ) -> None:
     async def run() -> None:
         stop, log, server = stop_event(), JsonLog(sys.stderr, live().clock), server_at(kubeconfig)
-        who, where = who_is(names, _shard(shard)), str((data or data_beside(kubeconfig)).absolute())
+        process, where = who_is(names, _shard(shard)), str((data or data_beside(kubeconfig)).absolute())
         async with measured(
-            who, ("scheduler",), server, address=metrics_address, where=where, log=log
+            process, ("scheduler",), server, address=metrics_address, where=where, log=log
         ) as registry:
             await run_scheduler(
                 kubeconfig,
@@ -78,7 +78,7 @@ def serve_scheduler(
                 lease=lease,
                 shard=shard,
                 record=record,
-                metrics=registry.part(who),
+                metrics=registry.part(process),
             )
 
     run_on_uvloop(run())
@@ -97,17 +97,17 @@ async def run_scheduler(
 ) -> None:
     """Run on the current loop until `stop` is set. Raises Problem."""
     part = _shard(shard)
-    who = who_is(names, part)
+    process = who_is(names, part)
     chosen = lease is not None
-    lease = lease_of(lease, who, part)
+    lease = lease_of(lease, process, part)
     server = server_at(kubeconfig)
     if chosen:
         await check_lease(server, lease)
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:
-        journal = DiskJournal(journal_directory(folder, who), log=log)
-        tape = DiskTape(tape_directory(folder, who), log=log) if record else None
+        journal = DiskJournal(journal_directory(folder, process), log=log)
+        tape = DiskTape(tape_directory(folder, process), log=log) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: is this scheduler running already?") from error
     timed = TimedJournal(journal)
@@ -117,11 +117,11 @@ async def run_scheduler(
         shard=part[0],
         shards=part[1],
         lease=lease,
-        who=who,
-        observer="" if lease else f"{who}/{socket.gethostname()}",  # Others may run beside it.
+        who=process,
+        observer="" if lease else f"{process}/{socket.gethostname()}",  # Others may run beside it.
         target=server.url,
         own_kinds=await _knows_our_kinds(server),
-        user_agent=f"fathom/{__version__} {who}",
+        user_agent=f"fathom/{__version__} {process}",
     )
     began_s = time.process_time()
     try:

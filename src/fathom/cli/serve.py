@@ -110,16 +110,16 @@ def service_addresses(text: str) -> IPv4Network:
     from fathom.agent.addresses import PODS  # noqa: PLC0415
 
     try:
-        found = ip_network(text)
+        network = ip_network(text)
     except ValueError as error:
         raise Problem(f"--service-cidr {text!r}: {error}") from error
-    if not isinstance(found, IPv4Network):
+    if not isinstance(network, IPv4Network):
         raise Problem(f"--service-cidr {text}: Services have IPv4 addresses here")
-    if not PREFIX_MIN <= found.prefixlen <= PREFIX_MAX:
+    if not PREFIX_MIN <= network.prefixlen <= PREFIX_MAX:
         raise Problem(f"--service-cidr {text}: choose a range from /{PREFIX_MIN} to /{PREFIX_MAX}")
-    if found.overlaps(PODS):
+    if network.overlaps(PODS):
         raise Problem(f"--service-cidr {text}: {PODS} is for pods; choose a range beside it")
-    return found
+    return network
 
 
 def make_new_store(data: Path, store: str | None) -> None:

@@ -54,11 +54,11 @@ def list_(*, as_json: AsJson = False) -> None:
     from fathom.sim.scenarios import SCENARIOS  # noqa: PLC0415  # See the room's docstring.
 
     if as_json:
-        print_json([{"name": one.name, "about": one.about} for one in SCENARIOS.values()])
+        print_json([{"name": scenario.name, "about": scenario.about} for scenario in SCENARIOS.values()])
         return
     width = max(map(len, SCENARIOS))
-    for one in SCENARIOS.values():
-        say(f"{one.name:<{width}}  {one.about}")
+    for scenario in SCENARIOS.values():
+        say(f"{scenario.name:<{width}}  {scenario.about}")
 
 
 def run(
@@ -78,8 +78,10 @@ def run(
     apply(patch)
     from fathom.sim.world.scenario import plan_of  # noqa: PLC0415  # After the patch.
 
-    found = find(scenario)
-    return _tell(found, plan_of(found, seed, strategy), patch=patch, out=out, as_json=as_json)
+    chosen_scenario = find(scenario)
+    return _tell(
+        chosen_scenario, plan_of(chosen_scenario, seed, strategy), patch=patch, out=out, as_json=as_json
+    )
 
 
 def _tell(scenario: Scenario, plan: RunPlan, *, patch: Path | None, out: Path, as_json: bool) -> int:
@@ -121,18 +123,18 @@ def explore(
     from fathom.sim.search import explore as explorer  # noqa: PLC0415  # After the patch.
     from fathom.sim.search.cores import WorkerDied, freeze  # noqa: PLC0415
 
-    found = {one.name: one for one in chosen(scenario)}
-    told = explorer.in_turn if scenario == "all" and not every else explorer.everyone
-    todo = [explorer.Job(name, seed, strategy) for name, seed in told(list(found), seeds_of(seeds))]
+    scenarios = {entry.name: entry for entry in chosen(scenario)}
+    pairs_of = explorer.in_turn if scenario == "all" and not every else explorer.everyone
+    todo = [explorer.Job(name, seed, strategy) for name, seed in pairs_of(list(scenarios), seeds_of(seeds))]
     freeze()
-    with exploring(len(todo) if strategy != "lineage" else None, quiet=as_json) as shown:
+    with exploring(len(todo) if strategy != "lineage" else None, quiet=as_json) as show_progress:
         try:
             summary = explorer.explore(
-                found, todo, workers=jobs, stop_at_first=first, runs_max=runs, progress=shown
+                scenarios, todo, workers=jobs, stop_at_first=first, runs_max=runs, progress=show_progress
             )
         except WorkerDied as error:
             raise Problem(str(error)) from error
-    kept = keep_some(found, summary.violations, patch=patch, out=out)
+    kept = keep_some(scenarios, summary.violations, patch=patch, out=out)
     if as_json:
         print_json(explorer.as_json(summary, kept))
     else:
@@ -157,41 +159,44 @@ def check_determinism(
     from fathom.sim.search import determinism_check  # noqa: PLC0415
     from fathom.sim.search.explore import Job  # noqa: PLC0415
 
-    names = [one.name for one in chosen(scenario)]
+    names = [entry.name for entry in chosen(scenario)]
     jobs = [
         Job(names[index % len(names)], str(seed), strategy or ("random", "pct")[index // len(names) % 2])
         for index, seed in enumerate(seeds_of(seeds))
     ]
-    with counting(len(jobs), "seeds", quiet=as_json) as shown:
-        found = determinism_check.check(
-            jobs, patch=str(patch or ""), progress=lambda so_far: shown(so_far.runs)
+    with counting(len(jobs), "seeds", quiet=as_json) as show_progress:
+        comparison = determinism_check.check(
+            jobs, patch=str(patch or ""), progress=lambda so_far: show_progress(so_far.runs)
         )
     if as_json:
-        print_json(_compared(names, jobs, found))
+        print_json(_compared(names, jobs, comparison))
     else:
-        for one in found.mismatches[:5]:
-            say(f"{one.job.scenario}, seed {one.job.seed}, {one.job.strategy}: {one.one}; {one.other}")
-        count = len(found.mismatches)
-        say(f"{len(jobs):,} seeds, each told twice, {found.inputs:,} inputs: {count} mismatches")
-    return ANSWER_IS_NO if found.mismatches else 0
+        for mismatch in comparison.mismatches[:5]:
+            say(
+                f"{mismatch.job.scenario}, seed {mismatch.job.seed}, {mismatch.job.strategy}: "
+                f"{mismatch.one}; {mismatch.other}"
+            )
+        count = len(comparison.mismatches)
+        say(f"{len(jobs):,} seeds, each told twice, {comparison.inputs:,} inputs: {count} mismatches")
+    return ANSWER_IS_NO if comparison.mismatches else 0
 
 
-def _compared(names: list[str], jobs: list[Job], found: TwinComparison) -> dict[str, object]:
+def _compared(names: list[str], jobs: list[Job], comparison: TwinComparison) -> dict[str, object]:
     return {
         "seeds": len(jobs),
-        "runs": 2 * found.runs,
-        "inputs": found.inputs,
+        "runs": 2 * comparison.runs,
+        "inputs": comparison.inputs,
         "scenarios": names,
-        "mismatches": len(found.mismatches),
+        "mismatches": len(comparison.mismatches),
         "first": [
             {
-                "scenario": one.job.scenario,
-                "seed": one.job.seed,
-                "strategy": one.job.strategy,
-                "one": one.one,
-                "other": one.other,
+                "scenario": mismatch.job.scenario,
+                "seed": mismatch.job.seed,
+                "strategy": mismatch.job.strategy,
+                "one": mismatch.one,
+                "other": mismatch.other,
             }
-            for one in found.mismatches[:5]
+            for mismatch in comparison.mismatches[:5]
         ],
     }
 
@@ -221,33 +226,38 @@ def shrink(
 
     from fathom.sim.report import run_report  # noqa: PLC0415  # After the patch.
     from fathom.sim.report.artifact import artifact_of, write  # noqa: PLC0415
-    from fathom.sim.search.shrink import shrink as shrunken  # noqa: PLC0415
+    from fathom.sim.search.shrink import shrink as shrink_run  # noqa: PLC0415
     from fathom.sim.world.scenario import sweep, tell  # noqa: PLC0415
 
     artifact = read(file)
     scenario = find(artifact.plan.scenario)
-    first = tell(scenario, artifact.plan)
-    if first.violation is None:
+    original = tell(scenario, artifact.plan)
+    if original.violation is None:
         raise Problem(f"{file}: nothing is broken in this run any more", exit_code=ANSWER_IS_NO)
 
     def retell(plan: RunPlan) -> Result:
         sweep()
         return tell(scenario, plan)
 
-    found = shrunken(first, retell, seconds_max=seconds)
-    report, telling = run_report.report(scenario, found.result.plan, patch=str(patched or ""))
+    shrunk = shrink_run(original, retell, seconds_max=seconds)
+    report, telling = run_report.report(scenario, shrunk.result.plan, patch=str(patched or ""))
     target = out or file.with_suffix(".shrunk.json")
     kept = artifact_of(report, telling, patch=patched)
     write(msgspec.structs.replace(kept, patch=artifact.patch if patch is None else kept.patch), target)
     if as_json:
         before = len(artifact.plan.faults)
-        more = {"runs": found.runs, "seconds": found.seconds, "proven": found.proven, "faults_before": before}
-        print_json({**run_report.as_json(report, artifact=str(target)), **more})
+        search = {
+            "runs": shrunk.runs,
+            "seconds": shrunk.seconds,
+            "proven": shrunk.proven,
+            "faults_before": before,
+        }
+        print_json({**run_report.as_json(report, artifact=str(target)), **search})
         return 0
     say(*run_report.as_lines(report, artifact=str(target)))
-    proof = "each proven necessary" if found.proven else "the search was cut off"
-    before, after = len(artifact.plan.faults), len(found.result.plan.faults)
-    say(f"{before} faults became {after}, {proof}, in {found.runs} runs and {found.seconds:.1f} s")
+    proof = "each proven necessary" if shrunk.proven else "the search was cut off"
+    before, after = len(artifact.plan.faults), len(shrunk.result.plan.faults)
+    say(f"{before} faults became {after}, {proof}, in {shrunk.runs} runs and {shrunk.seconds:.1f} s")
     return 0
 
 
@@ -284,37 +294,41 @@ def zoo(
     everywhere = any(not bug.scenarios for bug in wanted)
     effort = zoo_run.Effort(
         runs_max=runs or (RUNS_EVERYWHERE if everywhere else RUNS),
-        strategies=tuple(one for one in zoo_run.STRATEGIES if not strategy or one in strategy),
+        strategies=tuple(name for name in zoo_run.STRATEGIES if not strategy or name in strategy),
         repeats=repeats,
         workers=jobs or os.cpu_count() or 1,
         control=control,
     )
     table = _Table(wanted, quiet=as_json)
-    with live_line(quiet=False) as told:
+    with live_line(quiet=False) as show_line:
         try:
-            made = zoo_run.visit(wanted, effort, shown=table.row, told=told)
+            visited = zoo_run.visit(wanted, effort, shown=table.row, told=show_line)
         except zoo_run.NotHunted as error:  # The message of `fathom sim explore`.
             raise Problem(str(error).removeprefix("fathom: error: ")) from error
-    document = zoo_report.as_json(made, wanted, effort)
+    document = zoo_report.as_json(visited, wanted, effort)
     if as_json:
         print_json(document)
     else:
         say(*zoo_report.as_lines(document))
-    good = document["found"] == document["of"] and not (made.control and made.control.violations)
-    return INTERRUPTED if made.interrupted else 0 if good else ANSWER_IS_NO
+    good = document["found"] == document["of"] and not (visited.control and visited.control.violations)
+    return INTERRUPTED if visited.interrupted else 0 if good else ANSWER_IS_NO
 
 
 def _wanted(folder: Path | None, patch: Path | None, only: tuple[str, ...]) -> list[Bug]:
-    from fathom.sim import zoo as here  # noqa: PLC0415
+    from fathom.sim import zoo as zoo_package  # noqa: PLC0415
     from fathom.sim.search.patches import BadPatch, bugs, described  # noqa: PLC0415
 
     try:
-        there = [described(patch)] if patch is not None else bugs(folder or Path(here.__file__).parent)
+        known_bugs = (
+            [described(patch)] if patch is not None else bugs(folder or Path(zoo_package.__file__).parent)
+        )
     except BadPatch as error:
         raise Problem(str(error)) from error
-    if missing := sorted(set(only) - {bug.name for bug in there}):
-        raise Problem(f"there is no bug {missing[0]!r}: there are {', '.join(bug.name for bug in there)}")
-    return [bug for bug in there if not only or bug.name in only]
+    if missing := sorted(set(only) - {bug.name for bug in known_bugs}):
+        raise Problem(
+            f"there is no bug {missing[0]!r}: there are {', '.join(bug.name for bug in known_bugs)}"
+        )
+    return [bug for bug in known_bugs if not only or bug.name in only]
 
 
 class _Table:
@@ -325,19 +339,19 @@ class _Table:
         self._quiet = quiet
         self._begun = False
 
-    def row(self, one: Hunted) -> None:
+    def row(self, hunted: Hunted) -> None:
         if self._quiet:
             return
         if not self._begun:
             say(f"{'bug':<{self._width}}  found  random   pct  lineage  faults  seconds  invariant")
         self._begun = True
         random, pct, lineage = (
-            "-" if (count := one.runs_to_find.get(strategy)) is None else str(count)
+            "-" if (count := hunted.runs_to_find.get(strategy)) is None else str(count)
             for strategy in ("random", "pct", "lineage")
         )
-        faults = "-" if one.shrunk_faults is None else str(one.shrunk_faults)
-        found = "yes" if one.found else "NO"
+        faults = "-" if hunted.shrunk_faults is None else str(hunted.shrunk_faults)
+        is_found = "yes" if hunted.found else "NO"
         say(
-            f"{one.name:<{self._width}}  {found:<5}  {random:>6}  {pct:>4}  {lineage:>7}  "
-            f"{faults:>6}  {one.seconds:>7.1f}  {one.invariant or f'(expected: {one.expected})'}",
+            f"{hunted.name:<{self._width}}  {is_found:<5}  {random:>6}  {pct:>4}  {lineage:>7}  "
+            f"{faults:>6}  {hunted.seconds:>7.1f}  {hunted.invariant or f'(expected: {hunted.expected})'}",
         )

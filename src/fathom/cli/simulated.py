@@ -74,7 +74,7 @@ def apply(patch: Path | None) -> None:
         raise Problem(str(error)) from error
 
 
-def apply_recorded(kept: Path, given: Path | None, *, trust: tuple[str, ...]) -> Path | None:
+def apply_recorded(kept: Path, patch: Path | None, *, trust: tuple[str, ...]) -> Path | None:
     """Apply the patch that the run was recorded with: given again or, if the user agrees, as recorded.
     Nothing runs before the user has agreed to everything that the run's file makes us run."""
     from fathom.sim.report.artifact_head import NotAnArtifact, head_of  # noqa: PLC0415
@@ -83,16 +83,16 @@ def apply_recorded(kept: Path, given: Path | None, *, trust: tuple[str, ...]) ->
         head = head_of(kept)
     except NotAnArtifact as error:
         raise Problem(str(error)) from error
-    recorded, file = head.patch, given
-    if given is not None and not given.is_file():
-        raise Problem(f"{given} is no Python file")
-    if unasked := _unasked(head, given, trust):
+    recorded, file = head.patch, patch
+    if patch is not None and not patch.is_file():
+        raise Problem(f"{patch} is no Python file")
+    if unasked := _unasked(head, patch, trust):
         raise Problem("; ".join(unasked))
-    if given is None and recorded is not None:
+    if patch is None and recorded is not None:
         file = _found(recorded)
     apply(file)
-    if given is not None and not _is(given, recorded):
-        say(f"note: {given} is not the patch that this run was recorded with", err=True)
+    if patch is not None and not _is(patch, recorded):
+        say(f"note: {patch} is not the patch that this run was recorded with", err=True)
     return file
 
 
@@ -102,16 +102,16 @@ def _is(file: Path, recorded: PatchHead | None) -> bool:
     return recorded is not None and patch_of(file).sha256 == recorded.sha256
 
 
-def _unasked(head: Head, given: Path | None, trust: tuple[str, ...]) -> list[str]:
+def _unasked(head: Head, patch: Path | None, trust: tuple[str, ...]) -> list[str]:
     """Code that the file would make us run and that the user has not agreed to. A patch with the recorded
     hash proves nothing: the sender of the file chose both."""
-    found = []
+    problems = []
     if (file := head.scenario_file) and not {TRUST_SCENARIO, file, head.plan.scenario} & set(trust):
-        found.append(f"this run's story is code in {file}: to run that, add --trust {TRUST_SCENARIO}")
-    if head.patch is not None and given is None and TRUST_PATCH not in trust:
+        problems.append(f"this run's story is code in {file}: to run that, add --trust {TRUST_SCENARIO}")
+    if head.patch is not None and patch is None and TRUST_PATCH not in trust:
         ways = f"give it with --patch, or run the text that is in the file with --trust {TRUST_PATCH}"
-        found.append(f"this run was recorded with the patch {head.patch.file}: {ways}")
-    return found
+        problems.append(f"this run was recorded with the patch {head.patch.file}: {ways}")
+    return problems
 
 
 def _found(recorded: PatchHead) -> Path:
@@ -119,8 +119,8 @@ def _found(recorded: PatchHead) -> Path:
     if file.is_file() and _is(file, recorded):
         return file
     if not recorded.text:
-        what = "has changed" if file.is_file() else "is not here"
-        raise Problem(f"this run was recorded with the patch {file}, which {what}: give it with --patch")
+        state = "has changed" if file.is_file() else "is not here"
+        raise Problem(f"this run was recorded with the patch {file}, which {state}: give it with --patch")
     # The copy stays after this process, so that tracebacks and the next command find it.
     copy = Path(tempfile.mkdtemp(prefix="fathom-patch-")) / file.name
     copy.write_text(recorded.text)

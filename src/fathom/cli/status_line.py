@@ -18,16 +18,16 @@ BAR = 20  # Characters.
 @contextmanager
 def live_line(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     """A line on stderr if that is a terminal; elsewhere nothing is shown."""
-    shown = not quiet and sys.stderr.isatty()
+    enabled = not quiet and sys.stderr.isatty()
 
     def tell(line: str) -> None:
-        if shown:
+        if enabled:
             rewrite_line(line)
 
     try:
         yield tell
     finally:
-        if shown:
+        if enabled:
             rewrite_line("")
 
 
@@ -50,6 +50,6 @@ def bar(done: int, total: int) -> str:
 
 
 @contextmanager
-def counting(total: int, what: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+def counting(total: int, noun: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     with live_line(quiet=quiet) as tell:
-        yield lambda done: tell(f"{bar(done, total)} {done:,}/{total:,} {what}")
+        yield lambda done: tell(f"{bar(done, total)} {done:,}/{total:,} {noun}")

@@ -29,40 +29,40 @@ def make_app() -> App:
 
 def backup(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
     """Copy the store to FILE, also while the server runs. The copy is verified."""
-    from fathom.store import backup as copies  # noqa: PLC0415  # See the room's docstring.
+    from fathom.store import backup as store_backup  # noqa: PLC0415  # See the room's docstring.
 
     with _told():
-        say(f"backed up {data} to {_summary(copies.backup(data, file))}")
+        say(f"backed up {data} to {_summary(store_backup.backup(data, file))}")
 
 
 def restore(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
     """Make a data directory's store from a backup. Refuses to replace one that is there."""
-    from fathom.store import backup as copies  # noqa: PLC0415
+    from fathom.store import backup as store_backup  # noqa: PLC0415
     from fathom.store.sqlite_file import prepare_directory  # noqa: PLC0415
 
     with _told():
         for warning in prepare_directory(data):
             say(f"warning: {warning}")
-        say(f"restored {file} to {_summary(copies.restore(file, data))}")
+        say(f"restored {file} to {_summary(store_backup.restore(file, data))}")
 
 
 def verify(path: Path = DEFAULT_DATA, /) -> int:
     """Look for damage in a data directory, also while the server runs, or in a backup."""
-    from fathom.store import verify as checks  # noqa: PLC0415
+    from fathom.store import verify as store_verify  # noqa: PLC0415
 
     if not path.exists():
         raise Problem(f"there is no {path} to look into")
     with _told():
-        found = checks.verify(path)
-    if found.sound:
-        say(f"sound: {_summary(found)}")
+        verified = store_verify.verify(path)
+    if verified.sound:
+        say(f"sound: {_summary(verified)}")
         return 0
-    say(f"damaged: {found.path}", *(f"  {problem}" for problem in found.problems))
+    say(f"damaged: {verified.path}", *(f"  {problem}" for problem in verified.problems))
     return ANSWER_IS_NO
 
 
-def _summary(found: Verified) -> str:
-    return f"{found.path}: {found.keys:,} objects, {found.rows:,} rows, revision {found.revision}"
+def _summary(verified: Verified) -> str:
+    return f"{verified.path}: {verified.keys:,} objects, {verified.rows:,} rows, revision {verified.revision}"
 
 
 @contextlib.contextmanager

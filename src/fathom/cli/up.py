@@ -93,13 +93,13 @@ def _zones(text: str) -> list[str]:
     """Checked here: agents would report the error too, but at every restart."""
     from fathom.model.formats import label_value  # noqa: PLC0415
 
-    found = [zone.strip() for zone in text.split(",")]
-    if not all(found):
+    zones = [zone.strip() for zone in text.split(",")]
+    if not all(zones):
         raise Problem(f"--zones must read A,B,…, not {text!r}")
-    for zone in found:
-        if wrong := label_value(zone):
-            raise Problem(f"{zone!r} cannot be a zone's name: {wrong[0]}")
-    return found
+    for zone in zones:
+        if problems := label_value(zone):
+            raise Problem(f"{zone!r} cannot be a zone's name: {problems[0]}")
+    return zones
 
 
 def _look_at(images: Path | None) -> None:

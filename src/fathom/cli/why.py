@@ -48,12 +48,12 @@ def why(
 
     name = _named(subject)
     kubeconfig = found_kubeconfig(kubeconfig)
-    found = asyncio.run(_asked(name, namespace, kubeconfig, data or data_beside(kubeconfig)))
+    explanation = asyncio.run(_asked(name, namespace, kubeconfig, data or data_beside(kubeconfig)))
     if output == "json":
-        say_json(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        say_json(msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode())
     else:
-        say(*_told(found, wide=output == "wide"))
-    return 0 if found.schedulable else ANSWER_IS_NO
+        say(*_told(explanation, wide=output == "wide"))
+    return 0 if explanation.schedulable else ANSWER_IS_NO
 
 
 def decisions(
@@ -74,16 +74,18 @@ def decisions(
     from fathom.record.journal import WantedDecisions  # noqa: PLC0415
 
     kind, _, name = subject.partition("/")
-    found = _kept(
+    records = _kept(
         data or data_beside(found_kubeconfig(kubeconfig)), WantedDecisions(name=name, namespace=namespace)
     )
-    kept = [one for one in found if not kind or is_of(kind, one.decision.subject.resource)][-limit:]
+    kept = [record for record in records if not kind or is_of(kind, record.decision.subject.resource)][
+        -limit:
+    ]
     if output == "json":
         say_json(msgspec.json.format(msgspec.json.encode(whole(kept)), indent=2).decode())
     elif not kept:
         say("no decisions on record")
-    for one in kept if output != "json" else ():
-        say(_line(one))
+    for record in kept if output != "json" else ():
+        say(_line(record))
     return 0 if kept else ANSWER_IS_NO
 
 
@@ -102,23 +104,23 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
     from fathom.seams.outside import live  # noqa: PLC0415
 
     clock = live().clock
-    every = [
-        one
-        for one in _kept(data, WantedDecisions(resource="pods", namespace=namespace, name=name))
-        if one.decision.controller.startswith(SCHEDULER)
+    records = [
+        record
+        for record in _kept(data, WantedDecisions(resource="pods", namespace=namespace, name=name))
+        if record.decision.controller.startswith(SCHEDULER)
     ]
     try:
         async with api_of(find_server(kubeconfig, clock=clock, environ=os.environ)) as api:
             pod = await api.get(PODS, namespace, name)
-            if pod is None and not every:
+            if pod is None and not records:
                 raise Problem(f"there is no pod {namespace}/{name}, and nothing is on record about one")
             if pod is None:
-                return explain_gone(f"{namespace}/{name}", every, _reasons(data, every))
-            known, latest = await look(api)
+                return explain_gone(f"{namespace}/{name}", records, _reasons(data, records))
+            cluster, latest = await look(api)
     except (BadKubeconfig, ApiError) as error:
-        on_record = f". The last on record: {_line(every[-1])}" if every else ""
+        on_record = f". The last on record: {_line(records[-1])}" if records else ""
         raise Problem(f"{error}{on_record}") from error
-    kept = tuple(one for one in every if one.decision.subject.uid == uid_of(pod))
+    kept = tuple(record for record in records if record.decision.subject.uid == uid_of(pod))
     evidence = WhyEvidence(
         pod=pod,
         kept=kept,
@@ -127,15 +129,15 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
         now_ns=clock.now_ns(),
         heard=bool(kept) or _is_heard(data, scheduler_of(pod)),
     )
-    return explain_pod(evidence, known)
+    return explain_pod(evidence, cluster)
 
 
 def _is_heard(data: Path, scheduler: str) -> bool:
     """Whether a scheduler of that name keeps its journal here: see `who_is` for the names."""
     from fathom.cli.scheduler import NAMES, who_is  # noqa: PLC0415
 
-    who = who_is(NAMES if scheduler in NAMES else (scheduler,), (0, 1))
-    return any(path.name == who or path.name.startswith(f"{who}-") for path in journals(data))
+    process = who_is(NAMES if scheduler in NAMES else (scheduler,), (0, 1))
+    return any(path.name == process or path.name.startswith(f"{process}-") for path in journals(data))
 
 
 async def look(api: Api) -> tuple[ClusterView, dict[str, ReachedStage]]:
@@ -147,7 +149,7 @@ async def look(api: Api) -> tuple[ClusterView, dict[str, ReachedStage]]:
     from fathom.schedule.loop.watched_kinds import KINDS  # noqa: PLC0415
 
     try:
-        known = ClusterView(rules=installed_rules())
+        cluster = ClusterView(rules=installed_rules())
     except RuleError as error:
         raise Problem(str(error)) from error
     latest: dict[str, ReachedStage] = {}
@@ -163,10 +165,10 @@ async def look(api: Api) -> tuple[ClusterView, dict[str, ReachedStage]]:
         latest[kind.name] = ReachedStage(revision, changed)
         for obj in listed:
             if kind.name == "Pod":
-                known.put_pod(obj)
+                cluster.put_pod(obj)
             else:
-                known.put(kind.name, None, obj)
-    return known, latest
+                cluster.put(kind.name, None, obj)
+    return cluster, latest
 
 
 async def _all(api: Api, resource: Any) -> tuple[list[Obj], int]:
@@ -189,8 +191,8 @@ def journals(data: Path) -> list[Path]:
 def _kept(data: Path, wanted: Any) -> list[KeptDecision]:
     from fathom.record.journal import read_journal  # noqa: PLC0415
 
-    found = [one for path in journals(data) for one in read_journal(path, wanted)]
-    return sorted(found, key=lambda one: one.decision.time_ns)
+    records = [record for path in journals(data) for record in read_journal(path, wanted)]
+    return sorted(records, key=lambda record: record.decision.time_ns)
 
 
 def _reasons(data: Path, kept: Sequence[KeptDecision]) -> dict[str, str] | None:
@@ -199,8 +201,8 @@ def _reasons(data: Path, kept: Sequence[KeptDecision]) -> dict[str, str] | None:
     if not kept:
         return None
     for path in journals(data):
-        if (found := node_reasons(path, kept[-1].decision)) is not None:
-            return found
+        if (reasons := node_reasons(path, kept[-1].decision)) is not None:
+            return reasons
     return None
 
 
@@ -219,15 +221,15 @@ SHORT = {
 
 def is_of(kind: str, resource: str) -> bool:
     """Whether a kind as users write it (deploy, Deployment, deployments.apps) is a record's resource."""
-    asked = SHORT.get(kind.lower(), kind.lower())
+    wanted = SHORT.get(kind.lower(), kind.lower())
     plural = resource.partition(".")[0]
-    return asked in {resource, plural, _singular(plural)}
+    return wanted in {resource, plural, _singular(plural)}
 
 
 def _singular(plural: str) -> str:
-    for ending, one in (("ies", "y"), ("sses", "ss"), ("s", "")):
-        if plural.endswith(ending):
-            return plural.removesuffix(ending) + one
+    for plural_ending, singular_ending in (("ies", "y"), ("sses", "ss"), ("s", "")):
+        if plural.endswith(plural_ending):
+            return plural.removesuffix(plural_ending) + singular_ending
     return plural
 
 
@@ -238,24 +240,24 @@ def whole(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return {name: whole(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):
-        return {name: whole(one) for name, one in value.items()}
-    return [whole(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: whole(item) for name, item in value.items()}
+    return [whole(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 # Output.
 
 
-def _told(found: Why, *, wide: bool) -> list[str]:
-    lines = [found.summary, ""]
-    for group in found.groups:
+def _told(explanation: Why, *, wide: bool) -> list[str]:
+    lines = [explanation.summary, ""]
+    for group in explanation.groups:
         shown = group.nodes if wide else group.nodes[:NODES_SHOWN]
         more = "" if len(shown) == group.count else f" and {group.count - len(shown)} more"
         lines.append(f"  {group.count:>5}  {group.reason}: {', '.join(shown)}{more}")
-    if found.change is not None and found.change.nodes:
-        opens = "1 node" if found.change.nodes == 1 else f"{found.change.nodes} nodes"
-        lines.append(f"  change: {found.change.what}, by {found.change.who}: opens {opens}")
-    if (attempt := found.attempt) is not None:
-        lines += _told_attempt(found, wide=wide)
+    if explanation.change is not None and explanation.change.nodes:
+        opens = "1 node" if explanation.change.nodes == 1 else f"{explanation.change.nodes} nodes"
+        lines.append(f"  change: {explanation.change.what}, by {explanation.change.who}: opens {opens}")
+    if (attempt := explanation.attempt) is not None:
+        lines += _told_attempt(explanation, wide=wide)
         considered = [
             f"{title} {', '.join(listed)}"
             for title, listed in (
@@ -266,33 +268,38 @@ def _told(found: Why, *, wide: bool) -> list[str]:
         lines.append(f"considered: {'; '.join(considered)}")
     else:
         lines.append("on record: no attempt")
-    if found.queue is not None:
-        lines.append(f"in line: {found.queue[0]} of {found.queue[1]} when it was last taken")
-    if found.now is not None:
-        same = "another answer" if found.now.differs else "the same answer"
-        lines.append(f"asked again now: {same}: {found.now.node or found.now.message}")
-    if found.next_trigger:
-        lines.append(f"next: {found.next_trigger}")
+    if explanation.queue is not None:
+        lines.append(f"in line: {explanation.queue[0]} of {explanation.queue[1]} when it was last taken")
+    if explanation.now is not None:
+        answer = "another answer" if explanation.now.differs else "the same answer"
+        lines.append(f"asked again now: {answer}: {explanation.now.node or explanation.now.message}")
+    if explanation.next_trigger:
+        lines.append(f"next: {explanation.next_trigger}")
     return lines
 
 
-def _told_attempt(found: Why, *, wide: bool) -> list[str]:
-    attempt = found.attempt
+def _told_attempt(explanation: Why, *, wide: bool) -> list[str]:
+    attempt = explanation.attempt
     assert attempt is not None
     lines = [
         f"on record: {attempt.verdict} {attempt.id} at {attempt.time}, attempt {attempt.attempt}"
-        f" of {found.attempts} seen, after {attempt.queued_ms} ms in line; woken by {attempt.cause}"
+        f" of {explanation.attempts} seen, after {attempt.queued_ms} ms in line; woken by {attempt.cause}"
     ]
     if attempt.outcome:
         lines.append(f"outcome: {attempt.outcome}")
     lines += [f"asked to leave: {victim}" for victim in attempt.victims]
-    behind = [one for one in found.freshness if wide or one.kind in {"Pod", "Node"} or one.changed > one.used]
-    told = [
-        f"{one.kind} {one.used} (latest {one.latest}, changed {one.changed}, heard {one.age_ms} ms before)"
-        for one in behind
+    shown = [
+        entry
+        for entry in explanation.freshness
+        if wide or entry.kind in {"Pod", "Node"} or entry.changed > entry.used
     ]
-    if told:
-        lines.append(f"revisions used: {'; '.join(told)}")
+    revisions = [
+        f"{entry.kind} {entry.used} (latest {entry.latest}, changed {entry.changed}, "
+        f"heard {entry.age_ms} ms before)"
+        for entry in shown
+    ]
+    if revisions:
+        lines.append(f"revisions used: {'; '.join(revisions)}")
     return lines
 
 
@@ -300,14 +307,16 @@ def _line(kept: KeptDecision) -> str:
 
     decision = kept.decision
     subject = decision.subject
-    outcome = "; ".join(_outcome(one.result, one.revision, one.message) for one in kept.outcomes)
-    what = f" {decision.node}" if decision.node else ""
-    said = f": {decision.message}" if decision.message else ""
+    outcomes = "; ".join(
+        _outcome(outcome.result, outcome.revision, outcome.message) for outcome in kept.outcomes
+    )
+    node = f" {decision.node}" if decision.node else ""
+    message = f": {decision.message}" if decision.message else ""
     return (
         f"{micro_timestamp(decision.time_ns)} {decision.id} {decision.controller}"
-        f" {subject.resource}/{subject.namespace}/{subject.name} {decision.verdict}{what}{said}"
+        f" {subject.resource}/{subject.namespace}/{subject.name} {decision.verdict}{node}{message}"
         f" [{decision.cause} {decision.cause_detail}]"
-        f" {outcome or ('nothing to send' if decision.verdict in WAITING else 'no outcome')}"
+        f" {outcomes or ('nothing to send' if decision.verdict in WAITING else 'no outcome')}"
     )
 
 
