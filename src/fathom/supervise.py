@@ -295,7 +295,7 @@ class Supervisor:
         loop, failures = asyncio.get_running_loop(), 0
         while True:
             began_s = loop.time()
-            ending = await self._lived(running_part)
+            ending = await self._run_until_end(running_part)
             failures = short_lives(failures, was_ready=running_part.ready, lived_s=loop.time() - began_s)
             pause_s = restart_pause_s(failures)
             running_part.restarts += 1
@@ -303,7 +303,7 @@ class Supervisor:
             self._say(f"{ending}; it is started again in {pause_s:g} s")
             await asyncio.sleep(pause_s)
 
-    async def _lived(self, running_part: RunningPart) -> str:
+    async def _run_until_end(self, running_part: RunningPart) -> str:
         """Run the part from start to end; return how it ended."""
         if running_part.process is None or running_part.process.returncode is not None:
             try:

@@ -190,14 +190,16 @@ def _measure(
     space = _namespace(open_session)
     connections = open_session.connect(load.connections)
     try:
-        _make_all(open_session, connections, b"/api/v1/nodes", [workload.node(n) for n in range(load.nodes)])
+        _create_all(
+            open_session, connections, b"/api/v1/nodes", [workload.node(n) for n in range(load.nodes)]
+        )
         for extra in workload.extra:
-            _make_all(open_session, connections[:1], b"/apis/scheduling.k8s.io/v1/priorityclasses", [extra])
+            _create_all(open_session, connections[:1], b"/apis/scheduling.k8s.io/v1/priorityclasses", [extra])
         pods = b"/api/v1/namespaces/%s/pods" % space
         init_pods = [workload.init_pod(number) for number in range(load.init_pods)]
         if init_pods:
             _bind_all(open_session, connections, pods, init_pods)
-        _make_all(open_session, connections, pods, [stuck_pod(number) for number in range(workload.stuck)])
+        _create_all(open_session, connections, pods, [stuck_pod(number) for number in range(workload.stuck)])
         wanted = [workload.pod(number) for number in range(load.pods)]
         before = open_session.usage()
         pids = [scheduler.process.pid for scheduler in own]
@@ -340,7 +342,7 @@ def _lane(asker: Asker, path: bytes, bodies: Iterator[bytes]) -> Lane:
         expect(answer, 201, "creating an object")
 
 
-def _make_all(
+def _create_all(
     open_session: Session, connections: Sequence[WireConnection], path: bytes, objects: list[Obj]
 ) -> None:
     asker = Asker(open_session.target, namespace="", object_bytes=0)

@@ -37,7 +37,7 @@ def status(
 
     from fathom.record.tape_list import shelf_of  # noqa: PLC0415
 
-    data = data or _default()
+    data = data or _default_data()
     tapes = shelf_of(data)
     if as_json:
         say_json(msgspec.json.format(msgspec.json.encode(tapes)).decode())
@@ -64,12 +64,12 @@ def export(
     """Copy one run of a tape to FILE, packed, also while it is being recorded."""
     from fathom.record.tape_list import export as export_tape  # noqa: PLC0415
 
-    with _told():
-        done = export_tape(data or _default(), file, process=process, run=run)
+    with _tape_errors_as_problems():
+        done = export_tape(data or _default_data(), file, process=process, run=run)
     say(f"exported run {done.run} of {done.process} to {file}: {_size(file.stat().st_size)}")
 
 
-def _default() -> Path:
+def _default_data() -> Path:
     """The data directory of KUBECONFIG if it has tapes; else the default, as its cluster may not be
     fathom's."""
     from fathom.record.tape_list import shelf_of  # noqa: PLC0415
@@ -79,7 +79,7 @@ def _default() -> Path:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _tape_errors_as_problems() -> Iterator[None]:
     from fathom.record.segment import NotASegment  # noqa: PLC0415
     from fathom.record.tape import BadTape  # noqa: PLC0415
 

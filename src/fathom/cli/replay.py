@@ -62,9 +62,9 @@ def replay(
     from fathom.record.tape import BadTape  # noqa: PLC0415
     from fathom.seams.process import NoEntry  # noqa: PLC0415
 
-    reel = _chosen(file, run)
+    reel = _choose_reel(file, run)
     try:
-        _agree(reel.birth().code, trust)
+        _check_trusted(reel.birth().code, trust)
         result = replay_tape(reel.records())
     except (BadTape, NoEntry) as error:
         raise Problem(str(error)) from error
@@ -83,7 +83,7 @@ def _is_simulated(file: Path) -> bool:
     return is_artifact(file)
 
 
-def _chosen(path: Path, run: int | None) -> Reel:
+def _choose_reel(path: Path, run: int | None) -> Reel:
     from fathom.record.tape import BadTape, reels  # noqa: PLC0415
 
     try:
@@ -95,7 +95,7 @@ def _chosen(path: Path, run: int | None) -> Reel:
     return chosen[-1]
 
 
-def _agree(code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
+def _check_trusted(code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
     """A tape is untrusted data. fathom's own processes and controllers have ids; the user must agree to run
     any other code that it names."""
     unknown = [name for name in code if not id_of(name)]

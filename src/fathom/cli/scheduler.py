@@ -120,7 +120,7 @@ async def run_scheduler(
         who=process,
         observer="" if lease else f"{process}/{socket.gethostname()}",  # Others may run beside it.
         target=server.url,
-        own_kinds=await _knows_our_kinds(server),
+        own_kinds=await _has_fathom_kinds(server),
         user_agent=f"fathom/{__version__} {process}",
     )
     began_s = time.process_time()
@@ -143,7 +143,7 @@ async def run_scheduler(
             tape.close()
 
 
-async def _knows_our_kinds(server: ServerAddress) -> bool:
+async def _has_fathom_kinds(server: ServerAddress) -> bool:
     """Whether the API server has fathom.dev kinds. Without them we schedule too, but without quotas, policies
     and overrides. A server that does not answer now may have them: then the caches wait for it."""
     async with api_of(server) as api:

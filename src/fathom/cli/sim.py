@@ -79,12 +79,12 @@ def run(
     from fathom.sim.world.scenario import plan_of  # noqa: PLC0415  # After the patch.
 
     chosen_scenario = find(scenario)
-    return _tell(
+    return _run_once(
         chosen_scenario, plan_of(chosen_scenario, seed, strategy), patch=patch, out=out, as_json=as_json
     )
 
 
-def _tell(scenario: Scenario, plan: RunPlan, *, patch: Path | None, out: Path, as_json: bool) -> int:
+def _run_once(scenario: Scenario, plan: RunPlan, *, patch: Path | None, out: Path, as_json: bool) -> int:
     from fathom.sim.report import run_report  # noqa: PLC0415
     from fathom.sim.report.kept_runs import keep  # noqa: PLC0415
 
@@ -169,7 +169,7 @@ def check_determinism(
             jobs, patch=str(patch or ""), progress=lambda so_far: show_progress(so_far.runs)
         )
     if as_json:
-        print_json(_compared(names, jobs, comparison))
+        print_json(_comparison_json(names, jobs, comparison))
     else:
         for mismatch in comparison.mismatches[:5]:
             say(
@@ -181,7 +181,7 @@ def check_determinism(
     return ANSWER_IS_NO if comparison.mismatches else 0
 
 
-def _compared(names: list[str], jobs: list[Job], comparison: TwinComparison) -> dict[str, object]:
+def _comparison_json(names: list[str], jobs: list[Job], comparison: TwinComparison) -> dict[str, object]:
     return {
         "seeds": len(jobs),
         "runs": 2 * comparison.runs,

@@ -86,23 +86,23 @@ def apply_recorded(kept: Path, patch: Path | None, *, trust: tuple[str, ...]) ->
     recorded, file = head.patch, patch
     if patch is not None and not patch.is_file():
         raise Problem(f"{patch} is no Python file")
-    if unasked := _unasked(head, patch, trust):
-        raise Problem("; ".join(unasked))
+    if problems := _untrusted_code(head, patch, trust):
+        raise Problem("; ".join(problems))
     if patch is None and recorded is not None:
-        file = _found(recorded)
+        file = _recorded_patch(recorded)
     apply(file)
-    if patch is not None and not _is(patch, recorded):
+    if patch is not None and not _is_same_patch(patch, recorded):
         say(f"note: {patch} is not the patch that this run was recorded with", err=True)
     return file
 
 
-def _is(file: Path, recorded: PatchHead | None) -> bool:
+def _is_same_patch(file: Path, recorded: PatchHead | None) -> bool:
     from fathom.sim.report.artifact_head import patch_of  # noqa: PLC0415
 
     return recorded is not None and patch_of(file).sha256 == recorded.sha256
 
 
-def _unasked(head: Head, patch: Path | None, trust: tuple[str, ...]) -> list[str]:
+def _untrusted_code(head: Head, patch: Path | None, trust: tuple[str, ...]) -> list[str]:
     """Code that the file would make us run and that the user has not agreed to. A patch with the recorded
     hash proves nothing: the sender of the file chose both."""
     problems = []
@@ -114,9 +114,9 @@ def _unasked(head: Head, patch: Path | None, trust: tuple[str, ...]) -> list[str
     return problems
 
 
-def _found(recorded: PatchHead) -> Path:
+def _recorded_patch(recorded: PatchHead) -> Path:
     file = Path(recorded.file)
-    if file.is_file() and _is(file, recorded):
+    if file.is_file() and _is_same_patch(file, recorded):
         return file
     if not recorded.text:
         state = "has changed" if file.is_file() else "is not here"

@@ -31,7 +31,7 @@ def backup(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
     """Copy the store to FILE, also while the server runs. The copy is verified."""
     from fathom.store import backup as store_backup  # noqa: PLC0415  # See the room's docstring.
 
-    with _told():
+    with _store_errors_as_problems():
         say(f"backed up {data} to {_summary(store_backup.backup(data, file))}")
 
 
@@ -40,7 +40,7 @@ def restore(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
     from fathom.store import backup as store_backup  # noqa: PLC0415
     from fathom.store.sqlite_file import prepare_directory  # noqa: PLC0415
 
-    with _told():
+    with _store_errors_as_problems():
         for warning in prepare_directory(data):
             say(f"warning: {warning}")
         say(f"restored {file} to {_summary(store_backup.restore(file, data))}")
@@ -52,7 +52,7 @@ def verify(path: Path = DEFAULT_DATA, /) -> int:
 
     if not path.exists():
         raise Problem(f"there is no {path} to look into")
-    with _told():
+    with _store_errors_as_problems():
         verified = store_verify.verify(path)
     if verified.sound:
         say(f"sound: {_summary(verified)}")
@@ -66,7 +66,7 @@ def _summary(verified: Verified) -> str:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _store_errors_as_problems() -> Iterator[None]:
     """Show the store's error messages as they are: they are written for users."""
     from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
 

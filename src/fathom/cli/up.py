@@ -64,7 +64,7 @@ def up(
 
     wanted = _zones(zones)
     service_addresses(service_cidr)
-    _look_at(images)
+    _check_images(images)
     host_ids_of(allow_host_ids)  # Checked here, as zones: agents would report it at every restart.
     os.umask(0o077)  # No other user may read keys, nor Secrets in the store.
     data = data.absolute()
@@ -102,7 +102,7 @@ def _zones(text: str) -> list[str]:
     return zones
 
 
-def _look_at(images: Path | None) -> None:
+def _check_images(images: Path | None) -> None:
     from fathom.agent.host.images import BadImages, read_images  # noqa: PLC0415
 
     try:

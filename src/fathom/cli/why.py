@@ -46,13 +46,13 @@ def why(
     takes it."""
     import msgspec  # noqa: PLC0415  # See the room's docstring.
 
-    name = _named(subject)
+    name = _pod_name(subject)
     kubeconfig = found_kubeconfig(kubeconfig)
-    explanation = asyncio.run(_asked(name, namespace, kubeconfig, data or data_beside(kubeconfig)))
+    explanation = asyncio.run(_explain(name, namespace, kubeconfig, data or data_beside(kubeconfig)))
     if output == "json":
         say_json(msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode())
     else:
-        say(*_told(explanation, wide=output == "wide"))
+        say(*_explanation_lines(explanation, wide=output == "wide"))
     return 0 if explanation.schedulable else ANSWER_IS_NO
 
 
@@ -74,7 +74,7 @@ def decisions(
     from fathom.record.journal import WantedDecisions  # noqa: PLC0415
 
     kind, _, name = subject.partition("/")
-    records = _kept(
+    records = _read_decisions(
         data or data_beside(found_kubeconfig(kubeconfig)), WantedDecisions(name=name, namespace=namespace)
     )
     kept = [record for record in records if not kind or is_of(kind, record.decision.subject.resource)][
@@ -92,7 +92,7 @@ def decisions(
 # Reading.
 
 
-async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path) -> Why:
+async def _explain(name: str, namespace: str, kubeconfig: Path | None, data: Path) -> Why:
     from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
     from fathom.client.once import api_of  # noqa: PLC0415
     from fathom.client.servers import find_server  # noqa: PLC0415
@@ -106,7 +106,7 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
     clock = live().clock
     records = [
         record
-        for record in _kept(data, WantedDecisions(resource="pods", namespace=namespace, name=name))
+        for record in _read_decisions(data, WantedDecisions(resource="pods", namespace=namespace, name=name))
         if record.decision.controller.startswith(SCHEDULER)
     ]
     try:
@@ -127,12 +127,12 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
         reasons=_reasons(data, kept),
         latest=latest,
         now_ns=clock.now_ns(),
-        heard=bool(kept) or _is_heard(data, scheduler_of(pod)),
+        heard=bool(kept) or _has_journal(data, scheduler_of(pod)),
     )
     return explain_pod(evidence, cluster)
 
 
-def _is_heard(data: Path, scheduler: str) -> bool:
+def _has_journal(data: Path, scheduler: str) -> bool:
     """Whether a scheduler of that name keeps its journal here: see `who_is` for the names."""
     from fathom.cli.scheduler import NAMES, who_is  # noqa: PLC0415
 
@@ -188,7 +188,7 @@ def journals(data: Path) -> list[Path]:
     return [path for path in (root, *sorted(root.glob("*"))) if any(path.glob("*.seg"))]
 
 
-def _kept(data: Path, wanted: Any) -> list[KeptDecision]:
+def _read_decisions(data: Path, wanted: Any) -> list[KeptDecision]:
     from fathom.record.journal import read_journal  # noqa: PLC0415
 
     records = [record for path in journals(data) for record in read_journal(path, wanted)]
@@ -206,7 +206,7 @@ def _reasons(data: Path, kept: Sequence[KeptDecision]) -> dict[str, str] | None:
     return None
 
 
-def _named(subject: str) -> str:
+def _pod_name(subject: str) -> str:
     kind, slash, name = subject.partition("/")
     if not slash or not name or kind not in {"pod", "pods", "po"}:
         raise Problem(f"'why' explains pods: pod/NAME, not {subject!r}")
@@ -247,7 +247,7 @@ def whole(value: Any) -> Any:
 # Output.
 
 
-def _told(explanation: Why, *, wide: bool) -> list[str]:
+def _explanation_lines(explanation: Why, *, wide: bool) -> list[str]:
     lines = [explanation.summary, ""]
     for group in explanation.groups:
         shown = group.nodes if wide else group.nodes[:NODES_SHOWN]
@@ -257,7 +257,7 @@ def _told(explanation: Why, *, wide: bool) -> list[str]:
         opens = "1 node" if explanation.change.nodes == 1 else f"{explanation.change.nodes} nodes"
         lines.append(f"  change: {explanation.change.what}, by {explanation.change.who}: opens {opens}")
     if (attempt := explanation.attempt) is not None:
-        lines += _told_attempt(explanation, wide=wide)
+        lines += _attempt_lines(explanation, wide=wide)
         considered = [
             f"{title} {', '.join(listed)}"
             for title, listed in (
@@ -278,7 +278,7 @@ def _told(explanation: Why, *, wide: bool) -> list[str]:
     return lines
 
 
-def _told_attempt(explanation: Why, *, wide: bool) -> list[str]:
+def _attempt_lines(explanation: Why, *, wide: bool) -> list[str]:
     attempt = explanation.attempt
     assert attempt is not None
     lines = [
