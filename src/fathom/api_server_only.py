@@ -19,7 +19,7 @@ async def only_the_api_server(
         value for part in certificate.get("subject", ()) for field, value in part if field == "commonName"
     ]
     if names != [API_SERVER]:
-        return web.Response(status=403, text="only the API server may ask here")
+        return web.Response(status=403, text="only the API server may send requests here")
     answer = await handler(request)  # type: ignore[misc]  # aiohttp's handlers are coroutines
     assert isinstance(answer, web.StreamResponse)
     return answer

@@ -140,12 +140,16 @@ def _complain(log: Log) -> Callable[[str, Exception], None]:
 def _measured(core: Core) -> Metrics:
     metrics, cache, counts = Metrics(), core.cache, core.counts
     for name, text, read in (
-        ("fathom_store_revision", "The newest revision applied.", lambda: cache.reached),
+        ("fathom_store_revision", "Newest revision in the watch cache.", lambda: cache.reached),
         ("fathom_cached_objects", "Objects in the watch cache.", lambda: cache.objects),
-        ("fathom_watch_log_bytes", "What the logs of past events hold.", lambda: cache.log_bytes),
-        ("apiserver_registered_watchers", "Watches being served.", lambda: cache.watchers),
-        ("fathom_watches_dropped", "Watches whose reader fell behind.", lambda: counts.watches_dropped),
-        ("fathom_commits_retried", "Commits that lost a race.", lambda: counts.commits_retried),
+        ("fathom_watch_log_bytes", "Bytes of the watch cache's event logs.", lambda: cache.log_bytes),
+        ("apiserver_registered_watchers", "Open watches.", lambda: cache.watchers),
+        (
+            "fathom_watches_dropped",
+            "Watches ended because their reader fell behind.",
+            lambda: counts.watches_dropped,
+        ),
+        ("fathom_commits_retried", "Commits retried after a conflict.", lambda: counts.commits_retried),
     ):
         metrics.gauge(name, text, read)
     return metrics
@@ -159,7 +163,7 @@ def _in_process(server: ApiServer) -> Callable[..., Coroutine[Any, Any, Response
             Request(method=method, path=path, query=query, headers=headers, body=body)
         )
         if not isinstance(answer, Response):
-            raise TypeError(f"{method} {path} answered a stream")
+            raise TypeError(f"{method} {path} returned a stream")
         return answer
 
     return send

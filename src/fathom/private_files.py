@@ -64,7 +64,7 @@ def prepare_directory(path: Path) -> list[str]:
     if before & OTHERS:
         path.chmod(0o700)
         warnings.append(
-            f"other users could use {path} (mode {before:04o}): its mode is 0700 now, of its files 0600"
+            f"other users could access {path} (mode {before:04o}): mode set to 0700, of its files to 0600"
         )
     for name in OURS:
         with contextlib.suppress(FileNotFoundError):
@@ -84,10 +84,12 @@ def make_directory(path: Path) -> None:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     mine, link, directory = os.geteuid(), path.lstat(), path.stat()
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in {mine, 0}:
-        raise NotOurs(f"{path} is a link of user {link.st_uid}, who could turn it elsewhere: choose another")
+        raise NotOurs(
+            f"{path} is a link of user {link.st_uid}, who could change it: choose another directory"
+        )
     if directory.st_uid != mine:
         raise NotOurs(
-            f"{path} belongs to user {directory.st_uid}, not to us (user {mine}): "
+            f"{path} belongs to user {directory.st_uid}, not to user {mine}: "
             "change its owner, or choose another data directory"
         )
 

@@ -103,8 +103,8 @@ def _refuse_lost_store(data: Path, store: str) -> None:
         return
     if traces := [name for name in TRACES if (data / name).exists()]:
         raise StoreDamaged(
-            f"{file} is missing beside {traces[0]} of an earlier start: restore a backup (fathom store "
-            f"restore FILE --data {data}), give the --store it was used with, or begin empty with --new-store"
+            f"{file} is missing, and {traces[0]} shows that a cluster was here: restore a backup (fathom "
+            f"store restore FILE --data {data}), use the --store of that cluster, or start empty with --new-store"
         )
 
 
@@ -139,9 +139,11 @@ async def _run(
     opened = await open_store(store)
     try:
         if await opened.revision() > 1 and not (data / "pki" / "ca.key").exists():
-            warnings.append("a new authority was made beside an old store: earlier credentials end here")
+            warnings.append(
+                "a new CA was made for an existing store: credentials of the old CA are not valid any more"
+            )
         if not service_addresses.is_loopback:
-            warnings.append(f"Services answer only at those of {service_addresses} that this machine has")
+            warnings.append(f"Services answer only at addresses of {service_addresses} that this machine has")
         own = await _own_place(opened, listener.getsockname()[1], service_addresses)
         names = [own[0]] if host in {"", "0.0.0.0", "::"} else [own[0], host]
         pki = ensure_pki(data, names, clock=outside.clock)
@@ -205,7 +207,9 @@ def _listen(host: str, port: int) -> socket.socket:
 async def _serve(running: Running) -> None:
     parts, core = running.parts, running.parts.core
     parts.server.metrics.gauge(
-        "fathom_audit_entries_dropped", "Entries that no disk took.", lambda: running.audit.dropped
+        "fathom_audit_entries_dropped",
+        "Audit entries that could not be written.",
+        lambda: running.audit.dropped,
     )
     http, stop = Http(parts.server, keep_alive_s=KEEP_ALIVE_S), stop_event()
     process = process_metrics(restarts=restarts(), version=__version__)
@@ -239,10 +243,22 @@ async def _serve(running: Running) -> None:
 def _measure(parts: Parts, http: Http) -> None:
     budgets = http.budgets
     for name, text, read in (
-        ("fathom_request_body_bytes", "Bodies being read or served.", lambda: budgets.bodies.used),
-        ("fathom_request_bodies_refused", "Bodies without room.", lambda: budgets.bodies.refused),
-        ("fathom_unread_answer_bytes", "Answers that clients do not read.", lambda: budgets.unread.used),
-        ("fathom_connections_cut_off", "Of clients that did not read.", lambda: budgets.unread.refused),
+        ("fathom_request_body_bytes", "Bytes of the request bodies in memory.", lambda: budgets.bodies.used),
+        (
+            "fathom_request_bodies_refused",
+            "Request bodies refused for lack of memory.",
+            lambda: budgets.bodies.refused,
+        ),
+        (
+            "fathom_unread_answer_bytes",
+            "Bytes of answers that clients have not read.",
+            lambda: budgets.unread.used,
+        ),
+        (
+            "fathom_connections_cut_off",
+            "Connections closed because the client did not read.",
+            lambda: budgets.unread.refused,
+        ),
     ):
         parts.server.metrics.gauge(name, text, read)
 
@@ -322,7 +338,7 @@ def _announce(running: Running) -> None:
     write_private(file, kubeconfig(running.pki, url, clock=running.outside.clock).encode())
     _write_credentials(running, url)
     say(f"fathom {__version__} serves the Kubernetes API on {url}, data in {running.data}")
-    reach = [] if host in LOOPBACK else [f"{host} can be reached from other machines"]
+    reach = [] if host in LOOPBACK else [f"other machines can reach the API server at {host}"]
     for warning in (*running.warnings, *reach):
         say(f"warning: {warning}")
     say(f"export KUBECONFIG={file}")

@@ -215,7 +215,7 @@ def end_words(part: str, code: int, last: str) -> str:
         everyday = msgspec.json.decode(last.encode(), type=PartLine).level in {"info", "warn"}
     except msgspec.DecodeError:
         everyday = not last
-    return f"{part} ended with {code}" + ("" if everyday else f": {last[:300]}")
+    return f"{part} exited with code {code}" + ("" if everyday else f": {last[:300]}")
 
 
 class Supervisor:
@@ -260,8 +260,8 @@ class Supervisor:
         again."""
         while (code := await self._try_start(api, stopping)) is not None:
             if code >= 0:
-                raise PartNotStarted(api.last_words[-1] if api.last_words else "it said nothing", code)
-            self._say(f"{end_words(api.part.name, code, '')} before it was ready; it is started again")
+                raise PartNotStarted(api.last_words[-1] if api.last_words else "it printed nothing", code)
+            self._say(f"{end_words(api.part.name, code, '')} before it was ready; restarting it")
             await asyncio.wait((stopping,), timeout=RESTART.s_min)
 
     async def _try_start(self, api: RunningPart, stopping: asyncio.Task[bool]) -> int | None:
@@ -286,7 +286,7 @@ class Supervisor:
             return
         if not self._nodes_ready.is_set():
             ready = f"{self._status.ready} of {self._nodes} nodes are ready"
-            self._say(f"warning: {ready} after {READY_S:g} s; {self._data}/logs may say why")
+            self._say(f"warning: {ready} after {READY_S:g} s; look in {self._data}/logs")
         self._say("ready")
         self._show()
 
@@ -300,7 +300,7 @@ class Supervisor:
             pause_s = restart_pause_s(failures)
             running_part.restarts += 1
             self._restarts[running_part.part.name] = running_part.restarts
-            self._say(f"{ending}; it is started again in {pause_s:g} s")
+            self._say(f"{ending}; restarting it in {pause_s:g} s")
             await asyncio.sleep(pause_s)
 
     async def _run_until_end(self, running_part: RunningPart) -> str:
@@ -390,7 +390,8 @@ async def take_lock(data: Path, stopping: asyncio.Task[bool]) -> int:
             if stopping.done() or asyncio.get_running_loop().time() > deadline_s:
                 os.close(lock)
                 raise Busy(
-                    f"another fathom runs on {data}{_holders(data)}; stop it, or choose another with --data"
+                    f"another fathom uses {data}{_holders(data)}: "
+                    "stop it, or choose another directory with --data"
                 ) from None
             await asyncio.wait((stopping,), timeout=0.1)
         else:

@@ -64,5 +64,5 @@ def test_a_cache_that_took_nothing_is_not_measured() -> None:
     feed = EventFeed()
     feed.sync(50)
     feed._revision += 10
-    with pytest.raises(BenchFailed, match="the cache has not taken all events"):
+    with pytest.raises(BenchFailed, match="the cache did not apply all events"):
         feed.change(50, 20)

@@ -30,5 +30,5 @@ def test_a_pod_without_a_node_is_not_reported_as_speed() -> None:
 
 
 def test_an_unknown_workload_is_named() -> None:
-    with pytest.raises(BenchFailed, match="no workload 'nonsense'"):
+    with pytest.raises(BenchFailed, match="unknown workload 'nonsense'"):
         run_decide(DecideLoad(workloads=("nonsense",)))

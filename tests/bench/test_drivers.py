@@ -47,7 +47,7 @@ def test_fewer_objects_than_connections_is_a_load_like_any_other(tmp_path: Path)
     ("manners", "complaint"),
     [
         (Manners(refuse_get=429), "GET answered 429 instead of 200: slow down"),
-        (Manners(forget_update=True), "an answer carries no resourceVersion"),
+        (Manners(forget_update=True), "an answer has no resourceVersion"),
         (Manners(drop_from_list=1), "a list has 19 items instead of 20"),
     ],
 )
@@ -71,7 +71,7 @@ def test_watch_counts_every_event_however_the_stream_is_cut(tmp_path: Path, cut_
         (Manners(end_watch_after=5), "the server ended a watch after 5 of 15 events"),
         (Manners(repeat_event=15), "4 watchers got 16 events instead of 15"),
         (Manners(repeat_event=3), "instead of 15|exactly once"),
-        (Manners(lose_event=3, repeat_event=5), "did not hear of every write exactly once"),
+        (Manners(lose_event=3, repeat_event=5), "did not receive every write exactly once"),
     ],
 )
 def test_watch_gives_no_figure_for_a_wrong_stream(tmp_path: Path, manners: Manners, complaint: str) -> None:

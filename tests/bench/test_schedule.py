@@ -28,7 +28,7 @@ def test_a_short_run_is_taken_as_a_whole() -> None:
 
 
 def test_a_workload_that_does_not_exist_is_said_so() -> None:
-    with pytest.raises(BadTarget, match="no workload 'odd': there are basic, spread"):
+    with pytest.raises(BadTarget, match="unknown workload 'odd': choose one of basic, spread"):
         run_schedule(Against(), ScheduleLoad("odd", 1, 0, 1, 1))
 
 

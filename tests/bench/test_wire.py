@@ -44,7 +44,7 @@ def test_every_answer_is_read_whole_however_it_is_cut(
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabc", "1 bytes more than"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabc", "1 bytes longer than"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "not an HTTP/1.1 answer"),
         (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc", "neither a Content-Length nor chunks"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\nabc", "not an HTTP/1.1 answer"),

@@ -63,7 +63,7 @@ def test_version_names_fathom_and_python(capsys: pytest.CaptureFixture[str]) -> 
         (["bench", "api", "--connections", "0"], "--connections"),
         (["bench", "watch", "--writes", "-1"], "--writes"),
         (["bench", "api", "--kubeconfig", "x", "--store", "y"], "do not go with --kubeconfig"),
-        (["bench", "api", "--pid", "1"], "--pid goes with --kubeconfig"),
+        (["bench", "api", "--pid", "1"], "--pid needs --kubeconfig"),
         (["bench", "api", "--kubeconfig", "gone"], "cannot read gone: No such file"),
     ],
 )
@@ -95,8 +95,8 @@ def test_no_kubeconfig_says_how_to_get_one(tmp_path: Path, capsys: pytest.Captur
         (Problem("as it is"), "as it is"),
         (FileNotFoundError(2, "No such file or directory", "x"), "No such file or directory: x"),
         (OSError(28, "No space left on device"), "No space left on device"),
-        (RuntimeError("two\nlines"), "RuntimeError: two lines (FATHOM_DEBUG=1 shows where)"),
-        (KeyError(), "KeyError: no message (FATHOM_DEBUG=1 shows where)"),
+        (RuntimeError("two\nlines"), "RuntimeError: two lines (set FATHOM_DEBUG=1 to see the traceback)"),
+        (KeyError(), "KeyError: no message (set FATHOM_DEBUG=1 to see the traceback)"),
         (ExceptionGroup("tasks", [ExceptionGroup("more", [Problem("deep")])]), "deep"),
     ],
 )

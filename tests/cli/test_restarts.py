@@ -49,6 +49,6 @@ def test_an_api_server_that_is_killed_again_and_again_is_back_at_once_each_time(
                 said = process.stdout.readline()
                 assert said, "the supervisor has ended"
                 if said.startswith("api was killed"):
-                    assert said == f"api was killed by SIGKILL; it is started again in {RESTART.s_min} s\n"
+                    assert said == f"api was killed by SIGKILL; restarting it in {RESTART.s_min} s\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0

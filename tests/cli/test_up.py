@@ -81,7 +81,7 @@ def test_a_taken_port_is_named_with_the_way_out(tmp_path: Path, command: tuple[s
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         told = refused(command, "--data", str(tmp_path / "data"), "--port", str(port))
-    assert told == f"port {port} on 127.0.0.1 is taken; choose another with --port"
+    assert told == f"port {port} on 127.0.0.1 is in use; choose another with --port"
 
 
 @BOTH
@@ -120,7 +120,7 @@ def test_what_cannot_be_started_is_one_line(
     ("arguments", "words"),
     [
         (("--zones", "a,,b"), "--zones must read A,B,…, not 'a,,b'"),
-        (("--zones", "a,b c"), "'b c' cannot be a zone's name: "),
+        (("--zones", "a,b c"), "--zones: 'b c' is not a valid zone name: "),
         (("--images", "none.toml"), "none.toml: No such file or directory"),
         (("--images", "bad.toml"), "bad.toml: Invalid"),
     ],
@@ -167,7 +167,7 @@ def test_bench_on_a_server_that_does_not_start_is_one_line(
     assert run(["bench", "api", "--data", str(tmp_path), "--store", "nonsense"]) == 2
     shown = capsys.readouterr()
     assert (shown.out, shown.err.count("\n")) == ("", 1)
-    assert "`fathom up` ended with 2: fathom: error: " in shown.err
+    assert "`fathom serve api` exited with code 2: fathom: error: " in shown.err
 
 
 # The supervisor.
@@ -215,7 +215,7 @@ def test_a_server_that_is_killed_before_it_is_ready_is_started_again(tmp_path: P
         until(lambda: "api" in children(process), "no server is started")
         os.kill(children(process)["api"], signal.SIGKILL)
         said = iter(process.stdout.readline, "ready\n")
-        assert next(said) == "api was killed by SIGKILL before it was ready; it is started again\n"
+        assert next(said) == "api was killed by SIGKILL before it was ready; restarting it\n"
         assert len(list(said)) == 2  # Where it serves, and how to use it.
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
@@ -269,5 +269,5 @@ def test_what_parts_have_to_say_to_people_is_said_and_the_rest_is_for_their_log(
     assert heard(b"Traceback with a warning") == PartLine()
     everyday = '{"level":"info","event":"node"}'
     assert [end_words("api", code, last) for code, last in ((-9, "x"), (1, everyday), (2, "port taken"))] == [
-        "api was killed by SIGKILL", "api ended with 1", "api ended with 2: port taken",
+        "api was killed by SIGKILL", "api exited with code 1", "api exited with code 2: port taken",
     ]  # fmt: skip

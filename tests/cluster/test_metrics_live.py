@@ -189,7 +189,7 @@ def test_a_process_itself_answers_nobody_but_the_api_server(cluster: Cluster) ->
         administrator = tls_of(cluster.data / "kubeconfig")
         administrator.check_hostname = False
         administrator.verify_mode = ssl.CERT_NONE
-        assert _get(where, administrator) == (403, "only the API server may ask here")
+        assert _get(where, administrator) == (403, "only the API server may send requests here")
 
 
 def _get(where: tuple[str, int], tls: ssl.SSLContext) -> tuple[int, str]:

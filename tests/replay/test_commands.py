@@ -64,7 +64,7 @@ def test_status_and_replay_have_documents_too(tmp_path: Path, capsys: pytest.Cap
 
 def test_nothing_recorded_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["record", "status", "--data", str(tmp_path)]) == 1
-    assert said(capsys) == [f"nothing is recorded in {tmp_path}"]
+    assert said(capsys) == [f"there are no tapes in {tmp_path}"]
 
 
 def test_what_is_recorded_is_looked_for_beside_the_kubeconfig_and_then_here(
@@ -73,7 +73,7 @@ def test_what_is_recorded_is_looked_for_beside_the_kubeconfig_and_then_here(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", "elsewhere/kubeconfig")
     assert run(["record", "status"]) == 1
-    assert said(capsys) == ["nothing is recorded in .fathom"]
+    assert said(capsys) == ["there are no tapes in .fathom"]
     kept(tmp_path / ".fathom", recorded(), "here")
     assert run(["record", "status"]) == 0
     assert said(capsys)[0].startswith("here: ")
@@ -106,7 +106,7 @@ def test_code_that_a_tape_names_is_not_run_without_being_agreed_to(
     tape = str(directory_of(tmp_path, "toys"))
     assert run(["replay", tape]) == 2
     complaint = capsys.readouterr().err
-    assert complaint.endswith("to agree, add --trust antigravity --trust tests.replay.toys\n")
+    assert complaint.endswith("to allow that, add --trust antigravity --trust tests.replay.toys\n")
     assert run(["replay", tape, "--trust", "tests", "--trust", "anti"]) == 2
     assert capsys.readouterr().err.endswith("add --trust antigravity\n")
 

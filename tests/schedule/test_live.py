@@ -420,7 +420,7 @@ def test_a_pod_that_is_gone_is_told_from_the_record(cluster: Cluster) -> None:
     code, text = cluster.fathom("why", "pod/never", "-n", space)
     assert (code, text) == (
         2,
-        f"fathom: error: there is no pod {space}/never, and nothing is on record about one\n",
+        f"fathom: error: there is no pod {space}/never, and no recorded decision about one\n",
     )
 
 

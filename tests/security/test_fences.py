@@ -164,6 +164,6 @@ def test_a_process_with_our_account_and_no_lease_says_at_its_start_what_to_do(tm
             ]
             ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
             assert ran.returncode == 2, ran.stderr
-            said = f"is not for system:fathom:{part}, whose writes are refused without the lease"
+            said = f"the API server refuses writes of system:fathom:{part} without the lease"
             assert said in ran.stderr, ran.stderr
             assert "Traceback" not in ran.stderr

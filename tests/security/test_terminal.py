@@ -177,7 +177,7 @@ def test_the_supervisor_shows_what_parts_say_without_escapes(tmp_path: Path) -> 
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env={**os.environ}) as process:
         assert process.stdout is not None
         shown = ""
-        while "ended with 3" not in shown:
+        while "exited with code 3" not in shown:
             line = process.stdout.readline().decode()
             assert line, shown
             shown += line

@@ -145,7 +145,7 @@ def test_a_replay_without_its_patch_says_so_and_with_another_does_not_reproduce(
     patch.rename(other)
     code, _, err = fathom("replay", said["artifact"], folder=tmp_path)
     assert code == 2
-    assert "give it with --patch, or run the text that is in the file with --trust patch" in err
+    assert "give it with --patch, or run the recorded copy with --trust patch" in err
     assert fathom("replay", said["artifact"], "--trust", "patch", folder=tmp_path)[0] == 0
     assert fathom("replay", said["artifact"], "--patch", other, folder=tmp_path)[0] == 0
     other.write_text('"""Nothing."""\n')
@@ -267,8 +267,8 @@ def ended_by_ctrl_c(folder: Path, *words: str, when: bytes, times: int = 1) -> t
 
 def test_a_terminal_shows_progress_and_ctrl_c_ends_an_exploration_with_what_was_found(tmp_path: Path) -> None:
     words = ("explore", "shared-counter", "--seeds", "0..100000", "-j", "2")
-    code, out, shown = ended_by_ctrl_c(tmp_path, *words, when=b" sometimes")
-    assert re.search(r"\] \d+/100,000 runs  [\d.]+/s  0 violations  \d+ fault × site", shown)
+    code, out, shown = ended_by_ctrl_c(tmp_path, *words, when=b" rare paths")
+    assert re.search(r"\] \d+/100,000 runs  [\d.]+/s  0 violations  \d+ fault × request", shown)
     assert code == 130
     assert re.match(r"\d+ runs \(interrupted\), ", out)
     assert "everything held" in out

@@ -38,7 +38,7 @@ class KopfComparison(msgspec.Struct, frozen=True):
 
 def compare(objects: int, events: int) -> KopfComparison:
     if importlib.util.find_spec("kopf") is None:
-        raise BadTarget("kopf is not installed: nothing to compare with")
+        raise BadTarget("kopf is not installed: install it, or leave out --kopf-objects")
     ours = [sys.executable, "-m", "fathom.bench.follow"]
     theirs = [sys.executable, "-m", "fathom.bench.follow_kopf"]
     return KopfComparison(

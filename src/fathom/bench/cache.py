@@ -118,7 +118,7 @@ class EventFeed:
         sizes: list[int] = []
         spent = self._feed(podstream.initial(objects), sizes)
         if not self.caches.synced:
-            raise BenchFailed("the cache has not taken the list")
+            raise BenchFailed("the cache did not apply the list")
         self._revision = podstream.FIRST_REVISION + objects
         return *spent, sum(sizes)
 
@@ -127,7 +127,7 @@ class EventFeed:
         spent = self._feed(chunks, [])
         self._revision += events
         if self._domain_snapshot_revision() < self._revision - 1:
-            raise BenchFailed("the cache has not taken all events")
+            raise BenchFailed("the cache did not apply all events")
         return spent
 
     def snapshot_us(self) -> float:

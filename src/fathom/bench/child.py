@@ -35,7 +35,7 @@ class Child(msgspec.Struct, frozen=True):
 
 @contextlib.contextmanager
 def own_server(*, parent: Path | None, store: str | None) -> Iterator[Child]:
-    """`fathom up` in a new data directory under `parent`, gone with it afterwards."""
+    """`fathom serve api` in a new data directory under `parent`; both are removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="fathom-bench-", dir=parent) as scratch:
         data, log = Path(scratch, "data"), Path(scratch, "log")
         command = [sys.executable, "-m", "fathom.cli", "serve", "api", "--data", str(data), "--port", "0"]
@@ -48,7 +48,7 @@ def own_server(*, parent: Path | None, store: str | None) -> Iterator[Child]:
             ready_s = time.perf_counter() - began
             yield Child(process.pid, target, ready_s, filesystem_of(Path(scratch)), data / "kubeconfig")
             if process.poll() is not None:
-                raise BenchFailed(f"the server died while it was measured: {_last_line(log)}")
+                raise BenchFailed(f"the API server exited during the measurement: {_last_line(log)}")
         finally:
             _stop(process)
 
@@ -58,14 +58,14 @@ def _wait_ready(
 ) -> BenchTarget:
     while time.perf_counter() - began < START_S_MAX:
         if process.poll() is not None:
-            raise BadTarget(f"`fathom up` ended with {process.returncode}: {_last_line(log)}")
+            raise BadTarget(f"`fathom serve api` exited with code {process.returncode}: {_last_line(log)}")
         # Not there, or not wholly written, or nobody listens yet: each only means "not yet".
         with contextlib.suppress(BadTarget, BenchFailed):
             target = read_target(kubeconfig)
             if _is_ready(target):
                 return target
         time.sleep(PROBE_EVERY_S)
-    raise BadTarget(f"`fathom up` was not ready after {START_S_MAX:.0f} s: {_last_line(log)}")
+    raise BadTarget(f"`fathom serve api` was not ready after {START_S_MAX:.0f} s: {_last_line(log)}")
 
 
 def _is_ready(target: BenchTarget) -> bool:
@@ -97,7 +97,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
 
 
 def family(pids: Iterable[int]) -> list[int]:

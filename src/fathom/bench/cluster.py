@@ -149,7 +149,7 @@ class _Cluster:
         deadline_s = time.perf_counter() + WAIT_S_MAX
         while not check():
             if time.perf_counter() > deadline_s:
-                raise BenchFailed(f"not within {WAIT_S_MAX:g} s: {expected}")
+                raise BenchFailed(f"timeout after {WAIT_S_MAX:g} s: {expected}")
             time.sleep(EVERY_S)
 
 
@@ -173,7 +173,7 @@ def _up(scratch: Path, load: ClusterLoad) -> Iterator[_Cluster]:
     try:
         while b"ready\n" not in log.read_bytes():
             if process.poll() is not None or time.perf_counter() - began > START_S_MAX:
-                raise BadTarget(f"`fathom up` did not get ready: {log.read_text()[-500:]}")
+                raise BadTarget(f"`fathom up` did not become ready: {log.read_text()[-500:]}")
             time.sleep(EVERY_S / 5)
         yield _Cluster(process, read_target(data / "kubeconfig"), time.perf_counter() - began)
     finally:
@@ -209,7 +209,8 @@ def _lose_a_node(cluster: _Cluster, scratch: Path, load: ClusterLoad) -> float:
     process = subprocess.Popen(agent, stdout=log, stderr=log)
     try:
         cluster.until(
-            lambda: _is_ready(cluster.ask("GET", "/api/v1/nodes")["items"], DOOMED), "one more node"
+            lambda: _is_ready(cluster.ask("GET", "/api/v1/nodes")["items"], DOOMED),
+            "the additional node is ready",
         )
         nodes = [node["metadata"]["name"] for node in cluster.ask("GET", "/api/v1/nodes")["items"]]
         other_nodes = [name for name in nodes if name != DOOMED]

@@ -106,7 +106,7 @@ class ScaleResult(msgspec.Struct, frozen=True, kw_only=True):
 def run_decide(load: DecideLoad) -> DecideResult:
     unknown = [name for name in load.workloads if name not in MEASURED]
     if unknown:
-        raise BenchFailed(f"no workload {unknown[0]!r}; there are {', '.join(MEASURED)}")
+        raise BenchFailed(f"unknown workload {unknown[0]!r}: choose one of {', '.join(MEASURED)}")
     return DecideResult(rates=tuple(_rate(name, load) for name in load.workloads), machine=this_machine())
 
 
@@ -200,10 +200,10 @@ def _decide(decider: Decider, views: Sequence[PodView]) -> None:
 def _check(table: NodeTable, pods: int) -> None:
     rows = table.height
     if len(table.placed) != pods:
-        raise BenchFailed(f"{len(table.placed)} of {pods} pods have a node")
+        raise BenchFailed(f"{len(table.placed)} of {pods} pods got a node")
     if (table.tally.requested[:rows] > table.allocatable[:rows]).any():
         over = int(np.flatnonzero((table.tally.requested[:rows] > table.allocatable[:rows]).any(axis=1))[0])
-        raise BenchFailed(f"{table.names[over]} has more than it can take")
+        raise BenchFailed(f"{table.names[over]} has more pods than its capacity allows")
 
 
 def _rss_mb() -> float:

@@ -80,7 +80,7 @@ def expect(answer: WireAnswer, status: int, action: str) -> WireAnswer:
 def revision_of(answer: WireAnswer) -> bytes:
     at = answer.body.find(_REVISION)
     if at < 0:
-        raise BenchFailed("an answer carries no resourceVersion")
+        raise BenchFailed("an answer has no resourceVersion")
     start = at + len(_REVISION)
     return answer.body[start : answer.body.index(b'"', start)]
 
@@ -104,4 +104,4 @@ def count_items(answer: WireAnswer) -> int:
     try:
         return len(msgspec.json.decode(answer.body, type=_Items).items)
     except msgspec.DecodeError as error:
-        raise BenchFailed(f"a list is not a list: {error}") from error
+        raise BenchFailed(f"the answer to a list is no list: {error}") from error

@@ -82,13 +82,13 @@ def sized(workload: str, init_pods: int | None, pods: int | None) -> tuple[int, 
 
 def run_schedule(against: Against, load: ScheduleLoad) -> ScheduleResult:
     if load.workload not in WORKLOADS:
-        raise BadTarget(f"no workload {load.workload!r}: there are {', '.join(WORKLOADS)}")
+        raise BadTarget(f"unknown workload {load.workload!r}: choose one of {', '.join(WORKLOADS)}")
     workload = WORKLOADS[load.workload]
     most = workload.most_pods(load.nodes, load.init_pods)
     if load.pods > most:
         raise BadTarget(
             f"{load.workload}: {load.nodes} nodes have room for {most} pods beside the first {load.init_pods}"
-            f", not for {load.pods}: the rest would wait for ever"
+            f", not for {load.pods}: the rest would never be bound"
         )
     with session(against) as open_session, tempfile.TemporaryDirectory(dir=against.parent) as scratch:
         data = Path(scratch)
@@ -130,7 +130,7 @@ def own_scheduler(open_session: Session, data: Path, *, alone: bool) -> Iterator
     try:
         yield OwnScheduler(process, data)
         if process.poll() is not None:
-            raise BenchFailed(f"the scheduler died while it was measured: {_last_line(log)}")
+            raise BenchFailed(f"the scheduler exited during the measurement: {_last_line(log)}")
     finally:
         process.terminate()
         try:
@@ -142,7 +142,7 @@ def own_scheduler(open_session: Session, data: Path, *, alone: bool) -> Iterator
 
 def _last_line(log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed nothing"
 
 
 # The load.
@@ -432,7 +432,7 @@ def as_table(result: ScheduleResult) -> str:
         ("created a second", f"{result.create_per_s:,.1f}", ""),
         ("attempt", f"{result.attempt_ms_p50} ms", f"p99 {result.attempt_ms_p99} ms"),
         ("decisions a second", f"{result.decisions_per_s:,.1f}", "the decision alone, in memory"),
-        ("refused", f"{result.conflicts}", str(result.conflicts_by_check or "")),
+        ("bindings refused", f"{result.conflicts}", str(result.conflicts_by_check or "")),
     ]
     if result.recording is not None:
         share = f"{100 * result.recording.share:.1f} % of the scheduler's time"

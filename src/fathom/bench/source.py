@@ -62,7 +62,7 @@ class EventSource:
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
         if request.query.get("sendInitialEvents") != "true":
-            raise web.HTTPBadRequest(text="this source tells everything or nothing")
+            raise web.HTTPBadRequest(text="this server only answers watches with sendInitialEvents=true")
         self._asked_s = time.monotonic()
         response = web.StreamResponse(headers={"content-type": "application/json"})
         await response.prepare(request)

@@ -86,12 +86,14 @@ def verify(counts: Sequence[int], kept: Sequence[SeenEvent], *, writes: int) -> 
     if wrong := [count for count in counts if count != writes]:
         raise BenchFailed(f"{len(wrong)} watchers got {wrong[0]} events instead of {writes}")
     if other_types := {event.type for event in kept} - {"ADDED"}:
-        raise BenchFailed(f"events of other types than ADDED came: {', '.join(sorted(other_types))}")
+        raise BenchFailed(
+            f"a watcher received events of other types than ADDED: {', '.join(sorted(other_types))}"
+        )
     if sorted(event.name for event in kept) != [_name(number) for number in range(writes)]:
-        raise BenchFailed("a watcher did not hear of every write exactly once")
+        raise BenchFailed("a watcher did not receive every write exactly once")
     revisions = [event.revision for event in kept]
     if revisions != sorted(set(revisions)):
-        raise BenchFailed("a watcher heard events out of order")
+        raise BenchFailed("a watcher received events out of order")
 
 
 def _result(

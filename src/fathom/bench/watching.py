@@ -57,9 +57,9 @@ class StreamWatcher:
         if not self._head.startswith(b"HTTP/1.1 200 "):
             answer, _ = read_answer(self._head)
             text = (answer.body if answer else self._head)[:300].decode(errors="replace")
-            raise BenchFailed(f"a watch was refused: {text}")
+            raise BenchFailed(f"the server refused a watch: {text}")
         if b"\r\ntransfer-encoding: chunked" not in self._head[:end].lower():
-            raise BenchFailed("a watch does not come in chunks")
+            raise BenchFailed("the server does not send a watch in chunks")
         rest, self._head = self._head[end + 4 :], None
         self._count(rest)
         return True

@@ -68,7 +68,7 @@ def read_answer(data: bytes) -> tuple[WireAnswer | None, int]:
     if at >= 0:
         size = start + int(head[at + 17 :].split(b"\r\n", 1)[0])
         if len(data) > size:
-            raise BenchFailed(f"{len(data) - size} bytes more than the answer's Content-Length")
+            raise BenchFailed(f"the answer is {len(data) - size} bytes longer than its Content-Length")
         return (WireAnswer(status, data[start:]) if len(data) == size else None), size
     if b"\r\ntransfer-encoding: chunked" not in head:
         raise BenchFailed("the answer has neither a Content-Length nor chunks")
@@ -116,7 +116,7 @@ class WireConnection:
         except ssl.SSLWantReadError:
             return None
         except OSError as error:
-            raise BenchFailed(f"the connection broke: {error}") from error
+            raise BenchFailed(f"the connection failed: {error}") from error
 
     def close(self) -> None:
         self._socket.close()
@@ -134,6 +134,6 @@ def connect(target: BenchTarget) -> WireConnection:
         secured = target.tls.wrap_socket(plain, server_hostname=target.server_name)
     except OSError as error:
         plain.close()
-        raise BadTarget(f"no TLS with {address}: {error}") from error
+        raise BadTarget(f"the TLS handshake with {address} failed: {error}") from error
     secured.setblocking(False)
     return WireConnection(secured)

@@ -20,46 +20,69 @@ if TYPE_CHECKING:
 
 AllowHostIds = Annotated[
     str,
-    Parameter(help="Users and groups of this machine that pods may have if they ask: uid:1000,gid:44,…"),
+    Parameter(
+        help="User and group ids of this machine that pods may run with if they ask: uid:1000,gid:44,…"
+    ),
 ]
 
 
 def agent(
     *,
     kubeconfig: Kubeconfig = None,
-    node: Annotated[str, Parameter(help="The node's name; of several, what their names begin with.")] = "",
+    node: Annotated[
+        str, Parameter(help="Name of the node. With --nodes N, the nodes are NAME-1 to NAME-N.")
+    ] = "",
     nodes: Annotated[
-        int, Parameter(validator=Number(gte=1, lte=1000), help="How many nodes this process is.")
+        int, Parameter(validator=Number(gte=1, lte=1000), help="Number of nodes that this process runs.")
     ] = 1,
-    zone: Annotated[str, Parameter(help="The zone that the node is in.")] = "",
-    zones: Annotated[str, Parameter(help="Zones over which several nodes are spread: A,B,…")] = "",
-    region: Annotated[str, Parameter(help="The region of the zones.")] = "",
-    data: Annotated[Path, Parameter(help="Their pods' files and logs.")] = Path(".fathom-agents"),
+    zone: Annotated[str, Parameter(help="Zone of the node.")] = "",
+    zones: Annotated[str, Parameter(help="Zones that several nodes are spread over, in turn: A,B,…")] = "",
+    region: Annotated[str, Parameter(help="Region of the zones.")] = "",
+    data: Annotated[Path, Parameter(help="Directory for the pods' files and logs.")] = Path(".fathom-agents"),
     images: Annotated[
-        Path | None, Parameter(help="A TOML file that says which command an image stands for.")
+        Path | None,
+        Parameter(help="TOML file that says which command runs for which image (docs/agents.md)."),
     ] = None,
     driver: Annotated[
-        Literal["process", "simulated"], Parameter(help="Containers are real processes, or follow a script.")
+        Literal["process", "simulated"],
+        Parameter(help="process: containers are real processes. simulated: containers only follow --script."),
     ] = "process",
-    cpu: Annotated[str, Parameter(help="What each node has; default: its share of the machine.")] = "",
-    memory: Annotated[str, Parameter(help="What each node has; default: its share of the machine.")] = "",
-    pods: Annotated[int, Parameter(validator=Number(gte=1, lte=250), help="Of each node.")] = 110,
-    script: Annotated[str, Parameter(help='How simulated containers behave: {"image_s": 2}.')] = "",
+    cpu: Annotated[str, Parameter(help="CPU of each node. Default: an equal share of the machine's.")] = "",
+    memory: Annotated[
+        str, Parameter(help="Memory of each node. Default: an equal share of the machine's.")
+    ] = "",
+    pods: Annotated[
+        int, Parameter(validator=Number(gte=1, lte=250), help="Maximum number of pods on each node.")
+    ] = 110,
+    script: Annotated[
+        str, Parameter(help='How simulated containers behave, as JSON: {"image_s": 2} (docs/agents.md).')
+    ] = "",
     hide: Annotated[
-        tuple[Path, ...], Parameter(negative=(), help="Directories that no pod may see: a server's data.")
+        tuple[Path, ...],
+        Parameter(
+            negative=(),
+            help="Directory that no pod can see, such as the data of an API server; may be repeated.",
+        ),
     ] = (),
     allow_root: Annotated[
-        bool, Parameter(negative=(), help="Pods may ask to run as root; they can then read everything.")
+        bool,
+        Parameter(
+            negative=(),
+            help="Let pods run as root if they ask; such a pod can read every file of this machine.",
+        ),
     ] = False,
     allow_host_ids: AllowHostIds = "",
     record: Annotated[
-        Path | None, Parameter(help="Keep a tape of each node's agent there, for `fathom replay`.")
+        Path | None, Parameter(help="Directory in which each node's agent is recorded, for `fathom replay`.")
     ] = None,
     up: Annotated[
-        Path | None, Parameter(help="The data of a server on this machine: its authority names the nodes.")
+        Path | None,
+        Parameter(
+            help="Data directory of an API server on this machine: its CA issues the nodes' credentials."
+        ),
     ] = None,
-) -> None:  # fmt: skip
-    """Run the pods that are bound to one node or several. When it stops, they live on."""
+) -> None:
+    """Run the agent of one or more nodes. When the agent stops, its pods keep running."""
     from fathom.agent.host.images import BadImages, ImagesFile  # noqa: PLC0415  # Only this command pays.
     from fathom.agent.host.machine import AlreadyRuns  # noqa: PLC0415
     from fathom.agent.live import AgentsWanted, named_nodes, run_agents_live  # noqa: PLC0415
@@ -75,7 +98,7 @@ def agent(
     wanted_nodes = named_nodes(name=node, count=nodes, zones=zone_names, region=region)
     for wanted_node in wanted_nodes:
         if problems := dns_subdomain(wanted_node.name):
-            raise Problem(f"{wanted_node.name!r} cannot be a node's name: {problems[0]}")
+            raise Problem(f"{wanted_node.name!r} is not a valid node name: {problems[0]}")
     outside = live()
 
     async def run() -> None:
@@ -136,7 +159,7 @@ def _capacity(cpu: str, memory: str, pods: int) -> dict[str, str]:
     for name, text in capacity.items():
         try:
             if text and parse(text).nano <= 0:
-                raise ValueError("it must be more than nothing")
+                raise ValueError("must be greater than zero")
         except ValueError as error:
             raise Problem(f"--{name} {text}: {error}") from error
     return {name: text for name, text in capacity.items() if text}

@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 AT_LEAST_ONE = Number(gte=1)
-Connections = Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Requests in flight at once.")]
-ObjectBytes = Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Size of an object, as JSON.")]
+Connections = Annotated[
+    int, Parameter(validator=AT_LEAST_ONE, help="Number of connections; each has one request in flight.")
+]
+ObjectBytes = Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Size of each object as JSON, in bytes.")]
 AsJson = Annotated[
-    bool, Parameter(name="--json", negative=(), help="One JSON document (docs/benchmarks.md).")
+    bool,
+    Parameter(
+        name="--json", negative=(), help="Print one JSON document; docs/benchmarks.md lists its fields."
+    ),
 ]
 
 
@@ -33,21 +38,32 @@ AsJson = Annotated[
 class Where:
     """Which server to measure; by default a new `fathom up`, stopped afterwards."""
 
-    kubeconfig: Annotated[Path | None, Parameter(help="Measure this server instead of a new one.")] = None
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Measure the API server of this kubeconfig instead of starting one.")
+    ] = None
     pid: Annotated[
         tuple[int, ...],
-        Parameter(negative=(), help="With --kubeconfig: processes whose memory and CPU to count."),
+        Parameter(
+            negative=(),
+            help="With --kubeconfig: id of a server process, for its memory and CPU; may be repeated.",
+        ),
     ] = ()
-    store: Annotated[str | None, Parameter(help="The new server's store (`fathom up --store`).")] = None
-    data: Annotated[Path | None, Parameter(help="Where the new server's data goes for a while.")] = None
+    store: Annotated[
+        str | None, Parameter(help="Store of the started server, as for `fathom up --store`.")
+    ] = None
+    data: Annotated[
+        Path | None, Parameter(help="Directory for the temporary data of the started server.")
+    ] = None
 
     def against(self) -> Against:
         from fathom.bench.session import Against  # noqa: PLC0415  # See the room's docstring.
 
         if self.kubeconfig and (self.store or self.data):
-            raise Problem("--store and --data are for a new server: they do not go with --kubeconfig")
+            raise Problem(
+                "--store and --data apply only to a server that the benchmark starts: leave out --kubeconfig"
+            )
         if self.pid and not self.kubeconfig:
-            raise Problem("--pid goes with --kubeconfig: a new server's processes are known")
+            raise Problem("--pid needs --kubeconfig: the processes of a started server are known")
         return Against(kubeconfig=self.kubeconfig, pids=self.pid, store=self.store, parent=self.data)
 
 
@@ -56,11 +72,14 @@ NEW_SERVER = Where()
 
 def _each_at_least_one(type_: object, counts: tuple[int, ...]) -> None:
     if min(counts, default=0) < 1:
-        raise ValueError("a cluster has at least one node")
+        raise ValueError("a cluster needs at least one node")
 
 
 def make_app() -> App:
-    app = App(name="bench", help="Measure an API server over TLS, from another process than its own.")
+    app = App(
+        name="bench",
+        help="Benchmarks of API servers, schedulers, caches, recording, simulated and whole clusters.",
+    )
     app.command(api)
     app.command(watch)
     app.command(record)
@@ -74,13 +93,17 @@ def make_app() -> App:
 def api(
     *,
     connections: Connections = 32,
-    objects: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="ConfigMaps to create.")] = 20_000,
+    objects: Annotated[
+        int, Parameter(validator=AT_LEAST_ONE, help="Number of ConfigMaps to create.")
+    ] = 20_000,
     object_bytes: ObjectBytes = 1024,
-    seconds: Annotated[float, Parameter(validator=Number(gt=0), help="For GET and for PUT, each.")] = 5.0,
+    seconds: Annotated[
+        float, Parameter(validator=Number(gt=0), help="Duration of the GET phase, and of the PUT phase.")
+    ] = 5.0,
     where: Where = NEW_SERVER,
     as_json: AsJson = False,
 ) -> None:
-    """Create, get, update and list objects; then how much memory they take."""
+    """Measure creates, gets, updates and lists of an API server, and its memory."""
     from fathom.bench.api import ApiLoad, run_api  # noqa: PLC0415
 
     load = ApiLoad(connections, objects, object_bytes, seconds)
@@ -89,14 +112,16 @@ def api(
 
 def watch(
     *,
-    watchers: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Watches of one namespace.")] = 400,
-    writes: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="ConfigMaps to create.")] = 1000,
+    watchers: Annotated[
+        int, Parameter(validator=AT_LEAST_ONE, help="Number of watches on one namespace.")
+    ] = 400,
+    writes: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Number of ConfigMaps to create.")] = 1000,
     object_bytes: ObjectBytes = 512,
     connections: Connections = 32,
     where: Where = NEW_SERVER,
     as_json: AsJson = False,
 ) -> None:
-    """Write, and see how fast every watcher hears of every write."""
+    """Measure how fast every watcher receives every write."""
     from fathom.bench.watch import WatchLoad, run_watch  # noqa: PLC0415
 
     load = WatchLoad(watchers, writes, object_bytes, connections)
@@ -105,11 +130,13 @@ def watch(
 
 def record(
     *,
-    inputs: Annotated[int, Parameter(validator=Number(gte=1000), help="How many to record.")] = 50_000,
-    data: Annotated[Path | None, Parameter(help="Where the tape goes for a while.")] = None,
+    inputs: Annotated[
+        int, Parameter(validator=Number(gte=1000), help="Number of inputs to record.")
+    ] = 50_000,
+    data: Annotated[Path | None, Parameter(help="Directory for the temporary tape.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Record, cross the seam, replay: what an input costs in time and bytes. Needs no server."""
+    """Measure what recording and replaying an input costs, in time and bytes. Starts no server."""
     from fathom.bench import record as bench_record  # noqa: PLC0415
 
     result = bench_record.run_record(bench_record.RecordLoad(inputs, data))
@@ -118,19 +145,25 @@ def record(
 
 def cache(
     *,
-    objects: Annotated[int, Parameter(validator=Number(gte=1000), help="Pods in the cache.")] = 100_000,
-    events: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Changes to apply.")] = 50_000,
+    objects: Annotated[
+        int, Parameter(validator=Number(gte=1000), help="Number of pods in the cache.")
+    ] = 100_000,
+    events: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Number of changes to apply.")] = 50_000,
     http_objects: Annotated[
-        int, Parameter(validator=Number(gte=0), help="Pods to sync from a server; 0 for none.")
+        int,
+        Parameter(validator=Number(gte=0), help="Number of pods to sync from a server; 0: start no server."),
     ] = 10_000,
     kopf_objects: Annotated[
-        int, Parameter(validator=Number(gte=0), help="Pods to follow beside kopf; 0 for not at all.")
+        int,
+        Parameter(
+            validator=Number(gte=0), help="Number of pods for a comparison with kopf; 0: no comparison."
+        ),
     ] = 0,
     connections: Connections = 32,
     where: Where = NEW_SERVER,
     as_json: AsJson = False,
 ) -> None:
-    """Follow pods with fathom's caches: rate, memory, first sync, snapshots; if asked to, beside kopf."""
+    """Measure fathom's client caches: event rate, memory, first sync, snapshots; compare with kopf."""
     from fathom.bench import cache as bench_cache  # noqa: PLC0415
 
     load = bench_cache.CacheLoad(objects, events, http_objects, connections, kopf_objects)
@@ -142,16 +175,20 @@ def sim(
     *,
     nodes: Annotated[
         tuple[int, ...],
-        Parameter(negative=(), validator=_each_at_least_one, help="Clusters of so many nodes."),
+        Parameter(
+            negative=(),
+            validator=_each_at_least_one,
+            help="Number of nodes of a cluster; repeat it for several clusters.",
+        ),
     ] = (10, 100, 1000),
-    seconds: Annotated[float, Parameter(validator=Number(gte=100), help="Of the cluster's life.")] = 900.0,
-    seed: Annotated[str, Parameter(help="All that is random follows from it.")] = "1",
+    seconds: Annotated[float, Parameter(validator=Number(gte=100), help="Simulated seconds.")] = 900.0,
+    seed: Annotated[str, Parameter(help="Seed of everything random in the run.")] = "1",
     codec: Annotated[
-        bool, Parameter(negative=(), help="Let bytes travel, not objects: slower, with the same trace.")
+        bool, Parameter(negative=(), help="Send objects as bytes: slower, with the same trace.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run simulated clusters, and see how much faster than real time. Needs no server."""
+    """Measure how much faster than real time simulated clusters run. Starts no server."""
     from fathom.bench.result import this_machine  # noqa: PLC0415
     from fathom.sim.search import bench as sim_bench  # noqa: PLC0415
 
@@ -162,18 +199,24 @@ def sim(
 
 def cluster(
     *,
-    nodes: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Of `fathom up`.")] = 3,
+    nodes: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Number of nodes of the cluster.")] = 3,
     driver: Annotated[
-        Literal["process", "simulated"], Parameter(help="Real processes, or pretended ones.")
+        Literal["process", "simulated"],
+        Parameter(help="process: containers are real processes. simulated: containers only follow a script."),
     ] = "process",
-    replicas: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Of the Deployment to apply.")] = 3,
-    idle_seconds: Annotated[float, Parameter(validator=Number(gt=0), help="How long to do nothing.")] = 20.0,
+    replicas: Annotated[
+        int, Parameter(validator=AT_LEAST_ONE, help="Replicas of the Deployment to create.")
+    ] = 3,
+    idle_seconds: Annotated[
+        float, Parameter(validator=Number(gt=0), help="How long to measure the idle cluster.")
+    ] = 20.0,
     lost: Annotated[
-        bool, Parameter(help="Kill a node's agent, and wait until its pods are replaced.")
+        bool,
+        Parameter(help="Also kill a node's agent, and wait about six minutes until its pods are replaced."),
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Start a whole cluster: what it costs idle, how soon work runs, how soon a lost node is replaced."""
+    """Start a cluster; measure its idle cost, and how soon new and lost pods are ready."""
     from fathom.bench import cluster as bench_cluster  # noqa: PLC0415
 
     load = bench_cluster.ClusterLoad(nodes, driver, replicas, idle_seconds, lost)
@@ -185,31 +228,46 @@ def schedule(
     *,
     workload: Annotated[
         str,
-        Parameter(help="basic, spread, antiaffinity, affinity, preemption, unschedulable or churn."),
+        Parameter(
+            help="Workload: basic, spread, antiaffinity, affinity, preemption, unschedulable or churn."
+        ),
     ] = "basic",
-    nodes: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Of 4 CPU, 32 GiB, 110 pods.")] = 5000,
+    nodes: Annotated[
+        int, Parameter(validator=AT_LEAST_ONE, help="Number of nodes, each with 4 CPU, 32 GiB, 110 pods.")
+    ] = 5000,
     init_pods: Annotated[
         int | None,
-        Parameter(validator=Number(gte=0), help="Bound before measuring. Default: as scheduler_perf has it."),
+        Parameter(
+            validator=Number(gte=0),
+            help="Number of pods that are bound before measuring. Default: that of scheduler_perf.",
+        ),
     ] = None,
     pods: Annotated[
         int | None,
-        Parameter(validator=AT_LEAST_ONE, help="To create and bind. Default: as scheduler_perf has it."),
+        Parameter(
+            validator=AT_LEAST_ONE, help="Number of pods to create and bind. Default: that of scheduler_perf."
+        ),
     ] = None,
     connections: Connections = 64,
     schedulers: Annotated[
-        int, Parameter(validator=AT_LEAST_ONE, help="Several take the same pods at once, and collide.")
+        int,
+        Parameter(
+            validator=AT_LEAST_ONE, help="Number of schedulers; several take the same pods and collide."
+        ),
     ] = 1,
     decide_only: Annotated[
-        bool, Parameter(negative=(), help="No server: nodes and pods in memory, only the deciding.")
+        bool,
+        Parameter(
+            negative=(), help="Start no server; measure only the decisions, with nodes and pods in memory."
+        ),
     ] = False,
     growth: Annotated[
-        bool, Parameter(negative=(), help="With --decide-only: time and memory as the cluster fills up.")
+        bool, Parameter(negative=(), help="As --decide-only: time and memory while the cluster fills up.")
     ] = False,
     where: Where = NEW_SERVER,
     as_json: AsJson = False,
 ) -> None:
-    """Create pods and see how fast the scheduler binds them; with --kubeconfig, that cluster's own."""
+    """Measure how fast the scheduler binds new pods; with --kubeconfig, the scheduler of that cluster."""
     from fathom.bench import schedule as bench_schedule  # noqa: PLC0415
 
     init_pods, pods = bench_schedule.sized(workload, init_pods, pods)
@@ -259,6 +317,6 @@ def _measured(measure: Callable[[], R]) -> R:
     try:
         return measure()
     except BenchFailed as error:
-        raise Problem(f"not measured: {error}", exit_code=ANSWER_IS_NO) from error
+        raise Problem(f"the benchmark failed: {error}", exit_code=ANSWER_IS_NO) from error
     except BadTarget as error:
         raise Problem(str(error)) from error

@@ -16,16 +16,18 @@ DEFAULT_DATA = Path(".fathom")
 
 def kubeconfig(
     *,
-    data: Annotated[Path, Parameter(help="The server's data directory.")] = DEFAULT_DATA,
-    path: Annotated[bool, Parameter(negative=(), help="Print where the file is, not what is in it.")] = False,
+    data: Annotated[Path, Parameter(help="Data directory of the API server.")] = DEFAULT_DATA,
+    path: Annotated[
+        bool, Parameter(negative=(), help="Print the path of the file, not its content.")
+    ] = False,
 ) -> None:
-    """Print the kubeconfig of the server in a data directory.
+    """Print the kubeconfig of the API server of a data directory.
 
     Use it with: export KUBECONFIG="$(fathom kubeconfig --path)"
     """
     file = data / "kubeconfig"
     if not file.is_file():
-        raise Problem(f"no server has run in {data} yet: {file} is missing (fathom up --data {data})")
+        raise Problem(f"{file} does not exist: start a cluster with `fathom up --data {data}`")
     say_text(str(file.resolve()) if path else file.read_text())
 
 

@@ -22,8 +22,8 @@ async def check_lease(server: ServerAddress, lease: str) -> None:
     name = f"{wanted.namespace}/{wanted.name}"
     flag = f"--lease {lease!r}" if lease else "--lease ''"
     raise Problem(
-        f"{flag} is not for {account}, whose writes are refused without the lease {name}: leave --lease out,"
-        f" give {name} or {name}-SOMETHING, or use another account's kubeconfig"
+        f"{flag}: the API server refuses writes of {account} without the lease {name}: leave out --lease,"
+        f" use {name} or {name}-SOMETHING, or use the kubeconfig of another account"
     )
 
 

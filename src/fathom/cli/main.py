@@ -48,14 +48,14 @@ def one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     kind = type(error).__name__
-    return f"{kind}: {message or 'no message'} ({DEBUG_VARIABLE}=1 shows where)"
+    return f"{kind}: {message or 'no message'} (set {DEBUG_VARIABLE}=1 to see the traceback)"
 
 
 def make_app() -> App:
     app = App(
         name="fathom",
-        help="A scheduler control plane that can be questioned, replayed and steered.",
-        help_epilogue="--debug, or FATHOM_DEBUG=1, shows the traceback of an error.",
+        help="A scheduler control plane for the Kubernetes API that explains and replays its decisions.",
+        help_epilogue="Add --debug, or set FATHOM_DEBUG=1, to see the traceback of an error.",
         help_format="plaintext",
         version=version_text,
         exit_on_error=False,
@@ -86,7 +86,7 @@ def version_text() -> str:
 
 
 def version() -> None:
-    """Show which fathom this is, and on which Python it runs."""
+    """Show the versions of fathom and Python."""
     say(f"{version_text()} (Python {sys.version.split()[0]})")
 
 

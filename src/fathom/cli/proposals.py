@@ -38,14 +38,18 @@ async def decide(kubeconfig: Path | None, namespace: str, name: str, *, approved
     async with _api(kubeconfig) as api:
         proposal = await api.get(PROPOSALS, namespace, name)
         if proposal is None:
-            raise Problem(f"there is no RepairProposal {namespace}/{name}; `fathom repair list` shows them")
+            raise Problem(
+                f"there is no RepairProposal {namespace}/{name}; list them with `fathom repair list`"
+            )
         decision = {"metadata": {"uid": uid_of(proposal)}, "status": {"approved": approved}}
         outcome = await api.patch(PROPOSALS, namespace, name, decision, subresource="approval")
     if isinstance(outcome, Committed):
         return outcome.obj
     if isinstance(outcome, Rejected):
         raise Problem(outcome.message)
-    raise Problem(f"it is not known whether {namespace}/{name} is decided: look with `fathom repair list`")
+    raise Problem(
+        f"the outcome is unknown: check with `fathom repair list` whether {namespace}/{name} is decided"
+    )
 
 
 @asynccontextmanager

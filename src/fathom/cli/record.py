@@ -14,12 +14,14 @@ from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say, say_json
 
 Data = Annotated[
-    Path | None, Parameter(help="The data directory; default: beside the kubeconfig, or .fathom.")
+    Path | None, Parameter(help="Data directory. Default: the directory of the kubeconfig, or .fathom.")
 ]
 
 
 def make_app() -> App:
-    app = App(name="record", help="Look at the flight recorder's tapes, and export them.")
+    app = App(
+        name="record", help="List and export tapes: recordings of the scheduler, controllers and agents."
+    )
     app.command(status)
     app.command(export)
     return app
@@ -29,10 +31,13 @@ def status(
     *,
     data: Data = None,
     as_json: Annotated[
-        bool, Parameter(name="--json", negative=(), help="One JSON document (docs/recording.md).")
+        bool,
+        Parameter(
+            name="--json", negative=(), help="Print one JSON document; docs/recording.md lists its fields."
+        ),
     ] = False,
 ) -> int:
-    """Show which processes are recorded, from when to when. Exits with 1 if there is nothing."""
+    """List the recorded processes, with begin and end of each run. Exits with 1 if there are none."""
     import msgspec  # noqa: PLC0415  # See the room's docstring.
 
     from fathom.record.tape_list import shelf_of  # noqa: PLC0415
@@ -43,7 +48,7 @@ def status(
         say_json(msgspec.json.format(msgspec.json.encode(tapes)).decode())
         return 0 if tapes else ANSWER_IS_NO
     if not tapes:
-        say(f"nothing is recorded in {data}")
+        say(f"there are no tapes in {data}")
         return ANSWER_IS_NO
     for tape in tapes:
         state = "recording" if tape.recording else "not recording"
@@ -54,14 +59,16 @@ def status(
 
 
 def export(
-    file: Annotated[Path, Parameter(help="Where to write it; `fathom replay` reads it.")],
+    file: Annotated[Path, Parameter(help="File to write; `fathom replay` reads it.")],
     /,
     *,
     data: Data = None,
-    process: Annotated[str, Parameter(help="Whose tape; may be left out where there is one.")] = "",
-    run: Annotated[int | None, Parameter(help="Which run; by default the newest.")] = None,
+    process: Annotated[
+        str, Parameter(help="Process whose tape to export; needed if there are several.")
+    ] = "",
+    run: Annotated[int | None, Parameter(help="Number of the run. Default: the newest.")] = None,
 ) -> None:
-    """Copy one run of a tape to FILE, packed, also while it is being recorded."""
+    """Copy one run of a tape to FILE, compressed. Works while the process is being recorded."""
     from fathom.record.tape_list import export as export_tape  # noqa: PLC0415
 
     with _tape_errors_as_problems():

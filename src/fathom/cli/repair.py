@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
     from fathom.model.objects import Obj
 
-Name = Annotated[str, Parameter(help="The RepairProposal's name.")]
-Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="The proposal's namespace.")]
-Kubeconfig = Annotated[Path | None, Parameter(help="Default: where kubectl looks, or .fathom/kubeconfig.")]
+Name = Annotated[str, Parameter(help="Name of the RepairProposal.")]
+Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the proposal.")]
+Kubeconfig = Annotated[
+    Path | None,
+    Parameter(help="Kubeconfig file. Default: $KUBECONFIG, else .fathom/kubeconfig, else kubectl's."),
+]
 COLUMNS = ("NAMESPACE", "NAME", "SUBJECT", "ACTION", "PHASE", "APPROVER", "EVIDENCE")
 
 
 def make_app() -> App:
-    app = App(name="repair", help="What repair proposes, and a person's decision about it.")
+    app = App(name="repair", help="List, approve or refuse what repair proposes.")
     app.command(list_proposals, name="list")
     app.command(approve)
     app.command(refuse)
@@ -32,12 +35,21 @@ def make_app() -> App:
 
 def list_proposals(
     *,
-    namespace: Annotated[str, Parameter(name=("--namespace", "-n"), help="Only of this one.")] = "",
-    every: Annotated[bool, Parameter(name="--all", negative=(), help="Those that are over too.")] = False,
-    output: Annotated[Literal["", "json"], Parameter(name=("--output", "-o"))] = "",
+    namespace: Annotated[
+        str,
+        Parameter(
+            name=("--namespace", "-n"), help="Only proposals of this namespace. Default: all namespaces."
+        ),
+    ] = "",
+    every: Annotated[
+        bool, Parameter(name="--all", negative=(), help="Also list proposals that are done or obsolete.")
+    ] = False,
+    output: Annotated[
+        Literal["", "json"], Parameter(name=("--output", "-o"), help="json: print a JSON list.")
+    ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Proposals that are not over, of all namespaces, with what repair has seen."""
+    """List open repair proposals of all namespaces, with their evidence."""
     import msgspec  # noqa: PLC0415  # See the room's docstring.
 
     from fathom.cli.proposals import fetch_proposals  # noqa: PLC0415
@@ -46,17 +58,17 @@ def list_proposals(
     if output == "json":
         say_json(msgspec.json.format(msgspec.json.encode(proposals), indent=2).decode())
     else:
-        say(*(_table([COLUMNS, *map(_row, proposals)]) if proposals else ["nothing waits for a decision"]))
+        say(*(_table([COLUMNS, *map(_row, proposals)]) if proposals else ["there are no open proposals"]))
     return 0
 
 
 def approve(name: Name, /, *, namespace: Namespace = "default", kubeconfig: Kubeconfig = None) -> int:
-    """Have repair do what it proposes. It looks once more before it does."""
+    """Approve a proposal. Repair carries it out if its evidence still holds."""
     return _decide(name, namespace, kubeconfig, approved=True)
 
 
 def refuse(name: Name, /, *, namespace: Namespace = "default", kubeconfig: Kubeconfig = None) -> int:
-    """Have repair leave it alone. The refusal stands as long as the subject is there."""
+    """Refuse a proposal. The refusal stands as long as the object exists."""
     return _decide(name, namespace, kubeconfig, approved=False)
 
 

@@ -21,32 +21,37 @@ OWN = "fathom"
 
 def replay(
     file: Annotated[
-        Path, Parameter(help="An exported tape, a tape's directory, or a run that `fathom sim` kept.")
+        Path, Parameter(help="Exported tape, directory of a tape, or failing run kept by `fathom sim`.")
     ],
     /,
     *,
-    run: Annotated[int | None, Parameter(help="Which run of a directory; by default the newest.")] = None,
+    run: Annotated[
+        int | None, Parameter(help="Number of the run in a directory. Default: the newest.")
+    ] = None,
     trust: Annotated[
         tuple[str, ...],
         Parameter(
             negative=(),
-            help="A module whose code may be run, where the tape names some of a user's own; of a simulated "
-            "run, 'scenario': the file that its story is in, 'patch': the patch that it was recorded with.",
+            help="Code that may be run because FILE names it: a Python module of yours; for a run of "
+            "`fathom sim`, 'scenario' (the file of the scenario) or 'patch' (the recorded patch). May be "
+            "repeated.",
         ),
     ] = (),
     patch: Annotated[
-        Path | None, Parameter(help="Of a simulated run: the change to the code that was in force.")
+        Path | None, Parameter(help="For a run of `fathom sim`: the patch file that it was recorded with.")
     ] = None,
     as_json: Annotated[
         bool,
         Parameter(
-            name="--json", negative=(), help="One JSON document (docs/recording.md, docs/simulation.md)."
+            name="--json",
+            negative=(),
+            help="Print one JSON document; docs/recording.md and docs/simulation.md list its fields.",
         ),
     ] = False,
 ) -> int:
-    """Feed a tape to the code that recorded it, and compare every request; or see a simulated run again.
+    """Replay a tape, or a failing run of `fathom sim`, and compare every request.
 
-    Exits with 0 if all are the same, as far as the tape goes; with 1 if not, with 2 if it could not be tried.
+    Exits with 0 if everything on the tape was reproduced, with 1 if not, with 2 if the replay could not run.
     """
     import msgspec  # noqa: PLC0415  # See the room's docstring.
 
@@ -55,7 +60,7 @@ def replay(
 
         return replay_run(file, patch=patch, trust=trust, as_json=as_json)
     if patch is not None:
-        raise Problem("--patch is for a run of `fathom sim`: a tape is replayed with the code that is here")
+        raise Problem("--patch is only for runs of `fathom sim`: a tape is replayed with the installed code")
 
     from fathom.record.replay import replay as replay_tape  # noqa: PLC0415
     from fathom.record.segment import NotASegment  # noqa: PLC0415
@@ -104,11 +109,11 @@ def _check_trusted(code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
     foreign = [module for module in modules if not any(_is_within(module, package) for package in agreed)]
     if foreign:
         options = " ".join(f"--trust {module}" for module in foreign)
-        raise Problem(f"this tape runs code that is not fathom's own: to agree, add {options}")
+        raise Problem(f"this tape runs code that is not part of fathom: to allow that, add {options}")
     for name in unknown:
         module = name.partition(":")[0]
         if not any(_is_within(module, package) for package in trusted):
-            raise Problem(f"{name} cannot be loaded: it is no process or controller that fathom records")
+            raise Problem(f"{name} cannot be loaded: fathom has no such process or controller")
     if trusted:
         sys.path.insert(0, "")  # The user's code is in the current directory, as with `python -m`.
 
@@ -132,7 +137,7 @@ def told(result: ReplayResult) -> str:
     lines += [f"note: {note}" for note in result.notes]
     if result.matched and not result.complete:
         lines.append(
-            "note: its process does not end on the tape: it lived on, was killed, or the tape was cut"
+            "note: the tape ends before its process: that kept running, was killed, or the tape was cut"
         )
     return "\n".join(map(visible, lines))
 

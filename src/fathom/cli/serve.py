@@ -21,44 +21,53 @@ from fathom.cli.kubeconfig import DEFAULT_DATA
 from fathom.cli.problem import Problem
 from fathom.open_files import take_all
 
+# `agent` is imported only when it runs, so `fathom serve --help` has no docstring to show.
+AGENT = "Run the agent of one or more nodes. When the agent stops, its pods keep running."
+
 DEFAULT_PORT = 6443  # Where kube-apiserver listens.
 DEFAULT_SERVICES = "127.96.0.0/12"  # As in `api.admission.addresses`.
 PREFIX_MIN, PREFIX_MAX = 8, 28  # Of a Service range: sixteen addresses leave seven to assign.
 
-Data = Annotated[Path, Parameter(help="What the server keeps, and its kubeconfig.")]
-Host = Annotated[str, Parameter(help="The address to listen on.")]
-Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535), help="The port; 0 takes any free one.")]
-Store = Annotated[str | None, Parameter(help="Another store than SQLite in DIR, as a URL.")]
+Data = Annotated[Path, Parameter(help="Data directory: store, kubeconfig, credentials, logs.")]
+Host = Annotated[str, Parameter(help="Address to listen on.")]
+Port = Annotated[
+    int, Parameter(validator=Number(gte=0, lte=65535), help="Port to listen on; 0 takes any free one.")
+]
+Store = Annotated[
+    str | None, Parameter(help="URL of the store, such as etcd://127.0.0.1:2379. Default: SQLite in --data.")
+]
 NewStore = Annotated[
-    bool, Parameter(negative=(), help="Begin an empty cluster where DIR has lost its store.")
+    bool, Parameter(negative=(), help="Start an empty cluster if --data has lost its store.")
 ]
 ServiceCidr = Annotated[
-    str, Parameter(name="--service-cidr", help="The IPv4 range that Services get their addresses from.")
+    str, Parameter(name="--service-cidr", help="IPv4 range for the addresses of Services.")
 ]
 Admission = Annotated[
-    tuple[str, ...], Parameter(negative=(), help="Your own admission plugins: module:name.")
+    tuple[str, ...],
+    Parameter(negative=(), help="Admission plugin of yours, as module:name; may be repeated."),
 ]
 DEFAULT_ADDRESS = "127.0.0.1:0"  # Any free port: the API server reads it from the process's EndpointSlice.
 MetricsAddress = Annotated[
     str,
     Parameter(
-        help="HOST:PORT on which the API server reads this process's metrics; port 0 takes any free one,"
-        " '' serves none."
+        help="HOST:PORT where the API server reads the metrics of this process; port 0 takes any free one,"
+        " '' serves no metrics."
     ),
 ]
 Kubeconfig = Annotated[
-    Path | None, Parameter(help="Default: where kubectl looks, or the pod's own service account.")
+    Path | None,
+    Parameter(help="Kubeconfig file. Default: where kubectl looks, or the pod's service account."),
 ]
 
 
 def make_app() -> App:
-    app = App(name="serve", help="Run one part of the control plane as a process of its own.")
+    app = App(name="serve", help="Run one process of the control plane. `fathom up` runs all of them.")
     app.command(api)
     app.command(gateway)
     app.command(scheduler)
     app.command(controllers)
     app.command(deciders)
-    app.command("fathom.cli.agents:agent", name="agent")
+    app.command("fathom.cli.agents:agent", name="agent", help=AGENT)
     return app
 
 
@@ -72,7 +81,7 @@ def api(
     service_cidr: ServiceCidr = DEFAULT_SERVICES,
     admission: Admission = (),
 ) -> None:
-    """The API server with its store: writes DIR/kubeconfig and says `ready`."""
+    """Run the API server with its store. Writes the kubeconfig to --data and prints `ready`."""
     from fathom import serve  # noqa: PLC0415  # Only this command pays for the server's modules.
     from fathom.api.admission.plugins import UnknownPlugin  # noqa: PLC0415
     from fathom.api.auth.certificates import PkiError  # noqa: PLC0415
@@ -100,7 +109,7 @@ def api(
         raise Problem(str(error)) from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise Problem(f"port {port} on {host} is taken; choose another with --port") from error
+            raise Problem(f"port {port} on {host} is in use; choose another with --port") from error
         raise
 
 
@@ -114,11 +123,11 @@ def service_addresses(text: str) -> IPv4Network:
     except ValueError as error:
         raise Problem(f"--service-cidr {text!r}: {error}") from error
     if not isinstance(network, IPv4Network):
-        raise Problem(f"--service-cidr {text}: Services have IPv4 addresses here")
+        raise Problem(f"--service-cidr {text}: Services need an IPv4 range")
     if not PREFIX_MIN <= network.prefixlen <= PREFIX_MAX:
         raise Problem(f"--service-cidr {text}: choose a range from /{PREFIX_MIN} to /{PREFIX_MAX}")
     if network.overlaps(PODS):
-        raise Problem(f"--service-cidr {text}: {PODS} is for pods; choose a range beside it")
+        raise Problem(f"--service-cidr {text}: the range overlaps {PODS}, which is for pods; choose another")
     return network
 
 
@@ -128,7 +137,7 @@ def make_new_store(data: Path, store: str | None) -> None:
     from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
 
     if store is not None:
-        raise Problem("--new-store is for the store in DIR: it does not go with --store")
+        raise Problem("--new-store creates a store in --data: leave out --store")
     try:
         sqlite_file.prepare_directory(data)
         sqlite_file.create_if_absent(data / sqlite_file.DATABASE)
@@ -142,12 +151,12 @@ def gateway(
     remember: Path | None = None,
     metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
-    """The gateway: listens on the addresses of services, and carries connections to their pods.
+    """Run the gateway: it listens on the addresses of Services and forwards connections to their pods.
 
     Parameters
     ----------
     remember
-        Keep what is known of services in this file, and begin with it: for when no server answers.
+        File that keeps the table of Services; the gateway starts with it, even if no API server answers.
     """
     from fathom.cli.metrics import measured  # noqa: PLC0415
     from fathom.gateway.live import run_gateway  # noqa: PLC0415
@@ -171,23 +180,27 @@ def scheduler(
     *,
     kubeconfig: Kubeconfig = None,
     name: Annotated[
-        tuple[str, ...], Parameter(negative=(), help="Take pods with this schedulerName; may be repeated.")
+        tuple[str, ...],
+        Parameter(negative=(), help="Schedule pods with this schedulerName; may be repeated."),
     ] = ("default-scheduler", "fathom"),
     data: Annotated[
-        Path | None, Parameter(help="Where decisions are kept; default: beside the kubeconfig.")
+        Path | None, Parameter(help="Directory for journal and tapes. Default: that of the kubeconfig.")
     ] = None,
     lease: Annotated[
         str | None,
         Parameter(
-            help="NAMESPACE/NAME to hold before scheduling. Default: one in fathom-system for each first name"
-            " and shard. '' works beside others at once; an account of fathom's own must hold a lease."
+            help="Lease to hold while scheduling, as NAMESPACE/NAME. Default: one in fathom-system for each"
+            " first --name and each --shard. '': no lease, several schedulers work at once; fathom's own"
+            " accounts need a lease."
         ),
     ] = None,
-    shard: Annotated[str, Parameter(help="I/N: only the tenants of part I, counted from 0, of N.")] = "0/1",
-    record: Annotated[bool, Parameter(negative=(), help="Keep a tape too, for `fathom replay`.")] = False,
+    shard: Annotated[
+        str, Parameter(help="I/N: schedule only the tenants of shard I of N; the first is 0.")
+    ] = "0/1",
+    record: Annotated[bool, Parameter(negative=(), help="Also record a tape, for `fathom replay`.")] = False,
     metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
-    """The scheduler: finds nodes for pods, and keeps why."""
+    """Run the scheduler. It records the reasons of each decision."""
     from fathom.cli.scheduler import serve_scheduler  # noqa: PLC0415
 
     serve_scheduler(
@@ -206,22 +219,22 @@ def controllers(
     kubeconfig: Kubeconfig = None,
     only: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), help="Only these, as module:Class; may be repeated."),
+        Parameter(negative=(), help="Run only this controller, as module:Class; may be repeated."),
     ] = (),
     data: Annotated[
-        Path | None, Parameter(help="Where decisions are kept; default: beside the kubeconfig.")
+        Path | None, Parameter(help="Directory for journal and tapes. Default: that of the kubeconfig.")
     ] = None,
     lease: Annotated[
         str,
         Parameter(
-            help="NAMESPACE/NAME to hold before acting. '' where there is only one process; an account of"
-            " fathom's own must hold a lease."
+            help="Lease to hold while working, as NAMESPACE/NAME. '': no lease, for a single process;"
+            " fathom's own accounts need a lease."
         ),
     ] = "fathom-system/controllers",
-    record: Annotated[bool, Parameter(negative=(), help="Keep a tape too, for `fathom replay`.")] = False,
+    record: Annotated[bool, Parameter(negative=(), help="Also record a tape, for `fathom replay`.")] = False,
     metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
-    """The controllers: keep workloads, endpoints, budgets and nodes as they should be."""
+    """Run the controllers of workloads, endpoints, disruption budgets, node health and repair."""
     from fathom.cli.controllers import serve_controllers  # noqa: PLC0415
 
     serve_controllers(
@@ -231,13 +244,13 @@ def controllers(
 
 def deciders(
     *,
-    scheduler: Annotated[Path, Parameter(help="The scheduler's kubeconfig.")],
-    controllers: Annotated[Path, Parameter(help="The controllers' kubeconfig.")],
-    data: Annotated[Path, Parameter(help="Where decisions and tapes are kept.")],
-    record: Annotated[bool, Parameter(help="Keep tapes, for `fathom replay`.")] = True,
+    scheduler: Annotated[Path, Parameter(help="Kubeconfig of the scheduler.")],
+    controllers: Annotated[Path, Parameter(help="Kubeconfig of the controllers.")],
+    data: Annotated[Path, Parameter(help="Directory for journal and tapes.")],
+    record: Annotated[bool, Parameter(help="Record tapes, for `fathom replay`.")] = True,
     metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
-    """The scheduler and the controllers in one process, as `fathom up` runs them."""
+    """Run the scheduler and the controllers in one process, as `fathom up` does."""
     from fathom.cli.deciders import serve_deciders  # noqa: PLC0415
 
     serve_deciders(

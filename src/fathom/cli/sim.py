@@ -27,18 +27,24 @@ if TYPE_CHECKING:
 Strategy = Literal["random", "pct", "lineage"]
 
 AsJson = Annotated[
-    bool, Parameter(name="--json", negative=(), help="One JSON document (docs/simulation.md).")
+    bool,
+    Parameter(
+        name="--json", negative=(), help="Print one JSON document; docs/simulation.md lists its fields."
+    ),
 ]
-Patch = Annotated[Path | None, Parameter(help="A Python file that changes code before the world starts.")]
-Out = Annotated[Path, Parameter(help="Where failing runs are kept, a file each.")]
-Seeds = Annotated[str, Parameter(help="A..B: from A up to and without B.")]
-Jobs = Annotated[int, Parameter(name=["-j", "--jobs"], validator=Number(gte=1), help="Worker processes.")]
+Patch = Annotated[Path | None, Parameter(help="Python file that is loaded first and may change any code.")]
+Out = Annotated[Path, Parameter(help="Directory in which failing runs are kept, one file each.")]
+Seeds = Annotated[str, Parameter(help="A..B: the seeds from A to B-1.")]
+Jobs = Annotated[
+    int, Parameter(name=["-j", "--jobs"], validator=Number(gte=1), help="Number of worker processes.")
+]
 RUNS, RUNS_EVERYWHERE = 100, 600  # Per strategy, for one bug of the zoo.
 
 
 def make_app() -> App:
     app = App(
-        name="sim", help="Simulate the control plane under faults, with seeds that repeat a run exactly."
+        name="sim",
+        help="Run the control plane in a simulator that injects faults. A seed repeats a run exactly.",
     )
     app.command(list_, name="list")
     app.command(run)
@@ -50,7 +56,7 @@ def make_app() -> App:
 
 
 def list_(*, as_json: AsJson = False) -> None:
-    """Which scenarios there are."""
+    """List the scenarios."""
     from fathom.sim.scenarios import SCENARIOS  # noqa: PLC0415  # See the room's docstring.
 
     if as_json:
@@ -62,18 +68,21 @@ def list_(*, as_json: AsJson = False) -> None:
 
 
 def run(
-    scenario: Annotated[str, Parameter(help="Its name, or FILE.py:NAME.")],
+    scenario: Annotated[str, Parameter(help="Name of the scenario, or FILE.py:NAME.")],
     /,
     *,
-    seed: Annotated[str, Parameter(help="Everything that is left to chance follows from it.")],
-    strategy: Literal["random", "pct"] = "random",
+    seed: Annotated[str, Parameter(help="Seed of everything random in the run.")],
+    strategy: Annotated[
+        Literal["random", "pct"],
+        Parameter(help="random: faults and latencies from the seed. pct: random priorities, no latencies."),
+    ] = "random",
     patch: Patch = None,
     out: Out = FAILURES,
     as_json: AsJson = False,
 ) -> int:
-    """Tell one story once, and what happened in it.
+    """Run one scenario with one seed, and show what happened.
 
-    Exits with 0 if everything held, with 1 if not.
+    Exits with 0 if every invariant held, with 1 if not.
     """
     apply(patch)
     from fathom.sim.world.scenario import plan_of  # noqa: PLC0415  # After the patch.
@@ -100,23 +109,27 @@ def _run_once(scenario: Scenario, plan: RunPlan, *, patch: Path | None, out: Pat
 
 def explore(
     scenario: Annotated[
-        str, Parameter(help="A name, several with commas, or all: then each seed is for one, in turn.")
+        str, Parameter(help="Names of scenarios, A,B,…, or all: then each seed runs one scenario, in turn.")
     ] = "all",
     /,
     *,
     seeds: Seeds,
     jobs: Jobs = 1,
-    strategy: Strategy = "random",
-    every: Annotated[bool, Parameter(negative=(), help="Of all, every story under every seed.")] = False,
+    strategy: Annotated[
+        Strategy, Parameter(help="How faults are chosen: see 'Exploring' in docs/simulation.md.")
+    ] = "random",
+    every: Annotated[
+        bool, Parameter(negative=(), help="With all: run every scenario with every seed.")
+    ] = False,
     patch: Patch = None,
     first: Annotated[bool, Parameter(negative=(), help="Stop at the first violation.")] = False,
-    runs: Annotated[int | None, Parameter(validator=Number(gte=1), help="At most so many runs.")] = None,
+    runs: Annotated[int | None, Parameter(validator=Number(gte=1), help="Maximum number of runs.")] = None,
     out: Out = FAILURES,
     as_json: AsJson = False,
 ) -> int:
-    """Tell stories under many seeds, and collect what breaks.
+    """Run scenarios with many seeds, and keep the runs that violate an invariant.
 
-    Exits with 0 if everything held, with 1 if not.
+    Exits with 0 if every invariant held, with 1 if not.
     """
     apply(patch)
     from fathom.sim.report.kept_runs import keep_some  # noqa: PLC0415
@@ -143,17 +156,19 @@ def explore(
 
 
 def check_determinism(
-    scenario: Annotated[str, Parameter(help="A name, several with commas, or all in turn.")] = "all",
+    scenario: Annotated[
+        str, Parameter(help="Names of scenarios, A,B,…, or all; they take turns from seed to seed.")
+    ] = "all",
     /,
     *,
     seeds: Seeds,
-    strategy: Annotated[Strategy | None, Parameter(help="By default random and pct in turn.")] = None,
+    strategy: Annotated[Strategy | None, Parameter(help="Default: random and pct in turn.")] = None,
     patch: Patch = None,
     as_json: AsJson = False,
 ) -> int:
-    """Tell each seed twice, in two processes that differ in hash seed and heap, and compare their traces.
+    """Run each seed twice, in two processes with different hash seeds and heaps, and compare the traces.
 
-    Exits with 0 if all are the same, with 1 if not.
+    Exits with 0 if all traces are the same, with 1 if not.
     """
     apply(patch)  # Only to check that it applies; both worker processes apply it themselves.
     from fathom.sim.search import determinism_check  # noqa: PLC0415
@@ -177,7 +192,7 @@ def check_determinism(
                 f"{mismatch.one}; {mismatch.other}"
             )
         count = len(comparison.mismatches)
-        say(f"{len(jobs):,} seeds, each told twice, {comparison.inputs:,} inputs: {count} mismatches")
+        say(f"{len(jobs):,} seeds, each run twice, {comparison.inputs:,} inputs: {count} mismatches")
     return ANSWER_IS_NO if comparison.mismatches else 0
 
 
@@ -202,7 +217,7 @@ def _comparison_json(names: list[str], jobs: list[Job], comparison: TwinComparis
 
 
 def shrink(
-    file: Annotated[Path, Parameter(help="A failing run that was kept.")],
+    file: Annotated[Path, Parameter(help="File of a failing run.")],
     /,
     *,
     patch: Patch = None,
@@ -210,16 +225,19 @@ def shrink(
         tuple[str, ...],
         Parameter(
             negative=(),
-            help="'patch': run the patch that FILE was recorded with; 'scenario': the file its story is in.",
+            help="Code that may be run because FILE names it: 'patch' (the recorded patch) or 'scenario' (the"
+            " file of the scenario). May be repeated.",
         ),
     ] = (),
-    out: Annotated[Path | None, Parameter(help="Where to write it; by default beside FILE.")] = None,
-    seconds: Annotated[float, Parameter(validator=Number(gt=0), help="It takes at most so long.")] = 55.0,
+    out: Annotated[
+        Path | None, Parameter(help="File to write. Default: beside FILE, named *.shrunk.json.")
+    ] = None,
+    seconds: Annotated[float, Parameter(validator=Number(gt=0), help="Time limit of the search.")] = 55.0,
     as_json: AsJson = False,
 ) -> int:
-    """Find the smallest run that breaks the same invariant.
+    """Find the smallest run that violates the same invariant.
 
-    Exits with 0, or with 1 if FILE's run is not broken here.
+    Exits with 0, or with 1 if the run of FILE violates no invariant here.
     """
     patched = apply_recorded(file, patch, trust=trust)
     import msgspec  # noqa: PLC0415
@@ -233,7 +251,7 @@ def shrink(
     scenario = find(artifact.plan.scenario)
     original = tell(scenario, artifact.plan)
     if original.violation is None:
-        raise Problem(f"{file}: nothing is broken in this run any more", exit_code=ANSWER_IS_NO)
+        raise Problem(f"{file}: this run violates no invariant any more", exit_code=ANSWER_IS_NO)
 
     def retell(plan: RunPlan) -> Result:
         sweep()
@@ -255,7 +273,7 @@ def shrink(
         print_json({**run_report.as_json(report, artifact=str(target)), **search})
         return 0
     say(*run_report.as_lines(report, artifact=str(target)))
-    proof = "each proven necessary" if shrunk.proven else "the search was cut off"
+    proof = "each proven necessary" if shrunk.proven else "not all proven necessary within the time limit"
     before, after = len(artifact.plan.faults), len(shrunk.result.plan.faults)
     say(f"{before} faults became {after}, {proof}, in {shrunk.runs} runs and {shrunk.seconds:.1f} s")
     return 0
@@ -263,29 +281,42 @@ def shrink(
 
 def zoo(
     *,
-    folder: Annotated[Path | None, Parameter(help="Another folder of patches.")] = None,
-    patch: Annotated[
-        Path | None, Parameter(help="One patch instead; in all scenarios, where it does not name its own.")
+    folder: Annotated[
+        Path | None, Parameter(help="Directory of patches to use instead of fathom's own.")
     ] = None,
-    only: Annotated[tuple[str, ...], Parameter(negative=(), help="Only these bugs.")] = (),
-    strategy: Annotated[tuple[Strategy, ...], Parameter(negative=(), help="Only these; else all.")] = (),
+    patch: Annotated[
+        Path | None, Parameter(help="Use only this patch; it runs in all scenarios if it names none.")
+    ] = None,
+    only: Annotated[tuple[str, ...], Parameter(negative=(), help="Only this bug; may be repeated.")] = (),
+    strategy: Annotated[
+        tuple[Strategy, ...],
+        Parameter(negative=(), help="Only this strategy; may be repeated. Default: all."),
+    ] = (),
     runs: Annotated[
         int | None,
-        Parameter(validator=Number(gte=1), help="At most so many a strategy: 100; or 600 in all scenarios."),
+        Parameter(
+            validator=Number(gte=1),
+            help="Maximum runs for each strategy. Default: 100, or 600 in all scenarios.",
+        ),
     ] = None,
     repeats: Annotated[
-        int, Parameter(validator=Number(gte=1), help="Sets of seeds to hunt with; the median counts.")
+        int, Parameter(validator=Number(gte=1), help="Number of seed sets to search with; the median counts.")
     ] = 1,
-    control: Annotated[bool, Parameter(help="Tell the same stories without any bug, as often.")] = True,
+    control: Annotated[bool, Parameter(help="Also run the same scenarios without any bug, as often.")] = True,
     jobs: Annotated[
-        int | None, Parameter(name=["-j", "--jobs"], validator=Number(gte=1), help="By default, all cores.")
+        int | None,
+        Parameter(
+            name=["-j", "--jobs"],
+            validator=Number(gte=1),
+            help="Number of bugs to search for at once. Default: one per core.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Put known bugs back, one at a time, and see how soon each is found.
+    """Put known bugs back, one at a time, and count the runs until each is found.
 
-    Every strategy stops when it has found the bug. Exits with 0 if all are found and nothing is found without
-    them, with 1 if not; Ctrl-C ends it with what there is.
+    A strategy stops when it has found the bug. Exits with 0 if every bug is found and no run without a bug
+    violates an invariant, with 1 if not. Ctrl-C ends the search and prints the results so far.
     """
     from fathom.sim.report import zoo_report  # noqa: PLC0415
     from fathom.sim.search import zoo_run  # noqa: PLC0415

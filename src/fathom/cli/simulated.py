@@ -22,7 +22,7 @@ def find(name: str) -> Scenario:
     from fathom.sim.scenarios import NoScenario, find  # noqa: PLC0415  # See the room's docstring.
 
     if "::" in name:
-        raise Problem(f"{name} is a test: pytest '{name}' --fathom-replay FILE tells it again")
+        raise Problem(f"{name} is a test: run it again with pytest '{name}' --fathom-replay FILE")
     try:
         return find(name)
     except NoScenario as error:
@@ -107,9 +107,11 @@ def _untrusted_code(head: Head, patch: Path | None, trust: tuple[str, ...]) -> l
     hash proves nothing: the sender of the file chose both."""
     problems = []
     if (file := head.scenario_file) and not {TRUST_SCENARIO, file, head.plan.scenario} & set(trust):
-        problems.append(f"this run's story is code in {file}: to run that, add --trust {TRUST_SCENARIO}")
+        problems.append(
+            f"this run needs the scenario in {file}: to run that code, add --trust {TRUST_SCENARIO}"
+        )
     if head.patch is not None and patch is None and TRUST_PATCH not in trust:
-        ways = f"give it with --patch, or run the text that is in the file with --trust {TRUST_PATCH}"
+        ways = f"give it with --patch, or run the recorded copy with --trust {TRUST_PATCH}"
         problems.append(f"this run was recorded with the patch {head.patch.file}: {ways}")
     return problems
 
@@ -119,7 +121,7 @@ def _recorded_patch(recorded: PatchHead) -> Path:
     if file.is_file() and _is_same_patch(file, recorded):
         return file
     if not recorded.text:
-        state = "has changed" if file.is_file() else "is not here"
+        state = "has changed" if file.is_file() else "is missing"
         raise Problem(f"this run was recorded with the patch {file}, which {state}: give it with --patch")
     # The copy stays after this process, so that tracebacks and the next command find it.
     copy = Path(tempfile.mkdtemp(prefix="fathom-patch-")) / file.name

@@ -40,7 +40,7 @@ def exploring(total: int | None, *, quiet: bool) -> Iterator[Callable[[ExploreSu
 def progress_text(summary: ExploreSummary, total: int | None) -> str:
     """`total` None: the total is unknown."""
     done = f"{bar(summary.runs, total)} {summary.runs:,}/{total:,}" if total else f"{summary.runs:,}"
-    reach = f"{len(summary.coverage)} fault × site  {len(summary.hits)} sometimes"
+    reach = f"{len(summary.coverage)} fault × request  {len(summary.hits)} rare paths"
     return f"{done} runs  {summary.runs_per_s:,.1f}/s  {len(summary.violations)} violations  {reach}"
 
 

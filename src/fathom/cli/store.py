@@ -16,27 +16,29 @@ from fathom.terminal import say
 if TYPE_CHECKING:
     from fathom.store.verify import Verified
 
-Data = Annotated[Path, Parameter(help="The server's data directory.")]
+Data = Annotated[Path, Parameter(help="Data directory of the API server.")]
 
 
 def make_app() -> App:
-    app = App(name="store", help="Back up, restore and verify a server's store.")
+    app = App(name="store", help="Back up, restore and verify the store of an API server.")
     app.command(backup)
     app.command(restore)
     app.command(verify)
     return app
 
 
-def backup(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
-    """Copy the store to FILE, also while the server runs. The copy is verified."""
+def backup(file: Annotated[Path, Parameter(help="File to write.")], /, *, data: Data = DEFAULT_DATA) -> None:
+    """Copy the store to FILE and verify the copy. Works while the API server runs."""
     from fathom.store import backup as store_backup  # noqa: PLC0415  # See the room's docstring.
 
     with _store_errors_as_problems():
         say(f"backed up {data} to {_summary(store_backup.backup(data, file))}")
 
 
-def restore(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
-    """Make a data directory's store from a backup. Refuses to replace one that is there."""
+def restore(
+    file: Annotated[Path, Parameter(help="Backup to read.")], /, *, data: Data = DEFAULT_DATA
+) -> None:
+    """Restore the store of a data directory from a backup. Never replaces an existing store."""
     from fathom.store import backup as store_backup  # noqa: PLC0415
     from fathom.store.sqlite_file import prepare_directory  # noqa: PLC0415
 
@@ -46,12 +48,12 @@ def restore(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
         say(f"restored {file} to {_summary(store_backup.restore(file, data))}")
 
 
-def verify(path: Path = DEFAULT_DATA, /) -> int:
-    """Look for damage in a data directory, also while the server runs, or in a backup."""
+def verify(path: Annotated[Path, Parameter(help="Data directory, or backup.")] = DEFAULT_DATA, /) -> int:
+    """Check the store of a data directory, or a backup, for damage. Works while the API server runs."""
     from fathom.store import verify as store_verify  # noqa: PLC0415
 
     if not path.exists():
-        raise Problem(f"there is no {path} to look into")
+        raise Problem(f"{path} does not exist")
     with _store_errors_as_problems():
         verified = store_verify.verify(path)
     if verified.sound:

@@ -41,25 +41,32 @@ def up(
     port: Port = DEFAULT_PORT,
     store: Store = None,
     nodes: Annotated[
-        int, Parameter(validator=Number(gte=0, lte=1000), help="How many nodes this machine pretends to be.")
+        int, Parameter(validator=Number(gte=0, lte=1000), help="Number of nodes.")
     ] = DEFAULT_NODES,
-    zones: Annotated[str, Parameter(help="Over which zones they are spread: A,B,…")] = ",".join(ZONES),
+    zones: Annotated[str, Parameter(help="Zones that the nodes are spread over, in turn: A,B,…")] = ",".join(
+        ZONES
+    ),
     driver: Annotated[
         Literal["process", "simulated"],
         Parameter(
-            help="Containers are real processes, or only pretended: for large clusters on a small machine."
+            help="process: containers are real processes. simulated: containers only follow a script, for"
+            " large clusters on a small machine."
         ),
     ] = "process",
     images: Annotated[
-        Path | None, Parameter(help="A TOML file that says which command an image stands for.")
+        Path | None,
+        Parameter(help="TOML file that says which command runs for which image (docs/agents.md)."),
     ] = None,
     new_store: NewStore = False,
     allow_host_ids: AllowHostIds = "",
     service_cidr: ServiceCidr = DEFAULT_SERVICES,
     admission: Admission = (),
 ) -> None:
-    """Start a cluster: API server, scheduler and controllers, agents, gateway; write DIR/kubeconfig, say
-    `ready`. Ctrl-C stops them; pods live on, and the next `fathom up` on the same DIR adopts them."""
+    """Start a cluster on this machine: API server, scheduler, controllers, agents and gateway.
+
+    Writes the kubeconfig to --data, and prints `ready` when every node is ready. Ctrl-C stops the cluster but
+    not its pods: the next `fathom up` with the same --data adopts them.
+    """
     from fathom.supervise import Busy, PartNotStarted  # noqa: PLC0415  # Only this command pays for it.
 
     wanted = _zones(zones)
@@ -98,7 +105,7 @@ def _zones(text: str) -> list[str]:
         raise Problem(f"--zones must read A,B,…, not {text!r}")
     for zone in zones:
         if problems := label_value(zone):
-            raise Problem(f"{zone!r} cannot be a zone's name: {problems[0]}")
+            raise Problem(f"--zones: {zone!r} is not a valid zone name: {problems[0]}")
     return zones
 
 

@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from fathom.model.objects import Obj
     from fathom.schedule.loop.cluster_view import ClusterView
 
-Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="The object's namespace.")]
-Kubeconfig = Annotated[Path | None, Parameter(help="Default: where kubectl looks, or .fathom/kubeconfig.")]
+Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the pod.")]
+Kubeconfig = Annotated[
+    Path | None,
+    Parameter(help="Kubeconfig file. Default: $KUBECONFIG, else .fathom/kubeconfig, else kubectl's."),
+]
 Data = Annotated[
-    Path | None, Parameter(help="Where the scheduler keeps its journal; default: beside the kubeconfig.")
+    Path | None, Parameter(help="Data directory with the journal. Default: the directory of the kubeconfig.")
 ]
 NODES_SHOWN = 5
 SCHEDULER = "scheduler"  # Prefix of schedulers' names in records.
@@ -34,16 +37,19 @@ WAITING = frozenset({"unschedulable", "gated"})  # Verdicts whose only effect is
 
 
 def why(
-    subject: Annotated[str, Parameter(help="pod/NAME")],
+    subject: Annotated[str, Parameter(help="The pod, as pod/NAME.")],
     /,
     *,
     namespace: Namespace = "default",
-    output: Annotated[Literal["", "wide", "json"], Parameter(name=("--output", "-o"))] = "",
+    output: Annotated[
+        Literal["", "wide", "json"],
+        Parameter(name=("--output", "-o"), help="wide: name every node. json: print one JSON document."),
+    ] = "",
     kubeconfig: Kubeconfig = None,
     data: Data = None,
 ) -> int:
-    """Why a pod is where it is, or nowhere: verdict, decisive rule, smallest change. Exits with 1 if no node
-    takes it."""
+    """Explain why a pod is on its node or has none, and the smallest change that helps. Exits with 1 if no
+    node fits."""
     import msgspec  # noqa: PLC0415  # See the room's docstring.
 
     name = _pod_name(subject)
@@ -58,17 +64,26 @@ def why(
 
 def decisions(
     subject: Annotated[
-        str, Parameter(help="KIND/NAME, as in pods/web-1; everything where it is left out.")
+        str, Parameter(help="The object, as KIND/NAME (pods/web-1). Default: all objects.")
     ] = "",
     /,
     *,
-    namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"), help="Only of this one.")] = None,
-    output: Annotated[Literal["", "json"], Parameter(name=("--output", "-o"))] = "",
-    limit: Annotated[int, Parameter(help="The newest so many.", validator=validators.Number(gte=1))] = 100,
+    namespace: Annotated[
+        str | None, Parameter(name=("--namespace", "-n"), help="Only objects of this namespace.")
+    ] = None,
+    output: Annotated[
+        Literal["", "json"], Parameter(name=("--output", "-o"), help="json: print a JSON list.")
+    ] = "",
+    limit: Annotated[
+        int,
+        Parameter(
+            help="Maximum number of decisions; the newest are shown.", validator=validators.Number(gte=1)
+        ),
+    ] = 100,
     kubeconfig: Kubeconfig = None,
     data: Data = None,
 ) -> int:
-    """Decisions on record, oldest first, with what came of them. Exits with 1 if there are none."""
+    """List recorded decisions and their outcomes, oldest first. Exits with 1 if there are none."""
     import msgspec  # noqa: PLC0415
 
     from fathom.record.journal import WantedDecisions  # noqa: PLC0415
@@ -83,7 +98,7 @@ def decisions(
     if output == "json":
         say_json(msgspec.json.format(msgspec.json.encode(whole(kept)), indent=2).decode())
     elif not kept:
-        say("no decisions on record")
+        say("there are no recorded decisions")
     for record in kept if output != "json" else ():
         say(_line(record))
     return 0 if kept else ANSWER_IS_NO
@@ -113,12 +128,12 @@ async def _explain(name: str, namespace: str, kubeconfig: Path | None, data: Pat
         async with api_of(find_server(kubeconfig, clock=clock, environ=os.environ)) as api:
             pod = await api.get(PODS, namespace, name)
             if pod is None and not records:
-                raise Problem(f"there is no pod {namespace}/{name}, and nothing is on record about one")
+                raise Problem(f"there is no pod {namespace}/{name}, and no recorded decision about one")
             if pod is None:
                 return explain_gone(f"{namespace}/{name}", records, _reasons(data, records))
             cluster, latest = await look(api)
     except (BadKubeconfig, ApiError) as error:
-        on_record = f". The last on record: {_line(records[-1])}" if records else ""
+        on_record = f". The last recorded decision: {_line(records[-1])}" if records else ""
         raise Problem(f"{error}{on_record}") from error
     kept = tuple(record for record in records if record.decision.subject.uid == uid_of(pod))
     evidence = WhyEvidence(
@@ -209,7 +224,7 @@ def _reasons(data: Path, kept: Sequence[KeptDecision]) -> dict[str, str] | None:
 def _pod_name(subject: str) -> str:
     kind, slash, name = subject.partition("/")
     if not slash or not name or kind not in {"pod", "pods", "po"}:
-        raise Problem(f"'why' explains pods: pod/NAME, not {subject!r}")
+        raise Problem(f"`fathom why` explains pods: write pod/NAME, not {subject!r}")
     return name
 
 
@@ -254,8 +269,8 @@ def _explanation_lines(explanation: Why, *, wide: bool) -> list[str]:
         more = "" if len(shown) == group.count else f" and {group.count - len(shown)} more"
         lines.append(f"  {group.count:>5}  {group.reason}: {', '.join(shown)}{more}")
     if explanation.change is not None and explanation.change.nodes:
-        opens = "1 node" if explanation.change.nodes == 1 else f"{explanation.change.nodes} nodes"
-        lines.append(f"  change: {explanation.change.what}, by {explanation.change.who}: opens {opens}")
+        fitting = "1 node fits" if explanation.change.nodes == 1 else f"{explanation.change.nodes} nodes fit"
+        lines.append(f"  change: {explanation.change.what}, by {explanation.change.who}: {fitting} then")
     if (attempt := explanation.attempt) is not None:
         lines += _attempt_lines(explanation, wide=wide)
         considered = [
@@ -267,12 +282,14 @@ def _explanation_lines(explanation: Why, *, wide: bool) -> list[str]:
         ]  # fmt: skip
         lines.append(f"considered: {'; '.join(considered)}")
     else:
-        lines.append("on record: no attempt")
+        lines.append("recorded: no attempt")
     if explanation.queue is not None:
-        lines.append(f"in line: {explanation.queue[0]} of {explanation.queue[1]} when it was last taken")
+        lines.append(
+            f"place in the queue at the last attempt: {explanation.queue[0]} of {explanation.queue[1]}"
+        )
     if explanation.now is not None:
-        answer = "another answer" if explanation.now.differs else "the same answer"
-        lines.append(f"asked again now: {answer}: {explanation.now.node or explanation.now.message}")
+        answer = "another result" if explanation.now.differs else "the same result"
+        lines.append(f"decided again now: {answer}: {explanation.now.node or explanation.now.message}")
     if explanation.next_trigger:
         lines.append(f"next: {explanation.next_trigger}")
     return lines
@@ -282,12 +299,12 @@ def _attempt_lines(explanation: Why, *, wide: bool) -> list[str]:
     attempt = explanation.attempt
     assert attempt is not None
     lines = [
-        f"on record: {attempt.verdict} {attempt.id} at {attempt.time}, attempt {attempt.attempt}"
-        f" of {explanation.attempts} seen, after {attempt.queued_ms} ms in line; woken by {attempt.cause}"
+        f"recorded: {attempt.verdict} {attempt.id} at {attempt.time}, attempt {attempt.attempt}"
+        f" of {explanation.attempts}, after {attempt.queued_ms} ms in the queue, woken by {attempt.cause}"
     ]
     if attempt.outcome:
         lines.append(f"outcome: {attempt.outcome}")
-    lines += [f"asked to leave: {victim}" for victim in attempt.victims]
+    lines += [f"preempted: {victim}" for victim in attempt.victims]
     shown = [
         entry
         for entry in explanation.freshness
@@ -295,7 +312,7 @@ def _attempt_lines(explanation: Why, *, wide: bool) -> list[str]:
     ]
     revisions = [
         f"{entry.kind} {entry.used} (latest {entry.latest}, changed {entry.changed}, "
-        f"heard {entry.age_ms} ms before)"
+        f"received {entry.age_ms} ms before)"
         for entry in shown
     ]
     if revisions:
@@ -316,7 +333,7 @@ def _line(kept: KeptDecision) -> str:
         f"{micro_timestamp(decision.time_ns)} {decision.id} {decision.controller}"
         f" {subject.resource}/{subject.namespace}/{subject.name} {decision.verdict}{node}{message}"
         f" [{decision.cause} {decision.cause_detail}]"
-        f" {outcomes or ('nothing to send' if decision.verdict in WAITING else 'no outcome')}"
+        f" {outcomes or ('no write needed' if decision.verdict in WAITING else 'no outcome')}"
     )
 
 

@@ -24,7 +24,7 @@ class Family:
 
     def __init__(self, name: str, kind: Kind, help: str) -> None:  # noqa: A002  # Prometheus' own word.
         if kind == "counter" and not name.endswith("_total"):
-            raise ValueError(f"a counter's name ends with _total, not {name}")
+            raise ValueError(f"the name of a counter must end with _total: {name}")
         self.name = name
         self.kind = kind
         self.help = help

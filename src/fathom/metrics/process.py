@@ -19,8 +19,10 @@ def process_metrics(*, restarts: int = 0, version: str = "") -> Collect:
     """`restarts`: how often a supervisor had to start this part again."""
 
     def collect() -> Iterable[Family]:
-        yield gauge("fathom_build_info", "The version that runs; always 1.", 1, {"version": version})
-        yield counter("fathom_process_restarts_total", "How often the supervisor started it again.", restarts)
+        yield gauge("fathom_build_info", "Version of fathom, as a label; always 1.", 1, {"version": version})
+        yield counter(
+            "fathom_process_restarts_total", "Restarts of this process by its supervisor.", restarts
+        )
         yield from _kernel()
 
     return collect
@@ -39,10 +41,10 @@ def _kernel() -> Iterable[Family]:
     yield gauge("process_resident_memory_bytes", "Resident memory.", int(stat[RESIDENT]) * page)
     yield gauge("process_virtual_memory_bytes", "Virtual memory.", int(stat[VIRTUAL]))
     started_s = booted_s + int(stat[STARTED]) / tick
-    yield gauge("process_start_time_seconds", "When it started, in seconds of the Unix epoch.", started_s)
+    yield gauge("process_start_time_seconds", "Start time, in seconds since the Unix epoch.", started_s)
     yield gauge("process_open_fds", "Open file descriptors.", open_files)
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    yield gauge("process_max_fds", "How many it may have open.", limit)
+    yield gauge("process_max_fds", "Maximum number of open file descriptors.", limit)
 
 
 def _booted_s() -> int:
