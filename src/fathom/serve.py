@@ -104,7 +104,7 @@ def _refuse_lost_store(data: Path, store: str) -> None:
     if traces := [name for name in TRACES if (data / name).exists()]:
         raise StoreDamaged(
             f"{file} is missing, and {traces[0]} shows that a cluster was here: restore a backup (fathom "
-            f"store restore FILE --data {data}), use the --store of that cluster, or start empty with --new-store"
+            f"store restore FILE --data {data}), use its --store, or start empty with --new-store"
         )
 
 

@@ -1,4 +1,4 @@
-"""The supervisor behind `fathom up`: starts the parts in order, restarts what dies, stops them in order.
+"""The supervisor behind `fathom up`: starts the parts in order, restarts those that exit, stops them in order.
 
     api ──"ready"──> deciders, agents, gateway ──all nodes ready──> "ready" ──Ctrl-C──> the same, backwards
 
@@ -98,7 +98,7 @@ class LogFile:
 class RunningPart:
     """One part, running or about to be started."""
 
-    def __init__(self, part: Part, logs: Path, lock: int, heard: Callable[[str, bytes], None]) -> None:
+    def __init__(self, part: Part, logs: Path, lock: int, on_line: Callable[[str, bytes], None]) -> None:
         self.part = part
         self.process: asyncio.subprocess.Process | None = None
         self.last_words: list[str] = []
@@ -106,7 +106,7 @@ class RunningPart:
         self.restarts = 0
         self._log = LogFile(logs / f"{part.name}.log")
         self._lock = lock
-        self._heard = heard
+        self._on_line = on_line
         self._readers: list[asyncio.Task[None]] = []
 
     async def start(self) -> asyncio.subprocess.Process:
@@ -170,7 +170,7 @@ class RunningPart:
                 self.last_words = [*self.last_words[1 - LAST_LINES :], words]
             elif line.rstrip() == READY:
                 self.ready = True
-            self._heard(which, line)
+            self._on_line(which, line)
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -241,12 +241,12 @@ class Supervisor:
         running: list[RunningPart] = []
         keepers: list[asyncio.Task[None]] = []
         try:
-            api = RunningPart(self._api, self._data / "logs", lock, self._heard_api)
+            api = RunningPart(self._api, self._data / "logs", lock, self._on_api_line)
             running.append(api)
             await self._first_start(api, stopping)
             if not stop.is_set():
                 for part in self._others:
-                    running.append(RunningPart(part, self._data / "logs", lock, self._heard))
+                    running.append(RunningPart(part, self._data / "logs", lock, self._on_part_line))
                 keepers = [asyncio.create_task(self._keep(running_part)) for running_part in running]
                 await self._announce(stopping)
                 await stopping
@@ -325,7 +325,7 @@ class Supervisor:
 
     # Output of the parts.
 
-    def _heard_api(self, which: str, line: bytes) -> None:
+    def _on_api_line(self, which: str, line: bytes) -> None:
         if which == "err":
             return
         text = line.decode("utf-8", "replace").rstrip()
@@ -336,7 +336,7 @@ class Supervisor:
         elif not self._api_ready.is_set():
             self._say(text)
 
-    def _heard(self, which: str, line: bytes) -> None:
+    def _on_part_line(self, which: str, line: bytes) -> None:
         log_line = heard(line) if which == "err" else PartLine()
         if log_line.warning and log_line.warning not in self._warnings:
             self._warnings[log_line.warning] = None

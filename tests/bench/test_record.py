@@ -40,7 +40,7 @@ def test_a_person_reads_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].startswith("recording, 1,000 inputs of ")
     assert [line[:20].strip() for line in lines[2:]] == [
         "tape, an input",
-        "tape, an ask",
+        "tape, a request",
         "seam crossing",
         "the same, recorded",
         "journal, a decision",

@@ -1,7 +1,7 @@
-"""`fathom bench cache`: what following a cluster costs whoever follows it.
+"""`fathom bench cache`: what it costs a client to follow a cluster.
 
 In process: a Domain is fed with prepared chunks, so that only decoding, indexing and snapshots are measured.
-Over HTTP: the same caches, alive, against a server. Beside kopf: see `against_kopf`.
+Over HTTP: the same caches, against a live server. Beside kopf: see `against_kopf`.
 """
 
 from __future__ import annotations

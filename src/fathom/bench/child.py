@@ -1,5 +1,5 @@
-"""A fathom server of our own, in another process, for as long as a measurement runs; and what /proc says
-about how much memory and CPU a process and its children take."""
+"""Starts an API server for the time of a measurement, and reads from /proc how much memory and CPU a process
+and its children take."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _wait_ready(
     while time.perf_counter() - began < START_S_MAX:
         if process.poll() is not None:
             raise BadTarget(f"`fathom serve api` exited with code {process.returncode}: {_last_line(log)}")
-        # Not there, or not wholly written, or nobody listens yet: each only means "not yet".
+        # The kubeconfig is missing or incomplete, or the port is closed: not ready yet.
         with contextlib.suppress(BadTarget, BenchFailed):
             target = read_target(kubeconfig)
             if _is_ready(target):

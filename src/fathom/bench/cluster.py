@@ -1,5 +1,6 @@
-"""What a whole `fathom up` costs and how fast it is: start, idle, from apply to ready, from a node's death to
-its pods' replacement. A cluster of our own, on this machine, gone afterwards."""
+"""`fathom bench cluster`: what a whole `fathom up` costs, and how fast it is: start, idle, from apply to
+ready, from the death of an agent until its pods are replaced. The cluster runs on this machine and is
+removed afterwards."""
 
 from __future__ import annotations
 
@@ -118,7 +119,7 @@ class _Cluster:
         return obj
 
     def _connected(self) -> http.client.HTTPSConnection:
-        """Kept while we ask again and again: a handshake each time would be a load of its own."""
+        """The connection is kept between requests: a handshake for each would add load."""
         if self._connection is None or time.perf_counter() - self._used_s > KEPT_S:
             target = self._target
             if self._connection is not None:
@@ -135,15 +136,15 @@ class _Cluster:
 
     def remove(self, app: str) -> None:
         self.ask("DELETE", f"{DEPLOYMENTS}/{app}", {"propagationPolicy": "Foreground"})
-        self.until(lambda: not self._pods(app, heard=True), "its pods are gone")
+        self.until(lambda: not self._pods(app, without_doomed=True), "its pods are gone")
 
     def ready(self, app: str) -> list[str]:
         """The nodes of its pods that are ready."""
         return [str(pod["spec"]["nodeName"]) for pod in self._pods(app) if _is_ready(pod)]
 
-    def _pods(self, app: str, *, heard: bool = False) -> list[Obj]:
+    def _pods(self, app: str, *, without_doomed: bool = False) -> list[Obj]:
         pods: list[Obj] = self.ask("GET", f"{PODS}?labelSelector=app%3D{app}")["items"]
-        return [pod for pod in pods if not heard or pod["spec"].get("nodeName") != DOOMED]
+        return [pod for pod in pods if not without_doomed or pod["spec"].get("nodeName") != DOOMED]
 
     def until(self, check: Callable[[], bool], expected: str) -> None:
         deadline_s = time.perf_counter() + WAIT_S_MAX

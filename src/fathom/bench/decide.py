@@ -41,7 +41,7 @@ def _replica(number: int) -> Obj:
     return with_metadata(pod(f"web-{number:06d}", labels={"app": "web"}), ownerReferences=[owner])
 
 
-# scheduler_perf's pods belong to nobody; most pods do.
+# Pods of scheduler_perf have no owner; most real pods have one.
 MEASURED = {**WORKLOADS, "replicas": Workload(zoned(3), plain("init"), _replica)}
 
 

@@ -1,10 +1,10 @@
-"""Two ways for a measurement not to happen, each one line for the person who asked."""
+"""The two errors of a benchmark; each message is one line for the user."""
 
 from __future__ import annotations
 
 
 class BenchFailed(Exception):
-    """The server gave a wrong answer, lost an event or went silent: there is no figure to report."""
+    """The server gave a wrong answer, lost an event or stopped answering: there is no figure to report."""
 
 
 class BadTarget(Exception):

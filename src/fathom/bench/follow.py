@@ -1,6 +1,6 @@
-"""Fathom's caches following a server, alive on a Domain as in every controller.
+"""fathom's caches following a server, on a Domain as in every controller.
 
-As a program (`python -m fathom.bench.follow URL EVENTS`) it follows a `source` and prints where it is, one
+As a program (`python -m fathom.bench.follow URL EVENTS`) it follows a `source` and prints its progress, one
 JSON document a line: at its start, after the first sync, after the last event. Its twin for kopf is
 `follow_kopf`.
 """
@@ -47,7 +47,7 @@ def reached() -> ReachedRevision:
 
 
 def say(progress: ReachedRevision) -> None:
-    print(msgspec.json.encode(progress).decode(), flush=True)  # noqa: T201  # whoever started us reads it
+    print(msgspec.json.encode(progress).decode(), flush=True)  # noqa: T201  # Our parent process reads it.
 
 
 class CacheFollower:

@@ -41,7 +41,7 @@ class RecordLoad(msgspec.Struct, frozen=True):
 
 
 class RecordResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Times are of one input, ask or decision, the median over batches: CPU time of the deciding thread,
+    """Times are of one input, request or decision, the median over batches: CPU time of the deciding thread,
     which others on the machine disturb least. Packing has a thread of its own and is not in them."""
 
     bench: str = "record"
@@ -50,7 +50,7 @@ class RecordResult(msgspec.Struct, frozen=True, kw_only=True):
     packed_bytes: float  # Once its segment is full and packed.
     ask_us: float
     ask_bytes: float
-    crossing_us: float  # Ask, answer, and whoever waited goes on; nothing recorded.
+    crossing_us: float  # Request, answer, until the waiting coroutine continues; nothing recorded.
     crossing_recorded_us: float
     journal_us: float  # A decision and its outcome.
     journal_bytes: float
@@ -210,7 +210,7 @@ class _Echo:
     def cancel(self, number: int) -> None: ...
 
 
-# Asks under way at once: as many as a controller has workers.
+# Requests in flight at once: as many as a controller has workers.
 WORKERS = 8
 
 
@@ -219,9 +219,9 @@ def begin(inside: Inside) -> None:
         inside.domain.create_task(_ask_for_ever(inside.seam, lambda reply: None))
 
 
-async def _ask_for_ever(seam: Seam, heard: Callable[[Reply], None]) -> None:
+async def _ask_for_ever(seam: Seam, on_reply: Callable[[Reply], None]) -> None:
     while True:
-        heard(await seam.request(Ask("GET", "/api/v1/namespaces/default/pods/web"), timeout_s=10))
+        on_reply(await seam.request(Ask("GET", "/api/v1/namespaces/default/pods/web"), timeout_s=10))
 
 
 async def _crossings(tape: Tape, count: int, pods: list[bytes]) -> float:
@@ -231,16 +231,16 @@ async def _crossings(tape: Tape, count: int, pods: list[bytes]) -> float:
     birth = Birth(entry="bench/record", seed="1", epoch_ns=clock.now_ns())
     inside = Inside(birth, domain, seam)
     times: list[float] = []
-    began_ns, heard = time.thread_time_ns(), 0
+    began_ns, replies = time.thread_time_ns(), 0
 
     def note(reply: Reply) -> None:
-        nonlocal began_ns, heard
-        heard += 1
-        if heard % BATCH == 0:
+        nonlocal began_ns, replies
+        replies += 1
+        if replies % BATCH == 0:
             now_ns = time.thread_time_ns()
             times.append((now_ns - began_ns) / BATCH / 1000)
             began_ns = now_ns
-        if heard == count:
+        if replies == count:
             host.stop()
 
     def start() -> None:
@@ -270,11 +270,11 @@ def as_table(result: RecordResult) -> str:
             result.append_us,
             f"{result.append_bytes:,.0f} bytes, packed {result.packed_bytes:,.0f}",
         ),
-        ("tape, an ask", result.ask_us, f"{result.ask_bytes:,.0f} bytes"),
-        ("seam crossing", result.crossing_us, "ask and answer"),
+        ("tape, a request", result.ask_us, f"{result.ask_bytes:,.0f} bytes"),
+        ("seam crossing", result.crossing_us, "request and answer"),
         ("the same, recorded", result.crossing_recorded_us, f"recording takes {recording_us:.2f} µs of it"),
         ("journal, a decision", result.journal_us, f"{result.journal_bytes:,.0f} bytes, packed"),
-        ("replay, an input", result.replay_us, "with the asks that it leads to"),
+        ("replay, an input", result.replay_us, "with the requests that it leads to"),
     ]
     machine = result.machine
     title = (

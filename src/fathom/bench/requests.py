@@ -71,7 +71,7 @@ class Asker:
 
 
 def expect(answer: WireAnswer, status: int, action: str) -> WireAnswer:
-    """Anything else than the status asked for ends the measurement, in the server's own words."""
+    """Raise BenchFailed, with the server's message, for any other status."""
     if answer.status != status:
         raise BenchFailed(f"{action} answered {answer.status} instead of {status}: {_message(answer.body)}")
     return answer

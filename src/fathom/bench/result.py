@@ -1,4 +1,4 @@
-"""What a measurement says: one stable document (see docs/benchmarks.md), and the same as a small table."""
+"""The result of a measurement: one stable document (see docs/benchmarks.md), and a small table of it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The clock starts with the first create and stops when the watch has shown the last pod on a node. What the
 scheduler itself says (how long attempts took, how many were refused, what recording cost) is read afterwards
-from its journal and its log; of somebody else's scheduler only what the API shows is known.
+from its journal and its log; of another scheduler only what the API shows is known.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 class ScheduleResult(msgspec.Struct, frozen=True, kw_only=True):
-    """`None`: not known of somebody else's scheduler."""
+    """`None`: not known for a scheduler that the benchmark did not start."""
 
     bench: str = "schedule"
     workload: str
@@ -75,7 +75,7 @@ class ScheduleResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sized(workload: str, init_pods: int | None, pods: int | None) -> tuple[int, int]:
-    """First and measured pods; where nobody says, scheduler_perf's."""
+    """The numbers of first and measured pods; those of scheduler_perf where None is given."""
     defaults = WORKLOADS.get(workload, WORKLOADS["basic"])
     return defaults.sizes[0] if init_pods is None else init_pods, defaults.sizes[1] if pods is None else pods
 
@@ -269,7 +269,7 @@ def _bind_all(
 def _listen_noting(
     listeners: list[DriveListener], callers: list[DriveCaller], churners: list[Churner]
 ) -> int:
-    """When the last create was answered; returns when everything has been heard."""
+    """Listen until every listener is done. Returns when the last create was answered."""
     done: list[int] = []
 
     class Noted:
@@ -294,7 +294,7 @@ def _listen_noting(
 
 
 class Churner:
-    """Somebody else at work: nodes and pods that come and go, one request after another, at a pace."""
+    """Creates and deletes other nodes and pods at a fixed pace, one request after another."""
 
     def __init__(self, connection: WireConnection, asker: Asker, path: bytes) -> None:
         self.connection = connection
@@ -358,7 +358,7 @@ def _namespace(open_session: Session) -> bytes:
 
 
 def _clean(open_session: Session, space: bytes, nodes: int) -> None:
-    """Somebody's cluster is left as it was found."""
+    """Leave the user's cluster as it was."""
     asker = Asker(open_session.target, namespace=space.decode(), object_bytes=0)
     ask(open_session.target, asker.delete(b"/api/v1/namespaces/%s/pods" % space))
     for number in range(nodes):
@@ -379,7 +379,7 @@ def median_rate(began_ns: int, seen_ns: list[int]) -> float:
     return float(statistics.median(counts))
 
 
-# What the scheduler says itself.
+# What the scheduler recorded.
 
 
 class _JournalLine(msgspec.Struct):

@@ -19,10 +19,12 @@ from fathom.bench.wire import WireAnswer, WireConnection, connect
 
 
 class Against(msgspec.Struct, frozen=True):
-    """Which server to measure: somebody's, by its kubeconfig, or one of our own."""
+    """Which server to measure: that of a kubeconfig, or one that we start."""
 
     kubeconfig: Path | None = None
-    pids: tuple[int, ...] = ()  # Of somebody's server on this machine, to see its memory and CPU.
+    pids: tuple[
+        int, ...
+    ] = ()  # Processes of the kubeconfig's server on this machine, for its memory and CPU.
     store: str | None = None
     parent: Path | None = None  # Where our own server's data goes.
 
@@ -73,7 +75,7 @@ class ServerUsage(msgspec.Struct, frozen=True):
 
     at_s: float
     driver_s: float
-    server_s: float | None  # Not known for somebody's server.
+    server_s: float | None  # None: the server's processes are not known.
     machine_s: float
 
 
@@ -112,7 +114,7 @@ def session(against: Against) -> Iterator[Session]:
 
 @contextlib.contextmanager
 def namespace(session: Session, *, object_bytes: int) -> Iterator[Asker]:
-    """A new namespace, emptied and given back afterwards: somebody's cluster is left as it was found."""
+    """A new namespace, deleted afterwards: the user's cluster is left as it was."""
     asker = Asker(session.target, namespace=f"fathom-bench-{time.time_ns():x}", object_bytes=object_bytes)
     expect(ask(session.target, asker.create_namespace()), 201, "creating a namespace")
     try:

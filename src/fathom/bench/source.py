@@ -1,8 +1,8 @@
-"""An API server that only tells prepared pods, as fast as its reader takes them: `python -m
+"""An API server that only sends prepared pods, as fast as its reader takes them: `python -m
 fathom.bench.source`.
 
-It knows as much of the API as an operator asks for at its start. A watch gets all pods; once it is told to
-go, their changes too. Every reader gets the same bytes.
+It answers what an operator requests at its start. A watch gets all pods; after `POST /go`, their changes
+too. Every reader gets the same bytes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class EventSource:
         return app
 
     async def go(self, request: web.Request) -> web.Response:
-        """Begin to tell the changes."""
+        """Begin to send the changes."""
         self._go.set()
         return web.json_response({"asked_s": self._asked_s, "changes_s": time.monotonic()})
 
@@ -93,7 +93,7 @@ async def serve(objects: int, events: int) -> None:
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    print(runner.addresses[0][1], flush=True)  # noqa: T201  # whoever started us reads it
+    print(runner.addresses[0][1], flush=True)  # noqa: T201  # Our parent process reads it.
     await asyncio.Event().wait()
 
 

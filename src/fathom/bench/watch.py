@@ -1,4 +1,4 @@
-"""`fathom bench watch`: many watchers on one namespace, then writes; how fast all of them hear of all."""
+"""`fathom bench watch`: how fast many watchers of one namespace receive every write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fathom.bench.result import CoreUse, WatchResult, latency_of, this_machine
 from fathom.bench.session import Against, Session, ask, cores_between, namespace, session
 from fathom.bench.watching import SeenEvent, StreamWatcher
 
-# How long to look for events that nobody wrote, once all that are due have come.
+# How long to look for surplus events after the last expected one.
 AFTER_S = 0.2
 
 
@@ -38,7 +38,7 @@ def run_watch(against: Against, load: WatchLoad) -> WatchResult:
 
 
 def _open(server: Session, asker: Asker, load: WatchLoad) -> list[StreamWatcher]:
-    """Every watch established before the first write. The first one keeps what it hears, to be checked."""
+    """Every watch established before the first write. The first one keeps its events, to be checked."""
     revision = revision_of(expect(ask(server.target, asker.list_all(limit=1)), 200, "list"))
     connections = server.connect(load.watchers)
     watchers = [StreamWatcher(connection, keep=number == 0) for number, connection in enumerate(connections)]
@@ -81,8 +81,8 @@ def writing(asker: Asker, names: Iterable[bytes], ended_at: list[float]) -> Lane
 
 
 def verify(counts: Sequence[int], kept: Sequence[SeenEvent], *, writes: int) -> None:
-    """Every watcher heard as many events as were written, and the one that kept them heard each exactly
-    once and in the order of their revisions."""
+    """Every watcher received as many events as were written; the one that kept them received each exactly
+    once, in the order of revisions."""
     if wrong := [count for count in counts if count != writes]:
         raise BenchFailed(f"{len(wrong)} watchers got {wrong[0]} events instead of {writes}")
     if other_types := {event.type for event in kept} - {"ADDED"}:

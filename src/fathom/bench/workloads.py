@@ -1,6 +1,6 @@
 """What scheduler_perf schedules, in its shapes: nodes of 4 CPU, 32 GiB, 110 pods; pods of 100m and 500Mi.
 
-Each workload says what its nodes look like, which pods are there first, and which are measured.
+Each workload says what its nodes look like, which pods come first, and which are measured.
 """
 
 from __future__ import annotations

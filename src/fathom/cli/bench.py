@@ -56,7 +56,7 @@ class Where:
     ] = None
 
     def against(self) -> Against:
-        from fathom.bench.session import Against  # noqa: PLC0415  # See the room's docstring.
+        from fathom.bench.session import Against  # noqa: PLC0415  # See the package's docstring.
 
         if self.kubeconfig and (self.store or self.data):
             raise Problem(
@@ -98,7 +98,10 @@ def api(
     ] = 20_000,
     object_bytes: ObjectBytes = 1024,
     seconds: Annotated[
-        float, Parameter(validator=Number(gt=0), help="Duration of the GET phase, and of the PUT phase.")
+        float,
+        Parameter(
+            validator=Number(gt=0), help="Duration of the GET phase, and of the PUT phase, in seconds."
+        ),
     ] = 5.0,
     where: Where = NEW_SERVER,
     as_json: AsJson = False,

@@ -38,7 +38,7 @@ def status(
     ] = False,
 ) -> int:
     """List the recorded processes, with begin and end of each run. Exits with 1 if there are none."""
-    import msgspec  # noqa: PLC0415  # See the room's docstring.
+    import msgspec  # noqa: PLC0415  # See the package's docstring.
 
     from fathom.record.tape_list import shelf_of  # noqa: PLC0415
 

@@ -50,7 +50,7 @@ def list_proposals(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """List open repair proposals of all namespaces, with their evidence."""
-    import msgspec  # noqa: PLC0415  # See the room's docstring.
+    import msgspec  # noqa: PLC0415  # See the package's docstring.
 
     from fathom.cli.proposals import fetch_proposals  # noqa: PLC0415
 

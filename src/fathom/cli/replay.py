@@ -53,7 +53,7 @@ def replay(
 
     Exits with 0 if everything on the tape was reproduced, with 1 if not, with 2 if the replay could not run.
     """
-    import msgspec  # noqa: PLC0415  # See the room's docstring.
+    import msgspec  # noqa: PLC0415  # See the package's docstring.
 
     if _is_simulated(file):
         from fathom.cli.simulated import replay_run  # noqa: PLC0415

@@ -57,7 +57,7 @@ def make_app() -> App:
 
 def list_(*, as_json: AsJson = False) -> None:
     """List the scenarios."""
-    from fathom.sim.scenarios import SCENARIOS  # noqa: PLC0415  # See the room's docstring.
+    from fathom.sim.scenarios import SCENARIOS  # noqa: PLC0415  # See the package's docstring.
 
     if as_json:
         print_json([{"name": scenario.name, "about": scenario.about} for scenario in SCENARIOS.values()])
@@ -116,7 +116,11 @@ def explore(
     seeds: Seeds,
     jobs: Jobs = 1,
     strategy: Annotated[
-        Strategy, Parameter(help="How faults are chosen: see 'Exploring' in docs/simulation.md.")
+        Strategy,
+        Parameter(
+            help="random: faults and latencies from the seed. pct: random priorities, no latencies. lineage:"
+            " faults on the messages and writes that a good outcome depended on."
+        ),
     ] = "random",
     every: Annotated[
         bool, Parameter(negative=(), help="With all: run every scenario with every seed.")
@@ -232,7 +236,9 @@ def shrink(
     out: Annotated[
         Path | None, Parameter(help="File to write. Default: beside FILE, named *.shrunk.json.")
     ] = None,
-    seconds: Annotated[float, Parameter(validator=Number(gt=0), help="Time limit of the search.")] = 55.0,
+    seconds: Annotated[
+        float, Parameter(validator=Number(gt=0), help="Time limit of the search, in seconds.")
+    ] = 55.0,
     as_json: AsJson = False,
 ) -> int:
     """Find the smallest run that violates the same invariant.

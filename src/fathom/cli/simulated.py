@@ -19,7 +19,7 @@ TRUST_PATCH, TRUST_SCENARIO = "patch", "scenario"
 
 
 def find(name: str) -> Scenario:
-    from fathom.sim.scenarios import NoScenario, find  # noqa: PLC0415  # See the room's docstring.
+    from fathom.sim.scenarios import NoScenario, find  # noqa: PLC0415  # See the package's docstring.
 
     if "::" in name:
         raise Problem(f"{name} is a test: run it again with pytest '{name}' --fathom-replay FILE")

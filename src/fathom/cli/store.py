@@ -29,7 +29,7 @@ def make_app() -> App:
 
 def backup(file: Annotated[Path, Parameter(help="File to write.")], /, *, data: Data = DEFAULT_DATA) -> None:
     """Copy the store to FILE and verify the copy. Works while the API server runs."""
-    from fathom.store import backup as store_backup  # noqa: PLC0415  # See the room's docstring.
+    from fathom.store import backup as store_backup  # noqa: PLC0415  # See the package's docstring.
 
     with _store_errors_as_problems():
         say(f"backed up {data} to {_summary(store_backup.backup(data, file))}")

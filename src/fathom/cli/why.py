@@ -50,7 +50,7 @@ def why(
 ) -> int:
     """Explain why a pod is on its node or has none, and the smallest change that helps. Exits with 1 if no
     node fits."""
-    import msgspec  # noqa: PLC0415  # See the room's docstring.
+    import msgspec  # noqa: PLC0415  # See the package's docstring.
 
     name = _pod_name(subject)
     kubeconfig = found_kubeconfig(kubeconfig)

@@ -5,7 +5,7 @@
 
 Nothing here has a socket, reads a clock or decides anything. A process has one Registry; each part of it
 registers a collector under the part's name. Where metrics are not read (simulation, replay) it is a
-NoRegistry: parts ask `enabled` once, when they are made, and then count nothing. Next rooms:
+NoRegistry: parts ask `enabled` once, when they are made, and then count nothing. Next packages:
 `cache/metrics.py`, `control/metrics.py`, `schedule/loop/metrics.py` and others, which count; and `endpoint/`,
 which serves the text.
 """
