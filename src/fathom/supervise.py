@@ -1,4 +1,4 @@
-"""The supervisor behind `fathom up`: starts the parts in order, restarts those that exit, stops them in order.
+"""The supervisor behind `fathom up`: starts parts in order, restarts those that exit, stops them in order.
 
     api ──"ready"──> deciders, agents, gateway ──all nodes ready──> "ready" ──Ctrl-C──> the same, backwards
 
