@@ -62,7 +62,7 @@ def test_version_names_fathom_and_python(capsys: pytest.CaptureFixture[str]) -> 
         (["up", "--nodes", "many"], "--nodes"),
         (["bench", "api", "--connections", "0"], "--connections"),
         (["bench", "watch", "--writes", "-1"], "--writes"),
-        (["bench", "api", "--kubeconfig", "x", "--store", "y"], "do not go with --kubeconfig"),
+        (["bench", "api", "--kubeconfig", "x", "--store", "y"], "leave out --kubeconfig"),
         (["bench", "api", "--pid", "1"], "--pid needs --kubeconfig"),
         (["bench", "api", "--kubeconfig", "gone"], "cannot read gone: No such file"),
     ],

@@ -34,7 +34,7 @@ AsJson = Annotated[
 ]
 Patch = Annotated[Path | None, Parameter(help="Python file that is loaded first and may change any code.")]
 Out = Annotated[Path, Parameter(help="Directory in which failing runs are kept, one file each.")]
-Seeds = Annotated[str, Parameter(help="A..B: the seeds from A to B-1.")]
+Seeds = Annotated[str, Parameter(help="A..B: the seeds from A to B-1. A: one seed.")]
 Jobs = Annotated[
     int, Parameter(name=["-j", "--jobs"], validator=Number(gte=1), help="Number of worker processes.")
 ]
