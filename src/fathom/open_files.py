@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import resource
 
-_given: list[int] = []
+_started_with: list[int] = []
 
 
 def take_all() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    _given[:] = _given or [soft]
+    _started_with[:] = _started_with or [soft]
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):  # Then the old limit stays.
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -22,4 +22,4 @@ def take_all() -> None:
 
 def given() -> int:
     """The limit that this process was started with."""
-    return _given[0] if _given else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _started_with[0] if _started_with else resource.getrlimit(resource.RLIMIT_NOFILE)[0]

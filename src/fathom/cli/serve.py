@@ -219,7 +219,10 @@ def controllers(
     kubeconfig: Kubeconfig = None,
     only: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), help="Run only this controller, as module:Class; may be repeated."),
+        Parameter(
+            negative=(),
+            help="Run only this controller, by its id (controllers/job) or as module:Class; may be repeated.",
+        ),
     ] = (),
     data: Annotated[
         Path | None, Parameter(help="Directory for journal and tapes. Default: that of the kubeconfig.")
