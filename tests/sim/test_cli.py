@@ -87,10 +87,10 @@ def test_a_run_that_holds_exits_with_0(capsys: pytest.CaptureFixture[str], tmp_p
     ("words", "why"),
     [
         (["sim", "run", "nothing", "--seed", "1"], "there is no scenario 'nothing'"),
-        (["sim", "run", "nowhere.py:x", "--seed", "1"], "nowhere.py is no Python file"),
+        (["sim", "run", "nowhere.py:x", "--seed", "1"], "nowhere.py is not a Python file"),
         (["sim", "explore", "all", "--seeds", "x"], "expected A..B"),
         (["sim", "explore", "all", "--seeds", "5..5"], "the range is empty"),
-        (["sim", "run", "shared-counter", "--seed", "1", "--patch", "none.py"], "none.py is no Python file"),
+        (["sim", "run", "shared-counter", "--seed", "1", "--patch", "none.py"], "none.py is not a Python file"),
         (["sim", "shrink", "none.json"], "cannot read none.json"),
     ],
 )
@@ -298,7 +298,7 @@ def test_a_patch_that_says_nothing_of_itself_is_hunted_in_all_scenarios(tmp_path
     [
         (("--only", "nessie"), "there is no bug 'nessie': there are "),
         (("--patch", "bad.py"), "bad.py could not be loaded: ModuleNotFoundError"),
-        (("--patch", "none.py"), "none.py is no Python file"),
+        (("--patch", "none.py"), "none.py is not a Python file"),
         (("--patch", "made.py"), "made.py: SCENARIOS must be a literal: the file is parsed, not run"),
         (("--patch", "lost.py"), "no scenario 'nowhere'"),
     ],

@@ -85,7 +85,7 @@ def apply_recorded(kept: Path, patch: Path | None, *, trust: tuple[str, ...]) ->
         raise Problem(str(error)) from error
     recorded, file = head.patch, patch
     if patch is not None and not patch.is_file():
-        raise Problem(f"{patch} is no Python file")
+        raise Problem(f"{patch} is not a Python file")
     if problems := _untrusted_code(head, patch, trust):
         raise Problem("; ".join(problems))
     if patch is None and recorded is not None:

@@ -108,7 +108,7 @@ class Gateway:
 
     async def _follow(self) -> None:
         while late := await self._caches.until_synced(timeout_s=60.0):
-            self._inside.log.warn("waiting for the first list", kinds=list(late))
+            self._inside.log.warn("waiting for caches to sync", kinds=list(late))
         self._dirty.set()
         while True:
             await self._wait()

@@ -8,7 +8,7 @@
       terminating and never had one, or is on one that        no agent is left to end it
       people declared out of service
     ambiguous                                               proposed, and done when a person approves
-      a terminating pod on a node that cannot be heard        it may still run there
+      a terminating pod on a node that is not heard from      it may still run there
       a terminating object held by a foreign finalizer        its controller may still have to clean up
 
 Nothing here races a bind under way: a release or removal names the revision that was read, and a bind expects

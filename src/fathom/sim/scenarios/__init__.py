@@ -136,7 +136,7 @@ def _loaded(file: Path) -> dict[str, object]:
         f"fathom_scenarios_{place.stem}_{zlib.crc32(bytes(place)):x}", place
     )
     if spec is None or spec.loader is None or not file.is_file():
-        raise NoScenario(f"{file} is no Python file")
+        raise NoScenario(f"{file} is not a Python file")
     if spec.name not in sys.modules:
         sys.path += [folder for folder in (str(place.parent), str(Path.cwd())) if folder not in sys.path]
         module = importlib.util.module_from_spec(spec)

@@ -103,7 +103,7 @@ async def _create(world: World, obj: Obj) -> None:
     """Create the pod, once: if it is refused it does not exist, if the outcome is unknown it may."""
     outcome = await world.api.create(PODS, "default", obj)
     if isinstance(outcome, Rejected) and outcome.code != FORBIDDEN:
-        world.broken("the story's own requests are taken", f"{obj['metadata']['name']}: {outcome}")
+        world.broken("the scenario's own requests are accepted", f"{obj['metadata']['name']}: {outcome}")
 
 
 SCENARIOS: tuple[Scenario, ...] = (pods_name_their_nodes,)

@@ -22,7 +22,7 @@ def load(file: Path) -> None:
     from the current one: as with `python FILE.py` and `python -m`."""
     spec = importlib.util.spec_from_file_location(f"fathom_patch_{file.stem}", file)
     if spec is None or spec.loader is None or not file.is_file():
-        raise BadPatch(f"{file} is no Python file")
+        raise BadPatch(f"{file} is not a Python file")
     sys.path += [place for place in (str(file.resolve().parent), str(Path.cwd())) if place not in sys.path]
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -62,7 +62,7 @@ def described(file: Path) -> Bug:
     try:
         tree = ast.parse(file.read_text(), filename=str(file))
     except OSError:
-        raise BadPatch(f"{file} is no Python file") from None
+        raise BadPatch(f"{file} is not a Python file") from None
     except (SyntaxError, ValueError) as error:
         raise _unloadable(file, error) from error
     facts = dict(_facts(file, tree))
