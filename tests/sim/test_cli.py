@@ -90,7 +90,7 @@ def test_a_run_that_holds_exits_with_0(capsys: pytest.CaptureFixture[str], tmp_p
         (["sim", "run", "nowhere.py:x", "--seed", "1"], "nowhere.py is not a Python file"),
         (["sim", "explore", "all", "--seeds", "x"], "expected A..B"),
         (["sim", "explore", "all", "--seeds", "5..5"], "the range is empty"),
-        (["sim", "run", "shared-counter", "--seed", "1", "--patch", "none.py"], "none.py is not a Python file"),
+        (["sim", "run", "shared-counter", "--seed", "1", "--patch", "no.py"], "no.py is not a Python file"),
         (["sim", "shrink", "none.json"], "cannot read none.json"),
     ],
 )

@@ -189,7 +189,7 @@ def test_lineage_searches_from_each_seed(tmp_path: Path) -> None:
     ("words", "why"),
     [
         (("--fathom-seeds", "x"), "--fathom-seeds x: expected A..B"),
-        (("--fathom-patch", "nothing.py"), "nothing.py is no Python file"),
+        (("--fathom-patch", "nothing.py"), "nothing.py is not a Python file"),
     ],
 )
 def test_bad_options_are_said_in_a_line(tmp_path: Path, words: tuple[str, ...], why: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from fathom.client.local import LocalClient
 from fathom.control.queue import WorkQueue
@@ -111,8 +112,8 @@ class Housekeeping:
             self._definitions.add_after(name, RECHECK_S)
 
     async def _work(
-        self, controller: str, queue: WorkQueue, reconcile: Callable[..., Awaitable[None]]
-    ) -> None:  # type: ignore[type-arg]  # any key
+        self, controller: str, queue: WorkQueue[Any], reconcile: Callable[..., Awaitable[None]]
+    ) -> None:
         while (taken := await queue.take()) is not None:
             key = taken.key
             try:
