@@ -150,7 +150,7 @@ def test_what_is_no_protobuf_is_a_bad_request_everywhere(tmp_path: Path, method:
         await api.post("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "robot"}})
         answer = await send(api, method, path, CUT_SHORT)
         assert (answer.status, answer.reason) == (400, "BadRequest")
-        assert "cut short" in answer.obj["message"]
+        assert "truncated" in answer.obj["message"]
         unknown = await send(api, method, path, CUT_SHORT, media="application/cbor")
         assert (unknown.status, unknown.reason) == (415, "UnsupportedMediaType")
         assert (await api.get(f"{PODS}/p")).status == 200

@@ -386,7 +386,7 @@ def test_a_full_queue_says_so_and_keeps_what_it_has() -> None:
 def test_putting_down_what_nobody_holds_is_a_bug_and_said() -> None:
     stage = Stage()
     queue = started(stage)
-    with pytest.raises(InvariantBroken, match="'a' is put down"):
+    with pytest.raises(InvariantBroken, match="'a' was put down"):
         stage.do(lambda: queue.done("a"))
 
 

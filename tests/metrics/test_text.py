@@ -100,7 +100,7 @@ def test_one_name_with_two_types_is_a_mistake() -> None:
 
 
 def test_a_counter_that_is_not_named_as_one_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="ends with _total"):
+    with pytest.raises(ValueError, match="must end with _total"):
         counter("pods", "Pods.", 1)
 
 

@@ -43,7 +43,7 @@ def test_values_are_those_of_kubernetes_reader(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("a: 1\n---\nb: 2", "one document"),
+        ("a: 1\n---\nb: 2", "one YAML document"),
         ("a: [", "error converting YAML to JSON: yaml: line 2"),
         ("a: b: c", "mapping values are not allowed"),
         ("? [a]\n: 1", "a key must be a string, not array"),

@@ -309,14 +309,14 @@ class RepairCompletion:
         if progress is None:
             return ReconcileResult.never()
         uid = _workload_of(progress)[0]
-        uids = [uid, *(uid_of(replica_set) for replica_set in view.owned("ReplicaSet", uid))]
-        pods = [pod for owner_uid in uids for pod in view.owned("Pod", owner_uid)]
+        owner_uids = [uid, *(uid_of(replica_set) for replica_set in view.owned("ReplicaSet", uid))]
+        pods = [pod for owner_uid in owner_uids for pod in view.owned("Pod", owner_uid)]
         reservations = [
             reservation
-            for owner_uid in uids
+            for owner_uid in owner_uids
             for reservation in view.by_index("Reservation", "workload", owner_uid)
         ]
-        subjects = [*uids, *(uid_of(pod) for pod in pods)]
+        subjects = [*owner_uids, *(uid_of(pod) for pod in pods)]
         proposed = [
             proposal
             for subject_uid in subjects
