@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from fathom.control.cause import WakeCause
 from fathom.control.queue import Taken
 from fathom.control.retry import Retry, RetryTrouble, backoff_ns
+from fathom.model.cause import WakeCause
 
 
 @dataclass

@@ -84,7 +84,7 @@ def test_of_a_kind_where_nothing_happens_the_server_is_asked_once_for_all_who_wa
         kit = hosted(world)
         assert len(questions(kit, "nodes")) == 1
         made = [one for one in kit.journal.decisions if one.verdict == "create"]
-        assert {(one.cause, one.cause_detail) for one in made} == {
+        assert {(one.cause.kind, one.cause.detail) for one in made} == {
             ("freshness", "the Node cache has caught up")
         }
 

@@ -66,14 +66,14 @@ def test_every_decision_says_what_woke_it_what_it_saw_and_what_came_of_it() -> N
             meta["uid"],
             1,
         )
-        assert (first.controller, first.verdict, first.cause, first.attempt, first.epoch) == (
+        assert (first.controller, first.verdict, first.cause.kind, first.attempt, first.epoch) == (
             "greetings",
             "create+status",
             "event",
             1,
             1,
         )
-        assert first.cause_detail.startswith("Greeting default/hi added at ")
+        assert first.cause.text.startswith("greetings.example.dev default/hi added at ")
         assert first.actions == (
             "create ConfigMap default/hi-0",
             "create ConfigMap default/hi-1",

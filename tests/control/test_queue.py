@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.control.queue_model import ModelQueue, tenant
 from tests.control.stage import Stage
 
-from fathom.control.cause import WakeCause
 from fathom.control.queue import Taken, WorkQueue
 from fathom.control.rate_limit import PaceLimit, PaceRate
 from fathom.control.retry import Retry, RetryTrouble, backoff_ns
+from fathom.model.cause import WakeCause
 from fathom.model.invariant import InvariantBroken
 
 HASTY = Retry(backoff_s_min=0.5, backoff_s_max=4.0, attempts_max=5, deadline_s=30.0)

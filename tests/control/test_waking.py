@@ -129,7 +129,7 @@ def test_when_the_line_was_full_everything_is_looked_at_again() -> None:
                 await world.apply(GREETINGS, {**example_greeting(name)})
         await world.until(lambda: all(is_ready(world, name) for name in names), within_s=60, what="all are")
         assert len(cards(world)) == 20
-        assert "the queue was full" in {one.cause_detail for one in hosted(world).journal.decisions}
+        assert "the queue was full" in {one.cause.detail for one in hosted(world).journal.decisions}
 
     told(story)
 

@@ -13,6 +13,7 @@ from fathom.explain.why import (
     explain_gone,
     explain_pod,
 )
+from fathom.model.cause import WakeCause
 from fathom.model.decision import Decision, KeptDecision, Outcome, Rejection, SeenVersions, Subject
 from fathom.schedule.loop.cluster_view import ClusterView
 
@@ -41,8 +42,7 @@ def kept(verdict: str, *, node: str = "", message: str = "", **more: Any) -> Kep
         controller="scheduler",
         subject=Subject("pods", "shop", "web", "u"),
         verdict=verdict,
-        cause="event",
-        cause_detail="pods shop/web at 3",
+        cause=WakeCause("event", resource="pods", namespace="shop", name="web", revision=3),
         seen={"Node": SeenVersions(7, 20)},
         node=node,
         nodes=2,

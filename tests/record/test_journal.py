@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fathom.model.cause import WakeCause
 from fathom.model.decision import (
     Considered,
     Decision,
@@ -34,8 +35,7 @@ FULL = Decision(
     subject=Subject("pods", "default", "web-1", "u-1", 3),
     verdict="bind",
     attempt=2,
-    cause="event",
-    cause_detail="nodes/a at 17",
+    cause=WakeCause("event", "changed", "nodes", "", "a", 17),
     queued_ms=1.5,
     seen={"pods": SeenVersions(40, 12), "nodes": SeenVersions(38)},
     epoch=4,
@@ -242,3 +242,12 @@ def test_every_nodes_reason_is_found_through_the_table_that_a_decision_names(tmp
     assert [kept.decision for kept in read_journal(tmp_path)] == [decision]
     assert node_reasons(tmp_path, decision) == {"a": "", "b": "Taints", "c": "Resources", "d": "Spread"}
     assert node_reasons(tmp_path, msgspec.structs.replace(decision, verdicts="v-2")) is None
+
+
+def test_a_cause_that_an_older_version_wrote_as_two_texts_is_read(tmp_path: Path) -> None:
+    journal = DiskJournal(tmp_path)
+    old = {**msgspec.to_builtins(FULL), "cause": "event", "cause_detail": "nodes/a at 17"}
+    assert journal._ring.append(b"D" + msgspec.json.encode(old))
+    journal.close()
+    (kept,) = read_journal(tmp_path)
+    assert kept.decision == msgspec.structs.replace(FULL, cause=WakeCause("event", "nodes/a at 17"))

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from fathom.control.cause import WakeCause
+from fathom.model.cause import WakeCause
 from fathom.schedule.decide.pods import PodView, pod_view
 from fathom.schedule.loop.bind_requests import BindRequest
 from fathom.schedule.loop.pod_moves import PodMoves, SentBinding

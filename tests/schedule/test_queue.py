@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fathom.control.cause import WakeCause
+from fathom.model.cause import WakeCause
 from fathom.model.objects import Key
 from fathom.schedule.loop.queue import PARKED_S_MAX, ClusterEvent, Hinted, SchedulingQueue, WaitingPod
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fathom.control.cause import WakeCause
+from fathom.model.cause import WakeCause
 from fathom.model.decision import Decision, SeenVersions
 from fathom.record.journal import DiskJournal, node_reasons, read_journal
 from fathom.schedule.decide.pods import PodView
@@ -92,8 +92,8 @@ def test_a_decision_takes_less_than_a_kilobyte_over_many(tmp_path: Path) -> None
 def test_a_decision_says_who_why_and_from_what(tmp_path: Path) -> None:
     known = cluster(2)
     (decision,), _, _ = record(known, views(known, 1, cpu="9"), tmp_path)
-    assert (decision.subject.name, decision.attempt, decision.cause, decision.cause_detail) == (
-        "p0", 1, "event", "it came",
+    assert (decision.subject.name, decision.attempt, decision.cause) == (
+        "p0", 1, WakeCause("event", "it came"),
     )  # fmt: skip
     assert (decision.verdict, decision.filters, decision.nodes) == (
         "unschedulable",

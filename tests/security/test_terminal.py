@@ -22,6 +22,7 @@ import yaml
 from tests.clients.running import running
 
 from fathom.cli.main import run
+from fathom.model.cause import WakeCause
 from fathom.model.decision import Decision, Outcome, Subject
 from fathom.record.journal import DiskJournal
 from fathom.record.tape_list import directory_of
@@ -42,8 +43,7 @@ def evil_decision(uid: str = "u") -> Decision:
         controller="scheduler",
         subject=Subject("pods", "default", "web", uid),
         verdict="unschedulable",
-        cause="event",
-        cause_detail=EVIL.removesuffix("\ud800"),
+        cause=WakeCause("event", EVIL.removesuffix("\ud800")),
         message=EVIL.removesuffix("\ud800"),
         filters={EVIL.removesuffix("\ud800"): 1},
         victims=(EVIL.removesuffix("\ud800"),),

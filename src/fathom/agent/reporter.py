@@ -7,11 +7,11 @@ from fathom.agent.pod_worker import PodWorker
 from fathom.agent.pods import NodePods
 from fathom.agent.status import rejected_status
 from fathom.cache.snapshot import Snapshot
-from fathom.control.cause import WakeCause
 from fathom.control.kit import Kit
 from fathom.control.plan import NOTHING, OWN_WRITES, Delete, Plan, target, write_status
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import POD, Primary, Watch
+from fathom.model.cause import WakeCause
 from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
 

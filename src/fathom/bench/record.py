@@ -19,6 +19,7 @@ import msgspec
 import uvloop
 
 from fathom.bench.result import Machine, this_machine
+from fathom.model.cause import WakeCause
 from fathom.model.decision import Decision, Outcome, SeenVersions, Subject
 from fathom.record.journal import DiskJournal
 from fathom.record.replay import replay
@@ -183,8 +184,7 @@ def _decisions(directory: Path, count: int) -> tuple[float, float]:
             controller="replicasets",
             subject=Subject("replicasets.apps", "default", f"web-{number % 50}", ids[number % 50], 3),
             verdict="create",
-            cause="event",
-            cause_detail="pods default/web-7-1 at 4711",
+            cause=WakeCause("event", resource="pods", namespace="default", name="web-7-1", revision=4711),
             seen={"replicasets.apps": SeenVersions(number, 12), "pods": SeenVersions(number, 3)},
             actions=(f"create pod default/web-{number % 50}-1",),
         )

@@ -56,9 +56,10 @@ class HeldObject(msgspec.Struct, frozen=True):
     """One kind's part of a snapshot."""
 
     contents: Contents
-    revision: int
+    revision: int  # Everything up to here is in it.
     heard_s: float  # When the cache was last known to be as new as the server.
     synced: bool
+    applied: int = 0  # The newest event in it. Beyond `revision`, others of the same commit may be missing.
 
 
 class WentBack(Exception):
@@ -102,7 +103,9 @@ class IndexedCache:
 
     def held(self) -> HeldObject:
         if self._held is None:
-            self._held = HeldObject(self._draft.contents(), self.revision, self.heard_s, self.synced)
+            self._held = HeldObject(
+                self._draft.contents(), self.revision, self.heard_s, self.synced, self.seen
+            )
         return self._held
 
     # Events, lists, own writes: what moves a cache forward.

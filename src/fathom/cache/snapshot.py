@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from fathom.cache.contents import NAMESPACE
 from fathom.cache.indexed import HeldObject
 from fathom.cache.indexes import OWNER
+from fathom.model.decision import SeenVersions
 from fathom.model.invariant import InvariantBroken
 from fathom.model.objects import Key, Obj
+
+AGE_S_MAX = 1e6  # Beyond it an age is infinite.
 
 Objs = list[Obj]
 Names = list[str]
@@ -66,6 +69,12 @@ class Snapshot:
 
     def revision(self, kind: str) -> int:
         return self._known(kind).revision
+
+    def seen(self, kind: str) -> SeenVersions:
+        """How fresh the kind is, to be recorded with the decisions made from this snapshot."""
+        held, age_s = self._known(kind), self.age(kind)
+        age_ms = round(1000 * age_s) if age_s < AGE_S_MAX else -1  # Infinite: never read.
+        return SeenVersions(held.revision, age_ms, held.applied if held.applied > held.revision else 0)
 
     @property
     def ages(self) -> dict[str, float]:

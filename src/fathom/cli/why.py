@@ -332,7 +332,7 @@ def _line(kept: KeptDecision) -> str:
     return (
         f"{micro_timestamp(decision.time_ns)} {decision.id} {decision.controller}"
         f" {subject.resource}/{subject.namespace}/{subject.name} {decision.verdict}{node}{message}"
-        f" [{decision.cause} {decision.cause_detail}]"
+        f" [{decision.cause.kind} {decision.cause.text}]"
         f" {outcomes or ('no write needed' if decision.verdict in WAITING else 'no outcome')}"
     )
 

@@ -25,13 +25,16 @@ from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
 from fathom.client.settle import settled
 from fathom.control import breaker, lease
-from fathom.control.cause import UNSTATED, WakeCause
 from fathom.control.event_writer import EventChange
 from fathom.control.plan import OWN_WRITES, Action, Create, Delete, Patch, Plan, WriteStatus, is_done
 from fathom.control.reconcile_result import Blame, Failure
 from fathom.control.watches import WatchedKind
+from fathom.kinds.capacity_class import CAPACITY_CLASSES
+from fathom.kinds.scheduler_override import OVERRIDES
+from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model import decision
-from fathom.model.decision import Decision, Journal, Result, SeenVersions, Subject
+from fathom.model.cause import UNSTATED, WakeCause
+from fathom.model.decision import Decision, Journal, Result, Subject
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.outside import Clock, Ids
@@ -42,6 +45,9 @@ DECISION_HEADER = "fathom-decision"
 PROBE_S = 5.0
 STACK_LENGTH_MAX = 4000  # The end of a stack shows what happened.
 NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
+# Where a decision lists what its plan considered; everything else is a policy.
+QUOTAS = frozenset({TENANT_QUOTAS, CAPACITY_CLASSES, "resourcequotas"})
+OVERRIDES_AND_QUOTAS = QUOTAS | {OVERRIDES}
 
 
 class PlanPass(msgspec.Struct, frozen=True):
@@ -138,8 +144,7 @@ class Commit:
                 subject=Subject(plan_pass.kind.resource.name, *plan_pass.key),
                 verdict="died",
                 attempt=plan_pass.attempt,
-                cause=plan_pass.cause.kind,
-                cause_detail=plan_pass.cause.detail,
+                cause=plan_pass.cause,
                 epoch=plan_pass.epoch,
                 message=f"{error!r}\n{stack[-STACK_LENGTH_MAX:]}",
             )
@@ -162,7 +167,6 @@ class Commit:
         """Records the decision, before anything is sent."""
         subject = seen.get(plan_pass.kind.name, plan_pass.key) or {}
         id_ = self._ids.uid()
-        ages = seen.ages
         self._journal.decided(
             Decision(
                 id=id_,
@@ -173,15 +177,15 @@ class Commit:
                 ),
                 verdict="hold" if lacking else plan.verdict,
                 attempt=plan_pass.attempt,
-                cause=plan_pass.cause.kind,
-                cause_detail=plan_pass.cause.detail,
+                cause=plan_pass.cause,
                 queued_ms=round(plan_pass.waited_ns / 1e6, 3),
-                seen={
-                    kind: SeenVersions(revision, _ms(ages[kind])) for kind, revision in seen.revisions.items()
-                },
+                seen={kind: seen.seen(kind) for kind in seen.kinds},
                 epoch=plan_pass.epoch,
                 need="; ".join(map(_needed, lacking)),
                 actions=tuple(action.line for action in (*plan.actions, *plan.statuses)),
+                policies=tuple(each for each in plan.considered if each.resource not in OVERRIDES_AND_QUOTAS),
+                overrides=tuple(each for each in plan.considered if each.resource == OVERRIDES),
+                quotas=tuple(each for each in plan.considered if each.resource in QUOTAS),
                 observed_generation=_generation(subject),
                 message=plan.why,
             )
@@ -190,10 +194,14 @@ class Commit:
             self._concluded(id_, "held", 0, lacking[0].why)
         return id_
 
-    def _concluded(self, id_: str, result: Result, revision: int, message: str) -> None:
+    def _concluded(
+        self, id_: str, result: Result, revision: int, message: str, obj: Subject | None = None
+    ) -> None:
         time_ns = self._clock.now_ns()
         self._journal.concluded(
-            decision.Outcome(id=id_, time_ns=time_ns, result=result, revision=revision, message=message)
+            decision.Outcome(
+                id=id_, time_ns=time_ns, result=result, revision=revision, object=obj, message=message
+            )
         )
 
     # Sending one action.
@@ -211,7 +219,8 @@ class Commit:
         )
         self._remember(action, outcome, owner)
         result, revision, message = _result_of(sent, outcome)
-        self._concluded(id_, result, revision, f"{action.line}{message and ': ' + message}")
+        written = Subject(kind.resource.name, *key, _uid_of(action, outcome))
+        self._concluded(id_, result, revision, f"{action.line}{message and ': ' + message}", written)
         return outcome
 
     def _kind_of(self, action: Action) -> WatchedKind:
@@ -373,10 +382,11 @@ def _result_of(sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:
             return "unknown", 0, cause
 
 
+def _uid_of(action: Action, outcome: Outcome) -> str:
+    if isinstance(action, Create):
+        return uid_of(outcome.obj) if isinstance(outcome, Committed) else ""
+    return action.target.uid
+
+
 def _generation(obj: Obj) -> int:
     return int(metadata(obj).get("generation") or 0)
-
-
-def _ms(seconds: float) -> int:
-    """An infinite age means that the kind was never read: -1."""
-    return round(seconds * 1000) if seconds < 1e9 else -1

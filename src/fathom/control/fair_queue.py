@@ -11,7 +11,7 @@ from bisect import insort
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
-from fathom.control.cause import WakeCause
+from fathom.model.cause import WakeCause
 
 K = TypeVar("K", bound=Hashable)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from fathom.cache.caches import Caches
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api
-from fathom.control.cause import WakeCause
 from fathom.control.commit import AppliedPlan, Commit, PlanPass
 from fathom.control.plan import Plan
 from fathom.control.queue import WorkQueue
 from fathom.control.watches import WatchedKind
+from fathom.model.cause import WakeCause
 from fathom.model.objects import Key
 from fathom.model.times import timestamp
 from fathom.seams.log import Log

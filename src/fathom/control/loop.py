@@ -27,7 +27,6 @@ from fathom.cache.freshness import Probes, unmet
 from fathom.cache.needs import OwnWrites
 from fathom.cache.own_writes import WriteLog
 from fathom.control.breaker import Breaker
-from fathom.control.cause import WakeCause
 from fathom.control.commit import Commit, held
 from fathom.control.kit import Kit
 from fathom.control.plan import Plan, WriteStatus, target
@@ -36,6 +35,7 @@ from fathom.control.queue import Taken, WorkQueue
 from fathom.control.reconcile_result import Failure, ReconcileResult
 from fathom.control.waking import Waker
 from fathom.control.watches import Primary
+from fathom.model.cause import WakeCause
 from fathom.model.conditions import NUMBERS_EVERY_S, conditions_of
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, metadata, uid_of

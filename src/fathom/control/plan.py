@@ -10,6 +10,7 @@ import msgspec
 
 from fathom.cache.needs import Need, OwnWrites
 from fathom.control.ownership import adopted, controller_of, orphaned, with_finalizer, without_finalizer
+from fathom.model.decision import Considered
 from fathom.model.invariant import InvariantBroken
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.model.resource import Resource
@@ -99,6 +100,7 @@ class Plan(msgspec.Struct, frozen=True):
     needs: tuple[Need, ...] = ()
     why: str = ""  # For people: what was decided, and from which facts.
     because: str = ""  # The same in few words, for an Event.
+    considered: tuple[Considered, ...] = ()  # Overrides, policies and quotas that the plan follows from.
 
     def __post_init__(self) -> None:
         if self.destroys and not self.needs:

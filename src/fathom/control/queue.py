@@ -21,10 +21,10 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from fathom.control.cause import UNSTATED, WakeCause
 from fathom.control.fair_queue import FairQueue, FairQueueEntry
 from fathom.control.rate_limit import PaceLimit, PaceRate
 from fathom.control.retry import Retry, RetryTrouble, backoff_ns, next_trouble
+from fathom.model.cause import UNSTATED, WakeCause
 from fathom.model.invariant import InvariantBroken
 from fathom.seams.loop_clock import loop_now_ns
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from fathom.cache.caches import Caches
-from fathom.control.cause import WakeCause
 from fathom.control.progress import is_only_progress
 from fathom.control.queue import WorkQueue
 from fathom.control.watches import Primary, Watch, WatchedKind
+from fathom.model.cause import WakeCause
 from fathom.model.objects import Key, Obj, key_of, metadata
 
 # Looking at every object again, at the start and now and then, must not hold up changed ones.
@@ -80,5 +80,5 @@ def _event(watch: Watch, before: Obj | None, after: Obj | None) -> WakeCause:
     obj = after if after is not None else before
     assert obj is not None
     change = "added" if before is None else "deleted" if after is None else "changed"
-    path = "/".join(part for part in key_of(obj) if part)
-    return WakeCause("event", f"{watch.kind.name} {path} {change} at {metadata(obj).get('resourceVersion')}")
+    revision = int(metadata(obj).get("resourceVersion") or 0)
+    return WakeCause("event", change, watch.kind.resource.name, *key_of(obj), revision)

@@ -287,7 +287,7 @@ def _attempt(kept: Sequence[KeptDecision]) -> ExplainedAttempt:
         time=timestamp(decision.time_ns),
         verdict=decision.verdict,
         attempt=decision.attempt,
-        cause=f"{decision.cause}: {decision.cause_detail}",
+        cause=f"{decision.cause.kind}: {decision.cause.text}",
         queued_ms=decision.queued_ms,
         epoch=decision.epoch,
         node=decision.node,

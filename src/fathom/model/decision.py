@@ -10,6 +10,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from fathom.model.cause import UNSTATED, WakeCause
+from fathom.model.objects import Obj, metadata
+
 # Results of a commit. 'settled' is an unknown outcome that a read has resolved.
 Result = Literal["committed", "conflict", "rejected", "unknown", "settled", "held"]
 
@@ -27,16 +30,35 @@ class Subject(msgspec.Struct, frozen=True, omit_defaults=True):
 class SeenVersions(msgspec.Struct, frozen=True, omit_defaults=True):
     """How fresh the snapshot was, for one kind."""
 
-    revision: int
+    revision: int  # Surely complete: every change up to here was in it.
     age_ms: int = 0  # Since its watch last received something.
+    applied: int = 0  # The newest change in it, where beyond `revision`: it may lack others of that commit.
 
 
 class Considered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A policy, an override or a quota that the decision considered."""
+    """A policy, an override or a quota that the decision considered, as it was then."""
 
     name: str
     revision: int = 0
     decisive: bool = False  # Without it the decision would have been different.
+    resource: str = ""  # 'scheduleroverrides.fathom.dev'
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+
+
+def considered(resource: str, obj: Obj, *, decisive: bool = False) -> Considered:
+    """An object, as a decision considered it."""
+    meta = metadata(obj)
+    return Considered(
+        name=str(meta.get("name") or ""),
+        revision=int(meta.get("resourceVersion") or 0),
+        decisive=decisive,
+        resource=resource,
+        namespace=str(meta.get("namespace") or ""),
+        uid=str(meta.get("uid") or ""),
+        generation=int(meta.get("generation") or 0),
+    )
 
 
 class Rejection(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,8 +80,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     subject: Subject
     verdict: str  # One word: 'create', 'bind', 'delete', 'hold', 'unschedulable'.
     attempt: int = 1
-    cause: str = ""  # 'event', 'timer', 'retry', 'decision', …
-    cause_detail: str = ""  # Which event, timer or decision.
+    cause: WakeCause = UNSTATED
     queued_ms: float = 0.0
     seen: dict[str, SeenVersions] = {}  # By resource.
     epoch: int = 0  # Of the leader; 0 without leader election.
@@ -91,6 +112,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     time_ns: int
     result: Result
     revision: int = 0  # Committed, or found by a read.
+    object: Subject | None = None  # The object that was written, or was to be.
     message: str = ""
     check: str = ""  # Of a refused binding: the predicate that was false.
 

@@ -42,11 +42,22 @@ _LETTERS: dict[type, bytes] = {
     RecordedVerdicts: _VERDICTS,
 }
 
-_decode_decision = msgspec.json.Decoder(Decision).decode
+_decode_decision_now = msgspec.json.Decoder(Decision).decode
 _decode_outcome = msgspec.json.Decoder(Outcome).decode
 _decode_roster = msgspec.json.Decoder(Roster).decode
 _decode_column = msgspec.json.Decoder(VerdictColumn).decode
 _decode_verdicts = msgspec.json.Decoder(RecordedVerdicts).decode
+
+
+def _decode_decision(body: bytes) -> Decision:
+    """Journals of older versions have the cause as two texts."""
+    try:
+        return _decode_decision_now(body)
+    except msgspec.ValidationError:
+        fields = msgspec.json.decode(body)
+        cause = {"kind": fields.pop("cause", "unstated"), "detail": fields.pop("cause_detail", "")}
+        return msgspec.convert({**fields, "cause": cause}, Decision)
+
 
 _KINDS: dict[bytes, Callable[[bytes], Record]] = {
     _DECISION: _decode_decision,

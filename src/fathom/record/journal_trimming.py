@@ -85,7 +85,6 @@ def _in_brief(decision: Decision) -> Decision:
         brief=True,
         seen={},
         need="",
-        cause_detail="",
         quotas=(),
         filters={},
         verdicts="",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.model.decision import SeenVersions
 from fathom.model.objects import Obj, metadata
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
@@ -66,10 +65,7 @@ class Attempts:
 
     def around(self, context: PlacementContext, pods: Sequence[PodView]) -> Circumstances:
         snapshot = self._state.caches.snapshot()
-        seen = {
-            kind: SeenVersions(snapshot.revision(kind), round(1000 * min(1e6, snapshot.age(kind))))
-            for kind in snapshot.kinds
-        }
+        seen = {kind: snapshot.seen(kind) for kind in snapshot.kinds}
         return Circumstances(
             time_ns=self._state.clock.now_ns(),
             now_ns=self._state.clock.monotonic_ns(),

@@ -10,8 +10,8 @@ from functools import partial
 
 import msgspec
 
-from fathom.control.cause import WakeCause
 from fathom.kinds.scheduler_override import USED_OVERRIDES
+from fathom.model.cause import WakeCause
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
 from fathom.model.tenancy import charged_to
@@ -71,7 +71,7 @@ class CacheUpdates:
         elif view.deleting or not self._state.rules.is_ours(after, view.tenant):
             self._state.leave(view.uid)
         elif view.uid not in self._state.landed:
-            cause = WakeCause("event", f"pods {view.key.namespace}/{view.key.name} at {view.revision}")
+            cause = WakeCause("event", "", "pods", *view.key, view.revision)
             self._state.pods.heard(view, cause, now_ns=self._state.clock.monotonic_ns())
             self._state.known.nominate(view)
             if view.shape.gates:

@@ -16,9 +16,9 @@ import random
 from itertools import count
 
 from fathom.client.api import Api
-from fathom.control.cause import WakeCause
 from fathom.control.commit import NOT_SENT
 from fathom.model.backoff import Backoff
+from fathom.model.cause import WakeCause
 from fathom.model.decision import Result
 from fathom.schedule.loop.background_requests import BackgroundRequests
 from fathom.schedule.loop.bind_requests import (

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from fathom.control.cause import WakeCause
+from fathom.model.cause import WakeCause
 from fathom.schedule.decide.pods import PodView
 from fathom.schedule.loop.bind_requests import BindRequest
 from fathom.schedule.loop.pod_states import TAKEN, PodState, check_move

@@ -21,8 +21,8 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 
 import msgspec
 
-from fathom.control.cause import WakeCause
 from fathom.model.backoff import Backoff
+from fathom.model.cause import WakeCause
 from fathom.model.objects import Key
 from fathom.schedule.loop.pod_states import LEGAL, TAKEN, WAITING, IllegalMove, PodState, check_move
 

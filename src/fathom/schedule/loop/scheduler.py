@@ -21,8 +21,8 @@ import asyncio
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Probes
 from fathom.client.api import Api
-from fathom.control.cause import WakeCause
 from fathom.control.lease import LeaderTerm
+from fathom.model.cause import WakeCause
 from fathom.model.objects import key_of
 from fathom.model.times import timestamp
 from fathom.schedule.decide.rules import OVERRIDE_CHANGED, RULES, TRUST_CHANGED, VIEW_FRESH, Rules

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from fathom.control.cause import WakeCause
 from fathom.control.process import Controller, Controllers, ControllerSettings, Watchers
+from fathom.model.cause import WakeCause
 from fathom.model.objects import Key
 from fathom.model.user import User
 from fathom.seams.process import Inside
