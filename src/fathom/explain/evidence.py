@@ -1,0 +1,116 @@
+"""Evidence: everything that an explanation is made from. `ask/` collects it; the functions here only read it.
+
+A question takes two pure steps around the collecting: from the objects follows which records are wanted
+(`RecordQuery`), and from objects and records together follows the answer. What could not be collected is a
+`Gap`: the answer says "no data" there, and never guesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from fathom.model.audit import AuditEntry
+from fathom.model.decision import KeptDecision, SeenVersions
+from fathom.model.objects import Key, Obj, key_of, metadata
+
+
+class ObjectRef(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One object, by name, and by UID where it is known: an object of the same name may have been deleted."""
+
+    resource: str  # 'pods', 'deployments.apps'
+    namespace: str
+    name: str
+    uid: str = ""
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+
+class Objects(Protocol):
+    """The objects of the cluster, as they are or as they were at one revision."""
+
+    def get(self, resource: str, key: Key) -> Obj | None: ...
+
+    def list(self, resource: str, namespace: str | None = None) -> list[Obj]:
+        """Sorted by key. The objects are shared and must not be changed."""
+        ...
+
+    def revision(self, resource: str) -> int:
+        """The revision that the objects of this kind are as of."""
+        ...
+
+
+class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The records that a question needs. Records match if they are about one of the objects, or have one of the
+    ids."""
+
+    objects: tuple[ObjectRef, ...] = ()
+    decisions: tuple[str, ...] = ()
+    since_ns: int = 0
+    until_ns: int = 0  # 0: no end.
+    newest: int = 200  # Of each object, at most so many.
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """A decision on record, and the process that has it."""
+
+    process: str
+    kept: KeptDecision
+    nodes: Mapping[str, str] | None = None  # Node -> why it was rejected; '' where the pod fits.
+
+
+class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
+    """A process of the control plane, as it describes itself when asked."""
+
+    process: str  # 'deciders'
+    parts: tuple[str, ...] = ()  # 'scheduler', 'controllers'
+    answered: bool = True
+    leads: bool | None = None  # None: it takes no part in an election.
+    lease: str = ""  # 'fathom-system/scheduler'
+    caches: Mapping[str, SeenVersions] = {}  # By kind.
+    breaker: str = ""  # Why it sends no requests; '' if it does.
+    state: Mapping[str, Any] = {}  # What else the part says: the queue's places, paused controllers.
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """A source that did not answer: what it would have told is unknown."""
+
+    source: str  # 'journal of deciders', 'audit log'
+    why: str
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    subject: ObjectRef
+    objects: Objects
+    decisions: tuple[Recorded, ...] = ()  # Oldest first.
+    audit: tuple[AuditEntry, ...] = ()  # Writes of the objects asked about, oldest first.
+    processes: tuple[ProcessState, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    now_ns: int = 0
+    may_read_nodes: bool = True  # Whether the user may see names of nodes; else only counts.
+    readable: frozenset[str] | None = None  # Namespaces whose objects the user may see; None: all of them.
+
+
+class HeldObjects:
+    """Objects in memory."""
+
+    def __init__(self, objects: Mapping[str, Iterable[Obj]], *, revision: int = 0) -> None:
+        self._objects = {
+            resource: {key_of(obj): obj for obj in sorted(listed, key=key_of)}
+            for resource, listed in objects.items()
+        }
+        self._revision = revision
+
+    def get(self, resource: str, key: Key) -> Obj | None:
+        return self._objects.get(resource, {}).get(key)
+
+    def list(self, resource: str, namespace: str | None = None) -> list[Obj]:
+        held = self._objects.get(resource, {}).values()
+        return [obj for obj in held if namespace is None or metadata(obj).get("namespace", "") == namespace]
+
+    def revision(self, resource: str) -> int:
+        return self._revision
