@@ -45,8 +45,7 @@ class Objects(Protocol):
 
 
 class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The records that a question needs. Records match if they are about one of the objects, or have one of the
-    ids."""
+    """The records that a question needs: those about one of the objects, and those with one of the ids."""
 
     objects: tuple[ObjectRef, ...] = ()
     decisions: tuple[str, ...] = ()
