@@ -9,8 +9,9 @@ import pytest
 
 from fathom.seams.seam import Ask
 from fathom.sim.world.active_faults import shape
-from fathom.sim.world.fault_menu import MAKERS, Menu, draw
+from fathom.sim.world.fault_menu import Menu, draw
 from fathom.sim.world.faults import (
+    MAKERS,
     AnyFault,
     Crash,
     CrashAtWrite,

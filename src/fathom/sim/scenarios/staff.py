@@ -10,7 +10,7 @@ from fathom.control.process import Controller
 from fathom.model.objects import Key
 from fathom.sim.standins.agent import AgentIn, Weather
 from fathom.sim.world.controllers import nudge, run_controllers, shuffle
-from fathom.sim.world.fault_menu import MAKERS
+from fathom.sim.world.faults import MAKERS
 from fathom.sim.world.world import World
 
 MANAGERS = ("manager-1", "manager-2")

@@ -23,7 +23,7 @@ from fathom.sim.report.kept_runs import KeptRun
 from fathom.sim.search import lineage
 from fathom.sim.search.cores import WorkerPool
 from fathom.sim.search.lineage_sites import Support
-from fathom.sim.world.fault_menu import MAKERS
+from fathom.sim.world.faults import MAKERS
 from fathom.sim.world.scenario import Result, RunPlan, Scenario, Strategy, plan_of, swept, tell
 
 # How many plans of one search run before the search learns from their results. It does not depend on the

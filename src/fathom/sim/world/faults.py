@@ -1,6 +1,6 @@
-"""All kinds of fault, as values: each has a time, a target, and an end.
+"""All kinds of fault, as values with a time, a target and an end; and how they are drawn.
 
-A run is (scenario, seed, faults): the same three give the same run. `fault_menu` draws faults from a random
+A run is (scenario, seed, faults): the same three give the same run. Faults are drawn (`MAKERS`) from a random
 stream of their own, so that taking one away, as shrinking does, does not move the others. `active_faults`
 knows which of them are active at a moment.
 
@@ -12,6 +12,7 @@ Times count from the beginning of the scenario.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import msgspec
@@ -220,3 +221,76 @@ def _particular(fault: AnyFault) -> str:
         case Happening():
             return f" {fault.name}"
     return ""
+
+
+# Drawing.
+
+
+class FaultDraft(msgspec.Struct, frozen=True):
+    """One random choice of everything that a fault may need. All of it is drawn for every fault, so that each
+    takes the same number of draws."""
+
+    at_s: float
+    for_s: float
+    process: str
+    server: str
+    kind: str
+    asks: str
+    often: int
+    number: int
+    share: float  # In [0, 1), for parameters with only a few choices.
+    happening: str
+
+
+def _one_of(draft: FaultDraft, *choices: float) -> float:
+    return choices[int(draft.share * len(choices))]
+
+
+def _refuse(d: FaultDraft) -> AnyFault:
+    status = (500, 503, 429, 409)[int(d.share * 4)]
+    return Refuse(at_s=d.at_s, target=d.process, match=d.asks, status=status, times=d.often)  # type: ignore[arg-type]  # one of these four
+
+
+def _partition_from_store(d: FaultDraft) -> AnyFault:
+    return Partition(at_s=d.at_s, target=d.server, peer=STORE, for_s=d.for_s, drops=d.share < 0.5)
+
+
+def _crash_at_write_of_kind(d: FaultDraft) -> AnyFault:
+    return CrashAtWrite(at_s=d.at_s, target=d.process, match=d.kind, times=d.number, for_s=d.for_s)
+
+
+def _stop_at_write_of_kind(d: FaultDraft) -> AnyFault:
+    return StopAtWrite(at_s=d.at_s, target=d.process, match=d.kind, times=d.number, for_s=d.for_s)
+
+
+# All faults that can be drawn, each entry equally likely. Lost replies and crashes at a write have several
+# entries: control planes most often get those wrong.
+MAKERS: tuple[tuple[str, Callable[[FaultDraft], AnyFault]], ...] = (
+    ("lose-request", lambda d: LoseRequest(at_s=d.at_s, target=d.process, match=d.asks, times=d.often)),
+    ("slow-request", lambda d: SlowRequest(at_s=d.at_s, target=d.process, match=d.asks, delay_s=d.for_s * 4)),
+    ("lose-reply", lambda d: LoseReply(at_s=d.at_s, target=d.process, match=d.asks, times=d.often)),
+    ("lose-reply", lambda d: LoseReply(at_s=d.at_s, target=d.process, match="POST ")),
+    ("slow-request", lambda d: SlowRequest(at_s=d.at_s, target=d.process, match="/status", delay_s=d.for_s)),
+    ("slow-reply", lambda d: SlowReply(at_s=d.at_s, target=d.process, match=d.asks, delay_s=d.for_s)),
+    ("refuse", _refuse),
+    ("commit-unknown", lambda d: CommitUnknown(at_s=d.at_s, target=d.server)),
+    ("commit-lost", lambda d: CommitLost(at_s=d.at_s, target=d.server)),
+    ("stale-server", lambda d: StaleServer(at_s=d.at_s, target=d.server, for_s=d.for_s)),
+    ("compact", lambda d: Compact(at_s=d.at_s)),
+    ("hold-watch", lambda d: HoldWatch(at_s=d.at_s, target=d.process, match=d.kind, for_s=d.for_s * 2)),
+    ("drop-watch", lambda d: DropWatch(at_s=d.at_s, target=d.process, match=d.kind)),
+    ("partition", lambda d: Partition(at_s=d.at_s, target=d.process, for_s=d.for_s, drops=d.share < 0.5)),
+    ("partition", _partition_from_store),
+    ("crash", lambda d: Crash(at_s=d.at_s, target=d.process, for_s=d.for_s)),
+    ("crash", lambda d: Crash(at_s=d.at_s, target=d.server, for_s=d.for_s / 2)),
+    ("crash-at-write", lambda d: CrashAtWrite(at_s=d.at_s, target=d.process, times=d.number, for_s=d.for_s)),
+    ("crash-at-write", lambda d: CrashAtWrite(at_s=0.0, target=d.process, times=d.number, for_s=d.for_s)),
+    ("crash-at-write", lambda d: CrashAtWrite(at_s=d.at_s, target=d.server, times=d.number, for_s=d.for_s)),
+    ("crash-at-write", _crash_at_write_of_kind),
+    ("stop-at-write", _stop_at_write_of_kind),
+    ("stop", lambda d: Stop(at_s=d.at_s, target=d.process, for_s=d.for_s)),
+    ("rebase", lambda d: Rebase(at_s=d.at_s, target=d.process, for_s=d.for_s)),
+    ("pause", lambda d: Pause(at_s=d.at_s, target=d.process, for_s=d.for_s * 3)),
+    ("skew", lambda d: Skew(at_s=d.at_s, target=d.process, skew_s=_one_of(d, -40.0, -3.0, 3.0, 40.0))),
+    ("happening", lambda d: Happening(at_s=d.at_s, name=d.happening)),
+)  # fmt: skip
