@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fathom.kube.definitions.schema_rules import schema_causes
 from fathom.model import causes
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.formats import dns_1035_label, dns_subdomain
 from fathom.model.objects import Obj, lookup, metadata
 
@@ -44,18 +44,27 @@ _APPROVAL_LINK: Final = "see https://github.com/kubernetes/enhancements/pull/111
 
 
 def crd_causes(crd: Obj) -> list[Cause]:
-    """The errors in a new definition, with its defaults filled in."""
+    """The errors in a new definition, with its defaults filled in. Raises TooManyCauses: every one of many
+    thousand nested schemas may be invalid in several ways."""
+    errors: list[Cause] = Causes()
+    errors += _each_cause(crd)
+    return errors
+
+
+def is_valid_crd(crd: Obj) -> bool:
+    return next(_each_cause(crd), None) is None
+
+
+def _each_cause(crd: Obj) -> Iterator[Cause]:
     spec = crd.get("spec") or {}
-    return [
-        *_name(crd, spec),
-        *_group(spec),
-        *_scope(spec),
-        *_versions(spec),
-        *_names(spec.get("names") or {}, "spec.names"),
-        *_conversion(spec.get("conversion") or {}),
-        *_preserve(spec),
-        *_approval(crd, spec),
-    ]
+    yield from _name(crd, spec)
+    yield from _group(spec)
+    yield from _scope(spec)
+    yield from _versions(spec)
+    yield from _names(spec.get("names") or {}, "spec.names")
+    yield from _conversion(spec.get("conversion") or {})
+    yield from _preserve(spec)
+    yield from _approval(crd, spec)
 
 
 def crd_update_causes(crd: Obj, old: Obj) -> list[Cause]:

@@ -41,17 +41,26 @@ _NOT_NESTED: Final = {
 }
 
 
-def schema_causes(schema: Schema, path: str) -> list[Cause]:
-    """The errors in the root schema of a version."""
-    errors = []
+def schema_causes(schema: Schema, path: str) -> Iterator[Cause]:
+    """The errors in the root schema of a version, one by one: a caller may stop after some of them."""
     patterns = sum("pattern" in level for _, level in levels(schema, path))
     if patterns > PATTERNS_MAX:
-        return [causes.too_many(f"{path}.pattern", patterns, PATTERNS_MAX)]
+        yield causes.too_many(f"{path}.pattern", patterns, PATTERNS_MAX)
+        return
+    structured = True
+    for cause in _structure_causes(schema, path):
+        structured = False
+        yield cause
+    if structured:
+        yield from _defaults(schema, path)
+
+
+def _structure_causes(schema: Schema, path: str) -> Iterator[Cause]:
     if schema.get("nullable"):
-        errors.append(causes.forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
-    errors += [cause for at, level in levels(schema, path) for cause in _anywhere(level, at)]
-    errors += _structural(schema, path, ROOT)
-    return errors or _defaults(schema, path)
+        yield causes.forbidden(f"{path}.nullable", "nullable cannot be true at the root")
+    for at, level in levels(schema, path):
+        yield from _anywhere(level, at)
+    yield from _structural(schema, path, ROOT)
 
 
 def _property(path: str, name: str) -> str:
@@ -169,18 +178,18 @@ def _typed(schema: Schema, path: str, wanted: str, where: str) -> Iterator[Cause
         yield causes.invalid(field, kind, why) if kind else causes.required(field, why)
 
 
-def _structural(schema: Schema, path: str, where: str) -> list[Cause]:
+def _structural(schema: Schema, path: str, where: str) -> Iterator[Cause]:
     """Rules of structure, for every level that describes fields."""
-    errors = [*_own_structure(schema, path, where), *_embedded(schema, path, where)]
+    yield from _own_structure(schema, path, where)
+    yield from _embedded(schema, path, where)
     if isinstance(schema.get("items"), dict):
-        errors += _structural(schema["items"], f"{path}.items", ITEM)
+        yield from _structural(schema["items"], f"{path}.items", ITEM)
     for name, inner in (schema.get("properties") or {}).items():
-        errors += _structural(inner, _property(path, name), FIELD)
+        yield from _structural(inner, _property(path, name), FIELD)
     if isinstance(schema.get("additionalProperties"), dict):
-        errors += _structural(schema["additionalProperties"], f"{path}.additionalProperties", FIELD)
+        yield from _structural(schema["additionalProperties"], f"{path}.additionalProperties", FIELD)
     for at, word, inner in _value_rules(schema):
-        errors += _nested(inner, f"{path}.{word}{at}")
-    return errors
+        yield from _nested(inner, f"{path}.{word}{at}")
 
 
 def _own_structure(schema: Schema, path: str, where: str) -> Iterator[Cause]:
@@ -246,23 +255,18 @@ def _value_rules(schema: Schema) -> Iterator[tuple[str, str, Schema]]:
         yield "", "not", schema["not"]
 
 
-def _nested(schema: Schema, path: str) -> list[Cause]:
-    errors = [
-        causes.forbidden(f"{path}.{word}", f"must be {demanded} to be structural")
-        for word, demanded in _NOT_NESTED.items()
-        if schema.get(word)
-    ]
+def _nested(schema: Schema, path: str) -> Iterator[Cause]:
+    for word, demanded in _NOT_NESTED.items():
+        if schema.get(word):
+            yield causes.forbidden(f"{path}.{word}", f"must be {demanded} to be structural")
     if "metadata" in (schema.get("properties") or {}):
-        errors.append(
-            causes.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
-        )
+        yield causes.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
     if isinstance(schema.get("items"), dict):
-        errors += _nested(schema["items"], f"{path}.items")
+        yield from _nested(schema["items"], f"{path}.items")
     for name, inner in (schema.get("properties") or {}).items():
-        errors += _nested(inner, _property(path, name))
+        yield from _nested(inner, _property(path, name))
     for at, word, inner in _value_rules(schema):
-        errors += _nested(inner, f"{path}.{word}{at}")
-    return errors
+        yield from _nested(inner, f"{path}.{word}{at}")
 
 
 def _defaults(schema: Schema, path: str) -> list[Cause]:

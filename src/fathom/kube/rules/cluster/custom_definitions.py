@@ -5,7 +5,7 @@ Its objects are removed before it is (see `controllers/housekeeping/custom_defin
 
 from __future__ import annotations
 
-from fathom.kube.definitions.crd import crd_causes, crd_update_causes
+from fathom.kube.definitions.crd import crd_causes, crd_update_causes, is_valid_crd
 from fathom.kube.definitions.custom import crd_warnings, default_crd, established
 from fathom.kube.rules.base import Strategy, WriteMoment
 from fathom.model.errors import Cause
@@ -31,7 +31,7 @@ class DefinitionStrategy(Strategy):
         self._establish(obj, moment)
 
     def _establish(self, obj: Obj, moment: WriteMoment) -> None:
-        if not crd_causes(obj):  # Else validation will refuse it.
+        if is_valid_crd(obj):  # Else validation will refuse it.
             definitions = (seen.obj for seen in moment.view.list(RESOURCE))
             obj["status"] = established(obj, moment.now, definitions)
 
