@@ -1,9 +1,9 @@
 """No request takes long: what it costs the server grows no faster than the request, and ends at a limit.
 
 Every list and every map of every kind is grown from 2,000 to 20,000 entries, all different and all equal, and
-the server's CPU is compared. With script/test --full every definition is grown, and one that several kinds share (a
-pod's lists are in the templates of eight others) again in some of them; otherwise a sample. A seed chooses, which a
-failure prints: FATHOM_GROWTH_SEED=7 runs another.
+the server's CPU is compared. With script/test --full every definition is grown, and one that several kinds
+share (a pod's lists are in the templates of eight others) again in some of them; otherwise a sample. A seed
+chooses, which a failure prints: FATHOM_GROWTH_SEED=7 runs another.
 """
 
 from __future__ import annotations
