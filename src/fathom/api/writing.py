@@ -457,34 +457,35 @@ def _check_own_kind(core: Core, call: Call, obj: Obj, subresource: str = "") -> 
     kinds."""
     if call.kind.group != GROUP:
         return
-    causes = core.decoder.causes(call.kind, obj)
-    if not causes and not subresource:
-        causes = core.strategy(call.kind).validate_create(obj)
-    _refuse(call.kind, obj, causes)
+
+    def check() -> list[Cause]:
+        causes = core.decoder.causes(call.kind, obj)
+        if not causes and not subresource:
+            causes = core.strategy(call.kind).validate_create(obj)
+        return causes
+
+    _refuse(call.kind, obj, check)
 
 
 def _validate_create(core: Core, call: Call, obj: Obj) -> None:
     strategy = core.strategy(call.kind)
-    try:
+
+    def check() -> list[Cause]:
         causes = metadata_rules.create_causes(obj, call.kind)
         shape = core.decoder.causes(call.kind, obj)
         causes += shape
         if not shape:  # The strategy of a fathom.dev kind relies on its schema.
             causes += strategy.validate_create(obj)
-    except TooManyCauses as many:
-        causes = many.found
-    _refuse(call.kind, obj, causes)
+        return causes
+
+    _refuse(call.kind, obj, check)
     for warning in strategy.warnings(obj):
         call.warn(warning)
 
 
 def _validate_update(core: Core, call: Call, obj: Obj, old: Obj, subresource: str) -> None:
     strategy = core.strategy(call.kind)
-    try:
-        causes = _update_causes(core, call, obj, old, subresource)
-    except TooManyCauses as many:
-        causes = many.found
-    _refuse(call.kind, obj, causes)
+    _refuse(call.kind, obj, lambda: _update_causes(core, call, obj, old, subresource))
     if subresource in REPORTS:
         return
     if strategy.warns and not subresource and strategy.generation_changed(obj, old):
@@ -503,7 +504,12 @@ def _update_causes(core: Core, call: Call, obj: Obj, old: Obj, subresource: str)
     return causes
 
 
-def _refuse(kind: Kind, obj: Obj, causes: list[Cause]) -> None:
+def _refuse(kind: Kind, obj: Obj, check: Callable[[], list[Cause]]) -> None:
+    """Raises ApiError if the check finds anything wrong with the object."""
+    try:
+        causes = check()
+    except TooManyCauses as many:
+        causes = many.found
     if causes:
         name = str(metadata(obj).get("name") or metadata(obj).get("generateName") or "")
         raise invalid(group=kind.group, kind=kind.kind, name=name, causes=causes)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.api.bending import definition
 from tests.api.harness import JANE, Api, tell
 from tests.security.people import CONTROLLERS, introduce, lead
 
@@ -232,5 +233,32 @@ def test_the_usual_roles_know_our_kinds(
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         answer = await api.post(path, review, token=JANE)
         assert answer.obj["status"]["allowed"] is allowed
+
+    tell(story, tmp_path)
+
+
+def test_an_object_with_very_many_errors_is_refused_like_one_with_a_few(tmp_path: Path) -> None:
+    """Checks stop after a thousand errors: that is an answer, not a failure of the server."""
+
+    async def story(api: Api) -> None:
+        bad = {"limits": [{"resources": {f"example.com/r{number}": [] for number in range(3_000)}}]}
+        answer = await api.post(f"{ROOT}/tenantquotas", own("TenantQuota", "many", bad))
+        assert (answer.status, answer.reason) == (422, "Invalid")
+        good = await api.post(f"{ROOT}/tenantquotas", own("TenantQuota", "many", GOOD["TenantQuota"][1]))
+        assert good.status == 201
+        changed = await api.put(f"{ROOT}/tenantquotas/many", {**good.obj, "spec": bad})
+        assert (changed.status, changed.reason) == (422, "Invalid")
+
+    tell(story, tmp_path)
+
+
+def test_a_definition_whose_default_has_very_many_errors_is_refused(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        crd = definition("many")
+        fields = {"names": {"type": "array", "items": {"type": "string"}, "default": [1] * 3_000}}
+        schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+        crd["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+        answer = await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+        assert (answer.status, answer.reason) == (422, "Invalid")
 
     tell(story, tmp_path)
