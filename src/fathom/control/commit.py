@@ -205,12 +205,24 @@ class Commit:
         return id_
 
     def _concluded(
-        self, id_: str, result: Result, revision: int, message: str, obj: Subject | None = None
+        self,
+        id_: str,
+        result: Result,
+        revision: int,
+        message: str,
+        obj: Subject | None = None,
+        *,
+        check: str = "",
     ) -> None:
-        time_ns = self._clock.now_ns()
         self._journal.concluded(
             decision.Outcome(
-                id=id_, time_ns=time_ns, result=result, revision=revision, object=obj, message=message
+                id=id_,
+                time_ns=self._clock.now_ns(),
+                result=result,
+                revision=revision,
+                object=obj,
+                message=message,
+                check=check,
             )
         )
 
@@ -230,7 +242,10 @@ class Commit:
         self._remember(action, outcome, owner)
         result, revision, message = _result_of(sent, outcome)
         written = Subject(kind.resource.name, *key, _uid_of(action, outcome))
-        self._concluded(id_, result, revision, f"{action.line}{message and ': ' + message}", written)
+        if isinstance(outcome, Committed) and uid_of(outcome.obj) not in {"", written.uid}:
+            revision = 0  # It was deleted, and another object has its name: this is the other one's.
+        said = f"{action.line}{message and ': ' + message}"
+        self._concluded(id_, result, revision, said, written, check=_check_of(outcome))
         return outcome
 
     def _kind_of(self, action: Action) -> WatchedKind:
@@ -390,6 +405,12 @@ def _result_of(sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:
             return "rejected", 0, message
         case Unknown(cause=cause):
             return "unknown", 0, cause
+
+
+def _check_of(outcome: Outcome) -> str:
+    """The check that failed at the server, if it named one."""
+    causes = outcome.causes if isinstance(outcome, Conflict | Rejected) else ()
+    return causes[0] if causes else ""
 
 
 def _uid_of(action: Action, outcome: Outcome) -> str:

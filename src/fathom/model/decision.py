@@ -115,7 +115,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     revision: int = 0  # Committed, or found by a read.
     object: Subject | None = None  # The object that was written, or was to be.
     message: str = ""
-    check: str = ""  # Of a refused binding: the predicate that was false.
+    check: str = ""  # Of a refused write: the check that failed at the server, 'NodeFull', 'QuotaExceeded'.
 
 
 class KeptDecision(msgspec.Struct, frozen=True):
