@@ -123,6 +123,8 @@ class Commit:
             for action, outcome in outcomes:
                 self._tell(EventChange(subject, seen, action, outcome, plan.why, plan.because))
         failure = held(lacking) if lacking else _first_failure(outcomes)
+        if failure is not None:
+            failure = msgspec.structs.replace(failure, decision=id_)
         return AppliedPlan(tuple((action.line, outcome) for action, outcome in outcomes), failure)
 
     async def sure(self, owner: str) -> bool:
