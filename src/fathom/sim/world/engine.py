@@ -32,10 +32,10 @@ from fathom.sim.world import outside_guard
 from fathom.sim.world.active_faults import ActiveFaults
 from fathom.sim.world.faults import AnyFault
 from fathom.sim.world.initial_cluster import Genesis, genesis_of, puts
-from fathom.sim.world.journals import ReadJournal, RecordReader
 from fathom.sim.world.network import Network, WatchListener
 from fathom.sim.world.oracle import Oracle, Seeded
 from fathom.sim.world.process import SimProcess
+from fathom.sim.world.record_readers import ReadJournal, RecordReader
 from fathom.sim.world.servers import SimServer
 from fathom.sim.world.shared_objects_guard import changed_in_place
 from fathom.sim.world.store_link import Committer, WorldStore
