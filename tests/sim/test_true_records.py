@@ -73,6 +73,7 @@ def considered_with(**changes: object) -> Change:
 
 def test_true_records_are_let_pass() -> None:
     assert found_in(lambda decision, outcome: (decision, outcome)) == ""
+    assert found_in(outcome_with(object=Subject("configmaps", "", "default"))) == "", "a collection"
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,7 @@ def test_true_records_are_let_pass() -> None:
         (outcome_with(object=None), "it names no object"),
         (outcome_with(revision=0), "it names no revision"),
         (outcome_with(revision=1), "the store never had configmaps/default/m"),
+        (outcome_with(object=Subject("configmaps", "default", "m")), "the store never had"),
     ],
 )
 def test_a_false_record_is_found(change: Change, wrong: str) -> None:

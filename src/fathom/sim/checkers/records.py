@@ -118,6 +118,8 @@ class RecordsAreTrue(Checker):
         if not outcome.revision:
             return "it names no revision" if outcome.result == "committed" else ""
         states = self._states.get((written.resource, Key(written.namespace, written.name)), [])
+        if not states and not written.uid:
+            return ""  # A collection: its objects were deleted together.
         if any((state.revision, state.uid) == (outcome.revision, written.uid) for state in states):
             return ""
         return f"the store never had {_path(written)} with uid {written.uid} at {outcome.revision}"
