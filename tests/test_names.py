@@ -22,6 +22,7 @@ PEOPLE = "people"  # They write it, or read it, with kubectl: then docs/ has it.
 # Name -> (who writes it, who reads it): files, or people.
 NAMES: dict[str, tuple[str, str]] = {
     # Conditions of nodes, pods and Services.
+    "BlockedByPolicy": ("schedule/loop/pod_status_writer.py", "schedule/policy_rollout/controller.py"),
     "ConnectionsFail": ("gateway/controller.py", "schedule/policy_rollout/controller.py"),
     "Held": ("controllers/node_health/plan.py", "controllers/node_health/brake_status.py"),
     "Lost": ("controllers/node_health/plan.py", "controllers/node_health/plan.py"),

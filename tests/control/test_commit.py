@@ -38,6 +38,29 @@ def test_many_creates_begin_with_one_and_stop_at_the_first_refusal() -> None:
     told(story)
 
 
+def test_a_retry_names_the_decision_that_failed_and_the_outcome_the_check_that_refused_it() -> None:
+    async def story(world: World) -> None:
+        await define(world)
+        await world.apply(QUOTAS, {"metadata": {"name": "none"}, "spec": {"hard": {"count/configmaps": "0"}}})
+        world.process("kit", hosting())
+        await greet(world, "hi", copies=1)
+        journal = hosted(world).journal
+        await world.until(
+            lambda: any(decision.cause.kind == "retry" for decision in journal.decisions),
+            within_s=30,
+            what="it tries again",
+        )
+        retry = next(decision for decision in journal.decisions if decision.cause.kind == "retry")
+        failed = next(decision for decision in journal.decisions if decision.id == retry.cause.decision)
+        assert failed.actions == ("create ConfigMap default/hi-0",)
+        (refused,) = [outcome for outcome in journal.outcomes if outcome.id == failed.id]
+        assert (refused.result, refused.check) == ("rejected", "QuotaExceeded")
+        assert refused.object is not None
+        assert (refused.object.resource, refused.object.name) == ("configmaps", "hi-0")
+
+    told(story)
+
+
 def test_many_creates_that_go_well_are_sent_side_by_side() -> None:
     async def story(world: World) -> None:
         await define(world)

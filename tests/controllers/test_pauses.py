@@ -9,6 +9,7 @@ from fathom.client.api import Resource
 from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.override_pauses import WorkloadPause, paused, workload_of
 from fathom.controllers.replicaset.controller import ReplicaSets
+from fathom.model.decision import considered
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.scenarios.staff import employ
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
@@ -35,7 +36,9 @@ def pausing(*overrides: Obj) -> WorkloadPause | None:
 
 
 def test_what_is_in_force_and_about_the_workload_pauses_it() -> None:
-    assert pausing(override("calm", pauseRollout=True)) == WorkloadPause("calm", NOW_NS + 60 * 10**9)
+    calm = override("calm", pauseRollout=True)
+    recorded = (considered(OVERRIDES.name, calm),)
+    assert pausing(calm) == WorkloadPause("calm", NOW_NS + 60 * 10**9, recorded)
     assert pausing(override("calm", target="deployment/web", pauseRollout=True)) is not None
 
 
@@ -51,6 +54,7 @@ def test_the_one_that_lasts_longest_counts() -> None:
     found = pausing(override("a", until_s=90, pauseRollout=True), override("b", pauseRollout=True))
     assert found is not None
     assert found.override == "a"
+    assert [each.name for each in found.considered] == ["a", "b"]
 
 
 def test_an_override_concerns_the_workload_that_it_is_about() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.controllers.making import NOW, NOW_S, at, meta, pod
 
@@ -27,6 +28,7 @@ from fathom.controllers.autoscaler.plan_behavior import (
 from fathom.controllers.autoscaler.plan_metrics import MeasuredUse, Proposal, UnknownUse, propose
 from fathom.controllers.autoscaler.samples import PodSample
 from fathom.controllers.autoscaler.scale_target import as_workload
+from fathom.model.decision import Considered
 from fathom.model.objects import Obj
 
 CPU = {
@@ -189,6 +191,18 @@ def test_it_shrinks_whatever_holds_growth_back() -> None:
 def test_an_override_pauses_growth() -> None:
     found = decide(autoscaler(), scene(2, 100, 100, paused_by="calm"), now=NOW)
     assert (found.replicas, said(found)["ScalingLimited"]) == (2, ("True", "Paused"))
+
+
+@pytest.mark.parametrize(("use", "decisive"), [(100, True), (10, False)])
+def test_an_override_is_on_record_as_decisive_only_if_it_held_something_back(
+    use: int, decisive: bool
+) -> None:
+    calm = Considered(
+        "calm", 461, resource="scheduleroverrides.fathom.dev", namespace="default", uid="u-calm"
+    )
+    facts = scene(2, use, use, paused_by="calm", considered=(calm,))
+    plan = plan_autoscaler(autoscaler(), facts, decide(autoscaler(), facts, now=NOW), now=NOW)
+    assert plan.considered == (msgspec.structs.replace(calm, decisive=decisive),)
 
 
 def test_shrinking_waits_for_its_window() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 from tests.controllers.making import NOW, TEMPLATE, at, meta
 
@@ -32,6 +33,7 @@ from fathom.controllers.deployment.revisions import (
     template_hash,
 )
 from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.decision import Considered
 from fathom.model.objects import Obj, uid_of
 
 
@@ -344,6 +346,19 @@ def test_an_override_pauses_a_rollout_and_is_named() -> None:
         "DeploymentPaused",
         "Deployment is paused by the override calm",
     )
+
+
+@pytest.mark.parametrize(("tag", "decisive"), [("2", True), ("1", False)])
+def test_an_override_is_decisive_if_another_step_would_be_taken_without_it(tag: str, decisive: bool) -> None:
+    calm = Considered(
+        "calm", 461, resource="scheduleroverrides.fathom.dev", namespace="default", uid="u-calm"
+    )
+    owner = deployment(4, tag=tag)
+    facts = around(owner, revision(deployment(4, tag="1"), "1", 4))
+    held = msgspec.structs.replace(facts, paused_by="calm", considered=(calm,))
+    plan = plan_deployment(owner, held, now=NOW)
+    assert plan.considered == (msgspec.structs.replace(calm, decisive=decisive),)
+    assert plan.why in {"the rollout is paused by the override calm", "update the revision annotation"}
 
 
 def test_scaling_in_the_middle_of_a_rollout_is_shared_out_in_proportion() -> None:

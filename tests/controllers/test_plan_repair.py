@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.control.plan import NOTHING, Delete, target
+from fathom.control.plan import NOTHING, Delete, Plan, target
 from fathom.controllers.repair.plan import (
     loose_ends,
     plan_complete,
@@ -95,7 +95,8 @@ def test_what_holds_nothing_any_more_is_removed_after_a_while() -> None:
     plan = plan_reservation(void, None, [void], now_ns=NOW_NS, now=NOW)
     assert plan.deletes == (Delete(target("Reservation", void)),)
     fresh = {**void, "status": {"phase": "Released", "conditions": [{"lastTransitionTime": EARLIER}]}}
-    assert plan_reservation(fresh, None, [fresh], now_ns=NOW_NS, now=NOW) == NOTHING
+    kept = plan_reservation(fresh, None, [fresh], now_ns=NOW_NS, now=NOW)
+    assert kept == Plan(why="it holds no capacity any more, and is kept for a minute")
 
 
 def test_a_pod_whose_node_is_not_there_is_removed_at_once() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.record.test_journal import FULL, decision, outcome
 
+from fathom.model.cause import WakeCause
 from fathom.model.decision import Considered, RecordedVerdicts, Roster, VerdictColumn
 from fathom.record.journal_trimming import Record, thinned
 
@@ -15,6 +17,20 @@ POLICY = Considered("spread", 7)
 
 def test_what_went_as_usual_stays_as_a_line_with_what_came_of_it() -> None:
     assert list(thinned([USUAL, outcome(1)])) == [BRIEF, outcome(1)]
+
+
+def test_a_decision_to_do_nothing_is_routine_and_keeps_its_reason() -> None:
+    waits = decision(1, verdict="nothing", message="it waits for approval", filters={"full": 2})
+    assert list(thinned([waits])) == [
+        decision(1, verdict="nothing", message="it waits for approval", brief=True)
+    ]
+
+
+def test_no_trimming_drops_a_cause() -> None:
+    cause = WakeCause("event", "changed", "nodes", "", "a", 17)
+    caused = msgspec.structs.replace(USUAL, cause=cause)
+    (brief, _) = thinned([caused, outcome(1)])
+    assert brief == msgspec.structs.replace(BRIEF, cause=cause)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fathom.model.objects import Key
 from fathom.model.trust import ANNOTATION
 from fathom.schedule.decide.context import Allowed, Avoided, Quota, QuotaLimit
 from fathom.schedule.decide.pods import PodView
@@ -92,7 +93,7 @@ def test_an_override_holds_until_it_expires_and_its_end_is_news() -> None:
     assert context.allowed == (Allowed("shop/o", "recovery", 2, scope),)
     assert known.context(pod(known, "x", owner="other"), now_ns=NOW).avoided == ()
     assert known.passing(now_ns=NOW + 44 * 60 * S) == []
-    assert known.passing(now_ns=NOW + 45 * 60 * S) == ["shop/o"]
+    assert known.passing(now_ns=NOW + 45 * 60 * S) == [Key("shop", "o")]
     assert known.context(pod(known), now_ns=NOW + 45 * 60 * S).avoided == ()
 
 

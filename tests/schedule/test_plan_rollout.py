@@ -102,7 +102,8 @@ def test_pods_that_wait_under_the_canary_send_it_back() -> None:
         "v4",
         "",
     )
-    assert following.why == "rolled back: 2 of 4 pods under v5 are unschedulable, 1 of 40 under v4"
+    assert following.why == "rolled back: 2 of 4 pods are unschedulable because of v5, 1 of 40 because of v4"
+    assert following.status.activation_revision == 0, "the revision of this write is not known before"
 
 
 def test_pods_that_wait_everywhere_are_not_the_canarys_doing() -> None:
@@ -122,4 +123,26 @@ def test_why_it_went_back_stays_said() -> None:
     said = {"type": "Progressing", "status": "False", "reason": "RolledBack", "message": why}
     obj = {"metadata": {"name": "v5"}, "status": {"conditions": [said]}}
     following = plan_rollout(rollout(back), signals(5))
-    assert as_plan(obj, rollout(back), following, "2026-01-01T00:00:00Z") == Plan()
+    observed = Plan(why="RolledBack: every scheduler has observed it")
+    assert as_plan(obj, rollout(back), following, "2026-01-01T00:00:00Z") == observed
+
+
+def test_the_write_that_sent_it_back_is_the_activation_of_the_rollback() -> None:
+    back = msgspec.structs.replace(BEGUN, phase="RolledBack", canary="", activation_revision=0)
+    following = plan_rollout(rollout(back), signals(5))
+    assert following.status == msgspec.structs.replace(back, activation_revision=100)
+    said = {"type": "Progressing", "status": "False", "reason": "RolledBack", "message": "rolled back: why"}
+    obj = {"metadata": {"name": "v5"}, "status": {"conditions": [said]}}
+    (patch,) = as_plan(obj, rollout(back), following, "2026-01-01T00:00:00Z").patches
+    assert patch.patch["status"]["activationRevision"] == 100
+    assert patch.patch["status"]["conditions"] == [said], "why it went back stays said"
+
+
+def test_who_has_not_observed_a_rollback_is_named() -> None:
+    late = (Observer(controller="scheduler/a", revision=99),)
+    back = msgspec.structs.replace(BEGUN, phase="RolledBack", canary="", observed_by=late)
+    following = plan_rollout(rollout(back), signals(5))
+    assert (following.status, following.why) == (
+        None,
+        "RolledBack: the caches of scheduler/a have not reached revision 100",
+    )

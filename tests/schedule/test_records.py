@@ -53,7 +53,8 @@ def record(
     journal = DiskJournal(directory)
     recorder = Recorder(journal, prefix="t", controller="scheduler")
     context = known.context(pods[0], now_ns=0)
-    around = Circumstances(5, 7, {"Pod": SeenVersions(9, 1)}, {"Pod": SeenVersions(9, 1)}, 3, "any", context)
+    seen = {"Pod": SeenVersions(9, 1)}
+    around = Circumstances(5, 7, seen, seen, 3, "any", context, consulted=known.consulted.under(context))
     placements = known.decider.place_batch(pods, context)
     for pod, placement in zip(pods, placements, strict=True):
         waiting = WaitingPod(pod.uid, pod.key, pod.shape, pod.tenant, 0, 0)

@@ -148,3 +148,10 @@ def test_a_pod_that_goes_keeps_its_grace_when_its_agents_clock_is_set() -> None:
 def test_a_replica_set_whose_quota_is_used_up_does_not_write_every_number_of_it() -> None:
     told = SCENARIOS["quota-changes"]
     must_hold(told, plan_of(told, "4"))
+
+
+def test_an_outcome_does_not_take_the_revision_of_another_object_for_its_own() -> None:
+    """1. A pod is deleted, and the answer is lost. 2. Its name is free, and a new pod gets it. 3. The name is
+    read to find out: the delete is done, and the revision is the new pod's."""
+    for name in ("quota-changes", "finished-jobs"):
+        must_hold(SCENARIOS[name], plan_of(SCENARIOS[name], "2"))

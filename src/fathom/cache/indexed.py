@@ -59,7 +59,8 @@ class HeldObject(msgspec.Struct, frozen=True):
     revision: int  # Everything up to here is in it.
     heard_s: float  # When the cache was last known to be as new as the server.
     synced: bool
-    applied: int = 0  # The newest event in it. Beyond `revision`, others of the same commit may be missing.
+    # The newest event or own write in it. Beyond `revision`, others of the same commit may be missing.
+    applied: int = 0
 
 
 class WentBack(Exception):
@@ -88,6 +89,7 @@ class IndexedCache:
         self.heard_s = float("-inf")
         self.synced = False
         self._early: dict[Key, tuple[int, float]] = {}  # Own writes without their event: revision, when.
+        self._written = 0  # The newest own write that was put in.
         self._held: HeldObject | None = None
         self._next_move: asyncio.Future[None] | None = None
 
@@ -104,7 +106,11 @@ class IndexedCache:
     def held(self) -> HeldObject:
         if self._held is None:
             self._held = HeldObject(
-                self._draft.contents(), self.revision, self.heard_s, self.synced, self.seen
+                self._draft.contents(),
+                self.revision,
+                self.heard_s,
+                self.synced,
+                max(self.seen, self._written),
             )
         return self._held
 
@@ -149,6 +155,7 @@ class IndexedCache:
             return
         self._put(key, old, obj, changes)
         self._early[key] = (revision, now_s)
+        self._written = max(self._written, revision)
         self._moved()
 
     def heard(self, at_s: float) -> None:

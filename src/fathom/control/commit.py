@@ -5,6 +5,8 @@
     journal ──> creates ──> patches ──> deletes ──> status        each: send, settle by reading, record
                    └─ the first failure keeps the following groups from being sent ─┘
 
+A plan without actions is recorded too, when its reason is another than that of the last record.
+
 Each write is recorded under its owner: the owner's next decision waits until its cache shows the write.
 """
 
@@ -28,6 +30,7 @@ from fathom.control import breaker, lease
 from fathom.control.event_writer import EventChange
 from fathom.control.plan import OWN_WRITES, Action, Create, Delete, Patch, Plan, WriteStatus, is_done
 from fathom.control.reconcile_result import Blame, Failure
+from fathom.control.recorded_reasons import RecordedReasons
 from fathom.control.watches import WatchedKind
 from fathom.kinds.capacity_class import CAPACITY_CLASSES
 from fathom.kinds.scheduler_override import OVERRIDES
@@ -98,14 +101,15 @@ class Commit:
         self._journal = journal
         self._tell = tell
         self._unsure: dict[str, dict[str, None]] = {}  # Owner -> kinds with a write of unknown outcome.
-        self._holding: dict[str, tuple[tuple[str, str], ...]] = {}  # Owner -> what its last plan waits for.
+        self._reasons = RecordedReasons()
 
     async def apply(self, plan: Plan, *, here: PlanPass, seen: Snapshot) -> AppliedPlan:
         needs = [OwnWrites(here.owner) if need == OWN_WRITES else need for need in plan.needs]
         lacking = unmet(needs, seen, self._written, now_s=loop_now_s()) if plan.actions else []
-        if plan.actions and not lacking:
-            self._holding.pop(here.owner, None)
-        if not plan.statuses and (self._is_recorded(here.owner, lacking) if lacking else not plan.actions):
+        is_new = self._is_new_reason(plan, here, seen, lacking)
+        if not plan.statuses and (lacking or not plan.actions):
+            if is_new:
+                self._decided(plan, here, seen, lacking)
             return AppliedPlan(failure=held(lacking) if lacking else None)
         id_ = self._decided(plan, here, seen, lacking)
         sender = _Sender(self, here.owner, id_)
@@ -119,6 +123,8 @@ class Commit:
             for action, outcome in outcomes:
                 self._tell(EventChange(subject, seen, action, outcome, plan.why, plan.because))
         failure = held(lacking) if lacking else _first_failure(outcomes)
+        if failure is not None:
+            failure = msgspec.structs.replace(failure, decision=id_)
         return AppliedPlan(tuple((action.line, outcome) for action, outcome in outcomes), failure)
 
     async def sure(self, owner: str) -> bool:
@@ -153,15 +159,21 @@ class Commit:
     def forget(self, owner: str) -> None:
         """The object is gone: no further decision about it will be made."""
         self._unsure.pop(owner, None)
-        self._holding.pop(owner, None)
+        self._reasons.forget(owner)
 
-    def _is_recorded(self, owner: str, lacking: Sequence[Unmet]) -> bool:
-        """Whether the journal shows already that this owner waits for this: held keys are looked at
-        repeatedly."""
-        lacks = tuple((need.kind, need.reason) for need in lacking)
-        recorded = self._holding.get(owner) == lacks
-        self._holding[owner] = lacks
-        return recorded
+    def _is_new_reason(
+        self, plan: Plan, plan_pass: PlanPass, seen: Snapshot, lacking: Sequence[Unmet]
+    ) -> bool:
+        """Whether the owner's last record has another reason: keys that wait are looked at repeatedly."""
+        if lacking:
+            reason = "held: " + "; ".join(f"{need.reason} {need.kind}" for need in lacking)
+        elif plan.actions or plan.statuses:
+            reason = plan.why or plan.verdict
+        elif plan.why and seen.get(plan_pass.kind.name, plan_pass.key) is not None:
+            reason = plan.why
+        else:
+            return False
+        return self._reasons.changes(plan_pass.owner, reason)
 
     def _decided(self, plan: Plan, plan_pass: PlanPass, seen: Snapshot, lacking: Sequence[Unmet]) -> str:
         """Records the decision, before anything is sent."""
@@ -195,12 +207,24 @@ class Commit:
         return id_
 
     def _concluded(
-        self, id_: str, result: Result, revision: int, message: str, obj: Subject | None = None
+        self,
+        id_: str,
+        result: Result,
+        revision: int,
+        message: str,
+        obj: Subject | None = None,
+        *,
+        check: str = "",
     ) -> None:
-        time_ns = self._clock.now_ns()
         self._journal.concluded(
             decision.Outcome(
-                id=id_, time_ns=time_ns, result=result, revision=revision, object=obj, message=message
+                id=id_,
+                time_ns=self._clock.now_ns(),
+                result=result,
+                revision=revision,
+                object=obj,
+                message=message,
+                check=check,
             )
         )
 
@@ -220,7 +244,10 @@ class Commit:
         self._remember(action, outcome, owner)
         result, revision, message = _result_of(sent, outcome)
         written = Subject(kind.resource.name, *key, _uid_of(action, outcome))
-        self._concluded(id_, result, revision, f"{action.line}{message and ': ' + message}", written)
+        if isinstance(outcome, Committed) and uid_of(outcome.obj) not in {"", written.uid}:
+            revision = 0  # It was deleted, and another object has its name: this is the other one's.
+        said = f"{action.line}{message and ': ' + message}"
+        self._concluded(id_, result, revision, said, written, check=_check_of(outcome))
         return outcome
 
     def _kind_of(self, action: Action) -> WatchedKind:
@@ -380,6 +407,12 @@ def _result_of(sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:
             return "rejected", 0, message
         case Unknown(cause=cause):
             return "unknown", 0, cause
+
+
+def _check_of(outcome: Outcome) -> str:
+    """The check that failed at the server, if it named one."""
+    causes = outcome.causes if isinstance(outcome, Conflict | Rejected) else ()
+    return causes[0] if causes else ""
 
 
 def _uid_of(action: Action, outcome: Outcome) -> str:

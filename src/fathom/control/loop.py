@@ -35,7 +35,7 @@ from fathom.control.queue import Taken, WorkQueue
 from fathom.control.reconcile_result import Failure, ReconcileResult
 from fathom.control.waking import Waker
 from fathom.control.watches import Primary
-from fathom.model.cause import WakeCause
+from fathom.model.cause import Kind, WakeCause
 from fathom.model.conditions import NUMBERS_EVERY_S, conditions_of
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, metadata, uid_of
@@ -289,7 +289,7 @@ class Loop:
                                   attempts=trouble.attempts)  # fmt: skip
         if obj is not None and (trouble.given_up or trouble.attempts >= REPORT_FROM_ATTEMPT):
             await self._report(key, obj, failure, given_up=trouble.given_up)
-        self.queue.retry(key, trouble)
+        self.queue.retry(key, trouble, decision=failure.decision)
         return "gave-up" if trouble.given_up else "failed"
 
     async def _not_tried(self, key: Key, failure: Failure) -> None:
@@ -307,7 +307,8 @@ class Loop:
             await self._report(key, obj, failure, given_up=False)
         least_s = ASKING_S_MIN if asks else HELD_S_MIN
         pause_s = max(failure.retry_after_s, min(HELD_S_MAX, max(least_s, held_s)))
-        cause = WakeCause("freshness" if failure.blame == "held" else "retry", failure.reason)
+        woken_by: Kind = "freshness" if failure.blame == "held" else "retry"
+        cause = WakeCause(woken_by, failure.reason, decision=failure.decision)
         self.queue.put_back(key, pause_s * (0.75 + self._rng.random() / 2), cause)
 
     def _answered(self, kind: str) -> None:

@@ -201,8 +201,8 @@ class WorkQueue(Generic[K]):
             delay_ns=delay_ns, counts=counts,
         )  # fmt: skip
 
-    def retry(self, key: K, trouble: RetryTrouble) -> None:
-        """Puts down a failed key, as `judge` decided."""
+    def retry(self, key: K, trouble: RetryTrouble, *, decision: str = "") -> None:
+        """Puts down a failed key, as `judge` decided. `decision`: the one that failed."""
         taken = self._put_down(key)
         self._troubles[key] = trouble
         if trouble.next_ns is None:
@@ -210,7 +210,8 @@ class WorkQueue(Generic[K]):
         else:
             delay_s = max(0, trouble.next_ns - loop_now_ns()) / 1e9
             self._metrics.retried(trouble.reason, delay_s)
-            self.add_after(key, delay_s, WakeCause("retry", trouble.reason), priority=taken.priority)
+            cause = WakeCause("retry", trouble.reason, decision=decision)
+            self.add_after(key, delay_s, cause, priority=taken.priority)
 
     def put_back(self, key: K, delay_s: float, cause: WakeCause) -> None:
         """Neither success nor failure: it could not be tried. Earlier failures stay remembered."""

@@ -26,6 +26,7 @@ class Failure(msgspec.Struct, frozen=True):
     lacks: tuple[str, ...] = ()  # Held: the kinds that are not fresh enough.
     answer: str = ""  # The server's message, where it refused.
     causes: tuple[str, ...] = ()  # And the causes that it named.
+    decision: str = ""  # The recorded decision that could not be carried out.
 
 
 class ReconcileResult(msgspec.Struct, frozen=True):

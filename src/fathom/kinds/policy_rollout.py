@@ -57,7 +57,7 @@ class PolicyRolloutStatus(Shape, frozen=True):
     canary: str = ""  # The policy that is active for `percent` of it instead.
     percent: Percent = 0
     step: Count = 0
-    activation_revision: Count = 0  # Of the store, when the present step began.
+    activation_revision: Count = 0  # Of the store, when the present step began, or the rollout ended.
     step_started_at: Time = ""
     baked_seconds: Annotated[
         Count, field_schema("How long the step was observed with fresh signals, as of the last status write.")

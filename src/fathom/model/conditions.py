@@ -20,6 +20,8 @@ CONNECTIONS_FAIL = "fathom.dev/ConnectionsFail"  # Of a Service, set by the gate
 SCHEDULING_RETRYING = "SchedulingRetrying"
 # Of a ReplicaSet or a WorkloadProgress, beside ReplicaFailure: its reason is the boundary that rejects pods.
 PODS_REFUSED = "fathom.dev/PodsRefused"
+# Of a pod that no node takes, during a canary: its reason is the policy that it waits because of.
+BLOCKED_BY_POLICY = "fathom.dev/BlockedByPolicy"
 DISRUPTION_TARGET = "DisruptionTarget"  # Of a pod that is evicted, with the reason; a Job may ignore it.
 
 

@@ -1,7 +1,8 @@
 """Recorded decisions: what was decided about which object, from which view, why, and with which outcome.
 
 A decision is recorded before its commit is sent; the result follows as an `Outcome` with the same id. So a
-process that dies in between leaves a decision without an outcome, which is the truth.
+process that dies in between leaves a decision without an outcome, which is the truth. A decision to do
+nothing has none either: it is recorded when its reason changes, and its message is the reason.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class SeenVersions(msgspec.Struct, frozen=True, omit_defaults=True):
 
     revision: int  # Surely complete: every change up to here was in it.
     age_ms: int = 0  # Since its watch last received something.
-    applied: int = 0  # The newest change in it, where beyond `revision`: it may lack others of that commit.
+    applied: int = 0  # The newest change in it, if beyond `revision`: it may lack others of that commit.
 
 
 class Considered(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -78,11 +79,11 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     time_ns: int  # The deciding process's wall clock.
     controller: str
     subject: Subject
-    verdict: str  # One word: 'create', 'bind', 'delete', 'hold', 'unschedulable'.
+    verdict: str  # One word: 'create', 'bind', 'delete', 'hold', 'nothing', 'unschedulable'.
     attempt: int = 1
     cause: WakeCause = UNSTATED
     queued_ms: float = 0.0
-    seen: dict[str, SeenVersions] = {}  # By resource.
+    seen: dict[str, SeenVersions] = {}  # By kind: 'Pod'.
     epoch: int = 0  # Of the leader; 0 without leader election.
     need: str = ""  # The freshness that was required, and whether it was met.
     actions: tuple[str, ...] = ()  # The requests about to be sent, a line each.
@@ -114,7 +115,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     revision: int = 0  # Committed, or found by a read.
     object: Subject | None = None  # The object that was written, or was to be.
     message: str = ""
-    check: str = ""  # Of a refused binding: the predicate that was false.
+    check: str = ""  # Of a refused write: the check that failed at the server, 'NodeFull', 'QuotaExceeded'.
 
 
 class KeptDecision(msgspec.Struct, frozen=True):

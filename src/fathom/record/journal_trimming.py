@@ -2,8 +2,9 @@
 
 Failures, unknown outcomes, decisions by an override, a policy or a quota, pods with a priority, the first
 decision under each policy: these stay whole, with every other decision about the same object, so that its
-history has no gap. Routine decisions stay in brief: object, time, action and node; no longer the revisions
-seen and the reasons against other nodes.
+history has no gap. Routine decisions stay in brief: object, time, cause, action and node; no longer the
+revisions seen and the reasons against other nodes. Of a decision to do nothing the reason stays, which is all
+that it has. Nothing here drops a cause: it goes with its segment, since no reader could join records without.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from fathom.model.decision import (
     VerdictColumn,
 )
 
+NOTHING = "nothing"  # The verdict of a decision that sends nothing, and so has no outcome.
 # Routine verdicts, and the results with which they count as routine.
-ROUTINE = frozenset({"bind", "create", "patch", "delete", "status"})
+ROUTINE = frozenset({"bind", "create", "patch", "delete", "status", NOTHING})
 WELL = frozenset({"committed", "settled"})
 
 Record = Decision | Outcome | Table
@@ -56,7 +58,8 @@ def _subjects_that_matter(decisions: list[Decision], outcomes: list[Outcome]) ->
     for decision in decisions:
         new = not policies.issuperset(decision.policies)
         policies.update(decision.policies)
-        if new or decision.id in doubtful or decision.id not in ended or _is_unusual(decision):
+        has_ended = decision.id in ended or decision.verdict == NOTHING
+        if new or decision.id in doubtful or not has_ended or _is_unusual(decision):
             matter.add(_subject_key(decision))
     return matter
 
@@ -91,5 +94,5 @@ def _in_brief(decision: Decision) -> Decision:
         differs=(),
         scores={},
         place=None,
-        message="",
+        message=decision.message if decision.verdict == NOTHING else "",
     )

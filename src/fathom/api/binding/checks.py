@@ -39,6 +39,7 @@ from fathom.kinds.scheduler_override import (
 from fathom.kinds.scheduling_policy import BUILT_IN, POLICIES, POLICY
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.body import canonical
+from fathom.model.conditions import BLOCKED_BY_POLICY
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
 from fathom.model.tenancy import ACCOUNT, tenant_of
@@ -48,7 +49,7 @@ from fathom.store.protocol import Expect
 
 CORDON = {"key": UNSCHEDULABLE_TAINT, "effect": "NoSchedule"}
 # Conditions of a pod that waits for a node; binding replaces them.
-OVER = frozenset({"PodScheduled", "Bound", "SchedulingRetrying", "Queued"})
+OVER = frozenset({"PodScheduled", "Bound", "SchedulingRetrying", "Queued", BLOCKED_BY_POLICY})
 
 
 class NodeTaken(msgspec.Struct, frozen=True):

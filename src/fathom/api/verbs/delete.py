@@ -76,7 +76,9 @@ def _success(call: Call, written: Written) -> Obj:
     details = {"name": call.target.name, "kind": kind.plural, "uid": metadata(written.obj).get("uid", "")}
     if kind.group:
         details["group"] = kind.group
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    # The revision of the removal, by which a client finds it in watches and in the audit log.
+    meta = {"resourceVersion": metadata(written.obj).get("resourceVersion", "")}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": meta, "status": "Success", "details": details}
 
 
 async def delete_collection(core: Core, call: Call) -> Response:

@@ -143,6 +143,7 @@ class Autoscalers:
             paused_by="" if pause is None else pause.override,
             history=self._history(key) or History().wished(now_s, size_of(workload)),
             needs=self._floor.needs,
+            considered=() if pause is None else pause.considered,
         )
 
     def _remember(self, key: Key, facts: AutoscalerFacts, decided: ReplicaDecision, now_s: float) -> None:

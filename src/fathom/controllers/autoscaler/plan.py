@@ -25,9 +25,11 @@ from fathom.controllers.autoscaler.plan_metrics import (
 )
 from fathom.controllers.autoscaler.samples import PodSample
 from fathom.controllers.deployment.revisions import size_of
+from fathom.controllers.override_pauses import as_decisive
 from fathom.controllers.pod_states import seconds
 from fathom.controllers.progress.pod_stages import START_UP
 from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.model.decision import Considered
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 from fathom.model.reasons import SCHEDULER, boundary_of
@@ -38,6 +40,7 @@ SCALE = "scale"  # The subresource.
 UNREAD = "the HPA was unable to compute the replica count: "
 UNSCALED = "the HPA controller was unable to get the target's current scale: "
 ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
+PAUSED = "Paused"
 
 BEHIND_READY = ("endpoints", "gateway")
 NEEDS: tuple[Need, ...] = (
@@ -59,6 +62,7 @@ class AutoscalerFacts(msgspec.Struct, frozen=True):
     rivals: tuple[str, ...] = ()  # All autoscalers of this workload, if there are several.
     history: History = History()
     needs: tuple[Need, ...] = ()
+    considered: tuple[Considered, ...] = ()  # The overrides that pause it.
 
 
 class AutoscalerStatus(msgspec.Struct, frozen=True):
@@ -257,7 +261,7 @@ def _target_of(autoscaler: Obj) -> tuple[str, ...]:
 def blocker(facts: AutoscalerFacts) -> AutoscalerStatus | None:
     """None if all requested replicas are ready."""
     if facts.paused_by:
-        return AutoscalerStatus(LIMITED, "True", "Paused", f"paused by the override {facts.paused_by}")
+        return AutoscalerStatus(LIMITED, "True", PAUSED, f"paused by the override {facts.paused_by}")
     if facts.workload is None:
         return None
     generation = int(metadata(facts.workload).get("generation") or 0)
@@ -317,7 +321,13 @@ def plan_autoscaler(autoscaler: Obj, facts: AutoscalerFacts, decided: ReplicaDec
         needs=(*NEEDS, *facts.needs) if scales else (),
         why=f"{current} -> {decided.replicas}: {decided.why}" if scales else decided.why,
         because=decided.because,
+        considered=as_decisive(facts.considered, facts.paused_by if _is_paused(decided) else ""),
     )
+
+
+def _is_paused(decided: ReplicaDecision) -> bool:
+    """Whether an override held back what would have been done without it."""
+    return any(status.reason == PAUSED for status in decided.said)
 
 
 def _is_written(autoscaler: Obj, status: Obj) -> bool:

@@ -104,6 +104,7 @@ class Deployments:
             named=lambda name: view.get("ReplicaSet", Key(namespace, name)) is not None,
             needs=self._floor.needs,
             paused_by="" if pause is None else pause.override,
+            considered=() if pause is None else pause.considered,
         )
 
 

@@ -21,6 +21,7 @@ from fathom.control.ownership import OwnerClaims
 from fathom.control.plan import (
     NOTHING,
     OWN_WRITES,
+    Action,
     Create,
     Delete,
     Patch,
@@ -63,7 +64,9 @@ from fathom.controllers.deployment.revisions import (
     split,
     template_hash,
 )
+from fathom.controllers.override_pauses import as_decisive
 from fathom.model.conditions import conditions_of
+from fathom.model.decision import Considered
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
 
@@ -82,6 +85,7 @@ class DeploymentFacts(msgspec.Struct, frozen=True):
     needs: tuple[Need, ...] = ()
     paused_by: str = ""  # The override that pauses its rollouts.
     waited_s: float | None = None  # How long it has been without progress, as its controller has seen it.
+    considered: tuple[Considered, ...] = ()  # The overrides that pause its rollouts.
 
 
 class _Steps(msgspec.Struct, frozen=True):
@@ -90,6 +94,10 @@ class _Steps(msgspec.Struct, frozen=True):
     deletes: tuple[Delete, ...] = ()
     statuses: tuple[WriteStatus, ...] = ()
     why: str = ""
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        return (*self.creates, *self.patches, *self.deletes)
 
 
 def plan_deployment(deployment: Obj, facts: DeploymentFacts, *, now: str) -> Plan:
@@ -103,7 +111,7 @@ def plan_deployment(deployment: Obj, facts: DeploymentFacts, *, now: str) -> Pla
             why="adopt or release ReplicaSets",
         )
     sets = split(deployment, claims.mine)
-    steps = _Steps() if is_deleting(deployment) else _settled(_steps(deployment, sets, facts), sets, facts)
+    steps = _settled_steps(deployment, sets, facts)
     touches_itself = any(patch.target.kind == "Deployment" for patch in steps.patches)
     statuses = steps.statuses
     if not statuses and not touches_itself:
@@ -117,7 +125,21 @@ def plan_deployment(deployment: Obj, facts: DeploymentFacts, *, now: str) -> Pla
         statuses=statuses,
         needs=(*NEEDS, *facts.needs) if matters else (),
         why=steps.why,
+        considered=_considered(deployment, sets, facts, steps),
     )
+
+
+def _settled_steps(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
+    return _Steps() if is_deleting(deployment) else _settled(_steps(deployment, sets, facts), sets, facts)
+
+
+def _considered(deployment: Obj, sets: Sets, facts: DeploymentFacts, steps: _Steps) -> tuple[Considered, ...]:
+    """The overrides that pause it; decisive if another step would be taken without them."""
+    if not facts.considered:
+        return ()
+    unpaused = msgspec.structs.replace(facts, paused_by="")
+    differs = _settled_steps(deployment, sets, unpaused).actions != steps.actions
+    return as_decisive(facts.considered, facts.paused_by if differs else "")
 
 
 def _steps(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
@@ -133,7 +155,7 @@ def _steps(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
         if scaled.patches:
             return scaled
     if paused:
-        return _kept(deployment, sets)
+        return _kept(deployment, sets, facts)
     if sets.new is None:
         return _make_new(deployment, sets, facts)
     noted = _noted(deployment, sets)
@@ -144,10 +166,12 @@ def _steps(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
     return _recreate(deployment, sets, facts)
 
 
-def _kept(deployment: Obj, sets: Sets) -> _Steps:
+def _kept(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
     """What is still done while it is paused: annotations and history."""
     noted = None if sets.new is None else _noted(deployment, sets)
-    return noted or _without_history(deployment, sets)
+    kept = noted or _without_history(deployment, sets)
+    by = f"the override {facts.paused_by}" if facts.paused_by else "spec.paused"
+    return kept if kept.actions else _Steps(why=f"the rollout is paused by {by}")
 
 
 def _settled(steps: _Steps, sets: Sets, facts: DeploymentFacts) -> _Steps:
@@ -167,7 +191,10 @@ def _settled(steps: _Steps, sets: Sets, facts: DeploymentFacts) -> _Steps:
         or patch.target.kind != "ReplicaSet"
     )
     creates = tuple(Create("ReplicaSet", _emptied(create.obj)) for create in steps.creates)
-    return msgspec.structs.replace(steps, patches=patches, creates=creates)
+    settled = msgspec.structs.replace(steps, patches=patches, creates=creates)
+    if steps.actions and not settled.actions:
+        return msgspec.structs.replace(settled, why="ReplicaSets have not reached their last size yet")
+    return settled
 
 
 def _is_unsettled(replica_set: Obj, facts: DeploymentFacts) -> bool:
@@ -330,10 +357,13 @@ def _roll(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
     grown = _sized(deployment, sets.new, size)
     if grown:
         return _Steps(patches=grown, why=f"scale the new revision from {size_of(sets.new)} to {size}")
-    shrunk = () if has_timed_out(deployment, sets) else _shrunk(deployment, sets, facts)
+    if has_timed_out(deployment, sets):
+        return _tidied(deployment, sets, "the rollout has timed out: it goes no further")
+    shrunk = _shrunk(deployment, sets, facts)
     if shrunk:
         return _Steps(patches=shrunk, why="scale down old revisions")
-    return _tidied(deployment, sets)
+    available = f"{available_of(sets.new, facts)} of {wanted_of(deployment)}"
+    return _tidied(deployment, sets, f"{available} pods of the newest revision are available")
 
 
 def available_of(replica_set: Obj, facts: DeploymentFacts) -> int:
@@ -379,18 +409,20 @@ def _recreate(deployment: Obj, sets: Sets, facts: DeploymentFacts) -> _Steps:
     grown = _sized(deployment, sets.new, wanted_of(deployment))
     if grown:
         return _Steps(patches=grown, why="scale up the new revision")
-    return _tidied(deployment, sets)
+    available = f"{available_of(sets.new, facts)} of {wanted_of(deployment)}"
+    return _tidied(deployment, sets, f"{available} pods of the newest revision are available")
 
 
 def _empty_old(deployment: Obj, sets: Sets) -> _Steps:
     patches = [patch for old in sets.old if size_of(old) for patch in _sized(deployment, old, 0)]
-    return _Steps(patches=tuple(patches), why="scale old revisions to 0")
+    why = "scale old revisions to 0" if patches else "pods of old revisions have not ended yet"
+    return _Steps(patches=tuple(patches), why=why)
 
 
-def _tidied(deployment: Obj, sets: Sets) -> _Steps:
+def _tidied(deployment: Obj, sets: Sets, waits_for: str) -> _Steps:
     """Deletes history beyond its limit, once the rollout is over."""
     if not is_complete(deployment, counts_of(deployment, sets)):
-        return _Steps()
+        return _Steps(why=waits_for)
     return _without_history(deployment, sets)
 
 
@@ -406,4 +438,6 @@ def plan_create_failure(deployment: Obj, failure: Failure, *, name: str, now: st
     message = f'Failed to create new replica set "{name}": {failure.answer or failure.message}'
     conditions = said(conditions_of(deployment), PROGRESSING, "False", FAILED_CREATE, message, now=now)
     write = WriteStatus(target("Deployment", deployment), {"conditions": conditions})
-    return Plan(statuses=(write,) if conditions != conditions_of(deployment) else (), why=failure.reason)
+    if conditions == conditions_of(deployment):
+        return NOTHING
+    return Plan(statuses=(write,), why=failure.reason)

@@ -324,8 +324,15 @@ def _run(job: Obj, facts: JobFacts, job_tally: JobTally, needs: tuple[Need, ...]
         deletes=deletes,
         statuses=writes,
         needs=needs if deletes else (),
-        why=f"{len(active)} active of {wanted}; {job_tally.succeeded_in_all} succeeded",
+        why=f"{len(active)} active of {wanted}; {job_tally.succeeded_in_all} succeeded"
+        + _held_by(job, waits_s=paused_s),
     )
+
+
+def _held_by(job: Obj, *, waits_s: float) -> str:
+    if lookup(job, "spec", "suspend"):
+        return "; it is suspended"
+    return "; no new pod for now: pods have just failed" if waits_s else ""
 
 
 def wanted_active(job: Obj, pods: Sequence[Obj], job_tally: JobTally) -> int:

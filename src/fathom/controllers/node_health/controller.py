@@ -7,6 +7,7 @@ stalled: while our view of the leases is old, the silence of nodes does not coun
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
@@ -52,6 +53,7 @@ from fathom.controllers.node_health.plan_evictions import (
 from fathom.controllers.workload_events import of_eviction
 from fathom.model.brake import BRAKE
 from fathom.model.conditions import conditions_of
+from fathom.model.decision import Considered, considered
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata
 from fathom.model.times import SECOND_NS
@@ -124,6 +126,7 @@ class Nodes:
         self._collect_other_evidence(view, key.name, assessment.state, now_ns)
         allowed = self._held(node, self._permit(view, node, assessment, now_ns))
         plan = plan_node(node, assessment, allowed.allowed, allowed.said, now=self._kit.now())
+        plan = msgspec.structs.replace(plan, considered=_brake_limits(view, decisive=bool(allowed.said)))
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or allowed.allowed < NodeState.UNREACHABLE or assessment.spared:
             is_unhealthy = assessment.state > NodeState.HEALTHY
@@ -136,9 +139,8 @@ class Nodes:
         view = self._kit.snapshot()
         pods = view.by_index("Pod", "node", key.name)
         statuses = plan_out_of_service(pods, now=self._kit.now())[:PODS_AT_ONCE]
-        applied = await self._kit.apply(
-            key, Plan(statuses=statuses, needs=NEEDS, why="the node is unreachable"), seen=view
-        )
+        why = "the node is unreachable" if statuses else ""
+        applied = await self._kit.apply(key, Plan(statuses=statuses, needs=NEEDS, why=why), seen=view)
         return ReconcileResult.after(
             applied, in_s=ILL_S if len(statuses) < PODS_AT_ONCE else 0.1, why="check heartbeats again"
         )
@@ -271,6 +273,12 @@ def heartbeats(node: Obj) -> list[object]:
     ]
 
 
+def _brake_limits(view: Snapshot, *, decisive: bool) -> tuple[Considered, ...]:
+    """The ConfigMap with the brake's limits, if there is one: without it the defaults hold."""
+    config = view.get("ConfigMap", BRAKE)
+    return () if config is None else (considered("configmaps", config, decisive=decisive),)
+
+
 def operators_word(node: Obj) -> NodeReport | None:
     """An operator's declaration: our annotation, or Kubernetes' taint for a machine that is off."""
     notes = metadata(node).get("annotations") or {}
@@ -280,6 +288,11 @@ def operators_word(node: Obj) -> NodeReport | None:
     if any(taint.get("key") == OUT_OF_SERVICE for taint in taints):
         return NodeReport("operator", "gone", "the node is tainted out-of-service")
     return None
+
+
+def _why_evicted(due: Sequence[Eviction]) -> str:
+    taints = ", ".join(sorted({eviction.taint for eviction in due}))
+    return f"evicted by NoExecute taint {taints}" if due else "its pods tolerate the NoExecute taints for now"
 
 
 class Evictions:
@@ -316,7 +329,7 @@ class Evictions:
             patches=marks(due, now=self._kit.now()),
             deletes=tuple(Delete(target("Pod", eviction.pod)) for eviction in due),
             needs=NEEDS_TO_EVICT,
-            why=f"evicted by NoExecute taint {', '.join(sorted({eviction.taint for eviction in due}))}",
+            why=_why_evicted(due),
         )
         applied = await self._kit.apply(key, plan, seen=view)
         later = [eviction.after_s for eviction in evictions if eviction.after_s > 0]

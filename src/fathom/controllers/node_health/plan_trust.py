@@ -98,11 +98,12 @@ def plan_trust(
         return Plan(patches=(patch,), needs=(*NEEDS, *needs) if patch.destructive else (), why=why)
     # In a pass of its own: a status is written to the revision that was read, and the patch changes that.
     statuses = write_status("Node", node, {"conditions": _conditions(node, quarantined, before.why, now)})
-    return (
-        Plan(statuses=statuses, why="the node is quarantined" if quarantined else "the quarantine has ended")
-        if statuses
-        else NOTHING
-    )
+    if statuses:
+        why = "the node is quarantined" if quarantined else "the quarantine has ended"
+        return Plan(statuses=statuses, why=why)
+    if points >= FULL and not quarantined:
+        return Plan(why=f"not quarantined, since enough other nodes are: {names}")
+    return NOTHING
 
 
 def is_quarantined(node: Obj) -> bool:

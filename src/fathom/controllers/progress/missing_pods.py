@@ -69,9 +69,8 @@ def plan_refused(progress: Obj, failure: Failure, *, now: str) -> Plan:
         now=now,
     )
     conditions = with_refusal(conditions, failure, now=now)
-    return Plan(
-        statuses=write_status("WorkloadProgress", progress, {"conditions": conditions}), why=failure.reason
-    )
+    statuses = write_status("WorkloadProgress", progress, {"conditions": conditions})
+    return Plan(statuses=statuses, why=failure.reason if statuses else "")
 
 
 def _of_job(job: Obj, pods: Sequence[Obj]) -> MissingPods:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fathom.cache.indexes import FOR_PODS, STANDARD, by_owner
+from fathom.cache.snapshot import Snapshot
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.kit import Kit
 from fathom.control.plan import Plan
@@ -130,14 +131,17 @@ class RepairPods:
         where = str(lookup(pod, "spec", "nodeName") or "")
         node = view.get("Node", Key("", where)) if where else None
         if where and node is None:
-            return await self._without_node(key, pod, where)
+            return await self._without_node(key, pod, where, view)
         plan = plan_pod(pod, node, node_is_gone=False, now_ns=now_ns, now=self._kit.now())
         wait_s = overdue_in_s(pod, now_ns=now_ns)
         return ReconcileResult.after(await self._kit.apply(key, plan, seen=view), in_s=wait_s, why=GOING)
 
-    async def _without_node(self, key: Key, pod: Obj, where: str) -> ReconcileResult:
+    async def _without_node(self, key: Key, pod: Obj, where: str, view: Snapshot) -> ReconcileResult:
         wait_s = waits_for_node_s(pod, now_ns=self._kit.now_ns())
         if wait_s > 0:
+            await self._kit.apply(
+                key, Plan(why=f"node {where} is not known, and may still appear"), seen=view
+            )
             return ReconcileResult.in_s(wait_s, "its node may still appear")
         node = await self._kit.api.get(NODE.resource, "", where)
         view = self._kit.snapshot()

@@ -112,7 +112,7 @@ def _removed(reservation: Obj, now_ns: int) -> Plan:
     conditions = lookup(reservation, "status", "conditions") or [{}]
     since_ns = moment_ns(conditions[-1].get("lastTransitionTime")) or moment_ns(_created_at(reservation)) or 0
     if now_ns - since_ns < VOID_KEPT_S * SECOND_NS:
-        return NOTHING
+        return Plan(why="it holds no capacity any more, and is kept for a minute")
     return Plan(
         deletes=(Delete(target("Reservation", reservation)),),
         needs=(NoOlderThan(FRESH_S, ("Reservation",)),),
@@ -201,7 +201,8 @@ def plan_complete(progress: Obj, loose: Sequence[str], *, now: str) -> Plan:
         observed_generation=generation,
         now=now,
     )
-    return Plan(statuses=write_status("WorkloadProgress", progress, {"conditions": conditions}), why=COMPLETE)
+    statuses = write_status("WorkloadProgress", progress, {"conditions": conditions})
+    return Plan(statuses=statuses, why="; ".join(sorted(loose)[:LOOSE_TOLD]) or "nothing is left to repair")
 
 
 def loose_ends(

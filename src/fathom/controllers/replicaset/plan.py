@@ -89,6 +89,7 @@ def plan_replicas(owner: Obj, facts: ReplicaSetFacts, *, now: str) -> Plan:
     missing = wanted_of(owner) - len(active) - len(facts.claims.adopt)
     deletes = tuple(_delete(pod) for pod in (*_surplus(owner, active, facts), *_stale(mine)))
     waits = missing > 0 and retry_in_s(mine, now_s=seconds(now)) > 0
+    held = "; no more for now: nodes have just refused several" if waits else ""
     slots = [] if waits else _slots(missing, facts)
     creates = tuple(Create("Pod", pod_of(owner, slot)) for slot in slots)
     return Plan(
@@ -100,7 +101,7 @@ def plan_replicas(owner: Obj, facts: ReplicaSetFacts, *, now: str) -> Plan:
         deletes=deletes,
         statuses=_status(owner, mine, settled=missing == 0, now=now),
         needs=(*NEEDS, *facts.needs) if deletes else facts.needs if creates else (),
-        why=f"{len(active)} of {wanted_of(owner)} pods",
+        why=f"{len(active)} of {wanted_of(owner)} pods{held}",
     )
 
 
@@ -196,8 +197,7 @@ def plan_failure(owner: Obj, failure: Failure, *, creating: bool, now: str, rece
     )
     if creating:
         conditions = with_refusal(conditions, failure, now=now)
-    if recently and differ_in_numbers(conditions_of(owner), conditions):
+    statuses = write_status("ReplicaSet", owner, {"conditions": conditions})
+    if not statuses or (recently and differ_in_numbers(conditions_of(owner), conditions)):
         return NOTHING
-    return Plan(
-        statuses=write_status("ReplicaSet", owner, {"conditions": conditions}), why=f"{failure.reason}"
-    )
+    return Plan(statuses=statuses, why=failure.reason)

@@ -40,6 +40,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     default_spread: bool = True  # Replicas without spread constraints prefer different zones and nodes.
     max_view_age_ms: int | None = None
     regions: tuple[str, ...] = ()  # Where max_zone_skew applies; empty: everywhere.
+    rollout: str = ""  # The PolicyRollout that makes it the pod's policy.
 
     def weight(self, score: str, own: int) -> int:
         return self.weights.get(score, own)

@@ -44,6 +44,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     policy: str = ""
     node_revision: int = 0  # Of the chosen node, as the decision saw it.
     seen: Mapping[str, int] = {}
+    policy_decides: bool = False  # Unschedulable, and a rollout's other policy would let it on a node.
 
 
 def place(pod: PodView, table: NodeTable, world: PlacementContext, rules: Rules = RULES) -> Placement:

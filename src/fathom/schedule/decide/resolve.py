@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from fathom.kinds.capacity_class import CapacityClass
 from fathom.kinds.policy_rollout import PolicyRollout, policy_in
 from fathom.kinds.scheduler_override import NODE_CLASS_LABEL, WORKLOAD_TARGETS, SchedulerOverride, named
@@ -33,20 +35,43 @@ def policy_for(
     pod: PodView, rollouts: Iterable[PolicyRollout], policies: Mapping[str, SchedulingPolicy]
 ) -> Policy:
     """The pod's policy: of the rollouts whose scope includes it, the narrowest decides."""
+    identity = f"{pod.key.namespace}/{workloads(pod)[-1]}"
+    for rollout in _concerned(pod, rollouts):
+        policy = policies.get(policy_in(rollout, identity))
+        if policy is not None:
+            return msgspec.structs.replace(policy_of(policy), rollout=rollout.metadata.name)
+    return Policy(name=BUILT_IN)
+
+
+def _concerned(pod: PodView, rollouts: Iterable[PolicyRollout]) -> list[PolicyRollout]:
+    """The rollouts whose scope includes the pod, the narrowest first."""
     names = workloads(pod)
     concerned = [
         rollout
         for rollout in rollouts
         if rollout.spec.scope.includes(tenant=pod.tenant, namespace=pod.key.namespace, workloads=names)
     ]
-    identity = f"{pod.key.namespace}/{names[-1]}"
-    for rollout in sorted(
-        concerned, key=lambda rollout: (-rollout.spec.scope.narrowness, rollout.metadata.name)
-    ):
-        policy = policies.get(policy_in(rollout, identity))
-        if policy is not None:
-            return policy_of(policy)
-    return Policy(name=BUILT_IN)
+    return sorted(concerned, key=lambda rollout: (-rollout.spec.scope.narrowness, rollout.metadata.name))
+
+
+def other_policy(
+    pod: PodView,
+    current: Policy,
+    rollouts: Iterable[PolicyRollout],
+    policies: Mapping[str, SchedulingPolicy],
+) -> Policy | None:
+    """The policy that the pod would have on the other side of a canary; None if no canary concerns it."""
+    listed = _concerned(pod, rollouts)
+    canary = next((rollout for rollout in listed if rollout.status.canary and rollout.status.percent), None)
+    if canary is None:
+        return None
+    for percent in (0, 100):
+        status = msgspec.structs.replace(canary.status, percent=percent)
+        changed = msgspec.structs.replace(canary, status=status)
+        policy = policy_for(pod, [changed if rollout is canary else rollout for rollout in listed], policies)
+        if policy.name != current.name:
+            return policy
+    return None
 
 
 def policy_of(policy: SchedulingPolicy) -> Policy:

@@ -77,6 +77,7 @@ class Attempts:
             need="any age: the API server checks the binding",
             context=context,
             generation={pod.uid: _generation(snapshot.get("Pod", pod.key)) for pod in pods},
+            consulted=self._state.known.consulted.under(context),
         )
 
 

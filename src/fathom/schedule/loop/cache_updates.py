@@ -18,7 +18,7 @@ from fathom.model.tenancy import charged_to
 from fathom.schedule.decide import rules
 from fathom.schedule.decide.pods import PodView
 from fathom.schedule.loop.attempts import Attempts
-from fathom.schedule.loop.queue import ClusterEvent
+from fathom.schedule.loop.cluster_events import about_pod
 from fathom.schedule.loop.reservations import holder_of
 from fathom.schedule.loop.state import SchedulerState
 
@@ -99,7 +99,7 @@ class CacheUpdates:
         self._state.known.table.forget(uid)
         if self._state.known.table.remove_pod(uid) or node:
             self._state.news.tell_left(str(node))
-            self._state.news.tell(rules.POD_GONE, "Pod", last, f" from {node}")
+            self._state.news.tell(rules.POD_GONE, "Pod", last, f"from {node}")
         self._state.news.moved.set()
 
     def _pod_placed(self, before: Obj | None, view: PodView) -> None:
@@ -111,19 +111,17 @@ class CacheUpdates:
         old_requests = old.view.shape.requests if old is not None else ()
         counted = self._state.known.table.put_pod(view)
         if assumed and assumed != view.node:
-            self._state.news.tell_of_room(
-                assumed, f"pods {view.key.namespace}/{view.key.name} is on {view.node} instead"
-            )
-        detail = f"pods {view.key.namespace}/{view.key.name} on {view.node}"
+            self._state.news.tell_of_room(assumed, f"is on {view.node} instead", view)
+        detail = f"on {view.node}"
         if view.finished:
             if counted:
-                self._state.news.tell_of_room(view.node, detail)
+                self._state.news.tell_of_room(view.node, detail, view)
         elif was_free:
-            self._state.news.add(ClusterEvent(rules.POD_PLACED, detail))
+            self._state.news.add(about_pod(rules.POD_PLACED, detail, view))
         elif counted:
-            self._state.news.add(ClusterEvent(rules.NEIGHBOUR_CHANGED, detail))
+            self._state.news.add(about_pod(rules.NEIGHBOUR_CHANGED, detail, view))
             if old_requests != view.shape.requests:  # Resized: it may have freed some room.
-                self._state.news.tell_of_room(view.node, detail)
+                self._state.news.tell_of_room(view.node, detail, view)
 
 
 def is_only_bound(before: Obj, after: Obj, node: str) -> bool:

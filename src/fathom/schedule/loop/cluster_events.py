@@ -6,7 +6,15 @@ import asyncio
 
 from fathom.model.objects import Obj, key_of, metadata
 from fathom.schedule.decide import rules
+from fathom.schedule.decide.pods import PodView
 from fathom.schedule.loop.queue import ClusterEvent
+from fathom.schedule.loop.watched_kinds import KINDS
+
+RESOURCES = {kind.name: kind.resource.name for kind in KINDS}
+
+
+def about_pod(name: str, detail: str, pod: PodView) -> ClusterEvent:
+    return ClusterEvent(name, detail, "pods", pod.key, pod.revision)
 
 
 class ClusterEvents:
@@ -19,14 +27,14 @@ class ClusterEvents:
         return bool(self._happened)
 
     def tell(self, name: str, kind: str, obj: Obj, more: str = "") -> None:
-        path = "/".join(part for part in key_of(obj) if part)
-        self._happened[name] = ClusterEvent(
-            name, f"{kind} {path} at {metadata(obj).get('resourceVersion')}{more}"
-        )
+        revision = int(metadata(obj).get("resourceVersion") or 0)
+        self._happened[name] = ClusterEvent(name, more, RESOURCES.get(kind, kind), key_of(obj), revision)
 
-    def tell_of_room(self, node: str, detail: str) -> None:
+    def tell_of_room(self, node: str, detail: str, pod: PodView | None = None) -> None:
+        """`pod`: the one that left the room, or does not need it, if it is known."""
         self.tell_left(node)
-        self._happened[rules.POD_GONE] = ClusterEvent(rules.POD_GONE, detail)
+        event = ClusterEvent(rules.POD_GONE, detail)
+        self._happened[rules.POD_GONE] = event if pod is None else about_pod(rules.POD_GONE, detail, pod)
         self.moved.set()
 
     def tell_left(self, node: str) -> None:

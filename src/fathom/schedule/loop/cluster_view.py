@@ -32,6 +32,7 @@ from fathom.schedule.decide.resolve import (
     allowed_by,
     avoided_by,
     needs_of,
+    other_policy,
     policy_for,
     quota_of,
     reserved_of,
@@ -39,6 +40,7 @@ from fathom.schedule.decide.resolve import (
 )
 from fathom.schedule.decide.rules import RULES, Rules
 from fathom.schedule.decide.shape import Needs
+from fathom.schedule.loop.consulted import ConsultedObjects
 from fathom.schedule.loop.evictions import budget_of
 from fathom.schedule.loop.reservations import holder_of
 
@@ -106,7 +108,8 @@ class ClusterView:
         self._lowest = HIGHEST  # The lowest priority of any pod so far.
         self._doubted: tuple[str, ...] = ()
         self._lost: dict[str, int] = {}  # Node -> lost trust; only nodes that have lost some.
-        self._expiries: list[tuple[int, str]] = []  # (end, override), soonest first.
+        self._expiries: list[tuple[int, Key]] = []  # (end, override), soonest first.
+        self.consulted = ConsultedObjects()  # For records; no rule reads them.
 
     # Changes from the caches.
 
@@ -128,6 +131,7 @@ class ClusterView:
             case "PersistentVolumeClaim":
                 _keep(self._claims, key_of(after or before or {}), after)
             case _ if kind in _READ:
+                self.consulted.put(kind, before, after)
                 if (
                     before is not None
                     and after is not None
@@ -176,15 +180,12 @@ class ClusterView:
                 [reserved_of(capacity_class) for capacity_class in self._objects("CapacityClass")]
             )
         elif kind == "SchedulerOverride":
-            ends = [
-                (expiry_ns(override), f"{key.namespace}/{key.name}")
-                for key, override in self._own[kind].items()
-            ]
-            self._expiries = sorted((end, name) for end, name in ends if end is not None)
+            ends = [(expiry_ns(override), key) for key, override in self._own[kind].items()]
+            self._expiries = sorted((end, key) for end, key in ends if end is not None)
 
-    def passing(self, *, now_ns: int) -> list[str]:
+    def passing(self, *, now_ns: int) -> list[Key]:
         """Overrides that have expired since the last call: expiry makes no cache change."""
-        ended = [name for end, name in self._expiries if end <= now_ns]
+        ended = [key for end, key in self._expiries if end <= now_ns]
         if ended:
             self._expiries = self._expiries[len(ended) :]
             self._contexts.clear()
@@ -364,6 +365,14 @@ class ClusterView:
             volumes=self._volumes_of(pod),
             tie_seed=self._tie_seed,
         )
+
+    def under_other_policy(self, pod: PodView, context: PlacementContext) -> PlacementContext | None:
+        """The pod's context on the other side of a canary that concerns it; None if there is none."""
+        if not self._own["PolicyRollout"]:
+            return None
+        policies = {policy.metadata.name: policy for policy in self._objects("SchedulingPolicy")}
+        policy = other_policy(pod, context.policy, self._objects("PolicyRollout"), policies)
+        return None if policy is None else msgspec.structs.replace(context, policy=policy)
 
     def _allowed(self, override: SchedulerOverride, pod: PodView) -> Iterable[Any]:
         name = f"{override.metadata.namespace}/{override.metadata.name}"

@@ -19,7 +19,7 @@ from fathom.client.api import Api
 from fathom.control.commit import NOT_SENT
 from fathom.model.backoff import Backoff
 from fathom.model.cause import WakeCause
-from fathom.model.decision import Result
+from fathom.model.decision import Result, Subject
 from fathom.schedule.loop.background_requests import BackgroundRequests
 from fathom.schedule.loop.bind_requests import (
     ABOUT_NODE,
@@ -130,20 +130,22 @@ class Committing:
         if answer.check == FENCE_LOST and self._state.term is not None:
             self._state.term.end("fenced")
         if is_ours:
-            self._try_again(uid, answer)
+            self._try_again(sent, answer)
 
-    def _try_again(self, uid: str, answer: BindAnswer) -> None:
+    def _try_again(self, sent: SentBinding, answer: BindAnswer) -> None:
+        uid = sent.pod.uid
         entry = self._state.queue.entry(uid)
         at_once = answer.check in ABOUT_NODE and entry is not None and entry.failures < AT_ONCE_MAX
-        cause = WakeCause("retry", f"{answer.check}: {answer.message}"[:200])
+        cause = WakeCause("retry", f"{answer.check}: {answer.message}"[:200], decision=sent.decision)
         self._state.pods.retry(uid, cause, now_ns=self._state.clock.monotonic_ns(), backoff=not at_once)
 
     def _note(
         self, sent: SentBinding, result: Result, revision: int, message: str = "", *, check: str = ""
     ) -> None:
         now_ns = self._state.clock.now_ns()
+        written = Subject("pods", *sent.pod.key, sent.pod.uid)
         self._state.recorder.concluded(
-            sent.decision, now_ns, result, revision=revision, message=message, check=check
+            sent.decision, now_ns, result, written=written, revision=revision, message=message, check=check
         )
 
 

@@ -23,6 +23,7 @@ from fathom.schedule.loop.decision_records import Circumstances
 from fathom.schedule.loop.evictions import not_fresh
 from fathom.schedule.loop.pod_moves import SentBinding
 from fathom.schedule.loop.pod_status_writer import PodMessage
+from fathom.schedule.loop.policy_trial import PolicyTrial
 from fathom.schedule.loop.preemption import PreemptionLoop
 from fathom.schedule.loop.queue import QueueEntry
 from fathom.schedule.loop.state import SchedulerState
@@ -44,6 +45,7 @@ class Deciding:
         self._attempts = attempts
         self._preemption_loop = preemption_loop
         self._committing = committing
+        self._policy_trial = PolicyTrial(state.known)
 
     def decide(self, entries: list[QueueEntry]) -> None:
         """Decide pods of one shape that were taken from the queue together."""
@@ -117,9 +119,14 @@ class Deciding:
         stale = preemption.node is not None and not_fresh(
             self._state.caches.snapshot(), now_s=asyncio.get_running_loop().time()
         )
-        helped_by = (*placement.helped_by, rules.VIEW_FRESH) if stale else placement.helped_by
+        policy_decides = preemption.node is None and self._policy_trial.decides(pod, around.context)
+        helped_by = (
+            *placement.helped_by,
+            *((rules.VIEW_FRESH,) if stale else ()),
+            *((rules.POLICY_CHANGED,) if policy_decides else ()),
+        )
         message = f"{placement.message} {preemption.message}".strip()
-        placement = msgspec.structs.replace(placement, message=message)
+        placement = msgspec.structs.replace(placement, message=message, policy_decides=policy_decides)
         if preemption.node is not None and not stale:
             id_ = self._preemption_loop.make(entry, pod, placement, around, preemption)
         else:
@@ -144,5 +151,6 @@ class Deciding:
                     id_,
                     pending=placement.rejections[0].reason,
                     lacks=tuple(placement.rejected),
+                    policy=placement.policy if policy_decides else "",
                 )
             )

@@ -30,6 +30,7 @@ from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
 from fathom.schedule.decide.pods import PodView
 from fathom.schedule.decide.verdicts import Codes, Domains, VerdictLog
+from fathom.schedule.loop.consulted import Consulted
 from fathom.schedule.loop.queue import QueueEntry
 
 # More differences than this cost more than a table of their own.
@@ -40,6 +41,7 @@ TABLE_AGE_MAX = 5_000
 OF_POLICY = frozenset({"Freshness", "MaxZoneSkew"})
 OF_OVERRIDES = frozenset({"Override"})
 OF_QUOTA = frozenset({"TenantQuota"})
+OF_CLASS = frozenset({"CapacityClass"})
 LEVEL = 1  # zlib's fastest: columns of codes are mostly one value.
 
 
@@ -56,6 +58,7 @@ class Circumstances(msgspec.Struct, frozen=True):
     need: str
     context: PlacementContext
     generation: Mapping[str, int] = {}  # UID -> generation of the pod.
+    consulted: Consulted = Consulted()
 
 
 class _Kept(msgspec.Struct):
@@ -98,6 +101,7 @@ class Recorder:
         """Record a decision. Returns its id, which the binding carries."""
         id_ = self.next_id()
         table, differs = self._verdicts(placement, names, nodes_version)
+        decisive = _decisive(placement)
         self._journal.decided(
             Decision(
                 id=id_,
@@ -111,9 +115,9 @@ class Recorder:
                 seen=around.seen if placement.node is None else around.seen_briefly,
                 epoch=around.epoch,
                 need=around.need,
-                policies=_policies(around.context, placement),
-                overrides=_overrides(around.context, placement),
-                quotas=_quotas(around.context, placement),
+                policies=_policies(around.consulted, decisive),
+                overrides=_overrides(around.consulted, decisive),
+                quotas=_quotas(around.consulted, placement, decisive),
                 filters=dict(placement.rejected),
                 rejected=placement.rejections,
                 place=entry.place,
@@ -136,12 +140,22 @@ class Recorder:
         time_ns: int,
         result: Result,
         *,
+        written: Subject | None = None,
         revision: int = 0,
         message: str = "",
         check: str = "",
     ) -> None:
+        """`written`: the object that the decision wrote, or was to write."""
         self._journal.concluded(
-            Outcome(id=id_, time_ns=time_ns, result=result, revision=revision, message=message, check=check)
+            Outcome(
+                id=id_,
+                time_ns=time_ns,
+                result=result,
+                revision=revision,
+                object=written,
+                message=message,
+                check=check,
+            )
         )
 
     # Tables.
@@ -223,31 +237,62 @@ def _text(reason: Any) -> str:
     return f"{reason.rule}: {', '.join(reason.texts)}"
 
 
-def _policies(context: PlacementContext, placement: Placement) -> tuple[Considered, ...]:
-    policy = context.policy
-    decisive = placement.node is None and _rejected_by(placement, OF_POLICY, policy.name)
-    return (Considered(policy.name, policy.revision, decisive),)
+class _Decisive(msgspec.Struct, frozen=True):
+    """Names of what made the decision what it is."""
+
+    policies: frozenset[str] = frozenset()
+    overrides: frozenset[str] = frozenset()  # 'NAMESPACE/NAME'
+    tenants: frozenset[str] = frozenset()
+    classes: frozenset[str] = frozenset()
 
 
-def _overrides(context: PlacementContext, placement: Placement) -> tuple[Considered, ...]:
-    listed = [
-        *(avoidance.override for avoidance in context.avoided),
-        *(allowed.override for allowed in context.allowed),
-    ]
-    names = dict.fromkeys(listed)
-    return tuple(
-        Considered(name, 0, name in placement.overrides or _rejected_by(placement, OF_OVERRIDES, name))
-        for name in names
+_NONE = _Decisive()
+
+
+def _decisive(placement: Placement) -> _Decisive:
+    """Most placements reject nodes for no reason that names an object."""
+    about = [(reason.rule, reason.about) for reason, _ in placement.rejecting if reason.about]
+    if (
+        not about
+        and not placement.overrides
+        and not placement.capacity_class
+        and not placement.policy_decides
+    ):
+        return _NONE
+    policies = {name for rule, name in about if rule in OF_POLICY} if placement.node is None else set()
+    return _Decisive(
+        policies=frozenset(policies | ({placement.policy} if placement.policy_decides else set())),
+        overrides=frozenset([*placement.overrides, *(name for rule, name in about if rule in OF_OVERRIDES)]),
+        tenants=frozenset(name for rule, name in about if rule in OF_QUOTA),
+        classes=frozenset([name for rule, name in about if rule in OF_CLASS]),
     )
 
 
-def _quotas(context: PlacementContext, placement: Placement) -> tuple[Considered, ...]:
-    if context.quota is None:
-        return ()
-    tenant = context.quota.tenant
-    decisive = _rejected_by(placement, OF_QUOTA, tenant)
-    return (Considered(tenant, context.quota.revision, decisive),)
+def _policies(consulted: Consulted, decisive: _Decisive) -> tuple[Considered, ...]:
+    return _marked(consulted.policies, decisive.policies)
 
 
-def _rejected_by(placement: Placement, rules: frozenset[str], about: str) -> bool:
-    return any(reason.rule in rules and reason.about == about for reason, _ in placement.rejecting)
+def _overrides(consulted: Consulted, decisive: _Decisive) -> tuple[Considered, ...]:
+    if not decisive.overrides:
+        return consulted.overrides
+    return tuple(
+        msgspec.structs.replace(
+            override, decisive=f"{override.namespace}/{override.name}" in decisive.overrides
+        )
+        for override in consulted.overrides
+    )
+
+
+def _quotas(consulted: Consulted, placement: Placement, decisive: _Decisive) -> tuple[Considered, ...]:
+    """The tenant's quota, and the capacity classes that rejected nodes or that the placement draws on."""
+    if not consulted.classes:
+        return _marked(consulted.quotas, decisive.tenants)
+    named = decisive.classes | {placement.capacity_class}
+    classes = tuple(each for each in consulted.classes if each.name in named)
+    return (*_marked(consulted.quotas, decisive.tenants), *_marked(classes, decisive.classes))
+
+
+def _marked(considered: tuple[Considered, ...], decisive: frozenset[str]) -> tuple[Considered, ...]:
+    if not decisive:
+        return considered
+    return tuple(msgspec.structs.replace(each, decisive=each.name in decisive) for each in considered)

@@ -23,6 +23,7 @@ from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected
 from fathom.model.conditions import DISRUPTION_TARGET, is_true, set_condition
+from fathom.model.decision import Result
 from fathom.model.errors import ApiError
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
@@ -37,6 +38,8 @@ FRESH_KINDS = ("Pod", "Node", "PodDisruptionBudget")
 class Evicted(msgspec.Struct, frozen=True):
     victim: Victim
     outcome: str  # 'gone', 'evicted', or the server's other answer.
+    result: Result = "committed"
+    revision: int = 0  # Of the pod, as the server answered.
 
 
 def not_fresh(snapshot: Snapshot, *, now_s: float) -> list[Unmet]:
@@ -68,7 +71,7 @@ async def carry_out(
         *(_evict(api, victim, find(victim.key), now) for victim in preemption.victims)
     )
     return [
-        Evicted(victim, _outcome_text(outcome))
+        Evicted(victim, *_outcome(outcome))
         for victim, outcome in zip(preemption.victims, outcomes, strict=True)
     ]
 
@@ -111,12 +114,12 @@ async def _set_disruption_target(api: Api, victim: Victim, pod: Obj | None, now:
     )
 
 
-def _outcome_text(outcome: Outcome) -> str:
+def _outcome(outcome: Outcome) -> tuple[str, Result, int]:
     match outcome:
         case Committed():
-            return "evicted"
+            return "evicted", "committed", outcome.revision
         case Rejected(code=404) | Conflict():
-            return "gone"
+            return "gone", "settled", 0
         case Rejected(message=message):
-            return message
-    return "unknown"
+            return message, "rejected", 0
+    return "unknown", "unknown", 0

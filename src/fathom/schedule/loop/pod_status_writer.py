@@ -16,10 +16,12 @@ import msgspec
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Conflict
 from fathom.model.conditions import (
+    BLOCKED_BY_POLICY,
     NUMBERS_EVERY_S,
     SCHEDULING_RETRYING,
     Status,
     conditions_of,
+    find_condition,
     set_condition,
 )
 from fathom.model.objects import Key, Obj, metadata, uid_of
@@ -54,6 +56,7 @@ class PodMessage(msgspec.Struct, frozen=True):
     decision: str = ""
     pending: str = ""  # 'capacity/ports': the pending reason, for programs (see `model/reasons.py`).
     lacks: tuple[str, ...] = ()  # What nodes lack, without how many of them do.
+    policy: str = ""  # The policy that it waits because of; '': it would wait under the other one too.
 
 
 class ToldPod(msgspec.Struct, frozen=True):
@@ -193,13 +196,13 @@ class PodStatusWriter:
 def is_no_news(last: ToldPod, pod_message: PodMessage, *, now_ns: int) -> bool:
     """Whether the message is not worth a write: another cause is at once, other counts only after a while."""
     before = last.word
-    if (before.reason, before.pending, before.lacks) != (
-        pod_message.reason,
-        pod_message.pending,
-        pod_message.lacks,
-    ):
+    if _cause_of(before) != _cause_of(pod_message):
         return False
     return before.message == pod_message.message or now_ns - last.at_ns < AGAIN_NS
+
+
+def _cause_of(pod_message: PodMessage) -> tuple[object, ...]:
+    return pod_message.reason, pod_message.pending, pod_message.lacks, pod_message.policy
 
 
 def conditions_said(pod: Obj, pod_message: PodMessage, *, now: str) -> list[Obj]:
@@ -213,9 +216,21 @@ def conditions_said(pod: Obj, pod_message: PodMessage, *, now: str) -> list[Obj]
     if pod_message.reason == "SchedulingGated":
         return conditions
     # PodScheduled has Kubernetes' reason; this condition has fathom's pending reason, for programs.
-    return _with_condition(
+    conditions = _with_condition(
         pod, conditions, (RETRYING, "True", pod_message.pending or pod_message.reason, pod_message.retry), now
     )
+    return _blocked_by_policy(pod, conditions, pod_message.policy, now)
+
+
+def _blocked_by_policy(pod: Obj, conditions: list[Obj], policy: str, now: str) -> list[Obj]:
+    """A pod that never waited because of a policy needs no such condition."""
+    before = find_condition(conditions, BLOCKED_BY_POLICY)
+    if policy:
+        message = "the other policy of the rollout would let it on a node"
+        return _with_condition(pod, conditions, (BLOCKED_BY_POLICY, "True", policy, message), now)
+    if before is None:
+        return conditions
+    return _with_condition(pod, conditions, (BLOCKED_BY_POLICY, "False", str(before.get("reason")), ""), now)
 
 
 def _with_condition(

@@ -15,7 +15,7 @@ from collections.abc import Set
 import msgspec
 
 from fathom.client.api import Api
-from fathom.model.decision import Result
+from fathom.model.decision import Subject
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Key, key_of, uid_of
 from fathom.model.times import timestamp
@@ -25,7 +25,7 @@ from fathom.schedule.decide.preempt import Preemption, Victim
 from fathom.schedule.loop.background_requests import BackgroundRequests
 from fathom.schedule.loop.cache_updates import CacheUpdates
 from fathom.schedule.loop.decision_records import Circumstances
-from fathom.schedule.loop.evictions import carry_out
+from fathom.schedule.loop.evictions import Evicted, carry_out
 from fathom.schedule.loop.queue import QueueEntry
 from fathom.schedule.loop.reservations import is_due, is_gone, release, reservation_for, reserve
 from fathom.schedule.loop.state import SchedulerState
@@ -93,14 +93,20 @@ class PreemptionLoop:
         )
         for evicted in done:
             self._write_preempted(evicted.victim, pod, preemption.node or "")
-        summary = "; ".join(f"{'/'.join(evicted.victim.key)} {evicted.outcome}" for evicted in done)
-        result: Result = (
-            "committed" if all(evicted.outcome in {"evicted", "gone"} for evicted in done) else "unknown"
-        )
-        now_ns = self._state.clock.now_ns()
-        self._state.recorder.concluded(id_, now_ns, result, message=summary)
+            self._conclude(id_, evicted)
         await self._reserve(
             pod.uid, preemption.node or "", victims={victim.uid for victim in preemption.victims}
+        )
+
+    def _conclude(self, id_: str, evicted: Evicted) -> None:
+        victim = evicted.victim
+        self._state.recorder.concluded(
+            id_,
+            self._state.clock.now_ns(),
+            evicted.result,
+            written=Subject("pods", *victim.key, victim.uid),
+            revision=evicted.revision,
+            message=f"{'/'.join(victim.key)} {evicted.outcome}",
         )
 
     # Reserving.

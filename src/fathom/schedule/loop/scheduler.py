@@ -22,8 +22,9 @@ from fathom.cache.caches import Caches
 from fathom.cache.freshness import Probes
 from fathom.client.api import Api
 from fathom.control.lease import LeaderTerm
+from fathom.control.watches import NODE
 from fathom.model.cause import WakeCause
-from fathom.model.objects import key_of
+from fathom.model.objects import Key, Obj, key_of
 from fathom.model.times import timestamp
 from fathom.schedule.decide.rules import OVERRIDE_CHANGED, RULES, TRUST_CHANGED, VIEW_FRESH, Rules
 from fathom.schedule.loop.attempts import Attempts
@@ -39,7 +40,7 @@ from fathom.schedule.loop.queue import ClusterEvent
 from fathom.schedule.loop.queue_signals import QueueSignals
 from fathom.schedule.loop.state import CurrentRules, SchedulerCounts, SchedulerState
 from fathom.schedule.loop.waking import Waking
-from fathom.schedule.loop.watched_kinds import ROLLOUT
+from fathom.schedule.loop.watched_kinds import OVERRIDE, ROLLOUT
 from fathom.schedule.policy_rollout.observed import NO_LEASE, LeaseTerm, observed
 from fathom.seams.process import Inside
 
@@ -165,10 +166,13 @@ class Scheduler:
         while True:
             await asyncio.sleep(LOOK_S)
             now_ns = self._state.clock.now_ns()
-            for name in self._state.known.passing(now_ns=now_ns):
-                self._state.news.put(ClusterEvent(OVERRIDE_CHANGED, f"SchedulerOverride {name} ended"))
-            for node in self._state.refused_nodes.settle(self._state.caches.snapshot()):
-                self._state.news.put(ClusterEvent(TRUST_CHANGED, f"nodes {node}"))
+            snapshot = self._state.caches.snapshot()
+            for key in self._state.known.passing(now_ns=now_ns):
+                override = snapshot.get(OVERRIDE.name, key) or _named(key)
+                self._state.news.tell(OVERRIDE_CHANGED, OVERRIDE.name, override, "ended")
+            for name in self._state.refused_nodes.settle(snapshot):
+                node = snapshot.get(NODE.name, Key("", name)) or _named(Key("", name))
+                self._state.news.tell(TRUST_CHANGED, NODE.name, node)
             if self._state.queue.waited_for(VIEW_FRESH):
                 self._state.news.add(ClusterEvent(VIEW_FRESH))
                 self._probe_old_caches()
@@ -216,3 +220,8 @@ class Scheduler:
                 status_writer.waits(
                     PodMessage(view.key, uid, QUEUED, "waits for its turn in the scheduling queue")
                 )
+
+
+def _named(key: Key) -> Obj:
+    """Stands for an object that is gone."""
+    return {"metadata": key._asdict()}

@@ -19,6 +19,7 @@ from fathom.kinds.policy_rollout import PolicyRollout, policy_in
 from fathom.kinds.scheduler_override import workloads_of
 from fathom.kinds.shape import read
 from fathom.model.conditions import (
+    BLOCKED_BY_POLICY,
     CONNECTIONS_FAIL,
     conditions_of,
     find_condition,
@@ -26,10 +27,11 @@ from fathom.model.conditions import (
     set_condition,
     without_digits,
 )
+from fathom.model.decision import Considered, considered
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.pod_phase import is_terminal
 from fathom.model.tenancy import tenant_of
-from fathom.model.times import duration_ns, moment_ns
+from fathom.model.times import duration_ns
 from fathom.schedule.policy_rollout.plan import (
     CANARY,
     COMPLETE,
@@ -82,7 +84,9 @@ class PolicyRollouts:
             return ReconcileResult.never()
         rollout = read(PolicyRollout, obj)
         following = plan_rollout(rollout, self._signals(key, rollout, view))
-        applied = await self._kit.apply(key, as_plan(obj, rollout, following, self._kit.now()), seen=view)
+        plan = as_plan(obj, rollout, following, self._kit.now())
+        plan = msgspec.structs.replace(plan, considered=_policies(rollout, following, view))
+        applied = await self._kit.apply(key, plan, seen=view)
         return ReconcileResult.after(
             applied, in_s=min(following.after_s or LOOK_S, LOOK_S), why=following.why
         )
@@ -100,22 +104,14 @@ class PolicyRollouts:
 def as_plan(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> Plan:
     """A step forward is destructive: schedulers act on it, so it needs a fresh view. Writing why the rollout
     waits does not."""
-    conditions = set_condition(
-        conditions_of(obj),
-        type="Progressing",
-        status="True" if (following.status or rollout.status).phase == CANARY else "False",
-        reason=(following.status or rollout.status).phase or "Pending",
-        message=following.why,
-        observed_generation=rollout.metadata.generation,
-        now=now,
-    )
+    conditions = _conditions(obj, rollout, following, now)
     if following.status is None:
         baked = {} if following.baked_seconds is None else {"bakedSeconds": following.baked_seconds}
         changed = {} if _is_written(obj, rollout, following) else {"conditions": conditions}
         statuses = (
             (WriteStatus(target("PolicyRollout", obj), {**baked, **changed}),) if baked or changed else ()
         )
-        return Plan(statuses=statuses)
+        return Plan(statuses=statuses, why=following.why)
     allowed_ns = duration_ns(rollout.spec.gates.signals_max_age) or 30_000_000_000
     status = {**msgspec.to_builtins(following.status), **_blanks(following), "conditions": conditions}
     return Plan(
@@ -124,6 +120,34 @@ def as_plan(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> Plan
         ),
         needs=(OWN_WRITES, NoOlderThan(allowed_ns / 1e9)),
         why=following.why,
+    )
+
+
+def _conditions(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> list[Obj]:
+    status, before = following.status or rollout.status, conditions_of(obj)
+    progressing = find_condition(before, "Progressing")
+    if status.phase == rollout.status.phase and progressing is not None and _is_final(progressing, rollout):
+        return before  # Its activation is written, and how it ended stays.
+    return set_condition(
+        before,
+        type="Progressing",
+        status="True" if status.phase == CANARY else "False",
+        reason=status.phase or "Pending",
+        message=following.why,
+        observed_generation=rollout.metadata.generation,
+        now=now,
+    )
+
+
+def _policies(rollout: PolicyRollout, following: Next, view: Snapshot) -> tuple[Considered, ...]:
+    """The policies of the rollout, as they are; one that pods wait because of is decisive."""
+    blamed = rollout.status.canary if following.regressed else ""
+    names = dict.fromkeys((rollout.spec.to, rollout.spec.from_, rollout.status.active))
+    policies = [view.get("SchedulingPolicy", Key("", name)) for name in names if name]
+    return tuple(
+        considered(scheduling_policy.POLICIES, policy, decisive=key_of(policy).name == blamed)
+        for policy in policies
+        if policy is not None
     )
 
 
@@ -158,8 +182,7 @@ def _is_final(condition: Obj, rollout: PolicyRollout) -> bool:
 
 
 def gather(rollout: PolicyRollout, view: Snapshot, *, now_ns: int) -> Signals:
-    began_ns = moment_ns(rollout.status.step_started_at) or 0
-    canary, base = _shares(rollout, view, began_ns) if rollout.status.phase == CANARY else (Share(), Share())
+    canary, base = _shares(rollout, view) if rollout.status.phase == CANARY else (Share(), Share())
     exists = view.get("SchedulingPolicy", Key("", rollout.spec.to)) is not None
     age_s = max(view.age(kind) for kind in ("Pod", "Node", "SchedulingPolicy"))
     return Signals(now_ns, age_s, canary, base, exists, trouble_of(view))
@@ -180,12 +203,13 @@ def trouble_of(view: Snapshot) -> str:
     return "; ".join([*raised, *(f"{service}: connections fail" for service in failing)][:TROUBLES_MAX])
 
 
-def _shares(rollout: PolicyRollout, view: Snapshot, since_ns: int) -> tuple[Share, Share]:
+def _shares(rollout: PolicyRollout, view: Snapshot) -> tuple[Share, Share]:
     counts = {True: [0, 0], False: [0, 0]}
     for pod in _in_scope(rollout, view):
-        count = counts[policy_in(rollout, identity_of(pod)) == rollout.status.canary]
+        policy = policy_in(rollout, identity_of(pod))
+        count = counts[policy == rollout.status.canary]
         count[0] += 1
-        count[1] += _waits_since(pod, since_ns)
+        count[1] += _waits_because_of(pod, policy or scheduling_policy.BUILT_IN)
     return Share(*counts[True]), Share(*counts[False])
 
 
@@ -199,8 +223,8 @@ def _in_scope(rollout: PolicyRollout, view: Snapshot) -> Iterable[Obj]:
             yield pod
 
 
-def _waits_since(pod: Obj, since_ns: int) -> bool:
-    condition = find_condition(conditions_of(pod), "PodScheduled")
-    if condition is None or condition.get("reason") != "Unschedulable" or condition.get("status") != "False":
-        return False
-    return (moment_ns(condition.get("lastTransitionTime")) or 0) >= since_ns
+def _waits_because_of(pod: Obj, policy: str) -> bool:
+    """Whether its scheduler has found that it would have a node under the rollout's other policy. A pod that
+    waits for quota or room does so under either."""
+    condition = find_condition(conditions_of(pod), BLOCKED_BY_POLICY) or {}
+    return condition.get("status") == "True" and condition.get("reason") == policy

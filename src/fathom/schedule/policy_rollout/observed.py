@@ -1,5 +1,8 @@
-"""A scheduler's report in PolicyRollouts: its caches have reached a step's activation. A gate waits for it:
-a new policy with an old view of the nodes makes decisions of mixed age."""
+"""A scheduler's report in PolicyRollouts: its caches have reached the activation of a step, or of the end.
+
+A gate waits for it: a new policy with an old view of the nodes makes decisions of mixed age. After a rollback
+the report is the scheduler's acknowledgement: from here on it decides by the earlier policy.
+"""
 
 from __future__ import annotations
 

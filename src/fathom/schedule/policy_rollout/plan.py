@@ -13,9 +13,12 @@ from __future__ import annotations
 import msgspec
 
 from fathom.kinds.policy_rollout import Observer, PolicyRollout, PolicyRolloutStatus, Step
+from fathom.kinds.scheduling_policy import BUILT_IN
 from fathom.model.times import SECOND_NS, duration_ns, moment_ns, timestamp
 
 PENDING, CANARY, COMPLETE, ROLLED_BACK = "Pending", "Canary", "Complete", "RolledBack"
+# Phases that change which policy is active: schedulers acknowledge the revision at which they do.
+ACTIVATED = frozenset({CANARY, COMPLETE, ROLLED_BACK})
 
 # For a rollout without steps: a tenth first.
 DEFAULT_STEPS = (Step(percent=10, hold="1m"), Step(percent=50, hold="1m"))
@@ -25,7 +28,8 @@ UNBOUNDED_NS = 2**62  # Signals may be of any age.
 
 
 class Share(msgspec.Struct, frozen=True):
-    """Pods in the scope under one policy, and how many of them found no node since the step began."""
+    """Pods in the scope under one policy, and how many of them wait because of it: the other policy would
+    let them on a node."""
 
     pods: int = 0
     waiting: int = 0
@@ -50,20 +54,32 @@ class Next(msgspec.Struct, frozen=True):
     after_s: float
     why: str
     baked_seconds: int | None = None  # To be written though the status is otherwise unchanged.
+    regressed: bool = False  # Pods wait because of the new policy.
 
 
 def plan_rollout(rollout: PolicyRollout, signals: Signals) -> Next:
     status = rollout.status
     if status.observed_generation != rollout.metadata.generation:
         return _begin(rollout, signals)
-    if status.phase != CANARY:
-        return Next(None, 0.0, f"{status.phase or 'not begun'}: nothing to do")
-    if not status.activation_revision:
-        # The write that began the step has at least this revision.
+    if status.phase in ACTIVATED and not status.activation_revision:
+        # The write that began the step, or ended the rollout, has at least this revision.
         revision = int(rollout.metadata.resource_version or 0)
         activated = msgspec.structs.replace(status, activation_revision=revision)
-        return Next(activated, 0.1, f"step {status.step} is active from revision {revision}")
+        part = f"step {status.step}" if status.phase == CANARY else f"policy {status.active or BUILT_IN}"
+        return Next(activated, 0.1, f"{part} is active from revision {revision}")
+    if status.phase != CANARY:
+        return Next(None, 0.0, _ended(rollout))
     return _go_on(rollout, signals)
+
+
+def _ended(rollout: PolicyRollout) -> str:
+    """Of a rollout that has ended, who has not observed that yet: until then it decides by the earlier
+    policy."""
+    phase = rollout.status.phase
+    if phase not in ACTIVATED:
+        return f"{phase or 'not begun'}: nothing to do"
+    late = _unobserved(rollout)
+    return f"{phase}: {late or 'every scheduler has observed it'}"
 
 
 def _begin(rollout: PolicyRollout, signals: Signals) -> Next:
@@ -109,9 +125,10 @@ def _go_on(rollout: PolicyRollout, signals: Signals) -> Next:
         return Next(None, 1.0, unmet, _to_write_down(rollout, signals, every_s=1.0))
     regressed = regression(rollout, signals)
     if regressed and rollout.spec.automatic_rollback:
-        return Next(rolled_back(rollout, signals.now_ns), 0.0, f"rolled back: {regressed}")
+        why = f"rolled back: {regressed}"
+        return Next(rolled_back(rollout, signals.now_ns), 0.1, why, regressed=True)
     if regressed:
-        return Next(None, 5.0, f"held: {regressed}")
+        return Next(None, 5.0, f"held: {regressed}", regressed=True)
     if signals.trouble:
         return Next(None, 5.0, f"held: {signals.trouble}")
     hold_s, left_s = _hold_ns(rollout) / SECOND_NS, _left_s(rollout, signals)
@@ -125,11 +142,18 @@ def _go_on(rollout: PolicyRollout, signals: Signals) -> Next:
 
 def unmet_gate(rollout: PolicyRollout, signals: Signals) -> str:
     """Why this step cannot be judged yet; '' if it can."""
-    gates, status = rollout.spec.gates, rollout.status
+    gates = rollout.spec.gates
     allowed_ns = duration_ns(gates.signals_max_age)
     if allowed_ns is not None and signals.age_s * SECOND_NS > allowed_ns:
         return f"held: the signals are older than {gates.signals_max_age}"
-    for name in gates.observed_by:
+    late = _unobserved(rollout)
+    return f"held: {late}" if late else ""
+
+
+def _unobserved(rollout: PolicyRollout) -> str:
+    """Which scheduler has not reached the activation yet; '' if all that the gate names have."""
+    status = rollout.status
+    for name in rollout.spec.gates.observed_by:
         named = [observer for observer in status.observed_by if _is(observer.controller, name)]
         # The one furthest behind: while one of several decides from an older view, the step is not active
         # everywhere.
@@ -140,20 +164,21 @@ def unmet_gate(rollout: PolicyRollout, signals: Signals) -> str:
         )
         if worst.revision < status.activation_revision:
             wanted = status.activation_revision
-            return f"held: the caches of {worst.controller} have not reached revision {wanted}"
+            return f"the caches of {worst.controller} have not reached revision {wanted}"
     return ""
 
 
 def regression(rollout: PolicyRollout, signals: Signals) -> str:
-    """Why the step failed: a larger share of the canary's pods waits than of the other pods; '' if not."""
+    """Why the step failed: of the canary's pods, a larger share waits because of their policy than of the
+    other pods because of theirs; '' if not."""
     if not rollout.spec.gates.no_pending_regression or not signals.canary.waiting:
         return ""
     canary, base = signals.canary, signals.base
     if canary.waiting * max(base.pods, 1) <= base.waiting * max(canary.pods, 1) and base.pods:
         return ""
     return (
-        f"{canary.waiting} of {canary.pods} pods under {rollout.status.canary} are unschedulable,"
-        f" {base.waiting} of {base.pods} under {rollout.status.active or 'the built-in policy'}"
+        f"{canary.waiting} of {canary.pods} pods are unschedulable because of {rollout.status.canary},"
+        f" {base.waiting} of {base.pods} because of {rollout.status.active or 'the built-in policy'}"
     )
 
 

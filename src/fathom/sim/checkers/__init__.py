@@ -34,6 +34,7 @@ from fathom.sim.checkers.objects import (
 from fathom.sim.checkers.owners import NothingIsHeldBack, OnlyTheUnownedAreCollected
 from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
 from fathom.sim.checkers.quiet_processes import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
+from fathom.sim.checkers.records import RecordsAreTrue
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.statuses import WhatIsSaidIsSo
 from fathom.sim.checkers.writes import WritesAreAsAsked
@@ -68,6 +69,7 @@ def at_home() -> list[Checker]:
         AnswersAreTrue(),
         WritesAreAsAsked(),
         WhatIsSaidIsSo(),
+        RecordsAreTrue(),
     ]
 
 

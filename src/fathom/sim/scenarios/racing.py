@@ -212,18 +212,26 @@ async def rollback_races_repair(world: World) -> None:
     admitted = await world.apply(REPLICA_SETS, _sized(GENERATION))
     assert metadata(admitted)["generation"] == GENERATION, metadata(admitted)
     await _wait_until(world, 2.1)
-    await world.apply(QUOTAS, quota("default", cpu="20"))  # The leader does not see this,
+    await world.apply(QUOTAS, quota("default", cpu="24"))  # The leader does not see this,
     await world.apply(
         ROLLOUTS, own("PolicyRollout", "v5", _rollout())
     )  # so it cannot report that it has seen the rollout.
     await _wait_until(world, 3.05)
     await world.apply(PODS, _replica("replica-042", workload))
+    await _wait_until(world, 6.4)
+    await world.apply(NODES, node("node-4", zone="a", more={"cpu": "5"}))
     await _wait_until(world, 6.5)
-    await world.apply(PODS, _replica("replica-043", workload))  # It waits under policy v5: no node has room.
+    # It waits because of policy v5: the node with room is in the zone that has two replicas already.
+    await world.apply(PODS, _replica("replica-043", workload))
     await _wait_until(world, 11.0)
     await world.heal_and_settle(quiet_s=preempting.QUIET_S, within_s=900)
     placed = {str(metadata(obj)["name"]): lookup(obj, "spec", "nodeName") for obj in world.list("pods")}
-    assert placed == {"replica-041": "node-2", "replica-042": "node-1", "replica-043": None}, placed
+    assert placed == {
+        "other": "node-3",
+        "replica-041": "node-2",
+        "replica-042": "node-1",
+        "replica-043": "node-4",
+    }, placed
     phases = {uid_of(obj): lookup(obj, "status", "phase") for obj in world.list(RESERVATIONS)}
     assert list(phases.values()) == ["Bound"], phases
     status = lookup(world.get(ROLLOUTS.name, Key("", "v5")), "status")
@@ -231,19 +239,21 @@ async def rollback_races_repair(world: World) -> None:
 
 
 async def _set_up(world: World) -> Obj:
-    """One healthy replica, one node that another pod fills, a policy on trial, and a leaked reservation."""
+    """One healthy replica, one node that another pod fills, a zone that is full, a policy on trial, and a
+    leaked reservation."""
     run_controllers(world, REPAIR, RepairReservations)
     run_scheduler(world, LEADER, lease=LEASE, timing=TIMING)
     run_controllers(world, AGENT, Agent)
     run_controllers(world, ROLLING, PolicyRollouts)
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
-    await world.apply(QUOTAS, quota("default", cpu="12"))
-    for name in ("node-1", "node-2"):
-        await world.apply(NODES, node(name, more={"cpu": "5"}))
-    for name in ("v4", "v5"):
-        await world.apply(
-            POLICIES, own("SchedulingPolicy", name, {"weights": {"LeastAllocated": int(name[1])}})
-        )
+    await world.apply(QUOTAS, quota("default", cpu="16"))
+    for name, zone in (("node-1", "a"), ("node-2", "a"), ("node-3", "b")):
+        await world.apply(NODES, node(name, zone=zone, more={"cpu": "5"}))
+    await world.apply(POLICIES, own("SchedulingPolicy", "v4", {}))
+    await world.apply(POLICIES, own("SchedulingPolicy", "v5", {"maxZoneSkew": 2}))
+    other = pod("other", cpu="4", high=True)
+    other["spec"]["nodeName"] = "node-3"
+    await world.apply(PODS, other)
     workload = await world.apply(REPLICA_SETS, _sized(1))
     await world.apply(PODS, _replica("replica-041", workload, node="node-2"))
     batch = pod("batch", cpu="4")
