@@ -21,9 +21,11 @@ import asyncio
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Probes
 from fathom.client.api import Api
+from fathom.control.decision_log import subject_of
 from fathom.control.lease import LeaderTerm
-from fathom.model.cause import WakeCause
-from fathom.model.objects import key_of
+from fathom.control.watches import POD
+from fathom.model.cause import UNSTATED, WakeCause
+from fathom.model.objects import Obj, key_of
 from fathom.model.times import timestamp
 from fathom.schedule.decide.rules import OVERRIDE_CHANGED, RULES, TRUST_CHANGED, VIEW_FRESH, Rules
 from fathom.schedule.loop.attempts import Attempts
@@ -96,6 +98,7 @@ class Scheduler:
             clock=inside.outside.clock,
             ids=inside.outside.ids,
             name=self._state.rules.names[0],
+            record=self._record_waiting,
         )
         deciding = self._deciding(api)
         loop = asyncio.get_running_loop()
@@ -198,7 +201,24 @@ class Scheduler:
         for rollout in snapshot.list("PolicyRollout"):
             patch = observed(rollout, who=observer, reached=reached, now=now, term=self._lease_term())
             if patch is not None:
-                await api.patch(ROLLOUT.resource, "", key_of(rollout).name, patch, subresource="status")
+                id_ = self._record_observed(rollout, reached)
+                name = key_of(rollout).name
+                await api.with_decision(id_).patch(ROLLOUT.resource, "", name, patch, subresource="status")
+
+    def _record_observed(self, rollout: Obj, reached: int) -> str:
+        """Records that the scheduler reports what it observes; the id of this decision."""
+        return self._state.note(
+            "observe",
+            subject_of(ROLLOUT.resource, rollout),
+            WakeCause("timer", f"every {LOOK_S:g} s"),
+            f"every cache has reached revision {reached}",
+        )
+
+    def _record_waiting(self, message: PodMessage, pod: Obj) -> str:
+        """Records the decision to write that a pod waits, where no attempt to place it has said so."""
+        entry = self._state.queue.entry(message.uid)
+        cause = UNSTATED if entry is None else entry.cause
+        return self._state.note("wait", subject_of(POD.resource, pod), cause, message.message)
 
     def _lease_term(self) -> LeaseTerm:
         term = self._state.term

@@ -32,6 +32,7 @@ from fathom.sim.world import outside_guard
 from fathom.sim.world.active_faults import ActiveFaults
 from fathom.sim.world.faults import AnyFault
 from fathom.sim.world.initial_cluster import Genesis, genesis_of, puts
+from fathom.sim.world.journals import WorldJournals
 from fathom.sim.world.network import Network, WatchListener
 from fathom.sim.world.oracle import Oracle, Seeded
 from fathom.sim.world.process import SimProcess
@@ -66,6 +67,7 @@ class Engine:
         self.oracle: Oracle = oracle or Seeded(self.streams)
         self.trace = Trace()
         self.chronicle = chronicle
+        self.journals = WorldJournals()
         self.faults = ActiveFaults(self, faults)
         self.network = Network(self)
         self.store = WorldStore(self, puts(genesis_of(Engine) if genesis is None else genesis))
@@ -152,8 +154,9 @@ class Engine:
         if self.began_ns == 0:
             self.halt()
 
-    def journal_of(self, process: SimProcess) -> Journal | None:
-        return None if self.chronicle is None else self.chronicle.journal(process)
+    def journal_of(self, process: SimProcess) -> Journal:
+        chronicled = None if self.chronicle is None else self.chronicle.journal(process)
+        return self.journals.journal(process.name, chronicled)
 
     # Faults.
 
