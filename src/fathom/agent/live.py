@@ -298,8 +298,7 @@ class LiveNode:
         if tape is not None:
             self._closing.append(tape.close)
         metrics = self.registry.part("agent")
-        is_first = node.name == wanted.nodes[0].name  # The journal is the process's: counted once.
-        measure_records(metrics, self._journal if is_first else None, tape)
+        measure_records(metrics, self._journal, tape)
         self.registry.register("process", process_metrics(restarts=wanted.restarts, version=__version__))
         self.flight = RecordedProcess(
             ENTRY, msgspec.to_builtins(settings), connect=connect, outside=machine.outside, tape=tape,

@@ -1,5 +1,5 @@
-"""The id of a decision is dropped on one path: the scheduler evicts the victims of a preemption, and reserves
-their room, without naming the decision. The audit log shows that a pod was deleted, and nobody can tell why."""
+"""The id of a decision is dropped on one path: the scheduler evicts the victims of a preemption and does not
+name the decision. The audit log shows who deleted a pod, and no record says why."""
 
 from __future__ import annotations
 
