@@ -208,12 +208,13 @@ class ApiServer:
         request id."""
         if self._audit is None:
             return
+        actor = believed_actor(call.caller.user, call.request.headers.get(ACTOR_HEADER, ""))
         for index, part in enumerate(call.parts):
-            self._record(part, 200, f"{call.caller.request_id}.{index}")
+            self._record(part, 200, f"{call.caller.request_id}.{index}", actor)
         if not call.parts or code >= 400:
-            self._record(call, code, call.caller.request_id)
+            self._record(call, code, call.caller.request_id, actor)
 
-    def _record(self, call: Call, code: int, entry_id: str) -> None:
+    def _record(self, call: Call, code: int, entry_id: str, actor: str) -> None:
         target, user, verdicts = call.target, call.caller.user, call.audit
         assert self._audit is not None
         self._audit.record(
@@ -234,7 +235,7 @@ class ApiServer:
                 user_agent=call.caller.user_agent,
                 source=call.caller.remote,
                 decision=verdicts.decision or call.caller.decision,
-                actor=believed_actor(user, call.request.headers.get(ACTOR_HEADER, "")),
+                actor=actor,
                 code=code,
                 revision=verdicts.revision,
                 changed=tuple(verdicts.changed),

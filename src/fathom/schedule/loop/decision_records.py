@@ -132,15 +132,23 @@ class Recorder:
         return id_
 
     def noted(
-        self, verdict: str, subject: Subject, *, cause: WakeCause, time_ns: int, epoch: int = 0, why: str = ""
+        self,
+        verdict: str,
+        subject: Subject,
+        *,
+        cause: WakeCause,
+        time_ns: int,
+        epoch: int,
+        why: str,
+        controller: str = "",
     ) -> str:
-        """Record a decision that places no pod: a condition, a report. Returns its id."""
+        """Record a decision that is no attempt to place a pod: a condition, a report. Returns its id."""
         id_ = self.next_id()
         self._journal.decided(
             Decision(
                 id=id_,
                 time_ns=time_ns,
-                controller=self._controller,
+                controller=controller or self._controller,
                 subject=subject,
                 verdict=verdict,
                 cause=cause,

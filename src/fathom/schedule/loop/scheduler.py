@@ -50,6 +50,9 @@ __all__ = ["CurrentRules", "Scheduler"]
 # How often to check what makes no event: expiries, ages, pods that have waited long.
 LOOK_S = 1.0
 PROBE_S = 5.0
+QUEUE = (
+    "scheduling-queue"  # In records: it says that a pod waits for its turn, which is no attempt to place it.
+)
 ASK_FROM_S = 2.0  # A healthy watch is never silent for so long: our servers send a bookmark a second.
 
 
@@ -218,7 +221,8 @@ class Scheduler:
         """Records the decision to write that a pod waits, where no attempt to place it has said so."""
         entry = self._state.queue.entry(message.uid)
         cause = UNSTATED if entry is None else entry.cause
-        return self._state.note("wait", subject_of(POD.resource, pod), cause, message.message)
+        subject = subject_of(POD.resource, pod)
+        return self._state.note("wait", subject, cause, message.message, controller=QUEUE)
 
     def _lease_term(self) -> LeaseTerm:
         term = self._state.term

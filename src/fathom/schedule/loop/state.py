@@ -93,10 +93,19 @@ class SchedulerState:
         """Of the leader term; 0 without a lease."""
         return (self.term.epoch or 0) if self.term is not None else 0
 
-    def note(self, verdict: str, subject: Subject, cause: WakeCause, why: str) -> str:
-        """Record a decision that places no pod; its id."""
-        now_ns, epoch = self.clock.now_ns(), self.epoch
-        return self.recorder.noted(verdict, subject, cause=cause, time_ns=now_ns, epoch=epoch, why=why)
+    def note(
+        self, verdict: str, subject: Subject, cause: WakeCause, why: str, *, controller: str = ""
+    ) -> str:
+        """Record a decision that is no attempt to place a pod; its id."""
+        return self.recorder.noted(
+            verdict,
+            subject,
+            cause=cause,
+            time_ns=self.clock.now_ns(),
+            epoch=self.epoch,
+            why=why,
+            controller=controller,
+        )
 
     def leave(self, uid: str) -> None:
         """The pod is not ours to place any more."""
