@@ -12,6 +12,7 @@ from fathom.control.kit import Kit
 from fathom.control.plan import Patch, Plan, target
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import CONFIG_MAP, Primary, Watch
+from fathom.gateway.controller import ROUTES
 from fathom.gateway.controller import begin as begin_gateway
 from fathom.model import accounts
 from fathom.model.audit import AuditEntry
@@ -20,7 +21,7 @@ from fathom.model.objects import Key, lookup, uid_of
 from fathom.model.user import User
 from fathom.sim.checkers.decisions import EveryWriteHasItsDecision
 from fathom.sim.report.chronicle import Audited, Chronicle, Concluded, DecisionMade
-from fathom.sim.scenarios.gateways import ROUTES, route
+from fathom.sim.scenarios.gateways import route
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.real import DEPLOYMENTS, deployment, employ_cluster, until_ready
 from fathom.sim.scenarios.scheduling import CLASSES, pod
