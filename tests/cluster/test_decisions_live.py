@@ -98,6 +98,15 @@ def drain(cluster: Cluster, node: str) -> None:
     )
 
 
+def _waits(cluster: Cluster) -> bool:
+    """Whether some pod has been told that it has no node: there is not enough room any more."""
+    return any(
+        condition["type"] == "PodScheduled" and condition["status"] == "False"
+        for pod in cluster.pods("web")
+        for condition in pod["status"].get("conditions", ())
+    )
+
+
 def journals(cluster: Cluster) -> dict[str, KeptDecision]:
     folders = (cluster.data / "journal").iterdir()
     return {kept.decision.id: kept for folder in folders for kept in read_journal(folder)}
@@ -123,7 +132,9 @@ def test_every_write_of_a_cluster_has_its_decision_on_record(cluster: Cluster) -
     evict(cluster, cluster.pods("web")[0])
     cluster.until_ready("web", 6)
     preempt(cluster)
-    drain(cluster, cluster.pods("urgent")[0]["spec"]["nodeName"])
+    cluster.until_ready("web", 6)
+    drain(cluster, cluster.pods("web")[0]["spec"]["nodeName"])
+    until(lambda: _waits(cluster), cluster.told)
     cluster.ask("DELETE", f"{DEPLOYMENTS}/web")
     until(lambda: cluster.pods("web") == [], cluster.told)
     cluster.stop()  # Everything is written then.
@@ -152,5 +163,7 @@ def test_every_write_of_a_cluster_has_its_decision_on_record(cluster: Cluster) -
     ]
     assert victims
     assert {decisions[entry.decision].decision.verdict for entry in victims} == {"preempt"}
+    conditions = [entry for entry in entries if (entry.actor, entry.subresource) == ("scheduler", "status")]
+    assert {decisions[entry.decision].decision.verdict for entry in conditions} >= {"unschedulable"}
     unstated = [entry for entry in entries if decisions[entry.decision].decision.cause.kind == "unstated"]
     assert unstated == []
