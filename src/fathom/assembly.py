@@ -71,7 +71,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
     measured: bool = True  # False where metrics are not read: in a simulated world.
     service_addresses: IPv4Network = ADDRESSES  # The range that clusterIPs are taken from.
     agents: Agents | None = None  # Connections to the agents; None where there are none.
-    journal: Journal = NoJournal()  # Stateless. Keeps housekeeping's decisions.
+    journal: Journal = NoJournal()  # Keeps the decisions of housekeeping.
     decision_prefix: str = "housekeeping"  # Of their ids; another one at each start.
 
 

@@ -21,11 +21,11 @@ import asyncio
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Probes
 from fathom.client.api import Api
-from fathom.control.decision_log import subject_of
+from fathom.control.decision_log import result_of, subject_of
 from fathom.control.lease import LeaderTerm
 from fathom.control.watches import POD
 from fathom.model.cause import UNSTATED, WakeCause
-from fathom.model.objects import Obj, key_of
+from fathom.model.objects import Obj
 from fathom.model.times import timestamp
 from fathom.schedule.decide.rules import OVERRIDE_CHANGED, RULES, TRUST_CHANGED, VIEW_FRESH, Rules
 from fathom.schedule.loop.attempts import Attempts
@@ -50,9 +50,8 @@ __all__ = ["CurrentRules", "Scheduler"]
 # How often to check what makes no event: expiries, ages, pods that have waited long.
 LOOK_S = 1.0
 PROBE_S = 5.0
-QUEUE = (
-    "scheduling-queue"  # In records: it says that a pod waits for its turn, which is no attempt to place it.
-)
+# In records: it says that a pod waits for its turn, which is no attempt to place it.
+QUEUE = "scheduling-queue"
 ASK_FROM_S = 2.0  # A healthy watch is never silent for so long: our servers send a bookmark a second.
 
 
@@ -204,18 +203,17 @@ class Scheduler:
         for rollout in snapshot.list("PolicyRollout"):
             patch = observed(rollout, who=observer, reached=reached, now=now, term=self._lease_term())
             if patch is not None:
-                id_ = self._record_observed(rollout, reached)
-                name = key_of(rollout).name
-                await api.with_decision(id_).patch(ROLLOUT.resource, "", name, patch, subresource="status")
+                await self._write_observed(api, rollout, patch, reached)
 
-    def _record_observed(self, rollout: Obj, reached: int) -> str:
-        """Records that the scheduler reports what it observes; the id of this decision."""
-        return self._state.note(
-            "observe",
-            subject_of(ROLLOUT.resource, rollout),
-            WakeCause("timer", f"every {LOOK_S:g} s"),
-            f"every cache has reached revision {reached}",
+    async def _write_observed(self, api: Api, rollout: Obj, patch: Obj, reached: int) -> None:
+        subject, cause = subject_of(ROLLOUT.resource, rollout), WakeCause("timer", f"every {LOOK_S:g} s")
+        id_ = self._state.note("observe", subject, cause, f"every cache has reached revision {reached}")
+        outcome = await api.with_decision(id_).patch(
+            ROLLOUT.resource, "", subject.name, patch, subresource="status"
         )
+        result, revision, message = result_of(outcome)
+        now_ns = self._state.clock.now_ns()
+        self._state.recorder.concluded(id_, now_ns, result, revision=revision, message=message)
 
     def _record_waiting(self, message: PodMessage, pod: Obj) -> str:
         """Records the decision to write that a pod waits, where no attempt to place it has said so."""
