@@ -38,16 +38,22 @@ from fathom.api.server import ApiServer
 from fathom.api.watch_cache import WatchCache
 from fathom.api.watch_cache_feed import WatchCacheFeed
 from fathom.client.local import LocalClient
+from fathom.control.decision_log import DecisionLog
 from fathom.controllers.housekeeping.controller import Housekeeping
+from fathom.controllers.housekeeping.writer import ACCOUNT as HOUSEKEEPER
+from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.kube.definitions.registry import Registry
 from fathom.model.accounts import HOUSEKEEPING
 from fathom.model.audit import AuditSink
-from fathom.model.errors import ApiError
+from fathom.model.cause import WakeCause
+from fathom.model.decision import Journal, NoJournal, Subject
 from fathom.model.user import MASTERS, User
 from fathom.seams.log import Log
 from fathom.seams.outside import Outside
 from fathom.store.protocol import Store
+
+STARTED = WakeCause("start", "the API server starts")
 
 
 class ServerSettings(msgspec.Struct, frozen=True):
@@ -65,6 +71,8 @@ class ServerSettings(msgspec.Struct, frozen=True):
     measured: bool = True  # False where metrics are not read: in a simulated world.
     service_addresses: IPv4Network = ADDRESSES  # The range that clusterIPs are taken from.
     agents: Agents | None = None  # Connections to the agents; None where there are none.
+    journal: Journal = NoJournal()  # Keeps the decisions of housekeeping.
+    decision_prefix: str = "housekeeping"  # Of their ids; another one at each start.
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -74,12 +82,17 @@ class Parts(msgspec.Struct, frozen=True):
     feed: WatchCacheFeed
     housekeeping: Housekeeping
     client: LocalClient
+    decisions: DecisionLog
     authenticator: Authenticator
     own_tokens: Tokens  # Valid whatever the token file contains.
 
     @property
     def core(self) -> Core:
         return self.server.core
+
+    def writer(self, name: str) -> HousekeepingWriter:
+        """For what the server writes about itself."""
+        return HousekeepingWriter(self.client, self.decisions, name)
 
 
 def assemble(wanted: ServerSettings) -> Parts:
@@ -116,8 +129,12 @@ def assemble(wanted: ServerSettings) -> Parts:
         log=log,
     )
     client = LocalClient(_in_process(server), token=wanted.token, name=f"fathom/{__version__} housekeeping")
+    decisions = DecisionLog(
+        wanted.journal, prefix=wanted.decision_prefix, controller=HOUSEKEEPER, clock=outside.clock
+    )
     housekeeping = Housekeeping(
         client=client,
+        decisions=decisions,
         view=cache,
         resources=RegistryResources(registry),
         outside=outside,
@@ -126,7 +143,7 @@ def assemble(wanted: ServerSettings) -> Parts:
         tenant_status=tenant_status,
     )
     feed = WatchCacheFeed(wanted.store, cache, log, (CustomKinds(registry).observe, housekeeping.observe))
-    return Parts(server, feed, housekeeping, client, authenticator, own_tokens)
+    return Parts(server, feed, housekeeping, client, decisions, authenticator, own_tokens)
 
 
 def _complain(log: Log) -> Callable[[str, Exception], None]:
@@ -173,14 +190,15 @@ async def bootstrap(parts: Parts) -> None:
     """Create the objects that every cluster starts with, restore rules and subjects that these objects lost,
     and count the pods that are older than the ledger."""
     await settle_ledger(parts.core)
-    resources = RegistryResources(parts.core.registry)
+    resources, writer = RegistryResources(parts.core.registry), parts.writer("bootstrap")
     for obj in plan_bootstrap(parts.core.cache):
         resource = resources.named(obj["apiVersion"], obj["kind"]) or ""
         exists = "uid" in obj["metadata"]
         meta = obj["metadata"]
         path = resources.path(resource, meta.get("namespace", ""), meta["name"] if exists else "")
-        try:
-            await parts.client.call("PUT" if exists else "POST", path or "", body=obj)
-        except ApiError as error:
-            if error.code != 409:  # Another server on the same store was faster.
-                raise
+        subject = Subject(resource, meta.get("namespace", ""), meta["name"], meta.get("uid", ""))
+        why = "it lost rules or subjects" if exists else "every cluster has it"
+        with ignored(409):  # Another server on the same store was faster.
+            await writer.write(
+                "PUT" if exists else "POST", path or "", subject, cause=STARTED, why=why, body=obj
+            )

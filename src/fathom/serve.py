@@ -11,7 +11,6 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Awaitable
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -28,14 +27,20 @@ from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
 from fathom.api.http import Http
 from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own_service, own_slice
-from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
+from fathom.assembly import STARTED, Parts, ServerSettings, assemble, bootstrap
+from fathom.controllers.housekeeping.writer import ACCOUNT as HOUSEKEEPER
+from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.metrics.process import process_metrics
-from fathom.model.errors import ApiError
+from fathom.model.decision import NoJournal, Subject
 from fathom.model.objects import Obj
 from fathom.model.user import User
 from fathom.open_files import take_all
 from fathom.private_files import prepare_directory, write_private
 from fathom.record.audit import AuditLog
+from fathom.record.journal import DiskJournal
+from fathom.record.journals import SMALL_BUDGET_BYTES, journal_directory
+from fathom.record.metrics import measure_records
+from fathom.record.ring import RingBusy
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
 from fathom.stopping import restarts, stop_event
@@ -114,6 +119,7 @@ class Running(msgspec.Struct, frozen=True):
     parts: Parts
     store: Store
     audit: AuditLog
+    journal: DiskJournal | None
     pki: Pki
     outside: Outside
     log: Log
@@ -148,6 +154,7 @@ async def _run(
         names = [own[0]] if host in {"", "0.0.0.0", "::"} else [own[0], host]
         pki = ensure_pki(data, names, clock=outside.clock)
         audit = AuditLog(data / "audit", clock=outside.clock, log=log)
+        journal = _open_journal(data, log)
         agents = AgentsOverHttps(pki, outside.clock)
         parts = assemble(
             ServerSettings(
@@ -161,15 +168,29 @@ async def _run(
                 plugins=tuple(plugins),
                 agents=agents,
                 service_addresses=service_addresses,
+                journal=journal or NoJournal(),
+                decision_prefix=outside.ids.uid()[:8],
             )
         )
         await parts.feed.load()
-        await _serve(Running(parts, opened, audit, pki, outside, log, data, listener, own, warnings))
+        await _serve(Running(parts, opened, audit, journal, pki, outside, log, data, listener, own, warnings))
         await agents.close()
         audit.close()
+        if journal is not None:
+            journal.close()
     finally:
         listener.close()
         await opened.close()
+
+
+def _open_journal(data: Path, log: Log) -> DiskJournal | None:
+    """The journal of housekeeping. The API server starts without it: None, which is logged."""
+    try:
+        directory = journal_directory(data, HOUSEKEEPER)
+        return DiskJournal(directory, budget_bytes=SMALL_BUDGET_BYTES, log=log)
+    except (RingBusy, OSError) as error:
+        log.error("housekeeping keeps no journal of its decisions", error=str(error))
+        return None
 
 
 async def _own_place(store: Store, port: int, addresses: IPv4Network) -> tuple[str, int]:
@@ -214,6 +235,7 @@ async def _serve(running: Running) -> None:
     http, stop = Http(parts.server, keep_alive_s=KEEP_ALIVE_S), stop_event()
     process = process_metrics(restarts=restarts(), version=__version__)
     parts.server.metrics.registry.register("process", process)
+    measure_records(parts.server.metrics.registry.part(HOUSEKEEPER), running.journal, None)
     _measure(parts, http)
     async with asyncio.TaskGroup() as group:
         background = [
@@ -265,7 +287,8 @@ def _measure(parts: Parts, http: Http) -> None:
 
 async def _publish(running: Running) -> None:
     """Publish where pods reach us. Slices that an earlier run left, with another port, are deleted."""
-    client, namespace = running.parts.client, "/api/v1/namespaces/default"
+    client, writer = running.parts.client, running.parts.writer("own-service")
+    namespace = "/api/v1/namespaces/default"
     slices, endpoints = (
         "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
         f"{namespace}/endpoints",
@@ -276,18 +299,21 @@ async def _publish(running: Running) -> None:
     old = [str(item["metadata"]["name"]) for item in listed["items"]]
     if running.parts.core.shared_store:  # The other slices belong to other servers.
         old = [name for name in old if name == mine["metadata"]["name"]]
-    for path in (*(f"{slices}/{name}" for name in old), f"{endpoints}/kubernetes"):
-        await _unless(404, client.call("DELETE", path))
+    why = "it may name the address of an earlier start"
+    for folder, name in (*((slices, name) for name in old), (endpoints, "kubernetes")):
+        with ignored(404):
+            subject = _subject(folder, {"metadata": {"namespace": "default", "name": name}})
+            await writer.write("DELETE", f"{folder}/{name}", subject, cause=STARTED, why=why)
     to_create = [(endpoints, own_endpoints(*reachable)), (slices, mine)]
-    if await _or_none(client.call("GET", f"{namespace}/services/kubernetes")) is None:
+    if await writer.read(f"{namespace}/services/kubernetes") is None:
         to_create.append((f"{namespace}/services", own_service(*running.own_place)))
     for path, obj in to_create:
-        await _unless(409, client.call("POST", path, body=obj))
+        await _create(writer, path, obj, "pods reach the API server by it")
 
 
 async def _publish_authorities(running: Running) -> None:
     """Publish the CAs that extension API servers trust. Manual changes are reverted."""
-    client = running.parts.client
+    writer = running.parts.writer("authorities")
     front_proxy = ensure_front_proxy_ca(running.data, clock=running.outside.clock).decode()
     rbac = f"/apis/{extension_authentication.RBAC}/v1/namespaces/{extension_authentication.NAMESPACE}"
     for folder, wanted in (
@@ -299,30 +325,26 @@ async def _publish_authorities(running: Running) -> None:
         (f"{rbac}/rolebindings", extension_authentication.reader_binding()),
     ):
         path = f"{folder}/{wanted['metadata']['name']}"
-        existing = await _or_none(client.call("GET", path))
+        existing = await writer.read(path)
         repaired = extension_authentication.put_right(existing, wanted)
         if repaired is not None and existing is None:
-            await _unless(409, client.call("POST", folder, body=repaired))
+            await _create(writer, folder, repaired, "extension API servers read it")
         elif repaired is not None:
-            await _unless(409, client.call("PUT", path, body=repaired))  # Another server was faster.
+            subject, why = _subject(folder, repaired), "it was changed by hand"
+            with ignored(409):  # Another server was faster.
+                await writer.write("PUT", path, subject, cause=STARTED, why=why, body=repaired)
 
 
-async def _or_none(call: Awaitable[Obj]) -> Obj | None:
-    try:
-        return await call
-    except ApiError as error:
-        if error.code == 404:
-            return None
-        raise
+async def _create(writer: HousekeepingWriter, folder: str, obj: Obj, why: str) -> None:
+    with ignored(409):  # It exists, or another server created it.
+        await writer.write("POST", folder, _subject(folder, obj), cause=STARTED, why=why, body=obj)
 
 
-async def _unless(code: int, call: Awaitable[object]) -> None:
-    """Ignore this error code: the object is gone already, or another server created it."""
-    try:
-        await call
-    except ApiError as error:
-        if error.code != code:
-            raise
+def _subject(folder: str, obj: Obj) -> Subject:
+    """`folder`: the path of the collection, '/apis/GROUP/VERSION/…' or '/api/v1/…'."""
+    parts, meta = folder.strip("/").split("/"), obj["metadata"]
+    group = f".{parts[1]}" if parts[0] == "apis" else ""
+    return Subject(f"{parts[-1]}{group}", str(meta.get("namespace") or ""), str(meta["name"]))
 
 
 def _reachable(running: Running) -> tuple[str, int]:

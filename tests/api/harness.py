@@ -17,6 +17,7 @@ from fathom.api.auth.jws import SigningKey
 from fathom.api.request import Request, Response, StreamResponse
 from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
 from fathom.model.body import decode_json, encode_json
+from fathom.model.decision import Journal, NoJournal
 from fathom.model.objects import Obj
 from fathom.model.user import MASTERS, User
 from fathom.record.audit import AuditLog
@@ -146,7 +147,12 @@ class Api:
 
 @asynccontextmanager
 async def serving(
-    data: Path, store: Store | None = None, *, shared_store: bool = False, plugins: list[str] | None = None
+    data: Path,
+    store: Store | None = None,
+    *,
+    shared_store: bool = False,
+    plugins: list[str] | None = None,
+    journal: Journal | None = None,
 ) -> AsyncIterator[Api]:
     rng = random.Random(7)
     outside = Outside(clock=SystemClock(), ids=RandomIds(rng), rng=rng)
@@ -164,6 +170,7 @@ async def serving(
             token="housekeeping-token",
             shared_store=shared_store,
             plugins=tuple(plugins or ()),
+            journal=journal or NoJournal(),
         )
     )
     parts.authenticator.replace_tokens({**parts.own_tokens, **_tokens()})

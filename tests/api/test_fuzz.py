@@ -178,7 +178,7 @@ queries = st.dictionaries(parameters, st.lists(values, min_size=1, max_size=2), 
 names = st.sampled_from(
     words(
         "accept content-type authorization impersonate-user impersonate-group impersonate-extra-x user-agent "
-        "traceparent fathom-fence fathom-decision fathom-bookmark-seconds x"
+        "traceparent fathom-fence fathom-decision fathom-actor fathom-bookmark-seconds x"
     )
 )
 media = st.sampled_from([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, "application/apply-patch+yaml"]) | (

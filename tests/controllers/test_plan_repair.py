@@ -17,6 +17,7 @@ from fathom.controllers.repair.plan_proposals import (
     overdue_in_s,
     plan_finalizers,
     plan_proposal,
+    plan_repair,
     proposal,
     proposal_name,
     without_named,
@@ -211,6 +212,17 @@ def test_only_what_was_proposed_is_removed_and_then_the_proposal_is_done() -> No
     assert phase_of(proposed, later) == "Done"
     (other,) = plan_finalizers("Pod", later, now_ns=NOW_NS).creates
     assert other.obj["metadata"]["name"] != create.obj["metadata"]["name"]
+
+
+def test_an_approved_proposal_is_carried_out_by_a_plan_with_its_evidence() -> None:
+    held = pod(deletionTimestamp=LONG_AGO, finalizers=["foregroundDeletion", "example.com/disk"])
+    (create,) = plan_finalizers("Pod", held, now_ns=NOW_NS).creates
+    at = target("Pod", held)
+    [patch] = plan_repair(at, held, create.obj).patches
+    assert (patch.target, patch.patch) == (at, {"metadata": {"finalizers": ["foregroundDeletion"]}})
+    plan = plan_repair(target("Pod", STUCK), STUCK, PROPOSED)
+    assert plan.deletes == (Delete(target("Pod", STUCK), grace_s=0),)
+    assert plan.why == f"RepairProposal {PROPOSED['metadata']['name']} was approved: …"
 
 
 def test_a_proposal_says_what_to_type() -> None:

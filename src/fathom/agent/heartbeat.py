@@ -14,10 +14,12 @@ from fathom.agent.node import is_news, lease_of, new_node, node_patch, node_stat
 from fathom.agent.settings import AgentSettings
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Outcome, Rejected, Unknown
+from fathom.control.decision_log import DecisionLog, subject_at
 from fathom.control.watches import LEASE, NODE
 from fathom.model.backoff import Backoff
+from fathom.model.cause import WakeCause
 from fathom.model.errors import ApiError
-from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.model.times import micro_timestamp, timestamp
 from fathom.model.well_known import NODE_LEASE_NAMESPACE
 from fathom.seams.log import Log
@@ -28,13 +30,21 @@ REGISTER = Backoff(0.2, 7.0)  # kubelet's.
 
 class Heartbeat:
     def __init__(
-        self, settings: AgentSettings, api: Api, *, clock: Clock, rng: random.Random, log: Log
+        self,
+        settings: AgentSettings,
+        api: Api,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        log: Log,
+        decisions: DecisionLog,
     ) -> None:
         self._settings = settings
         self._api = api
         self._clock = clock
         self._rng = rng
         self._log = log
+        self._decisions = decisions
         self._node: Obj | None = None  # As in the last answer.
         self._lease: Obj | None = None
         self._status_s = -1e9  # When the status was last written.
@@ -54,7 +64,7 @@ class Heartbeat:
 
     async def run(self) -> None:
         failures = 0
-        while not await self._register():
+        while not await self._register(WakeCause("start")):
             failures += 1
             await asyncio.sleep(REGISTER.jittered_s(failures, self._rng))
         self.registered.set()
@@ -72,7 +82,7 @@ class Heartbeat:
 
     # The node.
 
-    async def _register(self) -> bool:
+    async def _register(self, cause: WakeCause) -> bool:
         """Create the Node, or bring its labels and annotations up to date. Whether that succeeded."""
         try:
             node = await self._api.get(NODE.resource, "", self._settings.node)
@@ -82,13 +92,18 @@ class Heartbeat:
             )
             return False
         if node is None:
-            created = await self._api.create(NODE.resource, "", new_node(self._settings, self._now()))
+            id_ = self._decided("create", None, cause, "the node is not registered")
+            new = new_node(self._settings, self._now())
+            created = await self._api.with_decision(id_).create(NODE.resource, "", new)
+            self._concluded(id_, created)
             return self._committed(created, "registered")
         patch = node_patch(self._settings, node)
         if patch is None:
             self._node = node
             return True
-        patched = await self._api.patch(NODE.resource, "", self._settings.node, patch)
+        id_ = self._decided("patch", node, cause, "labels or annotations differ from the agent's settings")
+        patched = await self._api.with_decision(id_).patch(NODE.resource, "", self._settings.node, patch)
+        self._concluded(id_, patched)
         return self._committed(patched, "labels and annotations updated")
 
     def _committed(self, outcome: Outcome, action: str) -> bool:
@@ -105,16 +120,36 @@ class Heartbeat:
         settings, name = self._settings, self._settings.node
         node = await self._api.get(NODE.resource, "", name) if self._is_due() else self._node
         if node is None:  # It was deleted while we run: register it again.
-            await self._register()
+            await self._register(WakeCause("event", "deleted", NODE.resource.name, "", name))
             return
         status = node_status(settings, node, self._now())
-        if not self._is_due() and not is_news(node.get("status") or {}, status):
+        news = is_news(node.get("status") or {}, status)
+        if not self._is_due() and not news:
             return
         # A stale list must not undo conditions that controllers keep on the node (Suspect, Quarantined).
         guard = {"metadata": {"resourceVersion": metadata(node).get("resourceVersion")}, "status": status}
-        outcome = await self._api.patch(NODE.resource, "", name, guard, subresource="status")
+        if news:
+            outcome = await self._write_news(node, guard)
+        else:  # A heartbeat decides nothing.
+            outcome = await self._api.patch(NODE.resource, "", name, guard, subresource="status")
         if isinstance(outcome, Committed):
             self._node, self._status_s = outcome.obj, self._loop_s()
+
+    async def _write_news(self, node: Obj, change: Obj) -> Outcome:
+        """Write a status that differs in more than the time of the heartbeat."""
+        cause = WakeCause("timer", "heartbeat")
+        id_ = self._decided("status", node, cause, "capacity, addresses or conditions changed")
+        api = self._api.with_decision(id_)
+        outcome = await api.patch(NODE.resource, "", self._settings.node, change, subresource="status")
+        self._concluded(id_, outcome)
+        return outcome
+
+    def _decided(self, verdict: str, node: Obj | None, cause: WakeCause, why: str) -> str:
+        subject = subject_at(NODE.resource, Key("", self._settings.node), uid_of(node or {}))
+        return self._decisions.decided(verdict, subject, cause=cause, why=why)
+
+    def _concluded(self, id_: str, outcome: Outcome) -> None:
+        self._decisions.concluded(id_, outcome, subject_at(NODE.resource, Key("", self._settings.node)))
 
     def _is_due(self) -> bool:
         return self._loop_s() - self._status_s >= self._settings.status_s

@@ -40,8 +40,11 @@ from fathom.client.servers import find_files, server_of
 from fathom.metrics.process import process_metrics
 from fathom.metrics.registry import Registry
 from fathom.model.backoff import Backoff
+from fathom.record.journal import DiskJournal
+from fathom.record.journals import SMALL_BUDGET_BYTES
 from fathom.record.metrics import measure_records
 from fathom.record.recorded_process import RecordedProcess
+from fathom.record.ring import RingBusy
 from fathom.record.tape import DiskTape
 from fathom.seams.host import Host
 from fathom.seams.log import Log
@@ -74,6 +77,7 @@ class AgentsWanted(msgspec.Struct, frozen=True, kw_only=True):
     host_ids: HostIds = HostIds()  # UIDs and GIDs of the machine that pods may use.
     log_bytes: int = LOG_BYTES
     record: Path | None = None  # Keep a tape of each node's agent there.
+    journal: Path | None = None  # Keep the decisions of all agents there.
     restarts: int = 0  # How often a supervisor has restarted us.
 
 
@@ -105,18 +109,31 @@ async def run_agents_live(
     resume_gc = gc.isenabled()
     gc.disable()  # Several Domains in one interpreter: none of them may switch it back on.
     nodes: list[LiveNode] = []
+    journal = _open_journal(wanted.journal, log)
     try:
         for node in wanted.nodes:
             server = await node_server(wanted.kubeconfig, node.name, outside=outside)
-            nodes.append(LiveNode(node.name))
+            nodes.append(LiveNode(node.name, journal))
             await nodes[-1].open(wanted, node, server, ground)
         ready()
         await _until_stopped(nodes, stop)
     finally:
         for live_node in nodes:
             await live_node.close()
+        if journal is not None:
+            journal.close()
         if resume_gc:
             gc.enable()
+
+
+def _open_journal(directory: Path | None, log: Log) -> DiskJournal | None:
+    """One journal for all nodes of the process. Raises AlreadyRuns."""
+    if directory is None:
+        return None
+    try:
+        return DiskJournal(directory, budget_bytes=SMALL_BUDGET_BYTES, log=log)
+    except RingBusy as error:
+        raise AlreadyRuns(f"{error}: are these agents running already?") from error
 
 
 class AgentMachine(msgspec.Struct, frozen=True):
@@ -245,8 +262,9 @@ async def _whoami(server: ServerAddress) -> str:
 
 
 class LiveNode:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, journal: DiskJournal | None = None) -> None:
         self.name = name
+        self._journal = journal  # Shared by all nodes of the process, which closes it.
         self.flight: RecordedProcess
         self._closing: list[Callable[[], Any]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -280,11 +298,12 @@ class LiveNode:
         if tape is not None:
             self._closing.append(tape.close)
         metrics = self.registry.part("agent")
-        measure_records(metrics, None, tape)
+        measure_records(metrics, self._journal, tape)
         self.registry.register("process", process_metrics(restarts=wanted.restarts, version=__version__))
         self.flight = RecordedProcess(
             ENTRY, msgspec.to_builtins(settings), connect=connect, outside=machine.outside, tape=tape,
-            about={"server": server.url}, log=log, grace_s=settings.drain_s + 5.0, metrics=metrics,
+            about={"server": server.url}, journal=self._journal, log=log, grace_s=settings.drain_s + 5.0,
+            metrics=metrics,
         )  # fmt: skip
 
     async def _driver(

@@ -19,8 +19,10 @@ from fathom.agent.settings import AgentSettings
 from fathom.agent.simulated import SimulatedRuntime
 from fathom.client.api import Api
 from fathom.control.breaker import Guarded
+from fathom.control.decision_log import log_of
 from fathom.control.process import Controllers, ControllerSettings
 from fathom.model.objects import Obj, lookup
+from fathom.model.well_known import ACTOR_HEADER
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask
 
@@ -62,6 +64,7 @@ class Agent:
             clock=outside.clock,
             rng=streams.stream("heartbeat"),
             log=inside.log,
+            decisions=log_of(inside, "agent"),
         )
         self.heartbeat.on_heard = self.pods.look_at_all
         self.events = Events(settings, self._api(vital=False), clock=outside.clock, ids=outside.ids)
@@ -148,6 +151,7 @@ class Agent:
             who=settings.node,
             workers=settings.workers,
             user_agent=settings.user_agent,
+            actor=f"agent/{settings.node}",
             drain_s=settings.drain_s,
             fields={"Pod": f"spec.nodeName={settings.node}"},
             bookmark_s=settings.bookmark_s,
@@ -155,7 +159,8 @@ class Agent:
 
     def _api(self, *, vital: bool) -> Api:
         guarded = Guarded(self._inside.seam, self.controllers.breaker, vital=vital)
-        return Api(guarded, headers=(("user-agent", self.settings.user_agent),))
+        actor = f"agent/{self.settings.node}"
+        return Api(guarded, headers=(("user-agent", self.settings.user_agent), (ACTOR_HEADER, actor)))
 
 
 def _set(future: asyncio.Future[None]) -> None:

@@ -144,6 +144,7 @@ class WriteVerdicts(msgspec.Struct):
     revision: int = 0
     changed: Sequence[str] = ()
     admission: Sequence[Verdict] = ()
+    decision: str = ""  # Of this object's part; '': the request's.
 
 
 class Call(msgspec.Struct):

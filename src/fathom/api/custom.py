@@ -14,7 +14,9 @@ class CustomKinds:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def observe(self, resource: str, key: str, body: Body | None, previous: Body | None) -> None:
+    def observe(
+        self, resource: str, key: str, body: Body | None, previous: Body | None, revision: int
+    ) -> None:
         """`key` is the definition's name, which is the resource it defines."""
         if resource != DEFINITIONS:
             return

@@ -25,10 +25,12 @@ from fathom.api.process_pages import page_of, serve_process_page
 from fathom.api.request import Answer, Caller, Request, RequestTarget, Response
 from fathom.api.target import target_of
 from fathom.api.verbs.bodies import check_text
+from fathom.model.accounts import believed_actor
 from fathom.model.audit import AuditEntry, AuditSink
 from fathom.model.errors import ApiError, internal, timed_out, too_large, unavailable
 from fathom.model.times import micro_timestamp
 from fathom.model.user import ANONYMOUS, User
+from fathom.model.well_known import ACTOR_HEADER, DECISION_HEADER, FENCE_HEADER
 from fathom.seams.log import Log
 from fathom.store.protocol import StoreUnavailable
 
@@ -145,8 +147,8 @@ class ApiServer:
             request_id=request_id,
             user_agent=headers.get("user-agent", ""),
             remote=request.remote,
-            fence=headers.get("fathom-fence", ""),
-            decision=headers.get("fathom-decision", ""),
+            fence=headers.get(FENCE_HEADER, ""),
+            decision=headers.get(DECISION_HEADER, ""),
             trace=trace_id(headers.get("traceparent", "")),
         )
         return Call(
@@ -206,12 +208,13 @@ class ApiServer:
         request id."""
         if self._audit is None:
             return
+        actor = believed_actor(call.caller.user, call.request.headers.get(ACTOR_HEADER, ""))
         for index, part in enumerate(call.parts):
-            self._record(part, 200, f"{call.caller.request_id}.{index}")
+            self._record(part, 200, f"{call.caller.request_id}.{index}", actor)
         if not call.parts or code >= 400:
-            self._record(call, code, call.caller.request_id)
+            self._record(call, code, call.caller.request_id, actor)
 
-    def _record(self, call: Call, code: int, entry_id: str) -> None:
+    def _record(self, call: Call, code: int, entry_id: str, actor: str) -> None:
         target, user, verdicts = call.target, call.caller.user, call.audit
         assert self._audit is not None
         self._audit.record(
@@ -231,7 +234,8 @@ class ApiServer:
                 uid=verdicts.uid,
                 user_agent=call.caller.user_agent,
                 source=call.caller.remote,
-                decision=call.caller.decision,
+                decision=verdicts.decision or call.caller.decision,
+                actor=actor,
                 code=code,
                 revision=verdicts.revision,
                 changed=tuple(verdicts.changed),

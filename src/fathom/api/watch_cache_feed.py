@@ -14,8 +14,8 @@ from fathom.model.body import Body
 from fathom.seams.log import Log
 from fathom.store.protocol import Batch, Compacted, Entry, Store, StoreUnavailable
 
-# Arguments: resource, path below it ('default/web'), the body now, the body before.
-Observer = Callable[[str, str, Body | None, Body | None], None]
+# Arguments: resource, path below it ('default/web'), the body now, the body before, the change's revision.
+Observer = Callable[[str, str, Body | None, Body | None, int], None]
 
 RETRY_S = 0.2
 
@@ -32,9 +32,9 @@ class WatchCacheFeed:
         previous = {} if self._cache.reached == 0 else self._present()
         self._cache.load(page.entries, page.revision)
         for entry in page.entries:
-            self._notify(entry.key, entry.body, previous.pop(entry.key, None))
+            self._notify(entry.key, entry.body, previous.pop(entry.key, None), entry.revision)
         for key, body in previous.items():
-            self._notify(key, None, body)
+            self._notify(key, None, body, page.revision)
 
     def _present(self) -> dict[str, Body]:
         entries: dict[str, Entry] = {}
@@ -63,9 +63,10 @@ class WatchCacheFeed:
 
     def _apply(self, batch: Batch) -> None:
         for logged in self._cache.apply(batch):
-            self._notify(logged.key, logged.body if logged.type != DELETED else None, logged.previous)
+            body = logged.body if logged.type != DELETED else None
+            self._notify(logged.key, body, logged.previous, logged.revision)
 
-    def _notify(self, key: str, body: Body | None, previous: Body | None) -> None:
+    def _notify(self, key: str, body: Body | None, previous: Body | None, revision: int) -> None:
         resource, _, path = key.removeprefix(REGISTRY).partition("/")
         for observer in self._observers:
-            observer(resource, path, body, previous)
+            observer(resource, path, body, previous, revision)

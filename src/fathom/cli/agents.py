@@ -11,6 +11,7 @@ from cyclopts.validators import Number
 
 from fathom.cli.problem import Problem
 from fathom.cli.serve import Kubeconfig, run_on_uvloop
+from fathom.record.journals import journal_directory
 from fathom.terminal import say
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def agent(
             allow_root=allow_root,
             host_ids=host_ids_of(allow_host_ids),
             record=record,
+            journal=journal_directory(data.absolute(), journal_name(wanted_nodes[0].name)),
             restarts=restarts(),
         )
         if up is not None:
@@ -136,7 +138,15 @@ def _beside(wanted: AgentsWanted, up: Path) -> AgentsWanted:
     from fathom.seams.outside import live  # noqa: PLC0415
 
     file = write_node_credentials(up, [node.name for node in wanted.nodes], clock=live().clock)
-    return msgspec.structs.replace(wanted, kubeconfig=file, data=up / "agents", hide=(*wanted.hide, up))
+    journal = journal_directory(up, journal_name(wanted.nodes[0].name))
+    return msgspec.structs.replace(
+        wanted, kubeconfig=file, data=up / "agents", journal=journal, hide=(*wanted.hide, up)
+    )
+
+
+def journal_name(node: str) -> str:
+    """The journal of the process whose first node this is: several processes may share a directory."""
+    return f"agents-{node}"
 
 
 def _say_ready() -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from fathom import __version__
+from fathom.cli.journals import opened_journal
 from fathom.cli.kubeconfig import data_beside
 from fathom.cli.leases import check_lease
 from fathom.cli.metrics import measured
@@ -24,7 +25,6 @@ from fathom.record.recorded_process import EndedByItself
 from fathom.record.ring import RingBusy
 from fathom.record.tape import DiskTape
 from fathom.record.tape_list import directory_of as tape_directory
-from fathom.schedule.loop.live import journal_directory
 from fathom.seams.log import JsonLog
 from fathom.seams.outside import live
 from fathom.seams.process import NoEntry
@@ -45,12 +45,28 @@ def serve_controllers(
 ) -> None:
     async def run() -> None:
         stop, log, server = stop_event(), JsonLog(sys.stderr, live().clock), server_at(kubeconfig)
-        where = str((data or data_beside(kubeconfig)).absolute())
-        async with measured(WHO, (WHO,), server, address=metrics_address, where=where, log=log) as registry:
-            part = registry.part(WHO)
-            await run_controllers(
-                kubeconfig, stop, only=only, data=data, lease=lease, record=record, metrics=part
-            )
+        folder = data or data_beside(kubeconfig)
+        with opened_journal(folder, WHO, log) as journal:
+            async with measured(
+                WHO,
+                (WHO,),
+                server,
+                address=metrics_address,
+                where=str(folder.absolute()),
+                log=log,
+                journal=journal,
+            ) as registry:
+                part = registry.part(WHO)
+                await run_controllers(
+                    kubeconfig,
+                    stop,
+                    journal=journal,
+                    only=only,
+                    data=data,
+                    lease=lease,
+                    record=record,
+                    metrics=part,
+                )
 
     run_on_uvloop(run())
 
@@ -59,6 +75,7 @@ async def run_controllers(
     kubeconfig: Path | None,
     stop: asyncio.Event,
     *,
+    journal: DiskJournal,
     only: tuple[str, ...] = (),
     data: Path | None = None,
     lease: str = DEFAULT_LEASE,
@@ -74,7 +91,6 @@ async def run_controllers(
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:
-        journal = DiskJournal(journal_directory(folder, WHO), log=log)
         tape = DiskTape(tape_directory(folder, WHO), log=log) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: are these controllers running already?") from error
@@ -93,6 +109,5 @@ async def run_controllers(
     except (EndedByItself, NoEntry) as error:
         raise Problem(str(error)) from error
     finally:
-        journal.close()
         if tape is not None:
             tape.close()

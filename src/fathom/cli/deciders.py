@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from fathom.cli.controllers import run_controllers
+from fathom.cli.journals import opened_journal
 from fathom.cli.metrics import measured
 from fathom.cli.scheduler import run_scheduler
 from fathom.cli.serve import run_on_uvloop, server_at
@@ -25,28 +26,31 @@ PARTS = ("scheduler", "controllers")
 def serve_deciders(
     *, scheduler: Path, controllers: Path, data: Path, record: bool, metrics_address: str
 ) -> None:
-    where = str(data.absolute())
+    address, where = metrics_address, str(data.absolute())
 
     async def run() -> None:
         stop, log, server = stop_event(), JsonLog(sys.stderr, live().clock), server_at(scheduler)
-        all_controllers = (*CONTROLLERS, SUMMARY)
-        async with (
-            measured("deciders", PARTS, server, address=metrics_address, where=where, log=log) as registry,
-            asyncio.TaskGroup() as group,
-        ):
-            scheduler_metrics, controllers_metrics = map(registry.part, PARTS)
-            group.create_task(
-                run_scheduler(scheduler, stop, data=data, record=record, metrics=scheduler_metrics)
-            )
-            group.create_task(
-                run_controllers(
+        with opened_journal(data, PARTS[0], log) as journal, opened_journal(data, PARTS[1], log) as second:
+            async with (
+                measured(
+                    "deciders", PARTS, server, address=address, where=where, log=log, journal=journal
+                ) as registry,
+                asyncio.TaskGroup() as group,
+            ):
+                first_part, second_part = map(registry.part, PARTS)
+                scheduling = run_scheduler(
+                    scheduler, stop, journal=journal, data=data, record=record, metrics=first_part
+                )
+                group.create_task(scheduling)
+                controlling = run_controllers(
                     controllers,
                     stop,
-                    only=all_controllers,
+                    journal=second,
+                    only=(*CONTROLLERS, SUMMARY),
                     data=data,
                     record=record,
-                    metrics=controllers_metrics,
+                    metrics=second_part,
                 )
-            )
+                group.create_task(controlling)
 
     run_on_uvloop(run())

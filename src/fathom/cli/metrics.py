@@ -1,6 +1,6 @@
 """Metrics of a control plane process: its registry, its endpoint, and the EndpointSlice that publishes it.
 
-async with measured("gateway", ("gateway",), server, address=…, where=…, log=log) as registry:
+async with measured("gateway", ("gateway",), server, address=…, where=…, log=log, journal=…) as registry:
     await run_gateway(…, metrics=registry.part("gateway"))
 """
 
@@ -15,20 +15,31 @@ from fathom import __version__
 from fathom.cli.problem import Problem
 from fathom.client.http import ServerAddress
 from fathom.client.once import api_of
+from fathom.control.decision_log import DecisionLog
 from fathom.endpoint.publish import Published, keep_published
 from fathom.endpoint.server import NotMeasurable, ProcessEndpoint, make_pair, tls_of
 from fathom.metrics.process import process_metrics
 from fathom.metrics.registry import Registry
+from fathom.model.decision import Journal
 from fathom.seams.log import Log
+from fathom.seams.outside import live
 from fathom.stopping import restarts
 
 
 @asynccontextmanager
 async def measured(
-    process: str, parts: tuple[str, ...], server: ServerAddress, *, address: str, where: str, log: Log
+    process: str,
+    parts: tuple[str, ...],
+    server: ServerAddress,
+    *,
+    address: str,
+    where: str,
+    log: Log,
+    journal: Journal,
 ) -> AsyncIterator[Registry]:
-    """The process's registry. The endpoint starts in the background and never delays the process. Raises
-    Problem for an address that cannot be listened on."""
+    """The process's registry. The endpoint starts in the background and never delays the process. `journal`:
+    of the process's first part, whose account publishes the endpoint. Raises Problem for an address that
+    cannot be listened on."""
     registry = Registry()
     registry.register("process", process_metrics(restarts=restarts(), version=__version__))
     if not address:
@@ -44,7 +55,7 @@ async def measured(
         certificate="",
     )
     endpoint = ProcessEndpoint(registry)
-    serving = asyncio.create_task(_serve(endpoint, listener, wanted, server, log))
+    serving = asyncio.create_task(_serve(endpoint, listener, wanted, server, log, journal))
     try:
         yield registry
     finally:
@@ -54,8 +65,13 @@ async def measured(
         listener.close()
 
 
-async def _serve(
-    endpoint: ProcessEndpoint, listener: socket.socket, wanted: Published, server: ServerAddress, log: Log
+async def _serve(  # noqa: PLR0917
+    endpoint: ProcessEndpoint,
+    listener: socket.socket,
+    wanted: Published,
+    server: ServerAddress,
+    log: Log,
+    journal: Journal,
 ) -> None:
     try:
         pair = await make_pair(f"system:fathom:{wanted.process}", wanted.address)
@@ -71,8 +87,10 @@ async def _serve(
         port=wanted.port,
         certificate=pair.certificate,
     )
+    outside, actor = live(), f"{wanted.parts[0]}/endpoint"
+    decisions = DecisionLog(journal, prefix=outside.ids.uid()[:8], controller=actor, clock=outside.clock)
     async with api_of(server) as api:
-        await keep_published(api, published, log)
+        await keep_published(api.with_actor(actor), published, log, decisions)
 
 
 def _listener(address: str) -> socket.socket:

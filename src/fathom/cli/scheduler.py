@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from fathom import __version__
+from fathom.cli.journals import opened_journal
 from fathom.cli.kubeconfig import data_beside
 from fathom.cli.leases import check_lease
 from fathom.cli.metrics import measured
@@ -27,7 +28,7 @@ from fathom.record.recorded_process import EndedByItself
 from fathom.record.ring import RingBusy
 from fathom.record.tape import DiskTape
 from fathom.record.tape_list import directory_of as tape_directory
-from fathom.schedule.loop.live import TimedJournal, journal_directory, run_scheduler_live
+from fathom.schedule.loop.live import TimedJournal, run_scheduler_live
 from fathom.schedule.loop.process import SchedulerSettings
 from fathom.schedule.loop.watched_kinds import QUOTA
 from fathom.seams.log import JsonLog
@@ -66,20 +67,28 @@ def serve_scheduler(
 ) -> None:
     async def run() -> None:
         stop, log, server = stop_event(), JsonLog(sys.stderr, live().clock), server_at(kubeconfig)
-        process, where = who_is(names, _shard(shard)), str((data or data_beside(kubeconfig)).absolute())
-        async with measured(
-            process, ("scheduler",), server, address=metrics_address, where=where, log=log
-        ) as registry:
-            await run_scheduler(
-                kubeconfig,
-                stop,
-                names=names,
-                data=data,
-                lease=lease,
-                shard=shard,
-                record=record,
-                metrics=registry.part(process),
-            )
+        process, folder = who_is(names, _shard(shard)), data or data_beside(kubeconfig)
+        with opened_journal(folder, process, log) as journal:
+            async with measured(
+                process,
+                ("scheduler",),
+                server,
+                address=metrics_address,
+                where=str(folder.absolute()),
+                log=log,
+                journal=journal,
+            ) as registry:
+                await run_scheduler(
+                    kubeconfig,
+                    stop,
+                    journal=journal,
+                    names=names,
+                    data=data,
+                    lease=lease,
+                    shard=shard,
+                    record=record,
+                    metrics=registry.part(process),
+                )
 
     run_on_uvloop(run())
 
@@ -88,6 +97,7 @@ async def run_scheduler(
     kubeconfig: Path | None,
     stop: asyncio.Event,
     *,
+    journal: DiskJournal,
     names: tuple[str, ...] = NAMES,
     data: Path | None = None,
     lease: str | None = None,
@@ -106,7 +116,6 @@ async def run_scheduler(
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:
-        journal = DiskJournal(journal_directory(folder, process), log=log)
         tape = DiskTape(tape_directory(folder, process), log=log) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: is this scheduler running already?") from error
@@ -138,7 +147,6 @@ async def run_scheduler(
             seconds=round(timed.spent_ns / 1e9, 3),
             cpu_seconds=round(cpu_s, 3),
         )
-        journal.close()
         if tape is not None:
             tape.close()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import sys
 from collections.abc import Coroutine
 from ipaddress import IPv4Network, ip_network
 from pathlib import Path
@@ -149,6 +148,9 @@ def gateway(
     *,
     kubeconfig: Kubeconfig = None,
     remember: Path | None = None,
+    data: Annotated[
+        Path | None, Parameter(help="Directory for the journal. Default: that of the kubeconfig.")
+    ] = None,
     metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
     """Run the gateway: it listens on the addresses of Services and forwards connections to their pods.
@@ -158,22 +160,9 @@ def gateway(
     remember
         File that keeps the table of Services; the gateway starts with it, even if no API server answers.
     """
-    from fathom.cli.metrics import measured  # noqa: PLC0415
-    from fathom.gateway.live import run_gateway  # noqa: PLC0415
-    from fathom.seams.log import JsonLog  # noqa: PLC0415
-    from fathom.seams.outside import live  # noqa: PLC0415
-    from fathom.stopping import stop_event  # noqa: PLC0415
+    from fathom.cli.gateway import serve_gateway  # noqa: PLC0415
 
-    async def run() -> None:
-        log, stop, server = JsonLog(sys.stderr, live().clock), stop_event(), server_at(kubeconfig)
-        where = str(remember or kubeconfig or "")
-        async with measured(
-            "gateway", ("gateway",), server, address=metrics_address, where=where, log=log
-        ) as registry:
-            part = registry.part("gateway")
-            await run_gateway(server, stop=stop, log=log, remember=remember, metrics=part)
-
-    run_on_uvloop(run())
+    serve_gateway(kubeconfig, remember=remember, data=data, metrics_address=metrics_address)
 
 
 def scheduler(

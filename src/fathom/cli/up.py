@@ -131,7 +131,8 @@ async def _run(data: Path, *, nodes: int, api: list[str], agents: list[str]) -> 
 
     keys = data / "credentials"
     deciders = ("--scheduler", str(keys / "scheduler"), "--controllers", str(keys / "controllers"))
-    gateway = ("--kubeconfig", str(keys / "gateway"), "--remember", str(data / "gateway.json"))
+    table = str(data / "gateway.json")
+    gateway = ("--kubeconfig", str(keys / "gateway"), "--remember", table, "--data", str(data))
     parts = [
         Part("deciders", python("serve", "deciders", *deciders, "--data", str(data))),
         Part("gateway", python("serve", "gateway", *gateway)),

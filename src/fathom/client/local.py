@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 from urllib.parse import parse_qs
 
@@ -23,7 +23,7 @@ class LocalClient:
     """One method for every request: `call("DELETE", "/api/v1/...", query="propagationPolicy=Background")`."""
 
     def __init__(self, send: Send, *, token: str, name: str) -> None:
-        self._send = send
+        self.send = send  # A simulated world wraps it, to see what each commit was for.
         self._headers = {"authorization": f"Bearer {token}", "user-agent": name}
 
     async def call(
@@ -34,11 +34,12 @@ class LocalClient:
         query: str = "",
         body: Obj | list[Obj] | None = None,
         content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
     ) -> Obj:
         """The answer as an object. Any error answer is raised as an ApiError."""
-        headers = {**self._headers, "content-type": content_type}
+        all_headers = {**self._headers, "content-type": content_type, **(headers or {})}
         raw = b"" if body is None else encode_json(body)
-        answer = await self._send(method, path, parse_qs(query, keep_blank_values=True), headers, raw)
+        answer = await self.send(method, path, parse_qs(query, keep_blank_values=True), all_headers, raw)
         obj: Obj = decode_json(answer.body)
         if answer.status >= 400:
             raise ApiError(

@@ -14,6 +14,7 @@ from fathom.control.lease import Elector, Fenced, LeaderTerm, Standing, Timing
 from fathom.control.metrics import measure_station
 from fathom.metrics.numbers import LabeledCounts
 from fathom.model.objects import Key
+from fathom.model.well_known import ACTOR_HEADER
 from fathom.seams.process import Inside
 
 
@@ -30,6 +31,8 @@ class WantedConnection(Protocol):
     def timing(self) -> Timing: ...
     @property
     def user_agent(self) -> str: ...
+    @property
+    def actor(self) -> str: ...  # Its name in the audit log.
 
 
 class ApiConnection:
@@ -81,7 +84,8 @@ class ApiConnection:
         )
 
     def _named(self, transport: Transport) -> Api:
-        return Api(transport, headers=(("user-agent", self._wanted.user_agent),))
+        actor = self._wanted.actor.removesuffix("/*")
+        return Api(transport, headers=(("user-agent", self._wanted.user_agent), (ACTOR_HEADER, actor)))
 
     def _standing_changed(self, standing: Standing) -> None:
         self.standing = standing

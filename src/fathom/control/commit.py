@@ -27,6 +27,7 @@ from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
 from fathom.client.settle import settled
 from fathom.control import breaker, lease
+from fathom.control.decision_log import result_of
 from fathom.control.event_writer import EventChange
 from fathom.control.plan import OWN_WRITES, Action, Create, Delete, Patch, Plan, WriteStatus, is_done
 from fathom.control.reconcile_result import Blame, Failure
@@ -39,12 +40,12 @@ from fathom.model import decision
 from fathom.model.cause import UNSTATED, WakeCause
 from fathom.model.decision import Decision, Journal, Result, Subject
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
+from fathom.model.well_known import DECISION_HEADER as DECISION_HEADER  # noqa: PLC0414  # As before.
 from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.outside import Clock, Ids
 
 # As in Kubernetes' own controllers: one action first, then twice as many at a time while they succeed.
 BATCH_MAX = 32
-DECISION_HEADER = "fathom-decision"
 PROBE_S = 5.0
 STACK_LENGTH_MAX = 4000  # The end of a stack shows what happened.
 NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
@@ -231,7 +232,7 @@ class Commit:
     # Sending one action.
 
     async def _send(self, action: Action, *, owner: str, id_: str) -> Outcome:
-        api = self._api.with_headers((DECISION_HEADER, id_))
+        api = self._api.with_decision(id_)
         kind, key = self._kind_of(action), _kind_and_key(action)[1]
         sent = await _sent(api, action, kind)
 
@@ -398,15 +399,9 @@ def _needed(need: Unmet) -> str:
 
 
 def _result_of(sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:
-    match outcome:
-        case Committed():
-            return ("committed" if isinstance(sent, Committed) else "settled"), outcome.revision, ""
-        case Conflict(why=why):
-            return "conflict", 0, why
-        case Rejected(message=message):
-            return "rejected", 0, message
-        case Unknown(cause=cause):
-            return "unknown", 0, cause
+    result, revision, message = result_of(outcome)
+    was_unknown = isinstance(outcome, Committed) and not isinstance(sent, Committed)
+    return ("settled" if was_unknown else result), revision, message
 
 
 def _check_of(outcome: Outcome) -> str:

@@ -27,6 +27,7 @@ from fathom.cache.scope import CacheScope, ListPace
 from fathom.control.api_connection import ApiConnection
 from fathom.control.breaker import Breaker, BreakerView
 from fathom.control.commit import PROBE_S, Commit
+from fathom.control.decision_log import log_of
 from fathom.control.event_writer import EventChange, EventNews, EventWriter
 from fathom.control.health import ProcessHealth
 from fathom.control.kit import Kit
@@ -75,6 +76,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     resync_s: float = 600.0
     drain_s: float = 10.0
     user_agent: str = "fathom-controllers"
+    actor: str = "controllers/*"  # Their name in the audit log; * stands for the name of the controller.
     signals: str = ""  # The component name for publishing this process's own signals; '': none.
     events: bool = False  # Whether controllers that define `news` write Events.
 
@@ -129,6 +131,7 @@ class Controllers:
         self._settings = settings
         self._watchers = watchers = self._measured(watchers)
         self.loops: list[Loop] = []
+        self._signal_decisions = log_of(inside, "signals")
         clock = inside.outside.clock
         observer, counts = counted(inside.metrics, watchers.caches)
         self.health = ProcessHealth(clock, caches=observer, loops=watchers.loops)
@@ -248,12 +251,15 @@ class Controllers:
 
     def _event_writer(self) -> EventWriter:
         inside = self._inside
-        api = self._station.api()
+        api = self._station.api().with_actor(actor_of(self._settings, "events"))
         return EventWriter(api, clock=inside.outside.clock, ids=inside.outside.ids)
 
     def _publisher(self, term: LeaderTerm | None) -> SignalPublisher:
         api, clock = self._station.api(term), self._inside.outside.clock
-        return SignalPublisher(api, self._settings.signals, self.health.raised, clock=clock)
+        api = api.with_actor(actor_of(self._settings, "signals"))
+        return SignalPublisher(
+            api, self._settings.signals, self.health.raised, clock=clock, decisions=self._signal_decisions
+        )
 
     def _write_events(self, controller: Controller, event_writer: EventWriter, change: EventChange) -> None:
         news = getattr(controller, "news", None)
@@ -265,7 +271,7 @@ class Controllers:
         self, controller: Controller, term: LeaderTerm | None, event_writer: EventWriter, probes: Probes
     ) -> Loop:
         inside, settings, name = self._inside, self._settings, controller.name
-        api = self._station.api(term)
+        api = self._station.api(term).with_actor(actor_of(settings, name))
         queue: WorkQueue[Key] = WorkQueue(
             inside.streams.stream(f"queue/{name}"),
             retry=settings.retry,
@@ -313,6 +319,10 @@ class Controllers:
             rng=inside.streams.stream(f"loop/{name}"),
             shared=shared,
         )
+
+
+def actor_of(settings: ControllerSettings, controller: str) -> str:
+    return settings.actor.replace("*", controller)
 
 
 def primary_of(controller: Controller) -> Primary:

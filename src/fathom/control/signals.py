@@ -10,11 +10,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from fathom.client.api import Api
-from fathom.client.outcomes import Committed, Rejected
+from fathom.client.outcomes import Committed, Outcome, Rejected
+from fathom.control.decision_log import DecisionLog, subject_at
 from fathom.control.watches import own
 from fathom.kinds import component_signals
+from fathom.model.cause import WakeCause
 from fathom.model.errors import ApiError
-from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.times import timestamp
 from fathom.seams.outside import Clock
 
@@ -26,12 +28,19 @@ class SignalPublisher:
     """`raised`: signal -> message, for the signals that are raised now."""
 
     def __init__(
-        self, api: Api, component: str, raised: Callable[[], Mapping[str, str]], *, clock: Clock
+        self,
+        api: Api,
+        component: str,
+        raised: Callable[[], Mapping[str, str]],
+        *,
+        clock: Clock,
+        decisions: DecisionLog,
     ) -> None:
         self._api = api
         self._component = component
         self._raised = raised
         self._clock = clock
+        self._decisions = decisions
         self._written: dict[str, str] | None = None  # As last written; None: not known.
 
     async def run(self) -> None:
@@ -61,16 +70,26 @@ class SignalPublisher:
         ]
         status = {"status": {"observedAt": now, "signals": signals}}
         resource = COMPONENT_SIGNALS.resource
-        outcome = await self._api.patch(resource, "", self._component, status, subresource="status")
+        subject = subject_at(resource, Key("", self._component))
+        why = "; ".join(f"{name}: {message}" for name, message in sorted(raised.items())) or "all is well"
+        cause = WakeCause("timer", f"every {EVERY_S:g} s")
+        id_ = self._decisions.decided("status", subject, cause=cause, why=why)
+        outcome = await self._patched(self._api.with_decision(id_), status)
+        self._decisions.concluded(id_, outcome, subject)
+        return isinstance(outcome, Committed)
+
+    async def _patched(self, api: Api, status: Obj) -> Outcome:
+        resource = COMPONENT_SIGNALS.resource
+        outcome = await api.patch(resource, "", self._component, status, subresource="status")
         if isinstance(outcome, Rejected) and outcome.code == 404:
             obj = {
                 "apiVersion": COMPONENT_SIGNALS.api_version,
                 "kind": COMPONENT_SIGNALS.name,
                 "metadata": {"name": self._component},
             }
-            await self._api.create(resource, "", obj)
-            outcome = await self._api.patch(resource, "", self._component, status, subresource="status")
-        return isinstance(outcome, Committed)
+            await api.create(resource, "", obj)
+            outcome = await api.patch(resource, "", self._component, status, subresource="status")
+        return outcome
 
 
 def raised_of(obj: Obj) -> dict[str, str]:

@@ -14,8 +14,10 @@ import msgspec
 
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Rejected
+from fathom.control.decision_log import DecisionLog, subject_of
 from fathom.control.plan import contains
 from fathom.model.accounts import SYSTEM_NAMESPACE
+from fathom.model.cause import WakeCause
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, metadata
 from fathom.model.processes import CERTIFICATE, PARTS, PORT, PREFIX, PROCESS
@@ -24,6 +26,7 @@ from fathom.seams.log import Log
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 # Retries double, since an account may lack the right to write; once published, it is checked every LOOK_S.
 RETRY_S_MIN, LOOK_S = 1.0, 60.0
+LOOKED = WakeCause("timer", f"at the start, then every {LOOK_S:g} s")
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,11 +60,11 @@ def slice_of(published: Published) -> Obj:
     }
 
 
-async def keep_published(api: Api, published: Published, log: Log) -> None:
+async def keep_published(api: Api, published: Published, log: Log, decisions: DecisionLog) -> None:
     """Keep it published, for ever. A failed write is retried; each reason is logged once."""
     wanted, logged, pause_s = slice_of(published), "", RETRY_S_MIN
     while True:
-        why = await publish(api, wanted)
+        why = await publish(api, wanted, decisions)
         if why and why != logged:
             log.warn("the metrics endpoint cannot be published", process=published.process, error=why)
         logged = why
@@ -69,7 +72,7 @@ async def keep_published(api: Api, published: Published, log: Log) -> None:
         await asyncio.sleep(pause_s if why else LOOK_S)
 
 
-async def publish(api: Api, wanted: Obj) -> str:
+async def publish(api: Api, wanted: Obj, decisions: DecisionLog) -> str:
     """Why it could not be published; '' if it is."""
     try:
         current = await api.get(SLICES, SYSTEM_NAMESPACE, metadata(wanted)["name"])
@@ -77,10 +80,15 @@ async def publish(api: Api, wanted: Obj) -> str:
         return error.message
     if current is not None and contains(current, wanted):
         return ""
+    subject = subject_of(SLICES, current or wanted)
+    verdict, why = ("create", "it is not published") if current is None else ("patch", "it has moved")
+    id_ = decisions.decided(verdict, subject, cause=LOOKED, why=why)
+    api = api.with_decision(id_)
     if current is None:
         outcome = await api.create(SLICES, SYSTEM_NAMESPACE, wanted)
     else:
         outcome = await api.patch(SLICES, SYSTEM_NAMESPACE, metadata(wanted)["name"], wanted)
+    decisions.concluded(id_, outcome, subject)
     if isinstance(outcome, Committed):
         return ""
     return outcome.message if isinstance(outcome, Rejected) else str(outcome)

@@ -20,12 +20,14 @@ from fathom.cache.scope import CacheScope
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api, Resource, own_resource
 from fathom.client.outcomes import Committed, Rejected
+from fathom.control.decision_log import log_of, subject_at, subject_of
 from fathom.control.plan import contains
 from fathom.control.watches import EVENT, NODE, POD, SERVICE
 from fathom.gateway.budget import ErrorBudget
 from fathom.gateway.proxy import AppliedRoutes, ProbeSight
 from fathom.gateway.routes import SeenObjects, Table, make_table, said_of
 from fathom.kinds import traffic_route
+from fathom.model.cause import WakeCause
 from fathom.model.conditions import (
     CONNECTIONS_FAIL,
     SERVING_CONDITION,
@@ -34,9 +36,11 @@ from fathom.model.conditions import (
     is_true,
     set_condition,
 )
-from fathom.model.media_types import STRATEGIC_MERGE_PATCH
+from fathom.model.decision import Subject
+from fathom.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.model.times import timestamp
+from fathom.model.well_known import ACTOR_HEADER
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask, Reply
 
@@ -49,6 +53,7 @@ PODS_PER_NODE = 3  # One reached pod is enough, and each costs a write.
 ME = "gateway"
 
 TABLE, OBSERVED, SIGHT = "/gateway/table", "/gateway/observed", "/gateway/sight"
+LOOKED = WakeCause("timer", f"every {LOOK_S:g} s")
 GATHER_S = 0.02
 AGAIN_S = 1.0
 RETRY_S = 5.0
@@ -71,7 +76,9 @@ def begin(inside: Inside) -> Gateway:
 class Gateway:
     def __init__(self, inside: Inside) -> None:
         self._inside = inside
-        self._api = Api(inside.seam, headers=(("user-agent", "fathom-gateway"),))
+        headers = (("user-agent", "fathom-gateway"), (ACTOR_HEADER, ME))
+        self._api = Api(inside.seam, headers=headers)
+        self._decisions = log_of(inside, ME)
         observer, counts = counted(inside.metrics, None)
         self._caches = Caches(self._api, streams=inside.streams, observer=observer)
         self._dirty = asyncio.Event()
@@ -188,7 +195,8 @@ class Gateway:
             # reset.
             read = {"resourceVersion": metadata(route).get("resourceVersion")}
             change = {"metadata": read, "status": wanted}
-            await self._api.patch(ROUTES, *key_of(route), change, subresource="status")
+            subject = subject_of(ROUTES, route)
+            await self._patch_status(ROUTES, subject, change, cause=_changed(subject, route), why=reason)
 
     # Observations of the proxy.
 
@@ -208,8 +216,13 @@ class Gateway:
     async def _write_observation(self, seen: Observation) -> None:
         namespace, _, name = seen.pod.partition("/")
         key = Key(namespace, name)
+        subject = subject_at(POD.resource, key, seen.uid)
+        cause = WakeCause("event", "connections of the proxy")
+        why = "the gateway reaches the pod" if seen.reached else "the gateway does not reach the pod"
+        id_ = self._decisions.decided("status", subject, cause=cause, why=why)
+        api = self._api.with_decision(id_)
         for _ in range(TRIES):
-            outcome = await self._api.patch(
+            outcome = await api.patch(
                 POD.resource,
                 key.namespace,
                 key.name,
@@ -217,6 +230,7 @@ class Gateway:
                 subresource="status",
                 media=STRATEGIC_MERGE_PATCH,
             )
+            self._decisions.concluded(id_, outcome, subject)
             if isinstance(outcome, Committed | Rejected):
                 return  # Rejected: the pod is gone, or another pod has its name.
             await asyncio.sleep(AGAIN_S)
@@ -253,14 +267,10 @@ class Gateway:
             "lastProbeTime": timestamp(self._inside.outside.clock.now_ns()),
         }
         change = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-        await self._api.patch(
-            POD.resource,
-            pod.key.namespace,
-            pod.key.name,
-            change,
-            subresource="status",
-            media=STRATEGIC_MERGE_PATCH,
-        )
+        subject = subject_at(POD.resource, pod.key, pod.uid)
+        why = f"its node is suspect; the gateway {'reaches' if reached else 'does not reach'} the pod"
+        media = STRATEGIC_MERGE_PATCH
+        await self._patch_status(POD.resource, subject, change, cause=LOOKED, why=why, media=media)
 
     async def _write_error_budgets(self, sight: ProbeSight) -> None:
         self._budget.note(sight.totals, now_s=asyncio.get_running_loop().time())
@@ -279,7 +289,32 @@ class Gateway:
             )
             # A failed write is repeated in the next round.
             change = {"status": {"conditions": conditions}}
-            await self._api.patch(SERVICE.resource, *key_of(service), change, subresource="status")
+            subject = subject_of(SERVICE.resource, service)
+            why = message or "connections succeed again"
+            await self._patch_status(SERVICE.resource, subject, change, cause=LOOKED, why=why)
+
+    async def _patch_status(
+        self,
+        resource: Resource,
+        subject: Subject,
+        change: Obj,
+        *,
+        cause: WakeCause,
+        why: str,
+        media: str = MERGE_PATCH,
+    ) -> None:
+        """Record the decision, send it, record the outcome."""
+        id_ = self._decisions.decided("status", subject, cause=cause, why=why)
+        outcome = await self._api.with_decision(id_).patch(
+            resource, subject.namespace, subject.name, change, subresource="status", media=media
+        )
+        self._decisions.concluded(id_, outcome, subject)
+
+
+def _changed(subject: Subject, obj: Obj) -> WakeCause:
+    """A change of the object itself, or of what decides whether its weights are in force."""
+    revision = int(metadata(obj).get("resourceVersion") or 0)
+    return WakeCause("event", "", subject.resource, subject.namespace, subject.name, revision)
 
 
 class Looked(msgspec.Struct, frozen=True):

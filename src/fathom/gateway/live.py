@@ -20,6 +20,7 @@ from fathom.gateway.proxy import Proxy
 from fathom.gateway.routes import Table
 from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
+from fathom.model.decision import Journal
 from fathom.record.recorded_process import RecordedProcess, fly
 from fathom.seams.host import Host
 from fathom.seams.log import Log
@@ -35,6 +36,7 @@ async def run_gateway(
     stop: asyncio.Event,
     log: Log,
     remember: Path | None = None,
+    journal: Journal | None = None,
     metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
     """Run on the host's loop until `stop` is set. `remember`: the file that keeps the last table."""
@@ -44,7 +46,9 @@ async def run_gateway(
         measure_proxy(metrics, backend.proxy)
         return backend
 
-    flight = RecordedProcess(ENTRY, {}, connect=connect, outside=live(), log=log, metrics=metrics)
+    flight = RecordedProcess(
+        ENTRY, {}, connect=connect, outside=live(), journal=journal, log=log, metrics=metrics
+    )
     await fly(flight, stop, component="the gateway")
 
 

@@ -32,12 +32,15 @@ from fathom.model.errors import (
     too_many_requests,
 )
 from fathom.model.tenancy import TENANT
+from fathom.model.well_known import DECISION_ANNOTATION
 
 BINDING = ("", "v1", "Binding")
 BATCH = (GROUP, VERSION, "BindingBatch")
 
 # Some seconds of work; a client with more pods sends several batches.
 BATCH_ITEMS_MAX = 1024
+
+DECISION_CHARS_MAX = 128  # An annotation may be long; an id is not.
 
 # The fields of a pod that a binding changes, for the audit log.
 CHANGED = ("metadata.annotations", "spec.nodeName", "status.conditions")
@@ -74,6 +77,7 @@ async def bind(core: Core, call: Call, binder: Binder) -> Response:
         raise refused(ask, answer)
     call.audit.name, call.audit.uid = ask.name, answer.uid
     call.audit.revision, call.audit.changed = answer.revision, CHANGED
+    call.audit.decision = _decision_of(ask)
     success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return Response(status=201, body=encode_json(success))
 
@@ -105,8 +109,19 @@ def _written(call: Call, kind: Kind, ask: BindingAsk, answer: BindingDone) -> Ca
         name=ask.name,
         subresource="binding",
     )
-    audit = WriteVerdicts(name=ask.name, uid=answer.uid, revision=answer.revision, changed=CHANGED)
+    audit = WriteVerdicts(
+        name=ask.name,
+        uid=answer.uid,
+        revision=answer.revision,
+        changed=CHANGED,
+        decision=_decision_of(ask),
+    )
     return msgspec.structs.replace(call, kind=kind, target=target, audit=audit, parts=[])
+
+
+def _decision_of(ask: BindingAsk) -> str:
+    """A request for many pods has no single decision: each item names its own."""
+    return ask.annotations.get(DECISION_ANNOTATION, "")[:DECISION_CHARS_MAX]
 
 
 def decode_batch(core: Core, call: Call) -> tuple[BindingAsk, ...]:

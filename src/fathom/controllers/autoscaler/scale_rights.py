@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from fathom.client.local import LocalClient
+from fathom.controllers.housekeeping.writer import HousekeepingWriter
 from fathom.model.accounts import SCALE_ROLE
-from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.cause import WakeCause
+from fathom.model.decision import Subject
+from fathom.model.media_types import MERGE_PATCH
+from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.model.view import View
 from fathom.model.well_known import AUTO_UPDATE_ANNOTATION
 
@@ -34,11 +37,11 @@ def scale_rules(definitions: Iterable[Obj]) -> list[Obj]:
 
 
 class ScaleRights:
-    def __init__(self, *, client: LocalClient, view: View) -> None:
-        self._client = client
+    def __init__(self, *, writer: HousekeepingWriter, view: View) -> None:
+        self._writer = writer
         self._view = view
 
-    async def reconcile(self) -> None:
+    async def reconcile(self, *, cause: WakeCause) -> None:
         role = self._view.get(ROLES, Key("", SCALE_ROLE))
         if (
             role is None
@@ -47,5 +50,8 @@ class ScaleRights:
             return
         rules = scale_rules(seen.obj for seen in self._view.list(DEFINITIONS))
         if (role.obj.get("rules") or []) != rules:
-            media = "application/merge-patch+json"
-            await self._client.call("PATCH", PATH, body={"rules": rules}, content_type=media)
+            subject = Subject(ROLES, "", SCALE_ROLE, uid_of(role.obj))
+            why = "the kinds that can be scaled changed"
+            await self._writer.write(
+                "PATCH", PATH, subject, cause=cause, why=why, body={"rules": rules}, content_type=MERGE_PATCH
+            )

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fathom.client.local import LocalClient
-from fathom.control.queue import WorkQueue
+from fathom.control.decision_log import DecisionLog
+from fathom.control.queue import Taken, WorkQueue
 from fathom.control.retry import FOREVER
 from fathom.controllers.autoscaler.scale_rights import ROLES, ScaleRights
 from fathom.controllers.housekeeping.custom_definitions import DefinitionController
@@ -23,8 +24,10 @@ from fathom.controllers.housekeeping.resource_quotas import EVERY_S as QUOTAS_EV
 from fathom.controllers.housekeeping.resource_quotas import Mend, QuotaController
 from fathom.controllers.housekeeping.tenant_quotas import EVERY_S as TENANTS_EVERY_S
 from fathom.controllers.housekeeping.tenant_quotas import TenantController
+from fathom.controllers.housekeeping.writer import HousekeepingWriter
 from fathom.model.accounts import SCALE_ROLE
 from fathom.model.body import Body
+from fathom.model.cause import WakeCause
 from fathom.model.errors import ApiError
 from fathom.model.times import SECOND_NS, timestamp
 from fathom.model.view import Resources, View
@@ -34,6 +37,7 @@ from fathom.seams.outside import Outside
 NAMESPACES = "namespaces"
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 KEYS_MAX = 100_000_000
+RECHECK = WakeCause("timer", "to check that nothing is left")
 
 
 class Housekeeping:
@@ -41,6 +45,7 @@ class Housekeeping:
         self,
         *,
         client: LocalClient,
+        decisions: DecisionLog,
         view: View,
         resources: Resources,
         outside: Outside,
@@ -57,21 +62,32 @@ class Housekeeping:
         # A new namespace does not wait for deletions of others: its first pods need their service account.
         self._new_namespaces: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
         self._definitions: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
-        self._collector = Collector(client=client, view=view, resources=resources, queue=self._garbage)
-        self._namespace = NamespaceController(client=client, view=view, resources=resources)
-        self._quotas = QuotaController(client=client, view=view, mend=mend_quota)
-        self._tenants = TenantController(client=client, view=view, status=tenant_status)
-        self._events = EventController(client=client, view=view)
-        self._definition = DefinitionController(client=client, view=view, resources=resources)
-        self._scale_rights = ScaleRights(client=client, view=view)
 
-    def observe(self, resource: str, key: str, body: Body | None, previous: Body | None) -> None:
+        def writer(name: str) -> HousekeepingWriter:
+            return HousekeepingWriter(client, decisions, name)
+
+        self._collector = Collector(
+            writer=writer("garbage-collector"), view=view, resources=resources, queue=self._garbage
+        )
+        self._namespace = NamespaceController(writer=writer("namespaces"), view=view, resources=resources)
+        self._quotas = QuotaController(writer=writer("resource-quotas"), view=view, mend=mend_quota)
+        self._tenants = TenantController(writer=writer("tenant-quotas"), view=view, status=tenant_status)
+        self._events = EventController(writer=writer("events"), view=view)
+        self._definition = DefinitionController(
+            writer=writer("custom-definitions"), view=view, resources=resources
+        )
+        self._scale_rights = ScaleRights(writer=writer("scale-rights"), view=view)
+
+    def observe(
+        self, resource: str, key: str, body: Body | None, previous: Body | None, revision: int
+    ) -> None:
         """`key` is the object's path below its resource: 'default/web', or 'kube-system'."""
-        self._collector.observe(resource, body, previous)
+        self._collector.observe(resource, body, previous, revision)
         if resource == NAMESPACES:
-            (self._new_namespaces if previous is None else self._namespaces).add(key)
+            queue = self._new_namespaces if previous is None else self._namespaces
+            queue.add(key, WakeCause("event", "", resource, "", key, revision))
         elif resource == DEFINITIONS or (resource == ROLES and key == SCALE_ROLE):
-            self._definitions.add(key)
+            self._definitions.add(key, WakeCause("event", "", resource, "", key, revision))
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -96,20 +112,20 @@ class Housekeeping:
     async def _expire(self) -> None:
         await self._events.expire(before=timestamp(self._outside.clock.now_ns() - KEEP_S * SECOND_NS))
 
-    async def _collect(self, ref: Ref) -> None:
-        await self._collector.reconcile(ref)
+    async def _collect(self, taken: Taken[Ref]) -> None:
+        await self._collector.reconcile(taken.key)
 
-    async def _empty(self, name: str) -> None:
+    async def _empty(self, taken: Taken[str]) -> None:
         now = timestamp(self._outside.clock.now_ns())
-        if await self._namespace.reconcile(name, now=now):
-            self._namespaces.add_after(name, RECHECK_S)
+        if await self._namespace.reconcile(taken.key, now=now, cause=taken.cause):
+            self._namespaces.add_after(taken.key, RECHECK_S, RECHECK)
 
-    async def _define(self, name: str) -> None:
-        """`name`: of a definition, or of the role that follows all definitions, which is no definition's
-        name."""
-        await self._scale_rights.reconcile()
-        if await self._definition.reconcile(name):
-            self._definitions.add_after(name, RECHECK_S)
+    async def _define(self, taken: Taken[str]) -> None:
+        """The key is the name of a definition, or of the role that follows all definitions, which is no
+        definition's name."""
+        await self._scale_rights.reconcile(cause=taken.cause)
+        if await self._definition.reconcile(taken.key, cause=taken.cause):
+            self._definitions.add_after(taken.key, RECHECK_S, RECHECK)
 
     async def _work(
         self, controller: str, queue: WorkQueue[Any], reconcile: Callable[..., Awaitable[None]]
@@ -117,7 +133,7 @@ class Housekeeping:
         while (taken := await queue.take()) is not None:
             key = taken.key
             try:
-                await reconcile(key)
+                await reconcile(taken)
             except ApiError as error:
                 if error.code != 409:  # A lost race is ordinary: look again.
                     self._log.warn(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.client.local import LocalClient
-from fathom.model.errors import ApiError
+from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.model.view import View
 
@@ -20,8 +19,8 @@ def last_seen(event: Obj) -> str:
 
 
 class EventController:
-    def __init__(self, *, client: LocalClient, view: View) -> None:
-        self._client = client
+    def __init__(self, *, writer: HousekeepingWriter, view: View) -> None:
+        self._writer = writer
         self._view = view
 
     async def expire(self, *, before: str) -> None:
@@ -29,9 +28,5 @@ class EventController:
         old = [seen.obj for seen in self._view.list("events") if last_seen(seen.obj) < before]
         for event in old:
             namespace, name = key_of(event)
-            path = f"/api/v1/namespaces/{namespace}/events/{name}"
-            try:
-                await self._client.call("DELETE", path, body={"preconditions": {"uid": uid_of(event)}})
-            except ApiError as error:
-                if error.code not in {404, 409}:  # Deleted, or seen again meanwhile.
-                    raise
+            with ignored(404, 409):  # Deleted, or seen again meanwhile.
+                await self._writer.expire(f"/api/v1/namespaces/{namespace}/events/{name}", uid=uid_of(event))

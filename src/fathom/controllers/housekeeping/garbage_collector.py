@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fathom.client.local import LocalClient
 from fathom.control.queue import WorkQueue
 from fathom.controllers.housekeeping.plan_garbage import (
     FOREGROUND,
@@ -16,8 +15,10 @@ from fathom.controllers.housekeeping.plan_garbage import (
     waits_for_dependents,
     without_owners,
 )
+from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.model.body import Body
-from fathom.model.errors import ApiError
+from fathom.model.cause import UNSTATED, WakeCause
+from fathom.model.decision import Subject
 from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.model.view import Resources, View
@@ -30,16 +31,16 @@ class Collector:
     """Level-based: `observe` only says which objects to look at; `reconcile` reads them again."""
 
     def __init__(
-        self, *, client: LocalClient, view: View, resources: Resources, queue: WorkQueue[Ref]
+        self, *, writer: HousekeepingWriter, view: View, resources: Resources, queue: WorkQueue[Ref]
     ) -> None:
-        self._client = client
+        self._writer = writer
         self._view = view
         self._resources = resources
         self._queue = queue
         self._dependents: dict[str, dict[Ref, None]] = {}  # Owner's UID -> objects that name it as an owner.
         self._owners: dict[Ref, tuple[str, ...]] = {}  # Object -> UIDs of its owners: the reverse.
 
-    def observe(self, resource: str, body: Body | None, previous: Body | None) -> None:
+    def observe(self, resource: str, body: Body | None, previous: Body | None, revision: int) -> None:
         """One change of one object. Most objects own nothing and have no owner: their bytes show that."""
         last = body or previous
         if last is None:
@@ -51,14 +52,16 @@ class Collector:
             return
         obj = last.obj
         ref = Ref(resource, *key_of(obj))
+        detail = "deleted" if body is None else "changed"
+        cause = WakeCause("event", detail, resource, ref.namespace, ref.name, revision)
         if related:
             self._reindex(ref, obj if body is not None else None)
-            self._wake_owners(previous)
+            self._wake_owners(previous, cause)
         if body is None:
             for dependent in self._dependents.get(uid_of(obj), ()):
-                self._queue.add(dependent)
+                self._queue.add(dependent, cause)
         elif related or held:
-            self._queue.add(ref)
+            self._queue.add(ref, cause)
 
     def _reindex(self, ref: Ref, obj: Obj | None) -> None:
         for uid in self._owners.pop(ref, ()):
@@ -74,7 +77,7 @@ class Collector:
             for uid in uids:
                 self._dependents.setdefault(uid, {})[ref] = None
 
-    def _wake_owners(self, previous: Body | None) -> None:
+    def _wake_owners(self, previous: Body | None, cause: WakeCause) -> None:
         """An owner may have waited for this dependent to be deleted or to drop its reference."""
         if previous is None or _OWNED not in previous.encoded:
             return
@@ -82,7 +85,7 @@ class Collector:
         for reference in _references(obj):
             owner = self._owner_ref(obj, reference)
             if owner is not None:
-                self._queue.add(owner)
+                self._queue.add(owner, cause)
 
     async def reconcile(self, ref: Ref) -> None:
         if self._is_well(ref):
@@ -121,7 +124,7 @@ class Collector:
         if isinstance(action, Collect):
             await self._delete(ref, obj, action.policy)
         elif isinstance(action, Disown):
-            await self._disown(ref, obj, action.uids)
+            await self._disown(ref, obj, action.uids, self._cause(ref))
 
     async def _look_up(self, obj: Obj, reference: Obj) -> Owner | None:
         ref = self._owner_ref(obj, reference)
@@ -138,15 +141,17 @@ class Collector:
         dependents = self._dependents_of(uid)
         if orphans_dependents(obj):
             for dependent, child in dependents:
-                await self._disown(dependent, child, (uid,))
+                await self._disown(dependent, child, (uid,), self._cause(ref))
             dependents = self._dependents_of(uid)
         else:
+            cause = WakeCause("event", "waits for its dependents", ref.resource, ref.namespace, ref.name)
             for dependent, _ in dependents:
-                self._queue.add(dependent)
+                self._queue.add(dependent, cause)
         release = plan_owner(obj, tuple(child for _, child in dependents))
         if release is not None:
             kept = [name for name in metadata(obj).get("finalizers") or () if name != release.finalizer]
-            await self._patch(ref, obj, {"finalizers": kept})
+            why = f"what finalizer {release.finalizer} waited for has happened"
+            await self._patch(ref, obj, {"finalizers": kept}, self._cause(ref), why)
 
     def _dependents_of(self, uid: str) -> list[tuple[Ref, Obj]]:
         dependents = []
@@ -156,10 +161,15 @@ class Collector:
                 dependents.append((ref, seen.obj))
         return dependents
 
-    async def _disown(self, ref: Ref, obj: Obj, uids: tuple[str, ...]) -> None:
-        await self._patch(ref, obj, {"ownerReferences": without_owners(obj, uids)})
+    def _cause(self, ref: Ref) -> WakeCause:
+        taken = self._queue.taken(ref)
+        return UNSTATED if taken is None else taken.cause
 
-    async def _patch(self, ref: Ref, obj: Obj, change: Obj) -> None:
+    async def _disown(self, ref: Ref, obj: Obj, uids: tuple[str, ...], cause: WakeCause) -> None:
+        why = f"owners {', '.join(uids)} are gone or leave their dependents behind"
+        await self._patch(ref, obj, {"ownerReferences": without_owners(obj, uids)}, cause, why)
+
+    async def _patch(self, ref: Ref, obj: Obj, change: Obj, cause: WakeCause, why: str) -> None:
         """Lists are replaced whole, so the UID must still be the one we looked at; after a lost race the
         object is looked at again."""
         path = self._resources.path(ref.resource, ref.namespace, ref.name)
@@ -169,32 +179,31 @@ class Collector:
         version = metadata(obj).get("resourceVersion")
         if version:
             meta["resourceVersion"] = version
-        await self._call_unless_gone("PATCH", path, body={"metadata": meta}, content_type=MERGE_PATCH)
+        with ignored(404):
+            await self._writer.write(
+                "PATCH",
+                path,
+                _subject(ref, obj),
+                cause=cause,
+                why=why,
+                body={"metadata": meta},
+                content_type=MERGE_PATCH,
+            )
 
     async def _delete(self, ref: Ref, obj: Obj, policy: str) -> None:
         path = self._resources.path(ref.resource, ref.namespace, ref.name)
         if path is not None:
             # The UID protects an object of the same name that was created after we looked.
             options = {"propagationPolicy": policy, "preconditions": {"uid": uid_of(obj)}}
-            await self._call_unless_gone("DELETE", path, body=options)
-
-    async def _call_unless_gone(self, method: str, path: str, *, body: Obj, content_type: str = "") -> None:
-        try:
-            await self._client.call(method, path, body=body, content_type=content_type or "application/json")
-        except ApiError as error:
-            if error.code != 404:
-                raise
+            subject, why = _subject(ref, obj), "all its owners are gone, or wait for it to be deleted"
+            with ignored(404):
+                await self._writer.write(
+                    "DELETE", path, subject, cause=self._cause(ref), why=why, body=options
+                )
 
     async def _read(self, ref: Ref) -> Obj | None:
         path = self._resources.path(ref.resource, ref.namespace, ref.name)
-        if path is None:
-            return None
-        try:
-            return await self._client.call("GET", path)
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
+        return None if path is None else await self._writer.read(path)
 
     def _owner_ref(self, obj: Obj, reference: Obj) -> Ref | None:
         resource = self._resources.named(str(reference.get("apiVersion")), str(reference.get("kind")))
@@ -202,6 +211,11 @@ class Collector:
             return None
         namespace = key_of(obj).namespace if self._resources.is_namespaced(resource) else ""
         return Ref(resource, namespace, str(reference.get("name")))
+
+
+def _subject(ref: Ref, obj: Obj) -> Subject:
+    generation = int(metadata(obj).get("generation") or 0)
+    return Subject(ref.resource, ref.namespace, ref.name, uid_of(obj), generation)
 
 
 def _references(obj: Obj) -> list[Obj]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.client.local import LocalClient
+from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.controllers.pod_states import seconds
+from fathom.model.cause import WakeCause
 from fathom.model.conditions import NUMBERS_EVERY_S, differ_in_numbers
-from fathom.model.errors import ApiError
-from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.decision import Subject
+from fathom.model.media_types import MERGE_PATCH
+from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.view import Resources, View
 
 FINALIZER = "kubernetes"
@@ -98,37 +100,35 @@ def _condition(
 
 
 class NamespaceController:
-    def __init__(self, *, client: LocalClient, view: View, resources: Resources) -> None:
-        self._client = client
+    def __init__(self, *, writer: HousekeepingWriter, view: View, resources: Resources) -> None:
+        self._writer = writer
         self._view = view
         self._resources = resources
         self._reported_s: dict[str, float] = {}  # Terminating ones: when the status of each was last written.
 
-    async def reconcile(self, name: str, *, now: str) -> bool:
+    async def reconcile(self, name: str, *, now: str, cause: WakeCause) -> bool:
         """Whether to look again soon."""
-        try:
-            namespace = await self._client.call("GET", f"/api/v1/namespaces/{name}")
-        except ApiError as error:
-            if error.code == 404:
-                self._reported_s.pop(name, None)
-                return False
-            raise
+        namespace = await self._writer.read(f"/api/v1/namespaces/{name}")
+        if namespace is None:
+            self._reported_s.pop(name, None)
+            return False
         if not metadata(namespace).get("deletionTimestamp"):
-            await self._create_default_account(name)
+            await self._create_default_account(name, cause)
             return False
         plan = plan_namespace(namespace, self._contents(name))
         if plan.delete:
-            await self._delete(plan.delete, name)
+            await self._delete(plan.delete, name, cause)
             plan = plan_namespace(namespace, self._contents(name))  # Most of it is deleted already.
-        await self._report(namespace, plan, now)
+        await self._report(namespace, plan, now, cause)
         if plan.finalize:
-            await self._finalize(namespace)
+            await self._finalize(namespace, cause)
         return bool(plan.remaining)
 
-    async def _delete(self, resources: tuple[str, ...], name: str) -> None:
+    async def _delete(self, resources: tuple[str, ...], name: str, cause: WakeCause) -> None:
         for resource in resources:
-            path = self._resources.path(resource, name)
-            await self._client.call("DELETE", path or "", query="propagationPolicy=Background")
+            path, why = self._resources.path(resource, name), f"namespace {name} is being deleted"
+            subject, query = Subject(resource, name, ""), "propagationPolicy=Background"
+            await self._writer.write("DELETE", path or "", subject, cause=cause, why=why, query=query)
 
     def _contents(self, name: str) -> dict[str, list[Obj]]:
         contents = {}
@@ -138,16 +138,17 @@ class NamespaceController:
                 contents[resource] = objs
         return contents
 
-    async def _create_default_account(self, name: str) -> None:
+    async def _create_default_account(self, name: str, cause: WakeCause) -> None:
+        if self._view.get("serviceaccounts", Key(name, "default")) is not None:
+            return
         account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default"}}
-        try:
-            await self._client.call("POST", f"/api/v1/namespaces/{name}/serviceaccounts", body=account)
-        except ApiError as error:
-            # It exists already, or the namespace is terminating.
-            if error.code not in {403, 404, 409}:
-                raise
+        path = f"/api/v1/namespaces/{name}/serviceaccounts"
+        subject = Subject("serviceaccounts", name, "default")
+        why = "the namespace has no default service account"
+        with ignored(403, 404, 409):  # It exists already, or the namespace is terminating.
+            await self._writer.write("POST", path, subject, cause=cause, why=why, body=account)
 
-    async def _report(self, namespace: Obj, plan: Emptying, now: str) -> None:
+    async def _report(self, namespace: Obj, plan: Emptying, now: str, cause: WakeCause) -> None:
         before = lookup(namespace, "status", "conditions") or []
         after = conditions(plan, now=now, before=before)
         if after == before or (plan.finalize and not before):
@@ -161,19 +162,22 @@ class NamespaceController:
         # Another server may have written since: the first transition times must stay.
         guard = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
         body = {"metadata": guard, "status": {"conditions": after}}
-        try:
-            await self._client.call("PATCH", path, body=body, content_type="application/merge-patch+json")
-        except ApiError as error:
-            if error.code not in {404, 409}:  # The namespace is gone, or another server was faster.
-                raise
+        subject, why = _subject(namespace), "; ".join(condition["message"] for condition in after)
+        with ignored(404, 409):  # The namespace is gone, or another server was faster.
+            await self._writer.write(
+                "PATCH", path, subject, cause=cause, why=why, body=body, content_type=MERGE_PATCH
+            )
 
-    async def _finalize(self, namespace: Obj) -> None:
+    async def _finalize(self, namespace: Obj, cause: WakeCause) -> None:
         spec = namespace.get("spec") or {}
         kept = [finalizer for finalizer in spec.get("finalizers") or () if finalizer != FINALIZER]
         meta = {"name": metadata(namespace)["name"]}
         body = {"kind": "Namespace", "apiVersion": "v1", "metadata": meta, "spec": {"finalizers": kept}}
-        try:
-            await self._client.call("PUT", f"/api/v1/namespaces/{meta['name']}/finalize", body=body)
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        path, why = f"/api/v1/namespaces/{meta['name']}/finalize", "nothing is left in the namespace"
+        with ignored(404):
+            await self._writer.write("PUT", path, _subject(namespace), cause=cause, why=why, body=body)
+
+
+def _subject(namespace: Obj) -> Subject:
+    meta = metadata(namespace)
+    return Subject("namespaces", "", str(meta["name"]), str(meta.get("uid") or ""))

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fathom.client.local import LocalClient
-from fathom.model.errors import ApiError
-from fathom.model.objects import Obj, key_of, metadata
+from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
+from fathom.model.cause import WakeCause
+from fathom.model.decision import Subject
+from fathom.model.objects import Obj, key_of, metadata, uid_of
 from fathom.model.view import View
 
 RESOURCE = "resourcequotas"
 EVERY_S = 60.0
+TIMER = WakeCause("timer", f"every {EVERY_S:g} s")
 
 # (quota, view) -> the status by a recount, or None if the stored one is right
 Mend = Callable[[Obj, View], Obj | None]
 
 
 class QuotaController:
-    def __init__(self, *, client: LocalClient, view: View, mend: Mend) -> None:
-        self._client = client
+    def __init__(self, *, writer: HousekeepingWriter, view: View, mend: Mend) -> None:
+        self._writer = writer
         self._view = view
         self._mend = mend
 
@@ -37,8 +39,7 @@ class QuotaController:
         namespace, name = key_of(quota)
         meta = {**metadata(quota), "resourceVersion": str(revision)}
         path = f"/api/v1/namespaces/{namespace}/resourcequotas/{name}/status"
-        try:
-            await self._client.call("PUT", path, body={**quota, "metadata": meta, "status": status})
-        except ApiError as error:
-            if error.code not in {404, 409}:
-                raise
+        subject = Subject(RESOURCE, namespace, name, uid_of(quota))
+        body, why = {**quota, "metadata": meta, "status": status}, "a recount found another sum"
+        with ignored(404, 409):
+            await self._writer.write("PUT", path, subject, cause=TIMER, why=why, body=body)

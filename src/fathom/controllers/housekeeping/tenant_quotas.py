@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from fathom.client.local import LocalClient
 from fathom.controllers.housekeeping.resource_quotas import Mend
+from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.kinds.shape import API_VERSION
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
-from fathom.model.errors import ApiError
-from fathom.model.objects import Obj, metadata
+from fathom.model.cause import WakeCause
+from fathom.model.decision import Subject
+from fathom.model.objects import Obj, metadata, uid_of
 from fathom.model.view import View
 
 EVERY_S = 2.0
+TIMER = WakeCause("timer", f"every {EVERY_S:g} s")
 
 
 class TenantController:
-    def __init__(self, *, client: LocalClient, view: View, status: Mend) -> None:
-        self._client = client
+    def __init__(self, *, writer: HousekeepingWriter, view: View, status: Mend) -> None:
+        self._writer = writer
         self._view = view
         self._status = status
 
@@ -28,8 +30,7 @@ class TenantController:
     async def _write(self, quota: Obj, revision: int, status: Obj) -> None:
         meta = {**metadata(quota), "resourceVersion": str(revision)}
         path = f"/apis/{API_VERSION}/tenantquotas/{metadata(quota)['name']}/status"
-        try:
-            await self._client.call("PUT", path, body={**quota, "metadata": meta, "status": status})
-        except ApiError as error:
-            if error.code not in {404, 409}:  # The quota is gone, or another server was faster: next time.
-                raise
+        subject = Subject(TENANT_QUOTAS, "", str(metadata(quota)["name"]), uid_of(quota))
+        body, why = {**quota, "metadata": meta, "status": status}, "the usage of the tenant changed"
+        with ignored(404, 409):  # The quota is gone, or another server was faster: next time.
+            await self._writer.write("PUT", path, subject, cause=TIMER, why=why, body=body)

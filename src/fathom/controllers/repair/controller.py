@@ -10,9 +10,8 @@ from typing import ClassVar
 
 from fathom.cache.indexes import FOR_PODS, STANDARD, by_owner
 from fathom.cache.snapshot import Snapshot
-from fathom.client.outcomes import Committed, Rejected
 from fathom.control.kit import Kit
-from fathom.control.plan import Plan
+from fathom.control.plan import Plan, target
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import (
     DEPLOYMENT,
@@ -41,14 +40,13 @@ from fathom.controllers.repair.plan_proposals import (
     overdue_in_s,
     plan_finalizers,
     plan_proposal,
+    plan_repair,
     subject_key,
-    without_named,
 )
 from fathom.kinds import repair_proposal, reservation, workload_progress
 from fathom.kinds.reservation import Reservation
 from fathom.kinds.shape import read
-from fathom.model.media_types import MERGE_PATCH
-from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, uid_of
 
 RESERVATION = own(reservation.DEFINITION)
 PROGRESS = own(workload_progress.DEFINITION)
@@ -215,7 +213,8 @@ class RepairProposalsController:
             return ReconcileResult.after(applied, in_s=SCAN_S, why="the next scan")
         if not await self._is_still_approved(key, subject, node):
             return ReconcileResult.in_s(1.0, "the decision changed")
-        return await self._carry_out(kind, subject, proposed)
+        repair = plan_repair(target(kind.name, subject, kind.resource), subject, proposed)
+        return await self._carry_out(key, repair)
 
     def _plan(self, proposed: Obj, subject: Obj | None, node: Obj | None) -> Plan:
         return plan_proposal(proposed, subject, node, now_ns=self._kit.now_ns(), now=self._kit.now())
@@ -236,22 +235,9 @@ class RepairProposalsController:
         where = str(lookup(subject, "spec", "nodeName") or "")
         return await self._kit.api.get(NODE.resource, "", where) if where else None
 
-    async def _carry_out(self, kind: WatchedKind, subject: Obj, proposed: Obj) -> ReconcileResult:
-        key = key_of(subject)
-        if lookup(proposed, "spec", "action") == "RemoveFinalizer":
-            finalizers = without_named(subject, proposed)
-            revision = metadata(subject)["resourceVersion"]
-            meta = {"uid": uid_of(subject), "resourceVersion": revision, "finalizers": finalizers or None}
-            outcome = await self._kit.api.patch(
-                kind.resource, key.namespace, key.name, {"metadata": meta}, media=MERGE_PATCH
-            )
-        else:
-            outcome = await self._kit.api.delete(
-                kind.resource, key.namespace, key.name, uid=uid_of(subject), grace_s=0
-            )
-        if isinstance(outcome, Committed) or (isinstance(outcome, Rejected) and outcome.code == 404):
-            return ReconcileResult.in_s(1.0, "check that it is done")
-        return ReconcileResult.failed("NotRepaired", str(outcome))
+    async def _carry_out(self, key: Key, plan: Plan) -> ReconcileResult:
+        applied = await self._kit.apply(key, plan, seen=self._kit.snapshot())
+        return ReconcileResult.after(applied, in_s=1.0, why="check that it is done")
 
 
 def by_workload(reservation: Obj) -> tuple[str, ...]:

@@ -10,7 +10,17 @@ import zlib
 from collections.abc import Sequence
 
 from fathom.cache.needs import NoOlderThan
-from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, target, write_status
+from fathom.control.plan import (
+    NOTHING,
+    Create,
+    Delete,
+    Patch,
+    Plan,
+    Target,
+    WriteStatus,
+    target,
+    write_status,
+)
 from fathom.controllers.housekeeping.plan_garbage import FOREGROUND, ORPHAN
 from fathom.kinds.repair_proposal import OVER, spec_hash, subject_fault
 from fathom.model.accounts import REPAIR
@@ -141,6 +151,17 @@ def plan_proposal(
     if (why := outdated(proposed, subject, node, now_ns=now_ns)) is not None:
         return _over(proposed, "Obsolete", why, now)
     return Plan(statuses=_phase(proposed, "Approved", "it is being carried out", now), why=APPROVED)
+
+
+def plan_repair(at: Target, subject: Obj, proposed: Obj) -> Plan:
+    """Carry out an approved proposal, on the subject as the server showed it."""
+    evidence: Obj = next(iter(lookup(proposed, "spec", "evidence") or ()), {})
+    why = f"RepairProposal {key_of(proposed).name} was approved: {evidence.get('message') or 'no evidence'}"
+    needs = (NoOlderThan(FRESH_S, ("RepairProposal",)),)
+    if lookup(proposed, "spec", "action") == "RemoveFinalizer":
+        change = {"metadata": {"finalizers": without_named(subject, proposed) or None}}
+        return Plan(patches=(Patch(at, change, destructive=True),), needs=needs, why=why)
+    return Plan(deletes=(Delete(at, grace_s=0),), needs=needs, why=why)
 
 
 def _over(proposed: Obj, phase: str, why: str, now: str) -> Plan:

@@ -73,7 +73,7 @@ class Attempts:
             seen_briefly={
                 kind: versions for kind, versions in seen.items() if kind in BASE or snapshot.size(kind)
             },
-            epoch=(self._state.term.epoch or 0) if self._state.term is not None else 0,
+            epoch=self._state.epoch,
             need="any age: the API server checks the binding",
             context=context,
             generation={pod.uid: _generation(snapshot.get("Pod", pod.key)) for pod in pods},

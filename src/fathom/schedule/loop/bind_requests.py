@@ -21,6 +21,7 @@ from fathom.kinds import binding_batch
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.model.reasons import FENCED
+from fathom.model.well_known import DECISION_ANNOTATION
 
 BINDING_BATCHES = own_resource(binding_batch.DEFINITION)
 PODS = Resource("", "v1", "pods")
@@ -106,6 +107,7 @@ async def send_one(api: Api, request: BindRequest) -> BindAnswer:
         "annotations": dict(request.annotations),
     }
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+    api = api.with_decision(request.annotations.get(DECISION_ANNOTATION, ""))
     match await api.create(PODS, request.namespace, body, "binding"):
         case Committed():
             return BindAnswer("Bound")

@@ -103,7 +103,7 @@ class Committing:
         """Apply a known outcome: record it, and land or retry the pod."""
         uid = sent.pod.uid
         if answer.check == RESERVATION_GONE or _needs_no_reservation(sent, answer):
-            self._preemption_loop.release(uid)
+            self._preemption_loop.release(uid, sent.decision)
         if answer.status == "Bound":
             self._note(sent, "settled" if settled else "committed", answer.revision)
             self._has_landed(sent, answer)

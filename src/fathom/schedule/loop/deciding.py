@@ -130,13 +130,13 @@ class Deciding:
         if preemption.node is not None and not stale:
             id_ = self._preemption_loop.make(entry, pod, placement, around, preemption)
         else:
-            if preemption.leaving:
-                self._preemption_loop.reserve_soon(pod)
-            else:
-                self._preemption_loop.give_up(pod)
             id_ = self._attempts.record(
                 entry, pod, placement, around, "unschedulable", condition="PodScheduled=False"
             )
+            if preemption.leaving:
+                self._preemption_loop.reserve_soon(pod, id_)
+            else:
+                self._preemption_loop.give_up(pod, id_)
         self._state.pods.park(pod.uid, (*helped_by, rules.POD_GONE), now_ns=around.now_ns)
         if self._state.status_writer is not None:
             waits = ", ".join(helped_by) or "a change of the pod"

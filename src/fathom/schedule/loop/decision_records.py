@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from fathom.model.cause import WakeCause
 from fathom.model.decision import (
     Considered,
     Decision,
@@ -130,6 +131,34 @@ class Recorder:
                 message=placement.message,
                 priority=pod.priority,
                 **more,
+            )
+        )
+        return id_
+
+    def noted(
+        self,
+        verdict: str,
+        subject: Subject,
+        *,
+        cause: WakeCause,
+        time_ns: int,
+        epoch: int,
+        why: str,
+        controller: str = "",
+    ) -> str:
+        """Record a decision that is no attempt to place a pod: a condition, a report. Returns its id."""
+        id_ = self.next_id()
+        self._journal.decided(
+            Decision(
+                id=id_,
+                time_ns=time_ns,
+                controller=controller or self._controller,
+                subject=subject,
+                verdict=verdict,
+                cause=cause,
+                epoch=epoch,
+                observed_generation=subject.generation,
+                message=why,
             )
         )
         return id_

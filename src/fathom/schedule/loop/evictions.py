@@ -64,7 +64,8 @@ Find = Callable[[Key], Obj | None]
 async def carry_out(
     api: Api, key: Key, uid: str, preemption: Preemption, *, find: Find, now: str
 ) -> list[Evicted]:
-    """Nominate first, so that a reader who sees the evictions can tell which pod they were for."""
+    """Nominate first, so that a reader who sees the evictions can tell which pod they were for. `api` names
+    the decision with each of these writes."""
     patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": preemption.node}}
     await api.patch(PODS, key.namespace, key.name, patch, subresource="status")
     outcomes = await asyncio.gather(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from fathom.client.http import ServerAddress
 from fathom.control.live import flight_to
@@ -11,20 +10,16 @@ from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.decision import Decision, Journal, Outcome, Table
 from fathom.record.journal import DiskJournal
+from fathom.record.journals import JOURNALS, journal_directory
 from fathom.record.recorded_process import fly
 from fathom.record.tape import DiskTape
 from fathom.schedule.loop.process import SchedulerSettings
 from fathom.seams.log import Log
 from fathom.seams.outside import Outside, SystemClock
 
+__all__ = ["JOURNALS", "TimedJournal", "journal_directory", "run_scheduler_live"]
+
 ENTRY = "scheduler"
-# A directory beside the server's data, with one folder for each scheduler.
-JOURNALS = "journal"
-
-
-def journal_directory(data: Path, component: str = "scheduler") -> Path:
-    """The directory of a scheduler's decision journal."""
-    return data / JOURNALS / component
 
 
 class TimedJournal:

@@ -73,6 +73,7 @@ class PodStatusWriter:
         clock: Clock,
         ids: Ids,
         name: str,
+        record: Callable[[PodMessage, Obj], str],
         log: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._api = api
@@ -80,6 +81,7 @@ class PodStatusWriter:
         self._clock = clock
         self._ids = ids
         self._name = name
+        self._record = record  # Records the decision of a message that no attempt made; returns its id.
         self._log = log
         self._queue: OrderedDict[str, PodMessage] = OrderedDict()  # By UID: the newest message of each.
         self._last: dict[str, ToldPod] = {}
@@ -173,7 +175,8 @@ class PodStatusWriter:
         # that it has no node, and nothing ever corrects that. So the write expects the revision in our cache.
         guard = {"uid": pod_message.uid, "resourceVersion": metadata(pod).get("resourceVersion")}
         patch = {"metadata": guard, "status": {"conditions": changed}}
-        outcome = await self._api.patch(
+        id_ = pod_message.decision or self._record(pod_message, pod)
+        outcome = await self._api.with_decision(id_).patch(
             PODS,
             pod_message.key.namespace,
             pod_message.key.name,

@@ -54,8 +54,6 @@ class PreemptionLoop:
     ) -> str:
         """Claim the room in our table at once, so that the next pod does not count on it too; then evict."""
         self._state.counts.preempted += len(preemption.victims)
-        self.give_up(pod, but=preemption.node or "")
-        self._state.known.nominate(pod, preemption.node or "")
         table = self._state.known.table
         id_ = self._state.recorder.decided(
             entry, pod, placement, msgspec.structs.replace(around, need=f"no older than {FRESH_S:g} s: met"),
@@ -63,13 +61,16 @@ class PreemptionLoop:
             chosen=preemption.node or "", condition="PodScheduled=False",
             victims=tuple(_victim_text(victim) for victim in preemption.victims),
         )  # fmt: skip
+        self.give_up(pod, id_, but=preemption.node or "")
+        self._state.known.nominate(pod, preemption.node or "")
         self._being_made[pod.uid] = False
         self._requests.fly(self._evict(pod, preemption, id_))
         return id_
 
-    def give_up(self, pod: PodView, *, but: str = "") -> None:
-        """Stop waiting for room on any node but `but`: release the reservation and the claim there."""
-        self.release(pod.uid, but=but)
+    def give_up(self, pod: PodView, id_: str, *, but: str = "") -> None:
+        """Stop waiting for room on any node but `but`: release the reservation and the claim there. `id_`:
+        the decision, here and below."""
+        self.release(pod.uid, id_, but=but)
         claim = self._state.known.table.claims.get(pod.uid)
         if claim is not None and claim.node != but:
             self._state.known.unnominate(pod.uid)
@@ -89,13 +90,18 @@ class PreemptionLoop:
         now = timestamp(self._state.clock.now_ns())
         view = self._state.caches.snapshot()
         done = await carry_out(
-            self._api, pod.key, pod.uid, preemption, find=lambda key: view.get("Pod", key), now=now
+            self._api.with_decision(id_),
+            pod.key,
+            pod.uid,
+            preemption,
+            find=lambda key: view.get("Pod", key),
+            now=now,
         )
         for evicted in done:
             self._write_preempted(evicted.victim, pod, preemption.node or "")
             self._conclude(id_, evicted)
         await self._reserve(
-            pod.uid, preemption.node or "", victims={victim.uid for victim in preemption.victims}
+            pod.uid, preemption.node or "", id_, victims={victim.uid for victim in preemption.victims}
         )
 
     def _conclude(self, id_: str, evicted: Evicted) -> None:
@@ -125,21 +131,21 @@ class PreemptionLoop:
             self._state.pods.retry(uid, entry.cause, now_ns=self._state.clock.monotonic_ns(), backoff=False)
             self._state.news.moved.set()
 
-    def reserve_soon(self, pod: PodView) -> None:
+    def reserve_soon(self, pod: PodView, id_: str) -> None:
         """Reserve room whose victims were evicted already, maybe by an earlier leader that got no further."""
         room, now_ns = self._state.known.held_for.get(pod.uid), self._state.clock.now_ns()
         claim = self._state.known.table.claims.get(pod.uid)
         if claim is not None and (room is None or is_due(room.expires_ns, now_ns=now_ns)):
             self._being_made[pod.uid] = False
-            self._requests.fly(self._reserve_again(pod.uid, claim.node))
+            self._requests.fly(self._reserve_again(pod.uid, claim.node, id_))
 
-    async def _reserve_again(self, uid: str, node: str) -> None:
+    async def _reserve_again(self, uid: str, node: str, id_: str) -> None:
         try:
-            await self._reserve(uid, node)
+            await self._reserve(uid, node, id_)
         finally:
             self._room_is_made(uid)
 
-    async def _reserve(self, uid: str, node: str, *, victims: Set[str] = frozenset()) -> None:
+    async def _reserve(self, uid: str, node: str, id_: str, *, victims: Set[str] = frozenset()) -> None:
         """Reserve the victims' room for the pod, in the ledger that all schedulers share. `victims`: UIDs of
         evicted pods, which our view may not show as terminating yet."""
         waiting, table = self._state.waiting.get(uid), self._state.known.table
@@ -157,9 +163,8 @@ class PreemptionLoop:
         views = [counted.view for _, counted in sorted(table.pods_on[row].items())]
         leaving = [view for view in views if view.deleting or view.uid in victims]
         now_ns = self._state.clock.now_ns()
-        reservation = await reserve(
-            self._api, reservation_for(pod, node, leaving, now_ns=now_ns), now_ns=now_ns
-        )
+        wanted = reservation_for(pod, node, leaving, now_ns=now_ns)
+        reservation = await reserve(self._api.with_decision(id_), wanted, now_ns=now_ns)
         if reservation is None:
             return
         # 1. The create commits. 2. The watch delivers it. 3. The reservation is deleted: its pod is gone, or
@@ -168,18 +173,18 @@ class PreemptionLoop:
         # reached.
         self._state.caches.apply_write(RESERVATION.name, reservation)
         if uid not in self._state.waiting:  # It was bound meanwhile, or is gone.
-            await self._delete_reservation(uid, key_of(reservation), uid_of(reservation))
+            await self._delete_reservation(uid, key_of(reservation), uid_of(reservation), id_)
 
-    def release(self, uid: str, *, but: str = "") -> None:
+    def release(self, uid: str, id_: str, *, but: str = "") -> None:
         """Delete the pod's reservation, unless it is on the node `but`. Where this fails, repair does it."""
         room = self._state.known.held_for.get(uid)
         if room is not None and room.node != but:
-            self._requests.fly(self._delete_reservation(uid, room.key, room.uid))
+            self._requests.fly(self._delete_reservation(uid, room.key, room.uid, id_))
 
-    async def _delete_reservation(self, uid: str, key: Key, reservation: str) -> None:
+    async def _delete_reservation(self, uid: str, key: Key, reservation: str, id_: str) -> None:
         """`reservation`: its UID. One that could not be deleted still holds its room, until the cache shows
         that it is gone."""
-        outcome = await release(self._api, key, reservation)
+        outcome = await release(self._api.with_decision(id_), key, reservation)
         room = self._state.known.held_for.get(uid)
         if is_gone(outcome) and room is not None and room.uid == reservation:
             self._cache_updates.reservation_changed(room.as_object(uid), None)

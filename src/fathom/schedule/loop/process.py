@@ -19,6 +19,7 @@ from fathom.cache.observer import CacheObserver
 from fathom.cache.scope import CacheScope, ListPace
 from fathom.client.api import Api
 from fathom.control.api_connection import ApiConnection
+from fathom.control.decision_log import log_of
 from fathom.control.leadership import Ends, Leading
 from fathom.control.lease import LeaderTerm, Timing
 from fathom.control.signals import SignalPublisher
@@ -48,6 +49,10 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     in_flight_max: int = 2
     bind_timeout_s: float = 10.0
     user_agent: str = "fathom-scheduler"
+
+    @property
+    def actor(self) -> str:
+        return self.who
 
 
 def begin(inside: Inside) -> SchedulerProcess:
@@ -83,6 +88,7 @@ class SchedulerProcess:
         self.scheduler = Scheduler(inside, self.caches, self._rules(), judging=judging)
         measure_caches(inside.metrics, self.caches, counts, inside.outside.clock)
         measure_scheduler(inside.metrics, self.scheduler.state)
+        self._signal_decisions = log_of(inside, settings.who)
         self.task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -119,7 +125,8 @@ class SchedulerProcess:
         settings = self._settings
         component = settings.lease.rpartition("/")[2] or settings.who
         clock = self._inside.outside.clock
-        return SignalPublisher(api, component, self.scheduler.signals.raised, clock=clock)
+        raised = self.scheduler.signals.raised
+        return SignalPublisher(api, component, raised, clock=clock, decisions=self._signal_decisions)
 
     def _rules(self) -> CurrentRules:
         settings = self._settings

@@ -21,10 +21,11 @@ import asyncio
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Probes
 from fathom.client.api import Api
+from fathom.control.decision_log import result_of, subject_of
 from fathom.control.lease import LeaderTerm
-from fathom.control.watches import NODE
-from fathom.model.cause import WakeCause
-from fathom.model.objects import Key, Obj, key_of
+from fathom.control.watches import NODE, POD
+from fathom.model.cause import UNSTATED, WakeCause
+from fathom.model.objects import Key, Obj
 from fathom.model.times import timestamp
 from fathom.schedule.decide.rules import OVERRIDE_CHANGED, RULES, TRUST_CHANGED, VIEW_FRESH, Rules
 from fathom.schedule.loop.attempts import Attempts
@@ -49,6 +50,8 @@ __all__ = ["CurrentRules", "Scheduler"]
 # How often to check what makes no event: expiries, ages, pods that have waited long.
 LOOK_S = 1.0
 PROBE_S = 5.0
+# In records: it says that a pod waits for its turn, which is no attempt to place it.
+QUEUE = "scheduling-queue"
 ASK_FROM_S = 2.0  # A healthy watch is never silent for so long: our servers send a bookmark a second.
 
 
@@ -97,6 +100,7 @@ class Scheduler:
             clock=inside.outside.clock,
             ids=inside.outside.ids,
             name=self._state.rules.names[0],
+            record=self._record_waiting,
         )
         deciding = self._deciding(api)
         loop = asyncio.get_running_loop()
@@ -202,7 +206,24 @@ class Scheduler:
         for rollout in snapshot.list("PolicyRollout"):
             patch = observed(rollout, who=observer, reached=reached, now=now, term=self._lease_term())
             if patch is not None:
-                await api.patch(ROLLOUT.resource, "", key_of(rollout).name, patch, subresource="status")
+                await self._write_observed(api, rollout, patch, reached)
+
+    async def _write_observed(self, api: Api, rollout: Obj, patch: Obj, reached: int) -> None:
+        subject, cause = subject_of(ROLLOUT.resource, rollout), WakeCause("timer", f"every {LOOK_S:g} s")
+        id_ = self._state.note("observe", subject, cause, f"every cache has reached revision {reached}")
+        outcome = await api.with_decision(id_).patch(
+            ROLLOUT.resource, "", subject.name, patch, subresource="status"
+        )
+        result, revision, message = result_of(outcome)
+        now_ns = self._state.clock.now_ns()
+        self._state.recorder.concluded(id_, now_ns, result, revision=revision, message=message)
+
+    def _record_waiting(self, message: PodMessage, pod: Obj) -> str:
+        """Records the decision to write that a pod waits, where no attempt to place it has said so."""
+        entry = self._state.queue.entry(message.uid)
+        cause = UNSTATED if entry is None else entry.cause
+        subject = subject_of(POD.resource, pod)
+        return self._state.note("wait", subject, cause, message.message, controller=QUEUE)
 
     def _lease_term(self) -> LeaseTerm:
         term = self._state.term

@@ -16,6 +16,8 @@ import msgspec
 from fathom.cache.caches import Caches
 from fathom.control.lease import LeaderTerm
 from fathom.metrics.numbers import LONG_S, Durations
+from fathom.model.cause import WakeCause
+from fathom.model.decision import Subject
 from fathom.model.objects import Obj
 from fathom.schedule.decide.rules import Rules
 from fathom.schedule.loop.cluster_events import ClusterEvents
@@ -85,6 +87,25 @@ class SchedulerState:
             None  # None until the first term; then the latest term's.
         )
         self.term: LeaderTerm | None = None  # Of the lease, if any: its epoch is recorded.
+
+    @property
+    def epoch(self) -> int:
+        """Of the leader term; 0 without a lease."""
+        return (self.term.epoch or 0) if self.term is not None else 0
+
+    def note(
+        self, verdict: str, subject: Subject, cause: WakeCause, why: str, *, controller: str = ""
+    ) -> str:
+        """Record a decision that is no attempt to place a pod; its id."""
+        return self.recorder.noted(
+            verdict,
+            subject,
+            cause=cause,
+            time_ns=self.clock.now_ns(),
+            epoch=self.epoch,
+            why=why,
+            controller=controller,
+        )
 
     def leave(self, uid: str) -> None:
         """The pod is not ours to place any more."""

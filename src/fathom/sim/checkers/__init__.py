@@ -23,6 +23,7 @@ from fathom.sim.checkers.containers import (
     RestartsAreSpaced,
     RunsAreTold,
 )
+from fathom.sim.checkers.decisions import EveryWriteHasItsDecision
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.objects import (
@@ -70,6 +71,7 @@ def at_home() -> list[Checker]:
         WritesAreAsAsked(),
         WhatIsSaidIsSo(),
         RecordsAreTrue(),
+        EveryWriteHasItsDecision(),
     ]
 
 

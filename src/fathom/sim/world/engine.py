@@ -20,7 +20,7 @@ from typing import Any
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import Tokens, digest
 from fathom.model.audit import AuditEntry
-from fathom.model.decision import Journal, NoJournal
+from fathom.model.decision import Journal
 from fathom.model.times import SECOND_NS
 from fathom.model.user import AUTHENTICATED, MASTERS, User
 from fathom.seams.domain import Domain, driving
@@ -32,6 +32,7 @@ from fathom.sim.world import outside_guard
 from fathom.sim.world.active_faults import ActiveFaults
 from fathom.sim.world.faults import AnyFault
 from fathom.sim.world.initial_cluster import Genesis, genesis_of, puts
+from fathom.sim.world.journals import WorldJournals
 from fathom.sim.world.network import Network, WatchListener
 from fathom.sim.world.oracle import Oracle, Seeded
 from fathom.sim.world.process import SimProcess
@@ -67,6 +68,7 @@ class Engine:
         self.oracle: Oracle = oracle or Seeded(self.streams)
         self.trace = Trace()
         self.chronicle = chronicle
+        self.journals = WorldJournals()
         self.faults = ActiveFaults(self, faults)
         self.network = Network(self)
         self.store = WorldStore(self, puts(genesis_of(Engine) if genesis is None else genesis))
@@ -155,8 +157,8 @@ class Engine:
             self.halt()
 
     def journal_of(self, process: SimProcess) -> Journal:
-        kept = NoJournal() if self.chronicle is None else self.chronicle.journal(process)
-        return ReadJournal(process, kept)
+        chronicled = None if self.chronicle is None else self.chronicle.journal(process)
+        return ReadJournal(process, self.journals.journal(process.name, chronicled))
 
     def recorded(self, read: Callable[[RecordReader], None]) -> None:
         """Pass a record of a process to the readers."""

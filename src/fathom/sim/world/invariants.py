@@ -109,7 +109,7 @@ def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
         at_s=at_s,
         by=by.process.name,
         incarnation=by.incarnation,
-        headers=() if exchange is None else exchange.ask.headers,
+        headers=by.headers,
         late=exchange is not None and exchange.over and _is_late(exchange),
         ask=None if exchange is None else exchange.ask,
     )

@@ -71,6 +71,9 @@ class Exchange:
 # The request that a server is working on, for the chronicle: a request's tasks inherit it.
 SERVING: ContextVar[Exchange | None] = ContextVar("SERVING", default=None)
 
+# The headers of the request that a server's own housekeeping sends to it.
+OWN_HEADERS: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("OWN_HEADERS", default=())
+
 
 class WatchListener(Protocol):
     """Sees each request that arrives at an API server and each answer that leaves it. It changes nothing."""

@@ -11,12 +11,13 @@ from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import Tokens
 from fathom.api.request import Request, Response, StreamSource
 from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
+from fathom.client.local import Answered, Send
 from fathom.model.audit import AuditEntry
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, unavailable
 from fathom.model.objects import Obj, metadata
 from fathom.seams.process import Inside
-from fathom.sim.world.network import SERVING, Exchange, Network
+from fathom.sim.world.network import OWN_HEADERS, SERVING, Exchange, Network
 from fathom.sim.world.process import SimProcess
 from fathom.sim.world.store_link import StoreLink, WorldStore
 from fathom.store.protocol import StoreUnavailable
@@ -100,8 +101,11 @@ class SimServer:
                 keep_all_objects=True,
                 agents=WorldAgents(process),
                 measured=False,
+                journal=inside.journal,
+                decision_prefix=f"{inside.streams.stream('decisions').getrandbits(48):012x}",
             )
         )
+        self.parts.client.send = _with_own_headers(self.parts.client.send)
         asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
@@ -177,6 +181,21 @@ class SimServer:
 
     def _overheard(self, exchange: Exchange, chunk: Any) -> None:
         self._process.world.overheard(lambda listener: listener.told(exchange, chunk))
+
+
+def _with_own_headers(send: Send) -> Send:
+    """Note the headers of a request that the server sends to itself: checkers see them with its commit."""
+
+    async def noted(
+        method: str, path: str, query: dict[str, list[str]], headers: dict[str, str], body: bytes
+    ) -> Answered:
+        before = OWN_HEADERS.set(tuple(headers.items()))
+        try:
+            return await send(method, path, query, headers, body)
+        finally:
+            OWN_HEADERS.reset(before)
+
+    return noted
 
 
 def _request(exchange: Exchange, *, shares: bool) -> Request:

@@ -12,7 +12,7 @@ import msgspec
 
 from fathom.seams.seam import Ask
 from fathom.sim.world.faults import STORE, AnyFault, CommitLost
-from fathom.sim.world.network import SERVING, Exchange
+from fathom.sim.world.network import OWN_HEADERS, SERVING, Exchange
 from fathom.sim.world.process import SimProcess
 from fathom.store.memory import MemoryStore
 from fathom.store.protocol import (
@@ -54,10 +54,15 @@ class Committer(msgspec.Struct, frozen=True):
 
     server: SimProcess
     exchange: Exchange | None = None
+    own_headers: tuple[tuple[str, str], ...] = ()  # Of a request that the server sent to itself.
 
     @property
     def process(self) -> SimProcess:
         return self.server if self.exchange is None else self.exchange.process
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        return self.own_headers if self.exchange is None else self.exchange.ask.headers
 
     @property
     def incarnation(self) -> int:
@@ -152,7 +157,7 @@ class StoreLink:
             lost, delay_ns = self._cut_off(future, delay_ns, Unknown("the store did not answer in time"))
             if lost:
                 return await future
-        by = Committer(process, SERVING.get())
+        by = Committer(process, SERVING.get(), OWN_HEADERS.get())
         world.after(delay_ns, self._commit, future, tuple(preconditions), tuple(writes), fate, by)
         return await future
 

@@ -1,0 +1,38 @@
+"""Run the gateway for a command: with which table, journal and metrics."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from fathom.cli.journals import opened_journal
+from fathom.cli.kubeconfig import data_beside
+from fathom.cli.metrics import measured
+from fathom.cli.serve import run_on_uvloop, server_at
+from fathom.gateway.live import run_gateway
+from fathom.record.journals import SMALL_BUDGET_BYTES
+from fathom.record.metrics import measure_records
+from fathom.seams.log import JsonLog
+from fathom.seams.outside import live
+from fathom.stopping import stop_event
+
+WHO = "gateway"
+
+
+def serve_gateway(
+    kubeconfig: Path | None, *, remember: Path | None, data: Path | None, metrics_address: str
+) -> None:
+    async def run() -> None:
+        log, stop, server = JsonLog(sys.stderr, live().clock), stop_event(), server_at(kubeconfig)
+        folder, where = data or data_beside(kubeconfig), str(remember or kubeconfig or "")
+        with opened_journal(folder, WHO, log, budget_bytes=SMALL_BUDGET_BYTES) as journal:
+            async with measured(
+                WHO, (WHO,), server, address=metrics_address, where=where, log=log, journal=journal
+            ) as registry:
+                part = registry.part(WHO)
+                measure_records(part, journal, None)
+                await run_gateway(
+                    server, stop=stop, log=log, remember=remember, journal=journal, metrics=part
+                )
+
+    run_on_uvloop(run())

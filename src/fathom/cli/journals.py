@@ -1,0 +1,28 @@
+"""Open the decision journal of a process that a command runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fathom.cli.problem import Problem
+from fathom.record.journal import BUDGET_BYTES, DiskJournal
+from fathom.record.journals import journal_directory
+from fathom.record.ring import RingBusy
+from fathom.seams.log import Log
+
+
+@contextmanager
+def opened_journal(
+    data: Path, process: str, log: Log, *, budget_bytes: int = BUDGET_BYTES
+) -> Iterator[DiskJournal]:
+    """Raises Problem if another process writes it."""
+    try:
+        journal = DiskJournal(journal_directory(data, process), budget_bytes=budget_bytes, log=log)
+    except RingBusy as error:
+        raise Problem(f"{error}: is this process running already?") from error
+    try:
+        yield journal
+    finally:
+        journal.close()

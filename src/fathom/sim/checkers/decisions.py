@@ -1,0 +1,71 @@
+"""Decisions: each write of a process of ours names one, and some journal of the run holds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fathom.agent.node import is_news
+from fathom.agent.process import Agent
+from fathom.api.admission.addresses import CLAIMS
+from fathom.api.ledger.accounts import INTENT_BOOKS, NODE_BOOKS, TENANT_BOOKS
+from fathom.api.ledger.recount import MARKER_RESOURCE
+from fathom.control.process import Controllers
+from fathom.gateway.controller import Gateway
+from fathom.model.body import decode_json
+from fathom.model.objects import Key, Obj, lookup
+from fathom.model.well_known import DECISION_ANNOTATION, DECISION_HEADER
+from fathom.schedule.loop.process import SchedulerProcess
+from fathom.sim.checkers.leaders import EVENTS, FENCES, LEASES
+from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.servers import SimServer
+from fathom.sim.world.world import World
+
+# Leases and Events decide nothing; the others are the store's accounts, not objects of the API.
+ACCOUNTS = frozenset({MARKER_RESOURCE, NODE_BOOKS, TENANT_BOOKS, INTENT_BOOKS, CLAIMS, FENCES})
+ASIDE = frozenset({LEASES, *EVENTS, *ACCOUNTS})
+OURS = (Agent, Controllers, Gateway, SchedulerProcess, SimServer)
+
+
+class EveryWriteHasItsDecision(Checker):
+    name = "every write has its decision"
+
+    def begin(self, world: World) -> None:
+        self._engine = world.engine
+
+    def concerns(self, resource: str) -> bool:
+        return resource not in ASIDE
+
+    def commit(self, change: Seen) -> Found:
+        if not isinstance(self._engine.processes[change.by].state, OURS) or is_heartbeat(change):
+            return None
+        decision = decision_of(change)
+        if decision is None or decision in self._engine.journals.recorded:
+            return None
+        if decision:
+            return f"{change.by} wrote {change.path} by decision {decision}, which no journal has"
+        return f"{change.by} wrote {change.path} without naming its decision"
+
+
+def decision_of(change: Seen) -> str | None:
+    """The decision that a write names; '' if it names none. None: it is not for this request to name one."""
+    if change.ask is None or not change.ask.target.partition("?")[0].endswith("/bindingbatches"):
+        return dict(change.headers).get(DECISION_HEADER, "")
+    # Each pod of a batch has its own decision. One commit may serve several requests, and it writes what the
+    # pods give back or take over, too.
+    if change.resource != "pods" or change.key not in _pods_in(change.ask.body):
+        return None
+    return str(lookup(change.new or {}, "metadata", "annotations", DECISION_ANNOTATION) or "")
+
+
+def _pods_in(body: Any) -> set[Key]:
+    batch: Obj = decode_json(body) if isinstance(body, bytes) else body
+    return {Key(str(item["namespace"]), str(item["name"])) for item in batch["items"]}
+
+
+def is_heartbeat(change: Seen) -> bool:
+    """Whether a node's status changed in nothing but the time of the heartbeat."""
+    if change.resource != "nodes" or change.old is None or change.new is None:
+        return False
+    return change.old.get("spec") == change.new.get("spec") and not is_news(
+        change.old.get("status") or {}, change.new.get("status") or {}
+    )
