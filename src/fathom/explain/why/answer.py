@@ -89,6 +89,15 @@ class CitedDecision(msgspec.Struct, frozen=True, rename="camel"):
     victims: tuple[str, ...] = ()
 
 
+class CauseGroup(msgspec.Struct, frozen=True, rename="camel"):
+    """Objects that have one cause in common, as the pods of a workload."""
+
+    cause: str  # 'quota/risk-zone-c', 'image'
+    count: int
+    objects: tuple[str, ...] = ()  # Names that the user may see, the first few: possibly fewer than `count`.
+    message: str = ""
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     subject: ObjectRef
     summary: str  # The first line: verdict, cause, change, who may make it.
@@ -108,6 +117,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     gaps: tuple[Gap, ...] = ()
     decisions: tuple[CitedDecision, ...] = ()  # The newest last.
     rejected: tuple[Rejection, ...] = ()  # The rules that reject the pod now, the decisive one first.
+    causes: tuple[CauseGroup, ...] = ()  # For a workload or a Service: its pods by cause, most first.
+    related: tuple[ObjectRef, ...] = ()  # Objects to ask about next.
 
 
 def summary_of(subject: str, verdict: str, cause: str, change: Change | None) -> str:
