@@ -44,8 +44,8 @@ def _trouble(evidence: Evidence, budget: Obj, explain_pod: ExplainPod | None) ->
     )
     if not expected or healthy > desired:
         return None
-    if healthy == desired:
-        return _asks_for_all(budget, healthy) if desired >= expected else None
+    if healthy == desired and desired >= expected:
+        return _asks_for_all(budget, healthy)
     return _unhealthy(evidence, budget, explain_pod, healthy=healthy, desired=desired)
 
 
