@@ -20,7 +20,7 @@ from typing import Any
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import Tokens, digest
 from fathom.model.audit import AuditEntry
-from fathom.model.decision import Journal
+from fathom.model.decision import Journal, NoJournal
 from fathom.model.times import SECOND_NS
 from fathom.model.user import AUTHENTICATED, MASTERS, User
 from fathom.seams.domain import Domain, driving
@@ -32,6 +32,7 @@ from fathom.sim.world import outside_guard
 from fathom.sim.world.active_faults import ActiveFaults
 from fathom.sim.world.faults import AnyFault
 from fathom.sim.world.initial_cluster import Genesis, genesis_of, puts
+from fathom.sim.world.journals import ReadJournal, RecordReader
 from fathom.sim.world.network import Network, WatchListener
 from fathom.sim.world.oracle import Oracle, Seeded
 from fathom.sim.world.process import SimProcess
@@ -73,6 +74,7 @@ class Engine:
         self.graveyard: list[Domain] = []  # Domains of ended processes, with their tasks, until `end`.
         self.watchers: list[CommitWatcher] = []  # Invariants: called after every commit.
         self.listeners: list[WatchListener] = []  # Invariants: get the requests and answers of API servers.
+        self.record_readers: list[RecordReader] = []  # Invariants: get what processes record.
         self.committer: Committer | None = None  # Which request or server made the newest commit.
         self.happenings: dict[str, Callable[[], object]] = {}  # Events that the scenario defines, by name.
         self.violation: Violation | None = None  # The first one; ends the run.
@@ -152,8 +154,18 @@ class Engine:
         if self.began_ns == 0:
             self.halt()
 
-    def journal_of(self, process: SimProcess) -> Journal | None:
-        return None if self.chronicle is None else self.chronicle.journal(process)
+    def journal_of(self, process: SimProcess) -> Journal:
+        kept = NoJournal() if self.chronicle is None else self.chronicle.journal(process)
+        return ReadJournal(process, kept)
+
+    def recorded(self, read: Callable[[RecordReader], None]) -> None:
+        """Pass a record of a process to the readers."""
+        try:
+            for reader in self.record_readers:
+                read(reader)
+        except Exception as error:  # As with commits: it must not look like the process's error.
+            self.error = error
+            self.halt()
 
     # Faults.
 
