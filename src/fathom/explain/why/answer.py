@@ -45,7 +45,7 @@ class DetailGroup(msgspec.Struct, frozen=True, rename="camel"):
 class QueuePlace(msgspec.Struct, frozen=True, rename="camel"):
     place: int
     of: int
-    ahead: tuple[str, ...] = ()  # Pods that are taken before it, the next one first.
+    ahead: tuple[str, ...] = ()  # Pods that are taken before it, in order; the nearest where there are many.
     source: str = "queue"  # 'queue': as it is now. 'record': when it was last taken.
 
 
