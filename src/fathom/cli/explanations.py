@@ -41,7 +41,15 @@ NAMED_KINDS = {
     "node": "/api/v1/nodes",
     "policyrollout": OWN_KINDS + "/policyrollouts",
 }
-WITHOUT_NAMESPACE = frozenset({"node", "nodes", "no", "policyrollout", "policyrollouts"})
+WITHOUT_NAMESPACE = frozenset({"node", "nodes", "no", "policyrollout", "policyrollouts", "prl", "namespace"})
+
+
+# What the answer of each view has at least.
+FIELDS_OF_VIEWS = {
+    "": frozenset({"summary"}),
+    "status": frozenset({"pendingReplicas", "lastReason"}),
+    "stuck": frozenset({"items"}),
+}
 
 
 class NotAnswered(Exception):
@@ -56,6 +64,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     at: str = ""
     what_if: tuple[str, ...] = ()
+    view: str = ""  # 'status', 'stuck'; '' is why.
 
 
 class ApiServer:
@@ -78,6 +87,8 @@ class ApiServer:
             spec["at"] = question.at
         if question.what_if:
             spec["whatIf"] = list(question.what_if)
+        if question.view:
+            spec["view"] = question.view
         body = {"apiVersion": "fathom.dev/v1alpha1", "kind": "Explanation", "spec": spec}
         status, answer = self._request("POST", f"{OWN_KINDS}{_in_namespace(namespace)}/explanations", body)
         if status in {404, 405} and answer.get("reason") in {"NotFound", "MethodNotAllowed", None}:
@@ -85,6 +96,8 @@ class ApiServer:
         if status not in {200, 201}:
             raise Problem(str(answer.get("message") or f"the API server answered with HTTP {status}"))
         explanation: Answer = answer.get("status") or {}
+        if not FIELDS_OF_VIEWS[question.view] <= explanation.keys():
+            raise NotAnswered  # An older server, which does not know the view.
         return explanation
 
     def kinds_of(self, name: str, namespace: str) -> list[str]:

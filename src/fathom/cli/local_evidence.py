@@ -1,4 +1,5 @@
-"""Evidence collected by the command itself: for API servers that do not answer questions. Pods only.
+"""Evidence collected by the command itself, for API servers that do not answer questions. About pods; for
+other kinds see `cli/read_evidence.py`.
 
 It lists what the decision reads, and reads the journals beside the kubeconfig.
 """
@@ -50,12 +51,14 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases")
 
 def explain_locally(question: Question, kubeconfig: Path | None, data: Path) -> Answer:
     """Raises Problem."""
-    if question.kind.lower() not in POD_KINDS:
-        raise Problem(
-            f"this API server explains nothing, and without it only pods can be: not {question.kind}"
-        )
     if question.at:
         raise Problem("this API server explains nothing, and --at needs it")
+    if question.view or question.kind.lower() not in POD_KINDS:
+        if question.what_if:
+            raise Problem("this API server explains nothing, and without it --what-if is for pods only")
+        from fathom.cli.read_evidence import answer_question  # noqa: PLC0415
+
+        return answer_question(question, kubeconfig, data)
     try:
         evidence = asyncio.run(_collect(question, kubeconfig, data))
         rules = installed_rules()

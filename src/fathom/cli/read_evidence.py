@@ -3,22 +3,34 @@ the journals and the audit log beside the kubeconfig, where these are on this ma
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fathom.cli.problem import Problem
 from fathom.cli.why import is_of, journals
 from fathom.client.api import Api, Resource
+from fathom.client.kubeconfig import BadKubeconfig
+from fathom.client.once import api_of
+from fathom.client.servers import find_server
 from fathom.explain.evidence import Evidence, Gap, HeldObjects, ObjectRef, Recorded, RecordQuery
-from fathom.explain.questions import WHY, answer, wanted
+from fathom.explain.questions import STUCK, WHY, answer, wanted
+from fathom.explain.status import NoSubject
+from fathom.explain.why_of.kinds import NoExplanation
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.audit import AuditEntry
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
 from fathom.record.audit_reading import read_entries
 from fathom.record.journal import WantedDecisions, read_journal
+from fathom.seams.outside import live
+
+if TYPE_CHECKING:
+    from fathom.cli.explanations import Question
 
 NAMESPACED = (
     Resource("", "v1", "pods"),
@@ -58,7 +70,7 @@ async def read_evidence(
     api: Api, subject: ObjectRef, data: Path, *, now_ns: int, view: str = WHY
 ) -> Evidence:
     """Raises ApiError."""
-    objects, gaps = await _list_objects(api, subject)
+    objects, gaps = await _list_objects(api, subject.name if view == STUCK else subject.namespace)
     query = wanted(subject, objects, view=view)
     paths = journals(data)
     if not paths:
@@ -76,21 +88,35 @@ async def read_evidence(
     )
 
 
-async def answer_locally(
-    api: Api, subject: ObjectRef, data: Path, *, now_ns: int, view: str = WHY
-) -> msgspec.Struct:
-    """Raises ApiError, NoSubject, NoExplanation."""
-    return answer(await read_evidence(api, subject, data, now_ns=now_ns, view=view), view=view)
+def answer_question(question: Question, kubeconfig: Path | None, data: Path) -> dict[str, Any]:
+    """The answer as a document. Raises Problem."""
+    resource = resource_named(question.kind)
+    if resource is None:
+        raise Problem(f"there is no kind {question.kind!r} that can be explained")
+    subject = ObjectRef(resource.name, question.namespace if resource.namespaced else "", question.name)
+    try:
+        evidence = asyncio.run(_ask(subject, question, kubeconfig, data))
+        document: dict[str, Any] = msgspec.to_builtins(answer(evidence, view=question.view))
+    except (BadKubeconfig, ApiError, NoSubject, NoExplanation) as error:
+        raise Problem(str(error)) from error
+    return document
 
 
-async def _list_objects(api: Api, subject: ObjectRef) -> tuple[HeldObjects, list[Gap]]:
+async def _ask(subject: ObjectRef, question: Question, kubeconfig: Path | None, data: Path) -> Evidence:
+    clock = live().clock
+    async with api_of(find_server(kubeconfig, clock=clock, environ=os.environ)) as api:
+        return await read_evidence(api, subject, data, now_ns=clock.now_ns(), view=question.view)
+
+
+async def _list_objects(api: Api, namespace: str) -> tuple[HeldObjects, list[Gap]]:
+    """`namespace`: '' is all of them."""
     objects: dict[str, list[Obj]] = {}
     gaps: list[Gap] = []
     revision = 0
     for resource in (*NAMESPACED, *CLUSTER_SCOPED):
-        near = resource.namespaced and subject.namespace and resource.name not in EVERYWHERE
+        near = resource.namespaced and resource.name not in EVERYWHERE
         try:
-            objects[resource.name], reached = await _all(api, resource, subject.namespace if near else "")
+            objects[resource.name], reached = await _all(api, resource, namespace if near else "")
             revision = max(revision, reached)
         except ApiError as error:
             if error.code not in {403, 404}:

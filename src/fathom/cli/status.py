@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -15,9 +13,6 @@ from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from fathom.client.api import Api
-    from fathom.explain.evidence import ObjectRef
 
 View = dict[str, Any]
 
@@ -49,7 +44,7 @@ def status(
     import msgspec  # noqa: PLC0415  # See the package's docstring.
 
     kubeconfig = found_kubeconfig(kubeconfig)
-    view = asyncio.run(_ask(subject, namespace, kubeconfig, data or data_beside(kubeconfig)))
+    view = _ask(subject, namespace, kubeconfig, data or data_beside(kubeconfig))
     if output == "json":
         say_json(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
     else:
@@ -60,60 +55,20 @@ def status(
 # Asking.
 
 
-async def _ask(subject: str, namespace: str, kubeconfig: Path | None, data: Path) -> View:
-    import msgspec  # noqa: PLC0415
-
-    from fathom.cli.read_evidence import answer_locally, resource_named  # noqa: PLC0415
-    from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
-    from fathom.client.once import api_of  # noqa: PLC0415
-    from fathom.client.servers import find_server  # noqa: PLC0415
-    from fathom.explain.evidence import ObjectRef  # noqa: PLC0415
-    from fathom.explain.questions import STATUS  # noqa: PLC0415
-    from fathom.explain.status import NoSubject  # noqa: PLC0415
-    from fathom.model.errors import ApiError  # noqa: PLC0415
-    from fathom.seams.outside import live  # noqa: PLC0415
+def _ask(subject: str, namespace: str, kubeconfig: Path | None, data: Path) -> View:
+    """The API server's answer; where it gives none, one from what the command can read itself."""
+    from fathom.cli.explanations import ApiServer, NotAnswered, Question  # noqa: PLC0415
 
     kind, slash, name = subject.partition("/")
-    resource = resource_named(kind)
-    if not slash or not name or resource is None:
+    if not slash or not kind or not name:
         raise Problem(f"write the workload as KIND/NAME, such as deployment/web, not {subject!r}")
-    about = ObjectRef(resource.name, namespace if resource.namespaced else "", name)
-    clock = live().clock
+    question = Question(kind=kind, name=name, namespace=namespace, view="status")
     try:
-        async with api_of(find_server(kubeconfig, clock=clock, environ=os.environ)) as api:
-            answered = await ask_api(api, about, STATUS)
-            if answered is not None:
-                return answered
-            view = await answer_locally(api, about, data, now_ns=clock.now_ns(), view=STATUS)
-    except (BadKubeconfig, ApiError, NoSubject) as error:
-        raise Problem(str(error)) from error
-    document: View = msgspec.to_builtins(view)
-    return document
+        return ApiServer(kubeconfig).explain(question)
+    except NotAnswered:
+        from fathom.cli.read_evidence import answer_question  # noqa: PLC0415
 
-
-async def ask_api(api: Api, about: ObjectRef, view: str) -> View | None:
-    """The API server's answer; None if it answers no such questions. Raises ApiError."""
-    from fathom.client.api import Resource  # noqa: PLC0415
-    from fathom.client.outcomes import Committed, Rejected  # noqa: PLC0415
-    from fathom.model.accounts import SYSTEM_NAMESPACE  # noqa: PLC0415
-    from fathom.model.errors import ApiError  # noqa: PLC0415
-
-    subject = {"resource": about.resource, "name": about.name}
-    question = {
-        "apiVersion": "fathom.dev/v1alpha1",
-        "kind": "Explanation",
-        "spec": {"subject": subject, "view": view},
-    }
-    explanations = Resource("fathom.dev", "v1alpha1", "explanations")
-    outcome = await api.create(explanations, about.namespace or SYSTEM_NAMESPACE, question)
-    if isinstance(outcome, Committed):
-        answer: View = outcome.obj.get("status") or {}
-        return answer if "pendingReplicas" in answer or view != "status" else None
-    if isinstance(outcome, Rejected) and outcome.code in {404, 405, 501}:
-        return None
-    if isinstance(outcome, Rejected):
-        raise ApiError(outcome.code, outcome.reason, outcome.message)
-    raise Problem(f"the API server did not answer: {outcome}")
+        return answer_question(question, kubeconfig, data)
 
 
 # Output.

@@ -28,8 +28,17 @@ WAITING = frozenset({"unschedulable", "gated"})  # Verdicts whose only effect is
 
 
 def why(
-    *subjects: Annotated[str, Parameter(help="Objects, as KIND/NAME or NAME: pod/web-1, deploy/web.")],
+    *subjects: Annotated[
+        str,
+        Parameter(help="Objects, as KIND/NAME or NAME: pod/web-1, deploy/web. Default: whatever is stuck."),
+    ],
     namespace: Namespace = "default",
+    all_namespaces: Annotated[
+        bool,
+        Parameter(
+            name=("--all-namespaces", "-A"), negative=(), help="Without objects: look in the whole cluster."
+        ),
+    ] = False,
     output: Annotated[
         Literal["", "wide", "json", "yaml"],
         Parameter(name=("--output", "-o"), help="wide: every node and decision. json, yaml: the document."),
@@ -46,10 +55,13 @@ def why(
     not as wanted."""
     from fathom.cli.explanations import ApiServer, Question  # noqa: PLC0415  # See the package's docstring.
 
-    if not subjects:
-        raise Problem("name an object to explain, such as pod/web-1")
     kubeconfig = found_kubeconfig(kubeconfig)
     server = ApiServer(kubeconfig)
+    if not subjects:
+        where = Question(
+            kind="namespace", name="" if all_namespaces else namespace, namespace=namespace, view="stuck"
+        )
+        return _print_stuck(_answer(server, where, kubeconfig, data), output)
     documents = []
     for subject in subjects:
         kind, name = _kind_and_name(subject, namespace, server)
@@ -78,11 +90,27 @@ def _answer(server: ApiServer, question: Question, kubeconfig: Path | None, data
     from fathom.cli.explanations import NotAnswered  # noqa: PLC0415
 
     try:
+        if not question.name:  # The API answers for one namespace.
+            raise NotAnswered
         return server.explain(question)
     except NotAnswered:
         from fathom.cli.local_evidence import explain_locally  # noqa: PLC0415
 
         return explain_locally(question, kubeconfig, data or data_beside(kubeconfig))
+
+
+def _print_stuck(document: Answer, output: str) -> int:
+    """One line each, worst first; with `wide`, the evidence too."""
+    items = document.get("items") or []
+    if output in {"json", "yaml"}:
+        _print([document], output)
+    elif output == "wide":
+        _print(items, output)
+    else:
+        say(*(str(item.get("summary")) for item in items))
+    if not items and not output:
+        say("nothing is stuck")
+    return ANSWER_IS_NO if items else 0
 
 
 def _print(documents: list[Answer], output: str) -> None:

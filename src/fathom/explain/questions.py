@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.explain.evidence import Evidence, ObjectRef, Objects, RecordQuery
-from fathom.explain.status import explain_status
+from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, RecordQuery
+from fathom.explain.status import StatusView, explain_status
+from fathom.explain.why import pod
 from fathom.explain.why.answer import Explanation
 from fathom.explain.why_of.kinds import explain_object, wanted_records
-from fathom.explain.why_of.lookups import ExplainPod
+from fathom.explain.why_of.lookups import PODS, ExplainPod
 from fathom.explain.why_of.stuck import stuck
 
 WHY, STATUS, STUCK = "", "status", "stuck"
@@ -23,18 +24,38 @@ class StuckObjects(msgspec.Struct, frozen=True, rename="camel"):
 
     as_wanted: bool
     items: tuple[Explanation, ...]
+    gaps: tuple[Gap, ...] = ()
 
 
 def wanted(subject: ObjectRef, objects: Objects, *, view: str = WHY) -> RecordQuery:
     """A list of what is stuck is made from the objects alone: their records would be those of the cluster."""
-    return RecordQuery() if view == STUCK else wanted_records(subject, objects)
+    if view == STUCK:
+        return RecordQuery()
+    if view == WHY and subject.resource == PODS:
+        return pod.wanted(subject, objects)
+    return wanted_records(subject, objects)
 
 
-def answer(evidence: Evidence, *, view: str = WHY, explain_pod: ExplainPod | None = None) -> msgspec.Struct:
-    """`explain_pod`: the full explanation of a pod. Raises NoSubject, NoExplanation."""
+def answer(
+    evidence: Evidence, *, view: str = WHY, explain_pod: ExplainPod = pod.explain_pod
+) -> StatusView | StuckObjects | Explanation:
+    """Raises NoSubject, NoExplanation."""
     if view == STATUS:
         return explain_status(evidence)
     if view == STUCK:
-        items = tuple(stuck(evidence, explain_pod=explain_pod))
-        return StuckObjects(not items, items)
+        items = tuple(stuck(_in_namespace(evidence), explain_pod=explain_pod))
+        return StuckObjects(not items, items, evidence.gaps)
+    return why(evidence, explain_pod=explain_pod)
+
+
+def why(evidence: Evidence, *, explain_pod: ExplainPod = pod.explain_pod) -> Explanation:
+    """Raises NoExplanation."""
+    if evidence.subject.resource == PODS:
+        return pod.explain(evidence.subject, evidence)  # Also one that is gone, or was refused.
     return explain_object(evidence, explain_pod=explain_pod)
+
+
+def _in_namespace(evidence: Evidence) -> Evidence:
+    """What is stuck is asked about a Namespace; without a name, about the whole cluster."""
+    subject = ObjectRef("", evidence.subject.name, "")
+    return msgspec.structs.replace(evidence, subject=subject)

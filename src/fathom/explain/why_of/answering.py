@@ -13,7 +13,7 @@ from fathom.model.objects import Obj, key_of
 from fathom.model.times import timestamp
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class SubjectTrouble(msgspec.Struct, frozen=True):
     """Why a subject is not as wanted."""
 
     verdict: str  # After the subject's name: 'is paused'.
@@ -26,9 +26,9 @@ class Trouble(msgspec.Struct, frozen=True):
 def answered(
     evidence: Evidence,
     obj: Obj,
-    trouble: Trouble | None,
+    trouble: SubjectTrouble | None,
     *,
-    stage: str,  # The file of this package that answered.
+    stage: str,  # Which part of this package answered: deployments, nodes.
     verdict: str,  # In full, with counts.
     controller: str = "",  # Whose last decision is cited; '': none.
     cause: str = "",  # Where there is no trouble.

@@ -7,7 +7,7 @@ import msgspec
 from fathom.controllers.autoscaler.plan import ABLE, ACTIVE, LIMITED, max_of
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import Change, Explanation
-from fathom.explain.why_of.answering import Trouble, answered
+from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
 from fathom.explain.why_of.deployments import explain_deployment
 from fathom.explain.why_of.lookups import (
@@ -41,7 +41,7 @@ def explain_autoscaler(
     )
 
 
-def _verdict(autoscaler: Obj, trouble: Trouble | None) -> str:
+def _verdict(autoscaler: Obj, trouble: SubjectTrouble | None) -> str:
     current = int(lookup(autoscaler, "status", "currentReplicas") or 0)
     if trouble is None:
         return f"keeps its target at {current} replicas"
@@ -70,13 +70,13 @@ def _condition(autoscaler: Obj, type_: str) -> Obj:
     return find_condition(conditions_of(autoscaler), type_) or {}
 
 
-def _trouble(evidence: Evidence, autoscaler: Obj, explain_pod: ExplainPod | None) -> Trouble | None:
+def _trouble(evidence: Evidence, autoscaler: Obj, explain_pod: ExplainPod | None) -> SubjectTrouble | None:
     trouble = part_trouble(evidence, CONTROLLERS)
     if trouble:
-        return Trouble("is not run", trouble, restart(trouble, CONTROLLERS))
+        return SubjectTrouble("is not run", trouble, restart(trouble, CONTROLLERS))
     behind = unobserved(evidence, autoscaler, CONTROLLER)
     if behind:
-        return Trouble("is not observed", behind)
+        return SubjectTrouble("is not observed", behind)
     if _condition(autoscaler, ABLE).get("status") == "False":
         return _without_target(evidence, autoscaler)
     if _condition(autoscaler, ACTIVE).get("status") == "False":
@@ -112,7 +112,7 @@ def target_of(evidence: Evidence, autoscaler: Obj) -> tuple[ObjectRef, ...]:
     return () if workload is None or resource is None else (ref(resource, workload),)
 
 
-def _without_target(evidence: Evidence, autoscaler: Obj) -> Trouble:
+def _without_target(evidence: Evidence, autoscaler: Obj) -> SubjectTrouble:
     kind, name = _reference(autoscaler)
     message = str(_condition(autoscaler, ABLE).get("message") or "")
     resource = TARGETS.get(kind, "")
@@ -120,18 +120,18 @@ def _without_target(evidence: Evidence, autoscaler: Obj) -> Trouble:
     near = [other for other in existing if other.startswith(name[:3])] or existing
     if not resource or not near:
         change = Change(f"create {kind} {name}", f"kubectl create {kind.lower()} {name}", _owner(autoscaler))
-        return Trouble("cannot scale", message, change)
+        return SubjectTrouble("cannot scale", message, change)
     patch = f'{{"spec":{{"scaleTargetRef":{{"name":"{near[0]}"}}}}}}'
     change = Change(
         f"name an existing {kind}, such as {near[0]}", _patch(autoscaler, patch), _owner(autoscaler)
     )
-    return Trouble("cannot scale", message, change)
+    return SubjectTrouble("cannot scale", message, change)
 
 
 # Its metrics.
 
 
-def _inactive(evidence: Evidence, autoscaler: Obj) -> Trouble:
+def _inactive(evidence: Evidence, autoscaler: Obj) -> SubjectTrouble:
     condition, (kind, name) = _condition(autoscaler, ACTIVE), _reference(autoscaler)
     namespace, target = key_of(autoscaler).namespace, f"{kind.lower()}/{name}"
     reason, message = str(condition.get("reason") or ""), str(condition.get("message") or "")
@@ -141,19 +141,19 @@ def _inactive(evidence: Evidence, autoscaler: Obj) -> Trouble:
         change = Change(
             "give the target a replica", f"kubectl scale {target} -n {namespace} --replicas=1", owner
         )
-        return Trouble("is disabled", message, change, related=related)
+        return SubjectTrouble("is disabled", message, change, related=related)
     if reason == "AmbiguousSelector":
         command = f"kubectl delete hpa {key_of(autoscaler).name} -n {namespace}"
         change = Change("delete all autoscalers of the target but one", command, _owner(autoscaler))
-        return Trouble("is disabled", message, change, related=related)
+        return SubjectTrouble("is disabled", message, change, related=related)
     if "request" in message:
         resource = _metric_name(autoscaler)
         command = f"kubectl set resources {target} -n {namespace} --requests={resource}=100m"
         change = Change(f"set requests of {resource} in the target's pods", command, owner)
-        return Trouble("has no metrics", f"{reason}: {message}", change, related=related)
+        return SubjectTrouble("has no metrics", f"{reason}: {message}", change, related=related)
     command = f"kubectl top pods -n {namespace}"
     change = Change("check that the nodes of its pods report use", command, "a cluster operator")
-    return Trouble("has no metrics", f"{reason}: {message}", change, related=related)
+    return SubjectTrouble("has no metrics", f"{reason}: {message}", change, related=related)
 
 
 def _metric_name(autoscaler: Obj) -> str:
@@ -167,7 +167,7 @@ def _metric_name(autoscaler: Obj) -> str:
 # What keeps it from the size that its metrics ask for.
 
 
-def _limited(evidence: Evidence, autoscaler: Obj, explain_pod: ExplainPod | None) -> Trouble | None:
+def _limited(evidence: Evidence, autoscaler: Obj, explain_pod: ExplainPod | None) -> SubjectTrouble | None:
     condition = _condition(autoscaler, LIMITED)
     reason, message = str(condition.get("reason") or ""), str(condition.get("message") or "")
     if reason == "TooFewReplicas":
@@ -180,19 +180,19 @@ def _limited(evidence: Evidence, autoscaler: Obj, explain_pod: ExplainPod | None
         return _held(evidence, autoscaler, message, explain_pod)
     if reason in {"ScaleUpLimit", "ScaleDownLimit"}:
         change = Change("wait, or allow larger steps in spec.behavior", "", "time")
-        return Trouble("scales step by step", message, change)
+        return SubjectTrouble("scales step by step", message, change)
     change = Change("wait until the progress of its target is known", "", "time")
-    return Trouble("waits", f"{reason}: {message}", change, related=target_of(evidence, autoscaler))
+    return SubjectTrouble("waits", f"{reason}: {message}", change, related=target_of(evidence, autoscaler))
 
 
-def _at_maximum(evidence: Evidence, autoscaler: Obj, message: str) -> Trouble:
+def _at_maximum(evidence: Evidence, autoscaler: Obj, message: str) -> SubjectTrouble:
     most = max_of(autoscaler)
     wanted = max(most + 1, _asked_for(autoscaler))
     patch = f'{{"spec":{{"maxReplicas":{wanted}}}}}'
     change = Change(
         f"raise maxReplicas from {most} to {wanted}", _patch(autoscaler, patch), _owner(autoscaler)
     )
-    return Trouble("is at its limit", message, change, related=target_of(evidence, autoscaler))
+    return SubjectTrouble("is at its limit", message, change, related=target_of(evidence, autoscaler))
 
 
 def _asked_for(autoscaler: Obj) -> int:
@@ -211,7 +211,7 @@ def _asked_for(autoscaler: Obj) -> int:
     return max(wanted)
 
 
-def _paused(evidence: Evidence, autoscaler: Obj, message: str) -> Trouble:
+def _paused(evidence: Evidence, autoscaler: Obj, message: str) -> SubjectTrouble:
     namespace, name = key_of(autoscaler).namespace, message.rpartition(" ")[2]
     command = f"kubectl delete scheduleroverride {name} -n {namespace}"
     change = Change(
@@ -219,18 +219,20 @@ def _paused(evidence: Evidence, autoscaler: Obj, message: str) -> Trouble:
     )
     override = evidence.objects.get(OVERRIDES, Key(namespace, name))
     related = () if override is None else (ref(OVERRIDES, override),)
-    return Trouble("is paused", message, change, related=related)
+    return SubjectTrouble("is paused", message, change, related=related)
 
 
-def _held(evidence: Evidence, autoscaler: Obj, message: str, explain_pod: ExplainPod | None) -> Trouble:
+def _held(
+    evidence: Evidence, autoscaler: Obj, message: str, explain_pod: ExplainPod | None
+) -> SubjectTrouble:
     """More replicas would wait at the same boundary: the target's own trouble is the cause."""
     related = target_of(evidence, autoscaler)
     if not related:
-        return Trouble("is held", message)
+        return SubjectTrouble("is held", message)
     about = msgspec.structs.replace(evidence, subject=related[0])
     workload = evidence.objects.get(related[0].resource, related[0].key)
     assert workload is not None  # `target_of` has found it.
     explain = explain_deployment if related[0].resource == DEPLOYMENTS else explain_replica_set
     target = explain(about, workload, explain_pod)
     why = f": {target.cause}" if target.cause else ""
-    return Trouble("is held", f"{message}{why}", target.change, target.causes, related)
+    return SubjectTrouble("is held", f"{message}{why}", target.change, target.causes, related)

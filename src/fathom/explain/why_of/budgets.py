@@ -5,7 +5,7 @@ from __future__ import annotations
 from fathom.controllers.pod_states import has_ended
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import Change, Explanation
-from fathom.explain.why_of.answering import Trouble, answered
+from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
 from fathom.explain.why_of.lookups import (
     PODS,
@@ -30,14 +30,14 @@ def explain_budget(evidence: Evidence, budget: Obj, explain_pod: ExplainPod | No
     )
 
 
-def _trouble(evidence: Evidence, budget: Obj, explain_pod: ExplainPod | None) -> Trouble | None:
+def _trouble(evidence: Evidence, budget: Obj, explain_pod: ExplainPod | None) -> SubjectTrouble | None:
     behind = unobserved(evidence, budget, "disruption")
     if behind:
         change = restart(part_trouble(evidence, CONTROLLERS), CONTROLLERS)
-        return Trouble("is not observed", behind, change)
+        return SubjectTrouble("is not observed", behind, change)
     condition = find_condition(conditions_of(budget), "DisruptionAllowed") or {}
     if condition.get("reason") == "SyncFailed":
-        return Trouble("cannot be computed", str(condition.get("message") or ""))
+        return SubjectTrouble("cannot be computed", str(condition.get("message") or ""))
     healthy, desired, expected = (
         int(lookup(budget, "status", name) or 0)
         for name in ("currentHealthy", "desiredHealthy", "expectedPods")
@@ -49,25 +49,25 @@ def _trouble(evidence: Evidence, budget: Obj, explain_pod: ExplainPod | None) ->
     return _unhealthy(evidence, budget, explain_pod, healthy=healthy, desired=desired)
 
 
-def _asks_for_all(budget: Obj, healthy: int) -> Trouble:
+def _asks_for_all(budget: Obj, healthy: int) -> SubjectTrouble:
     namespace, name = key_of(budget)
     patch = '{"spec":{"minAvailable":' + str(max(0, healthy - 1)) + ',"maxUnavailable":null}}'
     command = f"kubectl patch pdb {name} -n {namespace} --type=merge -p '{patch}'"
     change = Change("ask for one pod less", command, f"the owner of pdb/{name}")
-    return Trouble("never allows an eviction", f"it asks for all of its {healthy} pods", change)
+    return SubjectTrouble("never allows an eviction", f"it asks for all of its {healthy} pods", change)
 
 
 def _unhealthy(
     evidence: Evidence, budget: Obj, explain_pod: ExplainPod | None, *, healthy: int, desired: int
-) -> Trouble:
+) -> SubjectTrouble:
     causes = causes_of(evidence, _pods(evidence, budget))
     first = decisive(causes)
     cause = f"{healthy} pods are healthy, and {desired} must be"
     if first is None:
-        return Trouble("allows no eviction", cause)
+        return SubjectTrouble("allows no eviction", cause)
     pod, why = first
     message = f" ({why.message})" if why.message else ""
-    return Trouble(
+    return SubjectTrouble(
         "allows no eviction",
         f"{cause}: {why.reason}{message}",
         change_for(evidence, pod, why, explain_pod),

@@ -9,7 +9,7 @@ from fathom.controllers.override_pauses import paused
 from fathom.controllers.pod_states import is_active
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import CauseGroup, Change, Explanation
-from fathom.explain.why_of.answering import Trouble, answered
+from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
 from fathom.explain.why_of.lookups import (
     OVERRIDES,
@@ -66,14 +66,16 @@ def _facts(deployment: Obj, sets: Sets, pods: list[Obj]) -> ReplicaFacts:
 
 def _trouble(
     evidence: Evidence, deployment: Obj, sets: Sets, facts: ReplicaFacts, explain_pod: ExplainPod | None
-) -> Trouble | None:
+) -> SubjectTrouble | None:
     complete = _is_rolled_out(evidence, deployment, sets)
     pause = _pause(evidence, deployment, complete=complete)
     if pause is not None:
         return pause
     behind = unobserved(evidence, deployment, CONTROLLER)
     if behind:
-        return Trouble("not observed", behind, restart(part_trouble(evidence, CONTROLLERS), CONTROLLERS))
+        return SubjectTrouble(
+            "is not observed", behind, restart(part_trouble(evidence, CONTROLLERS), CONTROLLERS)
+        )
     if sets.new is None:
         return _without_new_set(evidence, deployment)
     trouble = replica_trouble(evidence, facts, explain_pod)
@@ -93,7 +95,7 @@ def _is_rolled_out(evidence: Evidence, deployment: Obj, sets: Sets) -> bool:
 # Paused.
 
 
-def _pause(evidence: Evidence, deployment: Obj, *, complete: bool) -> Trouble | None:
+def _pause(evidence: Evidence, deployment: Obj, *, complete: bool) -> SubjectTrouble | None:
     """A pause is no trouble when there is nothing left to roll out."""
     if complete:
         return None
@@ -101,7 +103,9 @@ def _pause(evidence: Evidence, deployment: Obj, *, complete: bool) -> Trouble | 
     if lookup(deployment, "spec", "paused"):
         command = f"kubectl rollout resume deployment/{name} -n {namespace}"
         change = Change("resume the rollout", command, f"whoever may update deployment/{name}")
-        return Trouble("is paused", "spec.paused is true, so the new template is not rolled out", change)
+        return SubjectTrouble(
+            "is paused", "spec.paused is true, so the new template is not rolled out", change
+        )
     overrides = evidence.objects.list(OVERRIDES, namespace)
     pause = paused(overrides, "Deployment", Key(namespace, name), "pause_rollout", now_ns=evidence.now_ns)
     if pause is None:
@@ -114,29 +118,29 @@ def _pause(evidence: Evidence, deployment: Obj, *, complete: bool) -> Trouble | 
     override = evidence.objects.get(OVERRIDES, Key(namespace, pause.override))
     related = () if override is None else (ref(OVERRIDES, override),)
     cause = f"the override {pause.override} pauses its rollout until {until}"
-    return Trouble("is paused", cause, change, related=related)
+    return SubjectTrouble("is paused", cause, change, related=related)
 
 
 # The rollout.
 
 
-def _without_new_set(evidence: Evidence, deployment: Obj) -> Trouble | None:
+def _without_new_set(evidence: Evidence, deployment: Obj) -> SubjectTrouble | None:
     progressing = find_condition(conditions_of(deployment), "Progressing") or {}
     why = f": {progressing['message']}" if progressing.get("reason") == "ReplicaSetCreateError" else ""
     trouble = part_trouble(evidence, CONTROLLERS)
     because = f": {trouble}" if trouble else why
     cause = f"the ReplicaSet of its newest template does not exist yet{because}"
-    return Trouble("is not created", cause, restart(trouble, CONTROLLERS))
+    return SubjectTrouble("is not created", cause, restart(trouble, CONTROLLERS))
 
 
-def _with_deadline(deployment: Obj, trouble: Trouble) -> Trouble:
+def _with_deadline(deployment: Obj, trouble: SubjectTrouble) -> SubjectTrouble:
     """A rollout that has timed out gets no more pods: that is said beside the pods' own cause."""
     progressing = find_condition(conditions_of(deployment), "Progressing") or {}
     if progressing.get("reason") != TIMED_OUT:
         return trouble
     late = CauseGroup(TIMED_OUT, 0, (), str(progressing.get("message") or ""))
     seconds = lookup(deployment, "spec", "progressDeadlineSeconds")
-    return Trouble(
+    return SubjectTrouble(
         "is stuck",
         f"{trouble.cause}; the rollout made no progress within its deadline of {seconds} s",
         trouble.change,
@@ -145,7 +149,7 @@ def _with_deadline(deployment: Obj, trouble: Trouble) -> Trouble:
     )
 
 
-def _rolling(evidence: Evidence, deployment: Obj, sets: Sets) -> Trouble:
+def _rolling(evidence: Evidence, deployment: Obj, sets: Sets) -> SubjectTrouble:
     """All pods of the newest template that there may be are available: what the others wait for."""
     assert sets.new is not None
     limits, wanted, size = limits_of(deployment), wanted_of(deployment), size_of(sets.new)
@@ -164,9 +168,9 @@ def _rolling(evidence: Evidence, deployment: Obj, sets: Sets) -> Trouble:
         cause = str(progressing.get("message") or cause)
     trouble = part_trouble(evidence, CONTROLLERS)
     if trouble:
-        return Trouble("is rolling out", f"{cause}: {trouble}", restart(trouble, CONTROLLERS))
+        return SubjectTrouble("is rolling out", f"{cause}: {trouble}", restart(trouble, CONTROLLERS))
     change = Change("wait until its controller takes the next step", "", "time")
-    return Trouble("is rolling out", cause, change)
+    return SubjectTrouble("is rolling out", cause, change)
 
 
 def _related(evidence: Evidence, deployment: Obj, sets: Sets) -> list[ObjectRef]:

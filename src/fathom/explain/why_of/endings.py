@@ -28,7 +28,7 @@ def explain_gone(evidence: Evidence) -> Explanation:
     return explained(
         evidence,
         name=name,
-        stage="endings",
+        stage="gone",
         verdict=verdict,
         cause=cause,
         decisions=records[-1:],
@@ -68,7 +68,7 @@ def explain_deletion(evidence: Evidence, obj: Obj) -> Explanation:
     return explained(
         evidence,
         name=title(evidence.subject.resource, key_of(obj)),
-        stage="endings",
+        stage="gone",
         verdict=f"is being deleted{by} since {meta.get('deletionTimestamp')}",
         cause=cause,
         change=change,

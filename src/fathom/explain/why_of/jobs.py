@@ -14,7 +14,7 @@ from fathom.controllers.job.plan_counts import tally
 from fathom.controllers.pod_states import is_active, phase_of
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import CauseGroup, Change, Explanation
-from fathom.explain.why_of.answering import Trouble, answered
+from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart
 from fathom.explain.why_of.lookups import (
     JOBS,
@@ -43,7 +43,7 @@ def explain_job(evidence: Evidence, job: Obj, explain_pod: ExplainPod | None = N
     )
 
 
-def _verdict(job: Obj, trouble: Trouble | None) -> str:
+def _verdict(job: Obj, trouble: SubjectTrouble | None) -> str:
     succeeded = int(lookup(job, "status", "succeeded") or 0)
     wanted = lookup(job, "spec", "completions")
     counts = f"{succeeded} of {wanted} completions" if wanted is not None else f"{succeeded} completions"
@@ -57,7 +57,9 @@ def _is_true(job: Obj, type_: str) -> bool:
     return (find_condition(conditions_of(job), type_) or {}).get("status") == "True"
 
 
-def _trouble(evidence: Evidence, job: Obj, pods: list[Obj], explain_pod: ExplainPod | None) -> Trouble | None:
+def _trouble(
+    evidence: Evidence, job: Obj, pods: list[Obj], explain_pod: ExplainPod | None
+) -> SubjectTrouble | None:
     if _is_true(job, COMPLETE):
         return None
     if _is_true(job, FAILED) or _is_true(job, "FailureTarget"):
@@ -66,21 +68,21 @@ def _trouble(evidence: Evidence, job: Obj, pods: list[Obj], explain_pod: Explain
         return _suspended(evidence, job)
     if not is_ours(job):
         manager = lookup(job, "spec", "managedBy")
-        return Trouble("is not run by fathom", f"spec.managedBy names the controller {manager}")
+        return SubjectTrouble("is not run by fathom", f"spec.managedBy names the controller {manager}")
     return _waits(evidence, job, pods, explain_pod)
 
 
 # Failed.
 
 
-def _failed(evidence: Evidence, job: Obj, pods: list[Obj]) -> Trouble:
+def _failed(evidence: Evidence, job: Obj, pods: list[Obj]) -> SubjectTrouble:
     condition = find_condition(conditions_of(job), FAILED) or find_condition(
         conditions_of(job), "FailureTarget"
     )
     reason, message = str((condition or {}).get("reason")), str((condition or {}).get("message") or "")
     causes = grouped(evidence, causes_of(evidence, [pod for pod in pods if phase_of(pod) == "Failed"]))
     first = f"; last failure: {causes[0].message}" if causes else ""
-    return Trouble("has failed", f"{reason}: {message}{first}", _after_failure(job, reason), causes)
+    return SubjectTrouble("has failed", f"{reason}: {message}{first}", _after_failure(job, reason), causes)
 
 
 def _after_failure(job: Obj, reason: str) -> Change:
@@ -95,18 +97,20 @@ def _after_failure(job: Obj, reason: str) -> Change:
     return Change("correct what failed, and replace the Job", again, who)
 
 
-def _suspended(evidence: Evidence, job: Obj) -> Trouble:
+def _suspended(evidence: Evidence, job: Obj) -> SubjectTrouble:
     namespace, name = key_of(job)
     writer = written_by(last_writer(evidence, job, JOBS, "spec.suspend"))
     command = f"""kubectl patch job {name} -n {namespace} --type=merge -p '{{"spec":{{"suspend":false}}}}'"""
     change = Change("resume the Job", command, f"the owner of job/{name}")
-    return Trouble("is suspended", f"spec.suspend is true {writer}".rstrip(), change)
+    return SubjectTrouble("is suspended", f"spec.suspend is true {writer}".rstrip(), change)
 
 
 # Waiting.
 
 
-def _waits(evidence: Evidence, job: Obj, pods: list[Obj], explain_pod: ExplainPod | None) -> Trouble | None:
+def _waits(
+    evidence: Evidence, job: Obj, pods: list[Obj], explain_pod: ExplainPod | None
+) -> SubjectTrouble | None:
     active = [pod for pod in pods if is_active(pod)]
     missing = max(0, wanted_active(job, pods, tally(job, pods)) - len(active))
     facts = ReplicaFacts(
@@ -127,7 +131,7 @@ def _waits(evidence: Evidence, job: Obj, pods: list[Obj], explain_pod: ExplainPo
     return None
 
 
-def _refused(evidence: Evidence, job: Obj, facts: ReplicaFacts) -> Trouble | None:
+def _refused(evidence: Evidence, job: Obj, facts: ReplicaFacts) -> SubjectTrouble | None:
     progress = [
         obj
         for obj in evidence.objects.list(PROGRESS, key_of(job).namespace)
@@ -137,7 +141,7 @@ def _refused(evidence: Evidence, job: Obj, facts: ReplicaFacts) -> Trouble | Non
     if refusal is None:
         return None
     change = change_of_refusal(evidence, job, refusal, missing=facts.missing, target=facts.target)
-    return Trouble(
+    return SubjectTrouble(
         f"is refused by {refusal.boundary}",
         f"{facts.missing} pods are not created: {refusal.message}",
         change,
@@ -146,7 +150,7 @@ def _refused(evidence: Evidence, job: Obj, facts: ReplicaFacts) -> Trouble | Non
     )
 
 
-def _uncreated(evidence: Evidence, job: Obj, pods: list[Obj], missing: int) -> Trouble:
+def _uncreated(evidence: Evidence, job: Obj, pods: list[Obj], missing: int) -> SubjectTrouble:
     now = timestamp(evidence.now_ns)
     wait_s = backoff_left_s(job, pods, now)
     if wait_s:
@@ -158,13 +162,15 @@ def _uncreated(evidence: Evidence, job: Obj, pods: list[Obj], missing: int) -> T
         change = Change(
             "correct why its pods fail, or wait", _logs(job), f"the owner of job/{key_of(job).name}"
         )
-        return Trouble("is backing off", cause + first, change, causes)
+        return SubjectTrouble("is backing off", cause + first, change, causes)
     trouble = part_trouble(evidence, CONTROLLERS)
     left_s = deadline_left_s(job, now)
     if left_s is not None and left_s <= 0:
         trouble = trouble or "its deadline is over, and its controller has not ended it yet"
     why = trouble or "its controller has not created them yet"
-    return Trouble("not created", f"{missing} pods are not created: {why}", restart(trouble, CONTROLLERS))
+    return SubjectTrouble(
+        "is not created", f"{missing} pods are not created: {why}", restart(trouble, CONTROLLERS)
+    )
 
 
 def _logs(job: Obj) -> str:

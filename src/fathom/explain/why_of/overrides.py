@@ -8,7 +8,7 @@ import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef, Recorded
 from fathom.explain.why.answer import CauseGroup, Change, Explanation
-from fathom.explain.why_of.answering import Trouble, explained
+from fathom.explain.why_of.answering import SubjectTrouble, explained
 from fathom.explain.why_of.control_plane import OPERATOR, processes_of
 from fathom.explain.why_of.lookups import (
     DEPLOYMENTS,
@@ -87,7 +87,7 @@ def _verdict(
     obj: Obj,
     override: SchedulerOverride,
     states: list[ControllerState],
-    trouble: Trouble | None,
+    trouble: SubjectTrouble | None,
 ) -> str:
     if trouble is not None:
         return trouble.verdict
@@ -153,7 +153,7 @@ def _groups(states: Iterable[ControllerState]) -> tuple[CauseGroup, ...]:
 
 def _trouble(
     evidence: Evidence, obj: Obj, override: SchedulerOverride, states: list[ControllerState]
-) -> Trouble | None:
+) -> SubjectTrouble | None:
     namespace, name = key_of(obj)
     expires_ns = expiry_ns(override)
     if not override_active(override, evidence.now_ns):
@@ -162,23 +162,25 @@ def _trouble(
         change = Change(
             "delete it, or create a new one", command, f"whoever may delete overrides in {namespace}"
         )
-        return Trouble("is not active", ended, change)
+        return SubjectTrouble("is not active", ended, change)
     unenforced = [change for change in _changes_of(obj) if change not in ENFORCERS]
     if unenforced:
         cause = f"no component of fathom carries out {', '.join(unenforced)}"
-        return Trouble("is not carried out", cause)
+        return SubjectTrouble("is not carried out", cause)
     if not _targets(evidence, override) and not _is_place(evidence, override):
         change = Change("create an override with an existing target", "", override.status.author or OPERATOR)
-        return Trouble("applies to nothing", f"there is no {override.spec.target} in {namespace}", change)
+        return SubjectTrouble(
+            "applies to nothing", f"there is no {override.spec.target} in {namespace}", change
+        )
     declined = [state for state in states if state.state == DECLINED]
     if declined:
         cause = "; ".join(f"{state.controller}: {state.message}" for state in declined)
-        return Trouble("was declined", cause)
+        return SubjectTrouble("was declined", cause)
     behind = [state for state in states if state.state == "behind"]
     if behind:
         cause = "; ".join(f"{state.controller}: {state.message}" for state in behind)
         change = Change("wait until its caches have caught up, or check its connection", "", "time")
-        return Trouble("is not honoured yet", cause, change)
+        return SubjectTrouble("is not honoured yet", cause, change)
     return None
 
 

@@ -278,15 +278,15 @@ def explain_pod_by_status(pod: Obj, evidence: Evidence) -> Explanation:
     """A pod from its status alone, without the scheduler's decider."""
     name, about = title(PODS, key_of(pod)), _about(evidence, pod)
     if phase_of(pod) == "Succeeded":
-        return explained(about, name=name, stage="pod_causes", verdict="has finished", as_wanted=True)
+        return explained(about, name=name, stage="pod-status", verdict="has finished", as_wanted=True)
     causes = causes_of(evidence, [pod])
     if not causes:
-        return explained(about, name=name, stage="pod_causes", verdict="is ready", as_wanted=True)
+        return explained(about, name=name, stage="pod-status", verdict="is ready", as_wanted=True)
     _, cause = causes[0]
     return explained(
         about,
         name=name,
-        stage="pod_causes",
+        stage="pod-status",
         verdict="is not ready",
         cause=f"{cause.reason}: {cause.message}" if cause.message else cause.reason,
         change=change_for(evidence, pod, cause, None),

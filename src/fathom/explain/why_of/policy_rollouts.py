@@ -6,7 +6,7 @@ import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import CauseGroup, Change, Explanation
-from fathom.explain.why_of.answering import Trouble, answered
+from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import (
     CONTROLLERS,
     OPERATOR,
@@ -52,13 +52,13 @@ def explain_policy_rollout(
         evidence,
         obj,
         trouble,
-        stage="policy_rollouts",
+        stage="policy-rollouts",
         verdict=_verdict(rollout, trouble),
         controller=CONTROLLER,
     )
 
 
-def _verdict(rollout: PolicyRollout, trouble: Trouble | None) -> str:
+def _verdict(rollout: PolicyRollout, trouble: SubjectTrouble | None) -> str:
     status, spec = rollout.status, rollout.spec
     steps = len(spec.steps or DEFAULT_STEPS)
     at = f"at step {status.step + 1} of {steps}, {status.percent} %" if status.phase == CANARY else ""
@@ -93,7 +93,7 @@ def is_component(controller: str, name: str) -> bool:
     return controller == name or controller.startswith((f"{name}/", f"{name}-"))
 
 
-def _trouble(evidence: Evidence, obj: Obj, rollout: PolicyRollout) -> Trouble | None:
+def _trouble(evidence: Evidence, obj: Obj, rollout: PolicyRollout) -> SubjectTrouble | None:
     phase = rollout.status.phase
     message = str((find_condition(conditions_of(obj), "Progressing") or {}).get("message") or "")
     trouble = part_trouble(evidence, CONTROLLERS)
@@ -102,7 +102,7 @@ def _trouble(evidence: Evidence, obj: Obj, rollout: PolicyRollout) -> Trouble | 
     if phase == ROLLED_BACK:
         return _rolled_back(evidence, rollout, message)
     if trouble:
-        return Trouble("is not run", trouble, restart(trouble, CONTROLLERS))
+        return SubjectTrouble("is not run", trouble, restart(trouble, CONTROLLERS))
     if phase != CANARY:
         return _not_begun(evidence, rollout, message)
     if rollout.spec.paused:
@@ -118,15 +118,15 @@ def _policy(evidence: Evidence, name: str) -> tuple[ObjectRef, ...]:
     return () if policy is None else (ref(POLICIES, policy),)
 
 
-def _not_begun(evidence: Evidence, rollout: PolicyRollout, message: str) -> Trouble:
+def _not_begun(evidence: Evidence, rollout: PolicyRollout, message: str) -> SubjectTrouble:
     policy = rollout.spec.to
     if not _policy(evidence, policy):
         change = Change(f"create SchedulingPolicy {policy}", f"kubectl apply -f {policy}.yaml", OPERATOR)
-        return Trouble("has not begun", f"there is no SchedulingPolicy {policy}", change)
-    return Trouble("has not begun", message or "its controller has not observed it yet")
+        return SubjectTrouble("has not begun", f"there is no SchedulingPolicy {policy}", change)
+    return SubjectTrouble("has not begun", message or "its controller has not observed it yet")
 
 
-def _rolled_back(evidence: Evidence, rollout: PolicyRollout, message: str) -> Trouble:
+def _rolled_back(evidence: Evidence, rollout: PolicyRollout, message: str) -> SubjectTrouble:
     active = rollout.status.active or "the built-in policy"
     change = Change(
         f"correct {rollout.spec.to} as a new SchedulingPolicy, and roll that out",
@@ -135,22 +135,22 @@ def _rolled_back(evidence: Evidence, rollout: PolicyRollout, message: str) -> Tr
     )
     related = (*_policy(evidence, rollout.spec.to), *_policy(evidence, rollout.status.active))
     why = message.removeprefix("rolled back: ") or "no reason is on record"
-    return Trouble(f"was rolled back to {active}", why, change, related=related)
+    return SubjectTrouble(f"was rolled back to {active}", why, change, related=related)
 
 
-def _paused(rollout: PolicyRollout) -> Trouble:
+def _paused(rollout: PolicyRollout) -> SubjectTrouble:
     name = rollout.metadata.name
     command = f"""kubectl patch policyrollout {name} --type=merge -p '{{"spec":{{"paused":false}}}}'"""
-    return Trouble("is paused", "spec.paused is true", Change("resume it", command, OPERATOR))
+    return SubjectTrouble("is paused", "spec.paused is true", Change("resume it", command, OPERATOR))
 
 
-def _unobserved(evidence: Evidence, missing: list[MissingObserver]) -> Trouble:
+def _unobserved(evidence: Evidence, missing: list[MissingObserver]) -> SubjectTrouble:
     groups = tuple(CauseGroup("observedBy", 1, (each.component,), each.text) for each in missing)
     first = missing[0]
     trouble = part_trouble(evidence, SCHEDULER)
     cause = "; ".join(each.text for each in missing) + (f": {trouble}" if trouble else "")
     if trouble:
-        return Trouble("is held by the gate observedBy", cause, restart(trouble, SCHEDULER), groups)
+        return SubjectTrouble("is held by the gate observedBy", cause, restart(trouble, SCHEDULER), groups)
     runs = any(
         is_component(process.process, first.component) for process in processes_of(evidence, SCHEDULER)
     )
@@ -160,12 +160,12 @@ def _unobserved(evidence: Evidence, missing: list[MissingObserver]) -> Trouble:
             f"fathom serve {SCHEDULER}",
             OPERATOR,
         )
-        return Trouble("is held by the gate observedBy", cause, change, groups)
+        return SubjectTrouble("is held by the gate observedBy", cause, change, groups)
     change = Change("wait until its caches have caught up, or check its connection", "", "time")
-    return Trouble("is held by the gate observedBy", cause, change, groups)
+    return SubjectTrouble("is held by the gate observedBy", cause, change, groups)
 
 
-def _held(evidence: Evidence, rollout: PolicyRollout, message: str) -> Trouble | None:
+def _held(evidence: Evidence, rollout: PolicyRollout, message: str) -> SubjectTrouble | None:
     """What the controller's condition says; a step that only lasts is as wanted."""
     if not message.startswith("held: "):
         return None
@@ -176,9 +176,11 @@ def _held(evidence: Evidence, rollout: PolicyRollout, message: str) -> Trouble |
         change = Change(
             "wait until the controllers' caches have caught up, or check their connection", "", "time"
         )
-        return Trouble("is held by the gate signalsMaxAge", why, change)
+        return SubjectTrouble("is held by the gate signalsMaxAge", why, change)
     if "are unschedulable" in why:
         command = f"kubectl delete policyrollout {name}"
         change = Change(f"give up the rollout of {rollout.spec.to}", command, OPERATOR)
-        return Trouble("is held by the gate noPendingRegression", why, change, related=related)
-    return Trouble("is held by trouble elsewhere", why, Change("remove that trouble first", "fathom why"))
+        return SubjectTrouble("is held by the gate noPendingRegression", why, change, related=related)
+    return SubjectTrouble(
+        "is held by trouble elsewhere", why, Change("remove that trouble first", "fathom why")
+    )

@@ -27,13 +27,13 @@ NEEDS_REQUESTS = re.compile(r"failed quota: (?P<name>\S+): must specify (?P<reso
 PREFIX = re.compile(r'^(Error creating: )?(pods "[^"]*" is forbidden: )?')
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class PodRefusal(msgspec.Struct, frozen=True):
     boundary: str  # 'quota', 'admission'
     message: str  # The server's answer, without the pod's name.
     quota: str = ""  # The ResourceQuota that refused.
 
 
-def refusal_of(evidence: Evidence, sources: Sequence[Obj]) -> Refusal | None:
+def refusal_of(evidence: Evidence, sources: Sequence[Obj]) -> PodRefusal | None:
     """The present refusal of pods; None if none is known. `sources`: the objects that may have it."""
     for obj in sources:
         condition = find_condition(conditions_of(obj), REPLICA_FAILURE)
@@ -46,20 +46,20 @@ def refusal_of(evidence: Evidence, sources: Sequence[Obj]) -> Refusal | None:
     return None
 
 
-def _refusal(message: str, boundary: str) -> Refusal:
+def _refusal(message: str, boundary: str) -> PodRefusal:
     text = PREFIX.sub("", message)
     quota = EXCEEDED.search(text) or NEEDS_REQUESTS.search(text)
     name = quota["name"].rstrip(":") if quota is not None else ""
-    return Refusal(QUOTA if name else boundary, text, name)
+    return PodRefusal(QUOTA if name else boundary, text, name)
 
 
-def quota_ref(evidence: Evidence, namespace: str, refusal: Refusal) -> tuple[ObjectRef, ...]:
+def quota_ref(evidence: Evidence, namespace: str, refusal: PodRefusal) -> tuple[ObjectRef, ...]:
     quota = evidence.objects.get(RESOURCE_QUOTAS, Key(namespace, refusal.quota)) if refusal.quota else None
     return () if quota is None else (ref(RESOURCE_QUOTAS, quota),)
 
 
 def change_of_refusal(
-    evidence: Evidence, owner: Obj, refusal: Refusal, *, missing: int, target: str
+    evidence: Evidence, owner: Obj, refusal: PodRefusal, *, missing: int, target: str
 ) -> Change:
     """`missing`: how many pods are to be created. `target`: 'deployment/web'."""
     namespace = key_of(owner).namespace

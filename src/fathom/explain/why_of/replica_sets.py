@@ -6,7 +6,7 @@ from fathom.controllers.deployment.revisions import size_of
 from fathom.controllers.pod_states import is_active
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import Explanation
-from fathom.explain.why_of.answering import Trouble, answered
+from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
 from fathom.explain.why_of.lookups import (
     DEPLOYMENTS,
@@ -45,25 +45,27 @@ def explain_replica_set(
         evidence,
         replica_set,
         trouble,
-        stage="replica_sets",
+        stage="replica-sets",
         verdict=replica_verdict(trouble, ready=ready_count(pods), wanted=facts.wanted),
         controller=CONTROLLER,
         related=_owner(evidence, replica_set),
     )
 
 
-def _unobserved(evidence: Evidence, replica_set: Obj) -> Trouble | None:
+def _unobserved(evidence: Evidence, replica_set: Obj) -> SubjectTrouble | None:
     behind = unobserved(evidence, replica_set, CONTROLLER)
     if not behind:
         return None
-    return Trouble("is not observed", behind, restart(part_trouble(evidence, CONTROLLERS), CONTROLLERS))
+    return SubjectTrouble(
+        "is not observed", behind, restart(part_trouble(evidence, CONTROLLERS), CONTROLLERS)
+    )
 
 
-def _surplus(facts: ReplicaFacts) -> Trouble | None:
+def _surplus(facts: ReplicaFacts) -> SubjectTrouble | None:
     over = sum(map(is_active, facts.pods)) - facts.wanted
     if over <= 0:
         return None
-    return Trouble("is scaling down", f"{over} pods more than wanted are not deleted yet")
+    return SubjectTrouble("is scaling down", f"{over} pods more than wanted are not deleted yet")
 
 
 def _owner(evidence: Evidence, replica_set: Obj) -> tuple[ObjectRef, ...]:

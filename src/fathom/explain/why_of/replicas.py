@@ -13,7 +13,7 @@ import msgspec
 from fathom.controllers.pod_states import available_in_s, is_active, is_ready
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import CauseGroup, Change
-from fathom.explain.why_of.answering import Trouble
+from fathom.explain.why_of.answering import SubjectTrouble
 from fathom.explain.why_of.control_plane import CONTROLLERS, held_back, part_trouble, restart
 from fathom.explain.why_of.lookups import PODS, ExplainPod, ref
 from fathom.explain.why_of.pod_causes import causes_of, change_for, decisive, grouped
@@ -45,7 +45,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def replica_trouble(
     evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | None
-) -> Trouble | None:
+) -> SubjectTrouble | None:
     """None if every wanted pod exists and is available."""
     return (
         _refused(evidence, facts, explain_pod)
@@ -55,7 +55,9 @@ def replica_trouble(
     )
 
 
-def _refused(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | None) -> Trouble | None:
+def _refused(
+    evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | None
+) -> SubjectTrouble | None:
     if not facts.missing:
         return None
     sources = [facts.owner] if facts.creator is None else [facts.creator, facts.owner]
@@ -64,7 +66,7 @@ def _refused(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | 
         return None
     group = CauseGroup(refusal.boundary, facts.missing, (), refusal.message)
     others = grouped(evidence, causes_of(evidence, facts.active))
-    return Trouble(
+    return SubjectTrouble(
         f"is refused by {refusal.boundary}",
         f"{_pods(facts.missing)} not created: {refusal.message}",
         change_of_refusal(evidence, facts.owner, refusal, missing=facts.missing, target=facts.target),
@@ -73,7 +75,7 @@ def _refused(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | 
     )
 
 
-def unready(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | None) -> Trouble | None:
+def unready(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | None) -> SubjectTrouble | None:
     causes = causes_of(evidence, facts.active)
     first = decisive(causes)
     if first is None:
@@ -81,7 +83,7 @@ def unready(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | N
     pod, cause = first
     count = sum(other.reason == cause.reason for _, other in causes)
     message = f" ({cause.message})" if cause.message else ""
-    return Trouble(
+    return SubjectTrouble(
         "is not ready",
         f"{_pods(count)} not ready: {cause.reason}{message}",
         change_for(evidence, pod, cause, explain_pod, owner=facts.target),
@@ -90,7 +92,7 @@ def unready(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | N
     )
 
 
-def _uncreated(evidence: Evidence, facts: ReplicaFacts) -> Trouble | None:
+def _uncreated(evidence: Evidence, facts: ReplicaFacts) -> SubjectTrouble | None:
     if not facts.missing:
         return None
     trouble = part_trouble(evidence, CONTROLLERS)
@@ -99,10 +101,12 @@ def _uncreated(evidence: Evidence, facts: ReplicaFacts) -> Trouble | None:
     why = trouble or held or (ended[0].message if ended else "its controller has not created them yet")
     group = CauseGroup("admission", facts.missing, (), why)
     change = restart(trouble, CONTROLLERS)
-    return Trouble("is not created", f"{_pods(facts.missing)} not created: {why}", change, (group, *ended))
+    return SubjectTrouble(
+        "is not created", f"{_pods(facts.missing)} not created: {why}", change, (group, *ended)
+    )
 
 
-def _too_young(evidence: Evidence, facts: ReplicaFacts) -> Trouble | None:
+def _too_young(evidence: Evidence, facts: ReplicaFacts) -> SubjectTrouble | None:
     now_s = evidence.now_ns / 1e9
     waits_s = [available_in_s(pod, min_ready_s=facts.min_ready_s, now_s=now_s) for pod in facts.active]
     young = [wait_s for wait_s in waits_s if wait_s]
@@ -111,10 +115,10 @@ def _too_young(evidence: Evidence, facts: ReplicaFacts) -> Trouble | None:
     cause = f"{_pods(len(young))} ready for less than minReadySeconds {facts.min_ready_s}"
     change = Change(f"wait {max(young):.0f} s", "", WAIT)
     group = CauseGroup("minReadySeconds", len(young), (), cause)
-    return Trouble("is not available yet", cause, change, (group,))
+    return SubjectTrouble("is not available yet", cause, change, (group,))
 
 
-def replica_verdict(trouble: Trouble | None, *, ready: int, wanted: int) -> str:
+def replica_verdict(trouble: SubjectTrouble | None, *, ready: int, wanted: int) -> str:
     if trouble is None:
         return f"has all {wanted} replicas ready" if wanted != 1 else "has its replica ready"
     return f"{trouble.verdict} with {ready} of {wanted} replicas ready"

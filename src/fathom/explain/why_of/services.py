@@ -6,7 +6,7 @@ from fathom.controllers.endpoints.plan import has_selector, ports_of, selects
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import CauseGroup, Change, Explanation
-from fathom.explain.why_of.answering import Trouble, answered
+from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart
 from fathom.explain.why_of.lookups import (
     PODS,
@@ -36,7 +36,7 @@ def explain_service(evidence: Evidence, service: Obj, explain_pod: ExplainPod | 
     )
 
 
-def _verdict(service: Obj, trouble: Trouble | None, ready: int) -> str:
+def _verdict(service: Obj, trouble: SubjectTrouble | None, ready: int) -> str:
     if trouble is not None:
         return trouble.verdict
     if lookup(service, "spec", "type") == "ExternalName":
@@ -66,7 +66,7 @@ def _selected(evidence: Evidence, service: Obj) -> list[Obj]:
 
 def _trouble(
     evidence: Evidence, service: Obj, pods: list[Obj], ready: int, explain_pod: ExplainPod | None
-) -> Trouble | None:
+) -> SubjectTrouble | None:
     if lookup(service, "spec", "type") == "ExternalName":
         return None
     if not has_selector(service):
@@ -86,14 +86,16 @@ def _trouble(
 NO_ENDPOINTS = "has no endpoints"
 
 
-def _without_selector(service: Obj) -> Trouble:
+def _without_selector(service: Obj) -> SubjectTrouble:
     namespace, name = key_of(service)
     change = Change(
         "create EndpointSlices for it, or give it a selector",
         f"kubectl edit service {name} -n {namespace}",
         _owner(service),
     )
-    return Trouble(NO_ENDPOINTS, "it has no selector, and no EndpointSlice lists endpoints for it", change)
+    return SubjectTrouble(
+        NO_ENDPOINTS, "it has no selector, and no EndpointSlice lists endpoints for it", change
+    )
 
 
 def _owner(service: Obj) -> str:
@@ -103,17 +105,19 @@ def _owner(service: Obj) -> str:
 # The selector.
 
 
-def _selects_nothing(evidence: Evidence, service: Obj) -> Trouble:
+def _selects_nothing(evidence: Evidence, service: Obj) -> SubjectTrouble:
     selector: dict[str, str] = lookup(service, "spec", "selector") or {}
     shown = ",".join(f"{name}={value}" for name, value in sorted(selector.items()))
     near = _nearest(evidence, service, selector)
     cause = f"no pod has the labels {shown}"
     if near is None:
         command = f"kubectl get pods -n {key_of(service).namespace} --show-labels"
-        return Trouble(NO_ENDPOINTS, cause, Change("create pods with these labels", command, _owner(service)))
+        return SubjectTrouble(
+            NO_ENDPOINTS, cause, Change("create pods with these labels", command, _owner(service))
+        )
     labels = labels_of(near)
     differing = {label: labels.get(label) for label, value in selector.items() if labels.get(label) != value}
-    return Trouble(
+    return SubjectTrouble(
         NO_ENDPOINTS,
         f"{cause}; the nearest is pod {key_of(near).name}, with {_shown(differing)}",
         _corrected(service, differing),
@@ -164,7 +168,7 @@ def _corrected(service: Obj, differing: dict[str, str | None]) -> Change:
 # Ports.
 
 
-def _port_trouble(evidence: Evidence, service: Obj, pods: list[Obj]) -> Trouble | None:
+def _port_trouble(evidence: Evidence, service: Obj, pods: list[Obj]) -> SubjectTrouble | None:
     """A target port by a name that none of the pods has."""
     for port in lookup(service, "spec", "ports") or ():
         wanted = port.get("targetPort")
@@ -174,7 +178,7 @@ def _port_trouble(evidence: Evidence, service: Obj, pods: list[Obj]) -> Trouble 
         listed = f"they have {', '.join(names)}" if names else "they name no ports"
         cause = f"no container of its {len(pods)} pods has a port named {wanted}; {listed}"
         group = CauseGroup("port", len(pods), shown_names(evidence, pods), cause)
-        return Trouble("has no usable port", cause, _other_port(service, port, names, pods), (group,))
+        return SubjectTrouble("has no usable port", cause, _other_port(service, port, names, pods), (group,))
     return None
 
 
@@ -208,13 +212,13 @@ def _other_port(service: Obj, port: Obj, names: list[str], pods: list[Obj]) -> C
 # Pods that are not ready, or are not reached.
 
 
-def _none_ready(evidence: Evidence, pods: list[Obj], explain_pod: ExplainPod | None) -> Trouble:
+def _none_ready(evidence: Evidence, pods: list[Obj], explain_pod: ExplainPod | None) -> SubjectTrouble:
     causes = causes_of(evidence, pods)
     first = decisive(causes)
     assert first is not None  # Pods that are not ready have a cause.
     pod, cause = first
     message = f" ({cause.message})" if cause.message else ""
-    return Trouble(
+    return SubjectTrouble(
         "has no ready endpoints",
         f"none of its {len(pods)} pods is ready: {cause.reason}{message}",
         change_for(evidence, pod, cause, explain_pod),
@@ -227,15 +231,15 @@ def _owners_of(pod: Obj) -> tuple[ObjectRef, ...]:
     return (ref(PODS, pod),)
 
 
-def _not_in_slices(evidence: Evidence, pods: list[Obj]) -> Trouble:
+def _not_in_slices(evidence: Evidence, pods: list[Obj]) -> SubjectTrouble:
     ready = sum(map(is_ready, pods))
     trouble = part_trouble(evidence, CONTROLLERS)
     why = trouble or "its controller has not written the EndpointSlices yet"
     cause = f"{ready} of its pods are ready, but no EndpointSlice lists them: {why}"
-    return Trouble("has no ready endpoints", cause, restart(trouble, CONTROLLERS))
+    return SubjectTrouble("has no ready endpoints", cause, restart(trouble, CONTROLLERS))
 
 
-def _unreached(evidence: Evidence, service: Obj, pods: list[Obj]) -> Trouble | None:
+def _unreached(evidence: Evidence, service: Obj, pods: list[Obj]) -> SubjectTrouble | None:
     unreached = [pod for pod in pods if is_ready(pod) and _serving(pod).get("status") == "False"]
     failing = find_condition(conditions_of(service), CONNECTIONS_FAIL) or {}
     if failing.get("status") != "True" and len(unreached) < sum(map(is_ready, pods)):
@@ -250,7 +254,7 @@ def _unreached(evidence: Evidence, service: Obj, pods: list[Obj]) -> Trouble | N
         _owner(service),
     )
     cause = f"the gateway does not reach {len(unreached)} of its pods: {message}"
-    return Trouble("is not served", cause, change, (group,) if unreached else ())
+    return SubjectTrouble("is not served", cause, change, (group,) if unreached else ())
 
 
 def _serving(pod: Obj) -> Obj:

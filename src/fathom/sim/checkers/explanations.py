@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from fathom.explain.why_of.kinds import explain_object
+from fathom.explain.questions import why
 from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, uid_of
 from fathom.sim.checkers.statuses import DEPLOYMENTS, JOBS, REPLICA_SETS
@@ -35,7 +35,7 @@ class NoTroubleIsHidden(Checker):
 
 def _hidden(world: World, resource: str, obj: Obj, trouble: str) -> Finding | None:
     world.sometimes(f"a {resource} that is not as wanted is explained")
-    answer = explain_object(world_evidence(world, resource, key_of(obj)))
+    answer = why(world_evidence(world, resource, key_of(obj)))
     path = f"{resource}/{'/'.join(part for part in key_of(obj) if part)}"
     if answer.as_wanted:
         return Finding(f"{path}: {trouble}, but the answer is: {answer.summary}", (path,))
