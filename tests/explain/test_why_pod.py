@@ -176,18 +176,37 @@ def test_a_silent_scheduler_is_the_cause_for_a_pod_that_fits() -> None:
     assert explanation.cause == "the scheduler (deciders) does not answer"
 
 
-def test_the_scheduler_catching_up_ends_the_stale_view() -> None:
-    """Its last decision lacked the change, its cache has it by now: it is the pod's turn that counts."""
+def test_a_view_is_stale_only_while_its_watch_is_silent_and_behind() -> None:
+    """A busy kind is always a moment behind; a quiet one that has every change is not stale, however old."""
     record = decided(
-        "unschedulable", message=SHORT, seen={"Node": SeenVersions(3)},
+        "unschedulable", message=SHORT, seen={"Node": SeenVersions(3, 9000)},
         rejected=(Rejection("NodeResourcesFit", "capacity", 1),),
     )  # fmt: skip
-    fresh = ProcessState(
-        process="deciders", parts=("scheduler",), leads=True, caches={"Node": SeenVersions(90)}
-    )
     case = evidence(pods=[pod()], nodes=[node("b")], records=(record,))
-    assert why(case).stage == "control-plane"
-    assert why(msgspec.structs.replace(case, processes=(fresh,))).stage == "queued"
+    assert "view of Node is stale (inferred from its last decision)" in why(case).cause
+    for seen, stage in (
+        (SeenVersions(3, 9000), "control-plane"),
+        (SeenVersions(3, 20), "queued"),
+        (SeenVersions(90, 9000), "queued"),
+    ):
+        scheduler = ProcessState(process="deciders", parts=("scheduler",), leads=True, caches={"Node": seen})
+        assert why(msgspec.structs.replace(case, processes=(scheduler,))).stage == stage
+
+
+def test_a_pod_whose_priority_makes_room_says_whom_it_will_displace() -> None:
+    case = evidence(pods=[pod("low", cpu="4", on="a"), pod(cpu="3", priority=100)], nodes=[node("a")])
+    assert why(case).cause == "there is room for it only if shop/low of lower priority leaves a"
+    assert why(case).stage == "preempting"
+
+
+def test_required_node_affinity_is_dropped_where_no_node_matches_it() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    affinity = {"nodeAffinity": {required: {"nodeSelectorTerms": [term]}}}
+    change = why(evidence(pods=[pod(affinity=affinity)], nodes=[node("a")])).change
+    assert change is not None
+    assert change.what == "drop its required node affinity"
+    assert f"/spec/affinity/nodeAffinity/{required}" in change.command
 
 
 def test_freshness_tells_what_was_used_and_the_newest_change() -> None:
@@ -385,6 +404,17 @@ def test_a_terminating_pod_says_who_deleted_it_and_what_holds_it() -> None:
     )
     assert "is being deleted: deleted by alice" in explanation.summary
     assert "finalizer example.com/save holds it" in explanation.summary
+
+
+def test_an_eviction_says_who_asked_for_it() -> None:
+    target = condition("DisruptionTarget", reason="EvictionByEvictionAPI", message="Eviction API: evicting")
+    status = running(reported(running=RUNS), conditions=[target])
+    entry = msgspec.structs.replace(DELETED, verb="create", subresource="eviction")
+    held = pod(on="a", status=status, meta={"deletionTimestamp": at(-20)})
+    assert "is being evicted: Eviction API: evicting, asked for by alice" in (
+        why(evidence(pods=[held], nodes=[node("a")], audit=(entry,))).summary
+    )
+    assert "no data about who asked for it" in why(evidence(pods=[held], nodes=[node("a")])).summary
 
 
 # Options of the question.

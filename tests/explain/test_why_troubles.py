@@ -50,6 +50,7 @@ SPREAD = {
     "labelSelector": {"matchLabels": {"tier": "front"}},
 }  # fmt: skip
 FRONT = {"labels": {"tier": "front"}}
+HELD_QUOTA = {"TenantQuota": SeenVersions(60, 9000), "Node": SeenVersions(90), "Pod": SeenVersions(90)}
 PORT: Any = {"ports": [{"containerPort": 80, "hostPort": 8080}]}
 
 
@@ -244,17 +245,15 @@ TROUBLES: dict[str, Trouble] = {
                     message="0/2 nodes are available: 1 quota/shop.",
                     nodes={"node-1": "TenantQuota: quota/shop"},
                     rejected=(Rejection("TenantQuota", "quota", 1),),
-                    seen={
-                        "TenantQuota": SeenVersions(60, 9000),
-                        "Node": SeenVersions(90),
-                        "Pod": SeenVersions(90),
-                    },
+                    seen=HELD_QUOTA,
                 ),
+            ),
+            processes=(
+                ProcessState(process="deciders", parts=("scheduler",), leads=True, caches=HELD_QUOTA),
             ),
         ),
         (
-            "waits for a node: the scheduler's view of TenantQuota is stale",
-            "revision 60",
+            "waits for a node: the scheduler's view of TenantQuota is stale: it has revision 60",
             "the latest change is 70",
         ),
         decoy="cordon",

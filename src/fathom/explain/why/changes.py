@@ -79,7 +79,7 @@ def _tolerate(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change 
 
 def _affinity(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
     if not remedy.about:
-        return None
+        return _without_affinity(case)
     key, value = remedy.about
     path = f"/spec/nodeSelector/{key.replace('~', '~0').replace('/', '~1')}"
     return Change(
@@ -87,6 +87,19 @@ def _affinity(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change 
         commands.spec_change(case, [{"op": "remove", "path": path}]),
         commands.owner_text(case),
     )
+
+
+def _without_affinity(case: PodCase) -> Change:
+    """Drop all that the pod requires of nodes' labels: no single selector was enough."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    operations: list[commands.Operation] = []
+    if lookup(case.pod, "spec", "affinity", "nodeAffinity", required):
+        operations.append({"op": "remove", "path": f"/spec/affinity/nodeAffinity/{required}"})
+    if lookup(case.pod, "spec", "nodeSelector"):
+        operations.append({"op": "remove", "path": "/spec/nodeSelector"})
+    named = " and ".join("nodeSelector" if "Selector" in str(operation["path"]) else "required node affinity"
+                         for operation in operations)  # fmt: skip
+    return Change(f"drop its {named}", commands.spec_change(case, operations), commands.owner_text(case))
 
 
 def _override(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:

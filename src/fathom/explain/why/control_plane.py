@@ -19,7 +19,7 @@ from fathom.kinds.scheduler_override import SchedulerOverride, override_active
 from fathom.kinds.shape import read
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.conditions import conditions_of, find_condition
-from fathom.model.objects import Obj, key_of, lookup
+from fathom.model.objects import Key, Obj, key_of, lookup
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.schedule.decide.remedies import OPERATOR
 
@@ -28,8 +28,11 @@ DEFAULT_SCHEDULERS = (
     "default-scheduler",
     "fathom",
 )  # Names that one scheduler takes, and records as 'scheduler'.
+# A watch that is silent for so long while there is a newer change has not merely been overtaken.
+STALE_MS = 1000
 LEASE_S = 15.0  # Of a Lease that does not say how long it lasts.
 HELD = "fathom.dev/Held"  # Condition of a node: what the brake holds back.
+KUBE_SCHEDULER = Key("kube-system", "kube-scheduler")  # The lease of Kubernetes' own.
 SHARD = re.compile(r"-\d+of\d+")
 
 
@@ -82,14 +85,16 @@ def scheduler_name(case: PodCase) -> str:
 
 def _leases(case: PodCase) -> list[Obj]:
     """The leases of the schedulers that take the pod: one, or one per shard."""
-    name = scheduler_name(case)
+    name, objects = scheduler_name(case), case.evidence.objects
     wanted = "scheduler" if name in DEFAULT_SCHEDULERS else f"scheduler-{name}"
-    return [
+    leases = [
         lease
-        for lease in case.evidence.objects.list(LEASES, SYSTEM_NAMESPACE)
+        for lease in objects.list(LEASES, SYSTEM_NAMESPACE)
         if (key := key_of(lease).name) == wanted
         or (key.startswith(wanted) and SHARD.fullmatch(key.removeprefix(wanted)))
     ]
+    other = objects.get(LEASES, KUBE_SCHEDULER) if name == DEFAULT_SCHEDULERS[0] and not leases else None
+    return leases if other is None else [other]
 
 
 def _is_free(lease: Obj, now_ns: int) -> bool:
@@ -123,15 +128,19 @@ def _no_scheduler(case: PodCase) -> OwnTrouble:
 def stale_view(case: PodCase, reads: Iterable[str]) -> OwnTrouble | None:
     """For a pod that fits a node now and did not in the scheduler's view: the kind whose changes it lacked.
     `reads`: the kinds that the rules read which rejected the pod."""
-    wanted = set(reads)
-    behind = [seen for seen in _caches(case) if seen.is_behind and (not wanted or seen.kind in wanted)]
+    wanted, answered = set(reads), any(process.answered for process in schedulers(case.evidence))
+    behind = [
+        seen
+        for seen in _caches(case)
+        if seen.is_behind and seen.age_ms >= STALE_MS and (not wanted or seen.kind in wanted)
+    ]
     if not behind:
         return None
     worst = max(behind, key=lambda seen: (seen.latest - seen.applied, seen.kind))
-    age = f", heard {worst.age_ms} ms before" if worst.age_ms else ""
+    inferred = "" if answered else " (inferred from its last decision)"
     cause = (
-        f"the scheduler's view of {worst.kind} is stale: it has revision {worst.applied}{age},"
-        f" the latest change is {worst.latest}"
+        f"the scheduler's view of {worst.kind} is stale{inferred}: it has revision {worst.applied} and heard"
+        f" nothing for {worst.age_ms} ms, the latest change is {worst.latest}"
     )
     change = Change(
         "wait until the scheduler's watch catches up; if it does not, restart the scheduler",

@@ -19,6 +19,7 @@ from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 
 STAGE = "displaced"
 PREEMPTION, TAINT = "PreemptionByScheduler", "DeletionByTaintManager"
+EVICTION_API = "EvictionByEvictionAPI"  # As `kubectl drain` uses it.
 PREEMPTED_BY = re.compile(r"Preempted by pod (\S+) on node (\S+)")
 
 
@@ -36,6 +37,8 @@ def explain(case: PodCase) -> Explanation | None:
             decisions=cited(records) or cited(case.decisions),
         )  # fmt: skip
     message = str(target.get("message") or target.get("reason") or "no reason given")
+    if target.get("reason") == EVICTION_API:
+        message = f"{message}, {_evicted_by(case)}"
     return answer(
         case, STAGE, _verdict(case, "evicted"), f"{message}{since}", change=_of_taint(case, message)
     )
@@ -47,6 +50,15 @@ def _verdict(case: PodCase, done: str) -> str:
         if lookup(case.pod, "status", "phase") in {"Failed", "Succeeded"}
         else f"is being {done}"
     )
+
+
+def _evicted_by(case: PodCase) -> str:
+    users = [
+        entry.user
+        for entry in case.evidence.audit
+        if entry.subresource == "eviction" and entry.wrote and (entry.namespace, entry.name) == case.key
+    ]
+    return f"asked for by {users[-1]}" if users else "no data about who asked for it"
 
 
 def _by(case: PodCase, records: list[Recorded]) -> str:

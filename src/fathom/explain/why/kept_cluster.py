@@ -29,7 +29,7 @@ class KeptCluster:
 
     def view(self, objects: Objects, *, now_ns: int) -> ClusterView:
         """The view of these objects. It is valid until the next call."""
-        listed = {
+        listed: dict[str, Held] = {
             kind: {key_of(obj): obj for obj in objects.list(resource)} for kind, resource in RESOURCES.items()
         }
         if not self._held or self._tenants_changed(listed[NAMESPACE]):

@@ -36,7 +36,11 @@ def explain(case: PodCase) -> Explanation:
         return _not_decided(case, placement, context, trouble)
     if placement.node is not None:
         return queued.explain(case, placement)
-    return _making_room(case, placement) or _unschedulable(case, placement, context)
+    return (
+        _making_room(case, placement)
+        or _may_preempt(case, placement, context)
+        or _unschedulable(case, placement, context)
+    )
 
 
 def _not_decided(
@@ -82,6 +86,27 @@ def _making_room(case: PodCase, placement: Placement) -> Explanation | None:
         groups=groups_of(reasons_of(case, placement)),
         nodes=rows_of(case, placement),
         next_trigger="the evicted pods are gone",
+        rejected=placement.rejections,
+        queue=queue_place(case),
+    )
+
+
+def _may_preempt(case: PodCase, placement: Placement, context: PlacementContext) -> Explanation | None:
+    """Its priority lets the scheduler evict pods for it, at the next attempt."""
+    preemption = case.cluster.preemption(case.view, context)
+    if preemption.node is None or not context.policy.preemption:
+        return None
+    names = ", ".join("/".join(victim.key) for victim in preemption.victims)
+    return answer(
+        case,
+        "preempting",
+        VERDICT,
+        f"there is room for it only if {names} of lower priority leaves {preemption.node}",
+        change=Change("wait for the scheduler to evict it", who=WHO_TIME, nodes=1),
+        now=_now(case, placement),
+        groups=groups_of(reasons_of(case, placement)),
+        nodes=rows_of(case, placement),
+        next_trigger="the scheduler's next attempt",
         rejected=placement.rejections,
         queue=queue_place(case),
     )
