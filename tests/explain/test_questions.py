@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from tests.explain.evidence_of import deployment, evidence, node, obj, pod, replica_set, waiting
+from tests.explain.evidence_of import deployment, evidence, lease, node, obj, pod, replica_set, waiting
 
 from fathom.explain.evidence import ObjectRef
 from fathom.explain.questions import STATUS, STUCK, StuckObjects, answer, wanted
@@ -20,12 +20,16 @@ def test_a_workload_whose_pod_fits_no_node_gets_the_change_that_the_decider_has_
     large["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
     small = node("n1")
     small["status"]["allocatable"] = ROOM
-    answered = answer(evidence(web, own, large, small))
+    answered = answer(evidence(web, own, large, small, lease("scheduler", renewed_s=2)))
     assert isinstance(answered, Explanation)
-    assert not answered.as_wanted
     assert answered.change is not None
     assert "cpu" in answered.change.what
     assert answered.change.command.startswith("kubectl")
+    dead = answer(evidence(web, own, large, small, lease("scheduler", renewed_s=90)))
+    assert isinstance(dead, Explanation)
+    assert dead.cause.startswith("1 pod is not ready: ")
+    assert "lease" in dead.cause
+    assert "capacity" not in dead.cause.partition(";")[0]
 
 
 def test_a_pod_that_is_gone_is_explained_as_a_pod() -> None:

@@ -11,7 +11,7 @@ from fathom.explain.why_of.lookups import (
     PODS,
     ExplainPod,
 )
-from fathom.explain.why_of.pod_causes import causes_of, change_for, decisive, grouped
+from fathom.explain.why_of.pod_causes import causes_of, decisive, explained_pod, grouped
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, labels_of, lookup
 from fathom.model.selectors import LabelSelector
@@ -66,11 +66,11 @@ def _unhealthy(
     if first is None:
         return SubjectTrouble("allows no eviction", cause)
     pod, why = first
-    message = f" ({why.message})" if why.message else ""
+    explained = explained_pod(evidence, pod, why, explain_pod)
     return SubjectTrouble(
         "allows no eviction",
-        f"{cause}: {why.reason}{message}",
-        change_for(evidence, pod, why, explain_pod),
+        f"{cause}: {explained.cause}",
+        explained.change,
         grouped(evidence, causes),
     )
 

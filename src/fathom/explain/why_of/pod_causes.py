@@ -195,15 +195,26 @@ def decisive(causes: Sequence[tuple[Obj, PodCause]]) -> tuple[Obj, PodCause] | N
     )
 
 
-def change_for(
+class ExplainedPod(msgspec.Struct, frozen=True):
+    """The pod that stands for its group: why it does not run, and the change that helps it."""
+
+    cause: str
+    change: Change | None
+
+
+def explained_pod(
     evidence: Evidence, pod: Obj, cause: PodCause, explain_pod: ExplainPod | None, *, owner: str = ""
-) -> Change | None:
-    """The change that helps this pod. `owner`: 'deployment/web', where the template has to be changed."""
-    if explain_pod is not None:
-        explanation = explain_pod(pod, evidence)
-        if explanation.change is not None:
-            return explanation.change
-    return _by_reason(pod, cause, owner or f"pod/{key_of(pod).name}", evidence)
+) -> ExplainedPod:
+    """By the full explanation, where the caller has it; else by the reason alone. `owner`: 'deployment/web',
+    where the template has to be changed."""
+    explanation = explain_pod(pod, evidence) if explain_pod is not None else None
+    if explanation is not None and not explanation.as_wanted and explanation.cause:
+        blame = explanation.stage == "control-plane" or cause.reason in explanation.cause
+        text = explanation.cause if blame else f"{cause.reason} ({explanation.cause})"
+        return ExplainedPod(text, explanation.change)
+    message = f" ({cause.message})" if cause.message else ""
+    change = _by_reason(pod, cause, owner or f"pod/{key_of(pod).name}", evidence)
+    return ExplainedPod(f"{cause.reason}{message}", change)
 
 
 def _by_reason(pod: Obj, cause: PodCause, target: str, evidence: Evidence) -> Change | None:
@@ -289,7 +300,7 @@ def explain_pod_by_status(pod: Obj, evidence: Evidence) -> Explanation:
         stage="pod-status",
         verdict="is not ready",
         cause=f"{cause.reason}: {cause.message}" if cause.message else cause.reason,
-        change=change_for(evidence, pod, cause, None),
+        change=explained_pod(evidence, pod, cause, None).change,
     )
 
 

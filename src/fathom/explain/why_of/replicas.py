@@ -16,7 +16,7 @@ from fathom.explain.why.answer import CauseGroup, Change
 from fathom.explain.why_of.answering import SubjectTrouble
 from fathom.explain.why_of.control_plane import CONTROLLERS, held_back, part_trouble, restart
 from fathom.explain.why_of.lookups import PODS, ExplainPod, ref
-from fathom.explain.why_of.pod_causes import causes_of, change_for, decisive, grouped
+from fathom.explain.why_of.pod_causes import causes_of, decisive, explained_pod, grouped
 from fathom.explain.why_of.refusals import change_of_refusal, quota_ref, refusal_of
 from fathom.model.objects import Obj, key_of
 
@@ -82,11 +82,11 @@ def unready(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | N
         return None
     pod, cause = first
     count = sum(other.reason == cause.reason for _, other in causes)
-    message = f" ({cause.message})" if cause.message else ""
+    explained = explained_pod(evidence, pod, cause, explain_pod, owner=facts.target)
     return SubjectTrouble(
         "is not ready",
-        f"{_pods(count)} not ready: {cause.reason}{message}",
-        change_for(evidence, pod, cause, explain_pod, owner=facts.target),
+        f"{_pods(count)} not ready: {explained.cause}",
+        explained.change,
         grouped(evidence, causes),
         (ref(PODS, pod),),
     )

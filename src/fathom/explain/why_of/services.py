@@ -15,7 +15,7 @@ from fathom.explain.why_of.lookups import (
     ref,
     shown_names,
 )
-from fathom.explain.why_of.pod_causes import causes_of, change_for, decisive, grouped
+from fathom.explain.why_of.pod_causes import causes_of, decisive, explained_pod, grouped
 from fathom.model.conditions import CONNECTIONS_FAIL, SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, labels_of, lookup
 from fathom.model.well_known import SERVICE_NAME_LABEL
@@ -217,11 +217,11 @@ def _none_ready(evidence: Evidence, pods: list[Obj], explain_pod: ExplainPod | N
     first = decisive(causes)
     assert first is not None  # Pods that are not ready have a cause.
     pod, cause = first
-    message = f" ({cause.message})" if cause.message else ""
+    explained = explained_pod(evidence, pod, cause, explain_pod)
     return SubjectTrouble(
         "has no ready endpoints",
-        f"none of its {len(pods)} pods is ready: {cause.reason}{message}",
-        change_for(evidence, pod, cause, explain_pod),
+        f"none of its {len(pods)} pods is ready: {explained.cause}",
+        explained.change,
         grouped(evidence, causes),
         _owners_of(pod),
     )
