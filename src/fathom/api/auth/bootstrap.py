@@ -65,6 +65,8 @@ ROLES: dict[str, tuple[Row, ...]] = {
     "system:basic-user": (
         ("create", "authorization.k8s.io", "selfsubjectaccessreviews selfsubjectrulesreviews"),
         ("create", "authentication.k8s.io", "selfsubjectreviews"),
+        # Whoever may get an object may ask about it: that is checked for each question.
+        ("create get list", OWN_GROUP, _names(kind for kind in KINDS if kind.asks)),
     ),
     "system:auth-delegator": ASK,
     "system:aggregate-to-admin": (
