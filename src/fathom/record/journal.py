@@ -25,10 +25,10 @@ from fathom.model.decision import (
     Table,
     VerdictColumn,
 )
-from fathom.record.journal_index import PART_BYTES, SUFFIX, write_index
+from fathom.record.journal_index import PART_BYTES, SUFFIX, pack_with_index, write_index
 from fathom.record.journal_trimming import Record, thinned
 from fathom.record.ring import Ring, runs
-from fathom.record.segment import JOURNAL, NotASegment, pack, segments, thin
+from fathom.record.segment import JOURNAL, NotASegment, segments, thin
 from fathom.seams.log import Log
 
 # At 400 bytes a decision and its outcome, packed ten times smaller: several million.
@@ -82,7 +82,7 @@ class DiskJournal:
             budget_bytes=budget_bytes,
             long_runs=False,
             log=log,
-            pack=_pack,
+            pack=pack_with_index,
             thin=_thin,
             beside=SUFFIX,
         )
@@ -195,10 +195,6 @@ def joined_reasons(
         codes = [code or by_domain[domain] for code, domain in zip(codes, domains, strict=True)]
     names = rosters[verdicts.roster].names
     return {name: verdicts.reasons[code] for name, code in zip(names, codes, strict=True) if name}
-
-
-def _pack(path: Path) -> int:
-    return pack(path, PART_BYTES) + write_index(path)
 
 
 def _thin(path: Path) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -26,18 +27,7 @@ from fathom.model.decision import (
 )
 from fathom.model.record_query import ObjectRef, RecordQuery, is_about
 from fathom.record import journal
-from fathom.record.journal_index import (
-    COLUMN,
-    DECISION,
-    EVICTION,
-    OUTCOME,
-    ROSTER,
-    VERDICTS,
-    Columns,
-    matching,
-    object_hash,
-    text_hash,
-)
+from fathom.record.journal_index import Columns, matching, namespace_hash, object_hash, text_hash
 from fathom.record.journal_segments import Gone, OpenSegment, PackedSegment, identity_of, open_segment
 from fathom.record.ring import ring_files
 from fathom.record.segment import NotASegment
@@ -107,37 +97,32 @@ class JournalReader:
         return segment
 
 
+Pick = Callable[[Columns], np.ndarray]
+
+
 class _Records:
-    """Candidate rows and single records of all segments."""
+    """Candidates in the columns of all segments, and single records."""
 
     def __init__(self, segments: list[PackedSegment | OpenSegment]) -> None:
         self._segments = segments
 
-    def places(
-        self, column: Callable[[Columns], np.ndarray], wanted: Iterable[int], kinds: Iterable[int]
-    ) -> Iterator[tuple[Place, int, int]]:
-        """(place, kind, hash of the id) of rows of these kinds whose column has a wanted hash."""
-        hashes, allowed = tuple(wanted), tuple(kinds)
+    def places(self, column: Pick, wanted: Iterable[int], offsets: Pick) -> Iterator[Place]:
+        """The records whose column has a wanted hash. `offsets`: the column with their places."""
+        hashes = tuple(wanted)
         for number, segment in enumerate(self._segments if hashes else ()):
-            columns = segment.columns
-            rows = matching(column(columns), hashes)
-            rows = rows[np.isin(columns.kinds[rows], allowed)]
-            for row in rows.tolist():
-                place = Place(number, int(columns.offsets[row]))
-                yield place, int(columns.kinds[row]), int(columns.ids[row])
+            rows = matching(column(segment.columns), hashes)
+            for offset in offsets(segment.columns)[rows].tolist():
+                yield Place(number, offset)
 
-    def body(self, place: Place) -> bytes | None:
-        """None where the record is damaged. Raises Gone."""
-        try:
-            return self._segments[place.segment].body(place.offset)
-        except NotASegment:
-            return None
+    def hashes(self, column: Pick, wanted: Iterable[int], other: Pick) -> set[int]:
+        """The values of another column of the same rows."""
+        return {place.offset for place in self.places(column, wanted, other)}
 
     def decoded(self, place: Place, decode: Callable[[bytes], T]) -> T | None:
-        body = self.body(place)
+        """None where the record is damaged. Raises Gone."""
         try:
-            return None if body is None else decode(body[1:])
-        except msgspec.DecodeError:
+            return decode(self._segments[place.segment].body(place.offset)[1:])
+        except (NotASegment, msgspec.DecodeError):
             return None
 
     def all_decisions(self, query: RecordQuery) -> Iterator[Place]:
@@ -145,12 +130,12 @@ class _Records:
         since_s, until_s = query.since_ns // 10**9, query.until_ns // 10**9
         for number in range(len(self._segments) - 1, -1, -1):
             columns = self._segments[number].columns
-            mask = (columns.kinds == DECISION) & (columns.values >= since_s)
+            mask = columns.decision_seconds >= since_s
             if query.until_ns:
-                mask &= columns.values <= until_s
+                mask &= columns.decision_seconds <= until_s
             if query.namespace is not None:
-                mask &= columns.namespaces == np.uint32(text_hash(query.namespace))
-            for offset in columns.offsets[mask][::-1].tolist():
+                mask &= columns.decision_namespaces == namespace_hash(query.namespace)
+            for offset in columns.decisions[mask][::-1].tolist():
                 yield Place(number, offset)
 
 
@@ -169,38 +154,32 @@ class _Query:
         return [self._kept[place] for place in sorted(chosen)]
 
     def _about(self, ref: ObjectRef) -> set[Place]:
-        wanted = (object_hash(ref.resource, ref.namespace, ref.name),)
-        places, ids = set(), set()
-        for place, kind, id_ in self._records.places(
-            lambda columns: columns.objects, wanted, (DECISION, EVICTION, OUTCOME)
-        ):
-            if kind == OUTCOME:
-                ids.add(id_)
-            else:
-                places.add(place)
-        places |= self._decisions(ids)
-        newest_first = iter(sorted(places, reverse=True))
+        """Decisions with the object as their subject, those that wrote it, and those that evict it."""
+        find, wanted = self._records.places, (object_hash(ref.resource, ref.namespace, ref.name),)
+        wrote = self._records.hashes(lambda c: c.written_objects, wanted, lambda c: c.written_ids)
+        places = {
+            *find(lambda c: c.decision_objects, wanted, lambda c: c.decisions),
+            *find(lambda c: c.evicted_objects, wanted, lambda c: c.evicted),
+            *self._decisions(wrote),
+        }
         return self._newest(
-            newest_first, lambda kept: self._query.in_time(kept.decision) and is_about(kept, ref)
+            iter(sorted(places, reverse=True)),
+            lambda kept: self._query.in_time(kept.decision) and is_about(kept, ref),
         )
 
     def _exact(self) -> set[Place]:
         """Decisions by their ids, and those that wrote the revisions."""
         query = self._query
-        ids = {text_hash(id_) for id_ in query.decisions}
         low = {revision & 0xFFFFFFFF for revision in query.revisions}
-        ids |= {id_ for _, _, id_ in self._records.places(lambda columns: columns.values, low, (OUTCOME,))}
-        places = self._decisions(ids)
+        ids = self._records.hashes(lambda c: c.outcome_revisions, low, lambda c: c.outcome_ids)
+        places = self._decisions(ids | {text_hash(id_) for id_ in query.decisions})
         self._read(places)
-        return {
-            place
-            for place in places
-            if (kept := self._kept.get(place)) is not None
-            and (
-                kept.decision.id in query.decisions
-                or any(outcome.revision in query.revisions for outcome in kept.outcomes)
-            )
-        }
+        return {place for place in places if place in self._kept and self._is_exact(self._kept[place])}
+
+    def _is_exact(self, kept: KeptDecision) -> bool:
+        return kept.decision.id in self._query.decisions or any(
+            outcome.revision in self._query.revisions for outcome in kept.outcomes
+        )
 
     def _is_in_namespace(self, kept: KeptDecision) -> bool:
         namespace = self._query.namespace
@@ -213,7 +192,7 @@ class _Query:
         finding the outcomes of many decisions costs little more than those of one."""
         chosen: set[Place] = set()
         while len(chosen) < self._query.newest:
-            group = [place for place, _ in zip(places, range(batch), strict=False)]
+            group = list(islice(places, batch))
             if not group:
                 break
             self._read(group)
@@ -222,7 +201,7 @@ class _Query:
         return chosen
 
     def _decisions(self, ids: Iterable[int]) -> set[Place]:
-        return {place for place, _, _ in self._records.places(lambda columns: columns.ids, ids, (DECISION,))}
+        return set(self._records.places(lambda c: c.decision_ids, ids, lambda c: c.decisions))
 
     def _read(self, places: Iterable[Place]) -> None:
         """Read decisions with their outcomes."""
@@ -233,7 +212,7 @@ class _Query:
                 decisions[place] = decision
         outcomes: dict[str, list[Outcome]] = {decision.id: [] for decision in decisions.values()}
         hashes = {text_hash(id_) for id_ in outcomes}
-        for place, _, _ in self._records.places(lambda columns: columns.ids, hashes, (OUTCOME,)):
+        for place in self._records.places(lambda c: c.outcome_ids, hashes, lambda c: c.outcomes):
             outcome = self._records.decoded(place, journal.decode_outcome)
             if outcome is not None and outcome.id in outcomes:
                 outcomes[outcome.id].append(outcome)
@@ -242,22 +221,20 @@ class _Query:
 
 
 def _node_reasons(records: _Records, decision: Decision) -> dict[str, str] | None:
-    wanted = (decision.verdicts,)
-    verdicts = _tables(records, wanted, VERDICTS, journal.decode_verdicts).get(decision.verdicts)
+    verdicts = _tables(records, (decision.verdicts,), RecordedVerdicts).get(decision.verdicts)
     if verdicts is None:
         return None
-    rosters = _tables(records, (verdicts.roster,), ROSTER, journal.decode_roster)
-    columns = _tables(records, verdicts.columns, COLUMN, journal.decode_column)
+    rosters = _tables(records, (verdicts.roster,), Roster)
+    columns = _tables(records, verdicts.columns, VerdictColumn)
     return journal.joined_reasons(verdicts, decision, rosters, columns)
 
 
-Named = TypeVar("Named", Roster, VerdictColumn, RecordedVerdicts)
+AnyTable = TypeVar("AnyTable", Roster, VerdictColumn, RecordedVerdicts)
 
 
-def _tables(
-    records: _Records, ids: tuple[str, ...], kind: int, decode: Callable[[bytes], Named]
-) -> dict[str, Named]:
+def _tables(records: _Records, ids: tuple[str, ...], kind: type[AnyTable]) -> dict[str, AnyTable]:
     hashes = {text_hash(id_) for id_ in ids}
-    places = records.places(lambda columns: columns.ids, hashes, (kind,))
-    decoded = (records.decoded(place, decode) for place, _, _ in places)
+    places = records.places(lambda c: c.table_ids, hashes, lambda c: c.tables)
+    decode = msgspec.json.Decoder(kind).decode  # Tables of other kinds have other fields, so they fail.
+    decoded = (records.decoded(place, decode) for place in places)
     return {table.id: table for table in decoded if table is not None and table.id in ids}

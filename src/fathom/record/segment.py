@@ -91,6 +91,11 @@ class Frames:
             yield body
 
     @property
+    def block(self) -> bytes:
+        """The frames that have been read, as they are stored."""
+        return self._block[: self.end]
+
+    @property
     def torn(self) -> bool:
         """Whether something other than a frame follows. Valid once all frames have been read."""
         return any(self._block[self.end : self.end + 4096])
@@ -129,26 +134,33 @@ def _block(file: BinaryIO, header: SegmentHeader) -> bytes:
     return block
 
 
-def packed(segment: Segment, part_bytes: int = 0) -> bytes:
+def packed(segment: Segment) -> bytes:
     """The segment compressed, without the bytes after its last good frame."""
     for _ in segment.frames:
         pass
-    return _packed(segment.header, segment.frames._block[: segment.frames.end], part_bytes)
+    return _packed(segment.header, segment.frames.block)
 
 
-def _packed(header: SegmentHeader, block: bytes, part_bytes: int = 0) -> bytes:
-    body = _compressed(block, part_bytes) if part_bytes else zlib.compress(block, LEVEL)
+def _packed(header: SegmentHeader, block: bytes) -> bytes:
+    return _with_header(header, zlib.compress(block, LEVEL))
+
+
+def _with_header(header: SegmentHeader, body: bytes) -> bytes:
     return msgspec.structs.replace(header, codec=ZLIB, stored=len(body)).encode() + body
 
 
-def _compressed(block: bytes, part_bytes: int) -> bytes:
-    """One zlib stream like any other, in which a reader may also begin at each part: see `parts_of`."""
+def packed_in_parts(header: SegmentHeader, block: bytes, part_bytes: int) -> tuple[bytes, list[int]]:
+    """A packed segment, and where the parts of its block begin: one zlib stream like any other, in which a
+    reader may also begin at each part."""
     compressor = zlib.compressobj(LEVEL)
-    pieces = []
+    pieces, starts, size = [], [], 0
     for start in range(0, len(block), part_bytes):
+        starts.append(size or ZLIB_HEADER_BYTES)
         pieces.append(compressor.compress(block[start : start + part_bytes]))
         pieces.append(compressor.flush(zlib.Z_FULL_FLUSH))
-    return b"".join((*pieces, compressor.flush()))
+        size += len(pieces[-2]) + len(pieces[-1])
+    pieces.append(compressor.flush())
+    return _with_header(header, b"".join(pieces)), starts or [ZLIB_HEADER_BYTES]
 
 
 def parts_of(stream: bytes, part_bytes: int) -> tuple[bytes, list[int]]:
@@ -168,22 +180,23 @@ def parts_of(stream: bytes, part_bytes: int) -> tuple[bytes, list[int]]:
     return b"".join(pieces), starts
 
 
-def pack(path: Path, part_bytes: int = 0) -> int:
+def pack(path: Path) -> int:
     """Replace a file of one raw segment by its packed form; returns its new size. Runs in a thread, so that
     zlib and the disk do not block the process."""
     (segment,) = segments(path)
     if segment.header.codec != RAW:
         return path.stat().st_size
-    return _replace(path, packed(segment, part_bytes))
+    return replace_file(path, packed(segment))
 
 
-def thin(path: Path, keep: Callable[[list[bytes]], Iterable[bytes]], part_bytes: int = 0) -> int:
+def thin(path: Path, keep: Callable[[list[bytes]], Iterable[bytes]], part_bytes: int) -> int:
     """Replace a segment by the records that `keep` returns; returns its new size. In `pack`'s thread."""
     (segment,) = segments(path)
     if segment.header.thinned:
         return path.stat().st_size
     header = msgspec.structs.replace(segment.header, thinned=1)
-    return _replace(path, _packed(header, framed(keep(list(segment.frames)), header.chain), part_bytes))
+    block = framed(keep(list(segment.frames)), header.chain)
+    return replace_file(path, packed_in_parts(header, block, part_bytes)[0])
 
 
 def framed(bodies: Iterable[bytes], chain: int) -> bytes:
@@ -194,7 +207,7 @@ def framed(bodies: Iterable[bytes], chain: int) -> bytes:
     return bytes(block)
 
 
-def _replace(path: Path, content: bytes) -> int:
+def replace_file(path: Path, content: bytes) -> int:
     packing = path.with_suffix(".packing")
     with os.fdopen(os.open(packing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)
