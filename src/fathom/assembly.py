@@ -37,6 +37,8 @@ from fathom.api.resources import RegistryResources
 from fathom.api.server import ApiServer
 from fathom.api.watch_cache import WatchCache
 from fathom.api.watch_cache_feed import WatchCacheFeed
+from fathom.ask.collect import Sources
+from fathom.ask.views import AskViews
 from fathom.client.local import LocalClient
 from fathom.controllers.housekeeping.controller import Housekeeping
 from fathom.kube.definitions.own import OWN_KINDS
@@ -65,6 +67,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
     measured: bool = True  # False where metrics are not read: in a simulated world.
     service_addresses: IPv4Network = ADDRESSES  # The range that clusterIPs are taken from.
     agents: Agents | None = None  # Connections to the agents; None where there are none.
+    sources: Sources | None = None  # Of answers to questions; None where there are no threads to answer in.
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -105,9 +108,10 @@ def assemble(wanted: ServerSettings) -> Parts:
         audited=wanted.audit is not None,
         agents=wanted.agents,
     )
+    views = AskViews(core, authorizer, wanted.sources) if wanted.sources is not None else None
     server = ApiServer(
         core,
-        dispatch=Dispatch(core, authorizer, authenticator),
+        dispatch=Dispatch(core, authorizer, authenticator, views),
         authenticator=authenticator,
         authorizer=authorizer,
         throttle=Throttle(outside.clock),

@@ -28,6 +28,7 @@ from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
 from fathom.api.http import Http
 from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own_service, own_slice
+from fathom.ask.collect import Sources
 from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
 from fathom.metrics.process import process_metrics
 from fathom.model.errors import ApiError
@@ -36,6 +37,8 @@ from fathom.model.user import User
 from fathom.open_files import take_all
 from fathom.private_files import prepare_directory, write_private
 from fathom.record.audit import AuditLog
+from fathom.record.journal_reader import JournalReader
+from fathom.schedule.loop.live import journal_directory
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
 from fathom.stopping import restarts, stop_event
@@ -160,6 +163,10 @@ async def _run(
                 shared_store=store.startswith("etcd"),
                 plugins=tuple(plugins),
                 agents=agents,
+                sources=Sources(
+                    journals={"housekeeping": JournalReader(journal_directory(data, "housekeeping"))},
+                    audit=data / "audit",
+                ),
                 service_addresses=service_addresses,
             )
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.api.harness import JANE, Api, tell
+from tests.api.own.test_crds import ANSWERED
 from tests.security.people import CONTROLLERS, introduce, lead
 
 from fathom.kinds.scheduler_override import SchedulerOverride, override_active
@@ -101,7 +102,7 @@ def test_every_kind_is_served_and_printed(tmp_path: Path) -> None:
             assert (await api.delete(f"{path}/one")).status == 200
 
     tell(story, tmp_path)
-    assert {kind.kind for kind in OWN_KINDS} == {*GOOD, "BindingBatch", "NodeConnection"}
+    assert {kind.kind for kind in OWN_KINDS} == {*GOOD, *ANSWERED}
 
 
 @pytest.mark.parametrize(
