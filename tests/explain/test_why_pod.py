@@ -391,6 +391,23 @@ def test_without_an_audit_log_who_deleted_it_is_not_known() -> None:
     assert why(case).gaps == (gap,)
 
 
+def test_a_pod_that_once_existed_is_gone_though_its_owners_pods_are_refused_now() -> None:
+    failed = condition(
+        "ReplicaFailure",
+        "True",
+        "FailedCreate",
+        "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1",
+    )
+    maker = {
+        "kind": "ReplicaSet",
+        "metadata": {"namespace": "shop", "name": "web"},
+        "status": {"conditions": [failed]},
+    }
+    entry = msgspec.structs.replace(DELETED, name="web-x")
+    assert why(evidence("web-x", replicasets_apps=[maker])).stage == "refused"
+    assert why(evidence("web-x", replicasets_apps=[maker], audit=(entry,))).stage == "gone"
+
+
 def test_a_name_that_nobody_ever_had_is_said_to_be_so() -> None:
     assert why(evidence("nosuch")).summary == (
         "pod shop/nosuch does not exist: there is no pod of this name, and no record of one"

@@ -50,6 +50,12 @@ def explain(subject: ObjectRef, evidence: Evidence) -> Explanation:
     )
 
 
+def existed(subject: ObjectRef, evidence: Evidence) -> bool:
+    """Whether anything is recorded about a pod of this name."""
+    deleted = last_deletion(evidence, subject.key, subject.uid) is not None
+    return deleted or bool(_records(evidence, subject.key, subject.uid))
+
+
 def last_deletion(evidence: Evidence, key: Key, uid: str) -> AuditEntry | None:
     deletions = [
         entry
