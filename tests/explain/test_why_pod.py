@@ -382,6 +382,12 @@ def test_a_pod_that_is_gone_because_it_was_preempted_says_for_whom() -> None:
     assert "pod shop/big of priority 7 took its place on a" in why(case).summary
 
 
+def test_an_eviction_of_an_earlier_pod_of_the_name_is_not_taken_for_its_own() -> None:
+    earlier = decided("preempt", about="big", node="a", victims=("shop/web: preempted",), ago_s=90)
+    case = evidence(audit=(DELETED,), records=(earlier, decided("bind", node="a", ago_s=60)))
+    assert "deleted by alice" in why(case).summary
+
+
 def test_without_an_audit_log_who_deleted_it_is_not_known() -> None:
     gap = Gap("audit log", "does not answer")
     case = evidence(records=(decided("bind", node="a"),), gaps=(gap,))

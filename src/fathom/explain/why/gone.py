@@ -83,7 +83,13 @@ def _records(evidence: Evidence, key: Key, uid: str) -> list[Recorded]:
 def _cause(
     subject: ObjectRef, evidence: Evidence, deletion: AuditEntry | None, records: list[Recorded]
 ) -> str:
-    victims = victim_records(evidence, subject.key)
+    # Victims are recorded by name: an eviction from before this pod was placed was of another pod.
+    placed_ns = records[-1].kept.decision.time_ns if records else 0
+    victims = [
+        recorded
+        for recorded in victim_records(evidence, subject.key)
+        if recorded.kept.decision.time_ns >= placed_ns
+    ]
     if victims:
         decision = victims[-1].kept.decision
         winner = f"{decision.subject.namespace}/{decision.subject.name}"
