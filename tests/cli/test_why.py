@@ -9,11 +9,10 @@ import pytest
 from tests.explain.builders import decided, evidence, node, pod, why
 
 from fathom.cli.explanation_text import explanation_lines
-from fathom.cli.local_evidence import read_patch
+from fathom.cli.local_evidence import resource_of
 from fathom.cli.main import run
-from fathom.cli.problem import Problem
 from fathom.explain.evidence import Gap
-from fathom.explain.why.what_if import ObjectPatch
+from fathom.explain.why.what_if import BadPatch, ObjectPatch, read_patch
 
 
 def lines(*, wide: bool = False) -> list[str]:
@@ -64,13 +63,13 @@ def test_a_command_that_is_the_change_itself_is_not_said_twice() -> None:
     ],
 )
 def test_a_patch_names_its_object_as_kubectl_does(text: str, expected: ObjectPatch) -> None:
-    assert read_patch(text, "shop") == expected
+    assert read_patch(text, "shop", resource_of) == expected
 
 
 @pytest.mark.parametrize("text", ["node/n", "node={}", "nosuch/n={}", "node/n={", "/n={}"])
 def test_a_patch_that_cannot_be_read_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(Problem, match="--what-if"):
-        read_patch(text, "shop")
+    with pytest.raises(BadPatch):
+        read_patch(text, "shop", resource_of)
 
 
 @pytest.mark.parametrize(
