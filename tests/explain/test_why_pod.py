@@ -382,6 +382,12 @@ def test_a_pod_that_is_gone_because_it_was_preempted_says_for_whom() -> None:
     assert "pod shop/big of priority 7 took its place on a" in why(case).summary
 
 
+def test_an_eviction_of_an_earlier_pod_of_the_name_is_not_taken_for_its_own() -> None:
+    earlier = decided("preempt", about="big", node="a", victims=("shop/web: preempted",), ago_s=90)
+    case = evidence(audit=(DELETED,), records=(earlier, decided("bind", node="a", ago_s=60)))
+    assert "deleted by alice" in why(case).summary
+
+
 def test_without_an_audit_log_who_deleted_it_is_not_known() -> None:
     gap = Gap("audit log", "does not answer")
     case = evidence(records=(decided("bind", node="a"),), gaps=(gap,))
@@ -389,6 +395,23 @@ def test_without_an_audit_log_who_deleted_it_is_not_known() -> None:
         "was 'bind a'; no data about who deleted it: the audit log did not answer"
     )
     assert why(case).gaps == (gap,)
+
+
+def test_a_pod_that_once_existed_is_gone_though_its_owners_pods_are_refused_now() -> None:
+    failed = condition(
+        "ReplicaFailure",
+        "True",
+        "FailedCreate",
+        "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1",
+    )
+    maker = {
+        "kind": "ReplicaSet",
+        "metadata": {"namespace": "shop", "name": "web"},
+        "status": {"conditions": [failed]},
+    }
+    entry = msgspec.structs.replace(DELETED, name="web-x")
+    assert why(evidence("web-x", replicasets_apps=[maker])).stage == "refused"
+    assert why(evidence("web-x", replicasets_apps=[maker], audit=(entry,))).stage == "gone"
 
 
 def test_a_name_that_nobody_ever_had_is_said_to_be_so() -> None:

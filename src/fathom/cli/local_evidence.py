@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,7 +21,7 @@ from fathom.client.servers import find_server
 from fathom.explain.evidence import Evidence, Gap, HeldObjects, ObjectRef, Recorded
 from fathom.explain.why.case import resource_name
 from fathom.explain.why.pod import explain
-from fathom.explain.why.what_if import ObjectPatch, what_if
+from fathom.explain.why.what_if import BadPatch, read_patch, what_if
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
@@ -64,7 +64,10 @@ def explain_locally(question: Question, kubeconfig: Path | None, data: Path) -> 
         rules = installed_rules()
     except (BadKubeconfig, ApiError, RuleError) as error:
         raise Problem(str(error)) from error
-    patches = [read_patch(text, question.namespace) for text in question.what_if]
+    try:
+        patches = [read_patch(text, question.namespace, resource_of) for text in question.what_if]
+    except BadPatch as error:
+        raise Problem(f"--what-if: {error}") from error
     explanation = explain(evidence.subject, what_if(evidence, patches), rules=rules)
     document: Answer = msgspec.to_builtins(explanation)
     return document
@@ -114,26 +117,10 @@ def _records(data: Path, namespace: str, name: str) -> tuple[Recorded, ...]:
     )
 
 
-# Patches.
-
-
-def read_patch(text: str, namespace: str) -> ObjectPatch:
-    """'node/node-1={"spec":{"unschedulable":false}}'. Raises Problem."""
-    subject, equals, patch = text.partition("=")
-    kind, slash, name = subject.partition("/")
-    resource, namespaced = _resource_of(kind)
-    if not equals or not slash or not name or not resource:
-        raise Problem(f"--what-if must read KIND/NAME=PATCH, not {text!r}")
-    try:
-        merge_patch: Any = msgspec.json.decode(patch)
-    except msgspec.DecodeError as error:
-        raise Problem(f"--what-if {subject}: the patch is no JSON: {error}") from error
-    return ObjectPatch(resource, namespace if namespaced else "", name, merge_patch)
-
-
-def _resource_of(kind: str) -> tuple[str, bool]:
+def resource_of(kind: str) -> tuple[str, bool] | None:
+    """The resource of a kind as users write it, and whether it has namespaces."""
     for resource in (*(watched.resource for watched in KINDS), *NEARBY):
         name = resource_name(resource.group, resource.plural)
         if is_of(kind, name):
             return name, resource.namespaced
-    return "", False
+    return None

@@ -50,6 +50,12 @@ def explain(subject: ObjectRef, evidence: Evidence) -> Explanation:
     )
 
 
+def existed(subject: ObjectRef, evidence: Evidence) -> bool:
+    """Whether anything is recorded about a pod of this name."""
+    deleted = last_deletion(evidence, subject.key, subject.uid) is not None
+    return deleted or bool(_records(evidence, subject.key, subject.uid))
+
+
 def last_deletion(evidence: Evidence, key: Key, uid: str) -> AuditEntry | None:
     deletions = [
         entry
@@ -77,7 +83,13 @@ def _records(evidence: Evidence, key: Key, uid: str) -> list[Recorded]:
 def _cause(
     subject: ObjectRef, evidence: Evidence, deletion: AuditEntry | None, records: list[Recorded]
 ) -> str:
-    victims = victim_records(evidence, subject.key)
+    # Victims are recorded by name: an eviction from before this pod was placed was of another pod.
+    placed_ns = records[-1].kept.decision.time_ns if records else 0
+    victims = [
+        recorded
+        for recorded in victim_records(evidence, subject.key)
+        if recorded.kept.decision.time_ns >= placed_ns
+    ]
     if victims:
         decision = victims[-1].kept.decision
         winner = f"{decision.subject.namespace}/{decision.subject.name}"

@@ -48,8 +48,8 @@ def _node_lost(case: PodCase) -> Explanation | None:
         OPERATOR,
     )
     if ours is not None:
-        waits = (f"{unheard}; {ours.cause}", ours.change or repair)
-        return answer(case, "control-plane", VERDICT, waits[0], change=waits[1])
+        cause = f"{unheard}; {ours.cause}"
+        return answer(case, "control-plane", VERDICT, cause, change=ours.change or repair)
     return answer(
         case, STAGE, VERDICT, unheard, change=repair, next_trigger="the node answers, or the pod is evicted"
     )

@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 
 from fathom.controllers.progress.crash_loops import crash_loop
-from fathom.explain.why import commands
-from fathom.explain.why.answer import Change, DetailGroup, Explanation, NodeRow, Now
+from fathom.explain.why.answer import DetailGroup, Explanation, NodeRow, Now
 from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PodCase
 from fathom.explain.why.records import groups_of
@@ -46,20 +45,14 @@ def explain(case: PodCase) -> Explanation:
 
 def _crashing(case: PodCase) -> Explanation:
     """It is ready for the moment, between two crashes."""
-    ended = [container for container in case.containers if container.ended.get("exitCode") or container.ended]
-    restarts = max((int(container.status.get("restartCount") or 0) for container in ended), default=0)
-    first = ended[0]
-    stopped = msgspec.structs.replace(
-        first, status={**first.status, "state": {}, "ready": False, "lastState": {"terminated": first.ended}}
-    )
-    trouble = trouble_of(stopped, case)
-    cause = trouble.cause if trouble is not None else f"container {first.name} restarted {restarts} times"
-    change = trouble.change if trouble is not None else Change(
-        "read its log", commands.kubectl("logs", case.key.name, "-p", namespace=case.key.namespace),
-        commands.owner_text(case),
-    )  # fmt: skip
+    ended = [container for container in case.containers if container.ended]
+    worst = max(ended, key=lambda container: int(container.status.get("restartCount") or 0))
+    stopped = {**worst.status, "state": {}, "ready": False, "lastState": {"terminated": worst.ended}}
+    trouble = trouble_of(msgspec.structs.replace(worst, status=stopped), case)
+    cause = trouble.cause if trouble is not None else f"container {worst.name} ends again and again"
     return answer(
-        case, "not-ready", "is ready for the moment and keeps ending", cause, change=change,
+        case, "not-ready", "is ready for the moment and keeps ending", cause,
+        change=trouble.change if trouble is not None else None,
         next_trigger="it has run for as long as its back-off lasts",
     )  # fmt: skip
 

@@ -60,7 +60,8 @@ def explain(
     the evidence's objects."""
     pod = evidence.objects.get(PODS, subject.key)
     if pod is None or (subject.uid and subject.uid != uid_of(pod)):
-        absent = refused.explain(subject, evidence) if pod is None else None
+        existed = pod is not None or gone.existed(subject, evidence)
+        absent = None if existed else refused.explain(subject, evidence)
         return redacted(absent or gone.explain(subject, evidence), evidence)
     case = PodCase(pod, evidence, cluster=cluster, rules=rules)
     stages = BOUND if case.node else UNBOUND

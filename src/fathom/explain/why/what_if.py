@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,29 @@ class ObjectPatch(msgspec.Struct, frozen=True):
     @property
     def key(self) -> Key:
         return Key(self.namespace, self.name)
+
+
+class BadPatch(ValueError):
+    """The text is no patch; the message is one line."""
+
+
+# A kind as users write it -> its resource, and whether it has namespaces; None: there is no such kind.
+FindResource = Callable[[str], tuple[str, bool] | None]
+
+
+def read_patch(text: str, namespace: str, find: FindResource) -> ObjectPatch:
+    """'node/node-1={"spec":{"unschedulable":false}}'. Raises BadPatch."""
+    subject, equals, patch = text.partition("=")
+    kind, slash, name = subject.partition("/")
+    found = find(kind) if equals and slash and name else None
+    if found is None:
+        raise BadPatch(f"a change must read KIND/NAME=PATCH, not {text!r}")
+    resource, namespaced = found
+    try:
+        merge_patch = msgspec.json.decode(patch)
+    except msgspec.DecodeError as error:
+        raise BadPatch(f"the patch of {subject} is no JSON: {error}") from error
+    return ObjectPatch(resource, namespace if namespaced else "", name, merge_patch)
 
 
 class PatchedObjects:
