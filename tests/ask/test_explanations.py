@@ -142,3 +142,24 @@ def test_a_workload_has_a_why_a_status_and_a_place_in_the_list_of_what_is_stuck(
         assert (await api.post(system, elsewhere, token=JANE)).status == 403
 
     asked(story, tmp_path)
+
+
+def test_what_if_assumes_a_patch_and_writes_nothing(tmp_path: Path) -> None:
+    async def story(api: Api, scheduler: AskedProcess) -> None:
+        await api.post("/api/v1/nodes", {**node("node-1"), "spec": {"unschedulable": True}})
+        await api.post("/api/v1/namespaces/default/pods", pod("web-1"))
+        on_node = {"kind": "Node", "name": "node-1"}
+        system = f"{OWN}/namespaces/fathom-system/explanations"
+        cordoned = await api.post(system, question("", subject=on_node))
+        assert not cordoned.obj["status"]["asWanted"]
+        ready = '{"conditions":[{"type":"Ready","status":"True"}]}'
+        patch = f'node/node-1={{"spec":{{"unschedulable":null}},"status":{ready}}}'
+        assumed = await api.post(system, question("", subject=on_node, whatIf=[patch]))
+        assert assumed.obj["status"]["asWanted"], assumed.obj
+        stored = await api.get("/api/v1/nodes/node-1")
+        assert stored.obj["spec"]["unschedulable"]
+        for wrong in ("node/node-1", "thing/x={}", "node/node-1={"):
+            assert (await api.post(system, question("", subject=on_node, whatIf=[wrong]))).status == 400
+        assert (await api.post(system, question("", subject=on_node, at="7"))).status == 400
+
+    asked(story, tmp_path)

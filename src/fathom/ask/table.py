@@ -14,7 +14,9 @@ import msgspec
 from fathom.explain import questions
 from fathom.explain.evidence import Evidence, ObjectRef, Objects, RecordQuery
 from fathom.explain.status import NoSubject
+from fathom.explain.why.what_if import BadPatch, read_patch, what_if
 from fathom.explain.why_of.kinds import NoExplanation
+from fathom.explain.why_of.lookups import CLUSTER_SCOPED, KIND_NAMES
 from fathom.kinds.coupling import COUPLINGS, CouplingSpec
 from fathom.kinds.explanation import EXPLANATIONS, ExplanationSpec
 from fathom.kinds.timeline import TIMELINES, TimelineSpec
@@ -38,6 +40,8 @@ SPECS: dict[str, type[Spec]] = {
 
 
 def _wanted(subject: ObjectRef, objects: Objects, spec: ExplanationSpec) -> RecordQuery:
+    if spec.at:
+        raise bad_request("spec.at is not answered: only the objects as they are now")
     if spec.view not in questions.VIEWS:
         raise bad_request(f"spec.view must be one of {', '.join(filter(None, questions.VIEWS))}, or absent")
     if spec.view == questions.STUCK and subject.resource != "namespaces":
@@ -49,8 +53,9 @@ def _explained(evidence: Evidence, spec: ExplanationSpec) -> msgspec.Struct:
     """Raises 400 for a kind that has no explanation, 404 for an object of which nothing is known."""
     subject = evidence.subject
     try:
-        answer = questions.answer(evidence, view=spec.view, rules=installed_rules())
-    except NoExplanation as error:
+        patches = [read_patch(text, subject.namespace, _resource_of) for text in spec.what_if]
+        answer = questions.answer(what_if(evidence, patches), view=spec.view, rules=installed_rules())
+    except (BadPatch, NoExplanation) as error:
         raise bad_request(str(error)) from None
     except NoSubject:
         raise not_found(subject.resource, subject.name) from None
@@ -58,6 +63,15 @@ def _explained(evidence: Evidence, spec: ExplanationSpec) -> msgspec.Struct:
     if not exists and not evidence.decisions and not evidence.audit and not evidence.gaps:
         raise not_found(subject.resource, subject.name)
     return answer
+
+
+def _resource_of(kind: str) -> tuple[str, bool] | None:
+    """'node', 'Node', 'nodes', 'tenantquotas.fathom.dev': the resource, and whether it has namespaces."""
+    wanted = kind.lower()
+    for resource, name in KIND_NAMES.items():
+        if wanted in {resource, resource.partition(".")[0], name.lower()}:
+            return resource, resource not in CLUSTER_SCOPED
+    return None
 
 
 # Kind of question -> who answers it. A kind that is missing here is answered with 501.

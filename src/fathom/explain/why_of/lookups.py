@@ -32,6 +32,8 @@ KIND_NAMES: Mapping[str, str] = {
 }  # fmt: skip
 RESOURCES: Mapping[str, str] = {kind: resource for resource, kind in KIND_NAMES.items()}
 
+CLUSTER_SCOPED = frozenset({NODES, NAMESPACES, ROLLOUTS, POLICIES, TENANT_QUOTAS})
+
 # Explains one pod. `explain/why.py` has the full one; `pod_causes.py` one that reads its status alone.
 ExplainPod = Callable[[Obj, Evidence], Explanation]
 
