@@ -19,6 +19,7 @@ from fathom.explain.why_of.kinds import EXPLAINERS, explain_object
 from fathom.explain.why_of.lookups import (
     AUTOSCALERS,
     BUDGETS,
+    CLUSTER_SCOPED,
     DEPLOYMENTS,
     JOBS,
     NODES,
@@ -33,7 +34,6 @@ from fathom.explain.why_of.lookups import (
 )
 from fathom.model.objects import Obj
 
-CLUSTER_SCOPED = frozenset({NODES, ROLLOUTS})
 # What passes by itself comes last, and so does what people have done on purpose.
 PASSING = ("is rolling out", "is not available yet", "is scaling down", "scales step by step", "waits")
 INTENDED = ("is paused", "is suspended", "is cordoned", "is not active", "never allows")
