@@ -73,9 +73,12 @@ def test_replicas_refused_by_a_quota_come_when_it_is_raised_as_proposed(
     kubectl.create(deployment("web", replicas=3))
     answer = troubled(ask, cluster, "deployment/web", "2 pods are not created: exceeded quota: room")
     assert "refused by quota" in answer["verdict"]
+    until(
+        lambda: ask("status", "deployment/web")[1]["pendingReplicas"]["value"] == ["2 not created"],
+        cluster.told,
+    )
     code, view = ask("status", "deployment/web")
-    assert (code, view["pendingReplicas"]["value"][-1]) == (1, "2 not created")
-    assert view["lastReason"]["value"] == "quota"
+    assert (code, view["lastReason"]["value"]) == (1, "quota"), view
     made(kubectl, answer)
     helped(ask, cluster, "deployment/web")
     assert ask("status", "deployment/web")[0] == 0

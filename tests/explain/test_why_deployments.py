@@ -150,7 +150,7 @@ def test_a_paused_rollout_says_how_to_resume_it() -> None:
     web["spec"]["template"] = {**TEMPLATE, "spec": {"containers": [{"name": "main", "image": "web:2"}]}}
     old = replica_set(web, 2)
     answer = explain(web, old, pod("web-1-0", old), failing("web-1-1", old, "CrashLoopBackOff"))
-    assert answer.verdict.startswith("is paused")
+    assert answer.verdict == "is paused with 0 of 2 replicas ready beside 1 of older templates"
     assert answer.change is not None
     assert answer.change.command == "kubectl rollout resume deployment/web -n shop"
 

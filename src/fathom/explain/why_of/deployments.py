@@ -39,6 +39,7 @@ def explain_deployment(
     sets = split(deployment, owned_by(evidence, REPLICA_SETS, deployment))
     pods = [] if sets.new is None else owned_by(evidence, PODS, sets.new)
     wanted, ready = wanted_of(deployment), ready_count(pods)
+    older = sum(ready_count(owned_by(evidence, PODS, replica_set)) for replica_set in sets.old)
     facts = _facts(deployment, sets, pods)
     trouble = _trouble(evidence, deployment, sets, facts, explain_pod)
     return answered(
@@ -46,7 +47,7 @@ def explain_deployment(
         deployment,
         trouble,
         stage="deployments",
-        verdict=replica_verdict(trouble, ready=ready, wanted=wanted),
+        verdict=replica_verdict(trouble, ready=ready, wanted=wanted, older=older),
         controller=CONTROLLER,
         related=_related(evidence, deployment, sets),
     )

@@ -118,10 +118,12 @@ def _too_young(evidence: Evidence, facts: ReplicaFacts) -> SubjectTrouble | None
     return SubjectTrouble("is not available yet", cause, change, (group,))
 
 
-def replica_verdict(trouble: SubjectTrouble | None, *, ready: int, wanted: int) -> str:
+def replica_verdict(trouble: SubjectTrouble | None, *, ready: int, wanted: int, older: int = 0) -> str:
+    """`older`: ready pods of older templates."""
     if trouble is None:
         return f"has all {wanted} replicas ready" if wanted != 1 else "has its replica ready"
-    return f"{trouble.verdict} with {ready} of {wanted} replicas ready"
+    beside = f" beside {older} of older templates" if older else ""
+    return f"{trouble.verdict} with {ready} of {wanted} replicas ready{beside}"
 
 
 def ready_count(pods: Sequence[Obj]) -> int:
