@@ -49,7 +49,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "auto-revert": (PEOPLE, "controllers/deployment/plan_rollback.py"),
     "capacity-class": ("schedule/loop/deciding.py", "schedule/loop/reservations.py"),
     "charged-with-pod": ("api/ledger/quota_charges.py", "api/admission/usage.py"),
-    "decision": ("schedule/loop/deciding.py", "explain/why.py"),
+    "decision": ("schedule/loop/deciding.py", "explain/why/placed.py"),
     "declare-lost": (PEOPLE, "controllers/node_health/controller.py"),
     "epoch": ("api/admission/fences.py", "control/lease.py"),
     "generation": (PEOPLE, "kinds/reservation.py"),

@@ -37,6 +37,8 @@ from fathom.api.resources import RegistryResources
 from fathom.api.server import ApiServer
 from fathom.api.watch_cache import WatchCache
 from fathom.api.watch_cache_feed import WatchCacheFeed
+from fathom.ask.collect import Sources
+from fathom.ask.views import AskViews
 from fathom.client.local import LocalClient
 from fathom.control.decision_log import DecisionLog
 from fathom.controllers.housekeeping.controller import Housekeeping
@@ -73,6 +75,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
     agents: Agents | None = None  # Connections to the agents; None where there are none.
     journal: Journal = NoJournal()  # Keeps the decisions of housekeeping.
     decision_prefix: str = "housekeeping"  # Of their ids; another one at each start.
+    sources: Sources | None = None  # Of answers to questions; None where there are no threads to answer in.
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -118,9 +121,10 @@ def assemble(wanted: ServerSettings) -> Parts:
         audited=wanted.audit is not None,
         agents=wanted.agents,
     )
+    views = AskViews(core, authorizer, wanted.sources) if wanted.sources is not None else None
     server = ApiServer(
         core,
-        dispatch=Dispatch(core, authorizer, authenticator),
+        dispatch=Dispatch(core, authorizer, authenticator, views),
         authenticator=authenticator,
         authorizer=authorizer,
         throttle=Throttle(outside.clock),

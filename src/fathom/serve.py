@@ -27,6 +27,7 @@ from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
 from fathom.api.http import Http
 from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own_service, own_slice
+from fathom.ask.collect import Sources
 from fathom.assembly import STARTED, Parts, ServerSettings, assemble, bootstrap
 from fathom.controllers.housekeeping.writer import ACCOUNT as HOUSEKEEPER
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
@@ -38,6 +39,7 @@ from fathom.open_files import take_all
 from fathom.private_files import prepare_directory, write_private
 from fathom.record.audit import AuditLog
 from fathom.record.journal import DiskJournal
+from fathom.record.journal_reader import JournalReader
 from fathom.record.journals import SMALL_BUDGET_BYTES, journal_directory
 from fathom.record.metrics import measure_records
 from fathom.record.ring import RingBusy
@@ -167,6 +169,10 @@ async def _run(
                 shared_store=store.startswith("etcd"),
                 plugins=tuple(plugins),
                 agents=agents,
+                sources=Sources(
+                    journals={"housekeeping": JournalReader(journal_directory(data, "housekeeping"))},
+                    audit=data / "audit",
+                ),
                 service_addresses=service_addresses,
                 journal=journal or NoJournal(),
                 decision_prefix=outside.ids.uid()[:8],

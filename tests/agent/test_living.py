@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -422,6 +423,7 @@ def test_who_takes_more_memory_than_its_limit_is_killed_and_it_is_said_why(clust
     for name in ("greedy-memory", "greedy-together"):
         ended = status_of(cluster.until_ended(name))["state"]["terminated"]
         assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
+        assert re.fullmatch(r"memory peak \d+ of the limit 67108864 bytes", ended["message"])
 
 
 @pytest.mark.skipif(not find_means("tests").kind, reason="no cgroups here")

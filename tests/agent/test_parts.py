@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import resource
 import socket
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.agent.objects import T0, WELL, alive, container, ended, over, pod, s
 
 from fathom.agent import shim
 from fathom.agent.addresses import candidates, next_address
-from fathom.agent.container_views import ContainerTrouble, ContainerView, Health, Views
+from fathom.agent.container_slots import Slot
+from fathom.agent.container_views import ContainerTrouble, ContainerView, Health, Views, containers_of
 from fathom.agent.host import probes
 from fathom.agent.host.limits import find_means
 from fathom.agent.host.logs import LogFilter, LogOptions, older_files, read_log
@@ -30,9 +33,10 @@ from fathom.agent.host.sockets import (
 )
 from fathom.agent.host.usage import UsageEntry, UsageSample, rated, usage_of
 from fathom.agent.probing import ProbeTally, judge
+from fathom.agent.runtime import ContainerRun, Exit, ProbeResult
 from fathom.agent.settings import Script
 from fathom.agent.simulated import script_of
-from fathom.agent.status import PodPlace, pod_status
+from fathom.agent.status import PodPlace, pod_status, terminated
 from fathom.model.objects import Obj
 
 # Probes.
@@ -232,6 +236,26 @@ def test_a_crash_loop_is_waiting_with_what_happened_as_its_last_state() -> None:
         "finishedAt": "2026-01-01T00:00:03Z", "containerID": "process://u1/main/2",
     }  # fmt: skip
     assert (said["restartCount"], said["ready"], status["phase"]) == (2, False, "Running")
+
+
+def test_a_container_that_was_stopped_for_its_probe_says_so_in_its_status() -> None:
+    """Its exit code is that of a crash; only the agent knows why it ended."""
+
+    async def ask(run: ContainerRun, probe: Obj) -> ProbeResult:
+        return ProbeResult(False)
+
+    first = containers_of(pod(container("main")))[0]
+    slot = Slot(first, ask, lambda type_, reason, message: None, lambda: None, rng=random.Random(1))
+    begun = alive("main")
+    assert begun.run is not None
+    slot.began(begun.run)
+    slot.sicken("Container main failed liveness probe, will be restarted: HTTP 500")
+    slot.ended(msgspec.structs.replace(begun.run, exit=Exit(143, T0)))
+    assert slot.view.run is not None
+    told = terminated(slot.view.run)
+    assert (told["exitCode"], told["message"]) == (
+        143, "Container main failed liveness probe, will be restarted: HTTP 500",
+    )  # fmt: skip
 
 
 def test_how_it_ended() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +47,16 @@ def test_a_second_run_beside_one_that_lives_is_refused(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run.json").read_text()) == first
     os.kill(first["pid"], 15)
     assert waited(tmp_path / "exit.json")["signal"] == 15
+
+
+def test_a_program_that_gets_no_memory_is_recorded_with_its_peak_and_its_limit(tmp_path: Path) -> None:
+    hungry = (sys.executable, "-c", "import sys; sys.exit('MemoryError' if len(bytearray(8 << 20)) else 0)")
+    limits: Any = {"rlimits": {"DATA": 1 << 30}, "memory_bytes": 1 << 30}
+    assert launched(tmp_path, *hungry, **limits) == (0, "ok")
+    message = waited(tmp_path / "exit.json")["message"]
+    peak = re.fullmatch(r"memory was refused: memory peak (\d+) of the limit 1073741824 bytes", message)
+    assert peak is not None
+    assert int(peak[1]) > 8 << 20
 
 
 @pytest.fixture
@@ -92,13 +104,15 @@ def test_a_log_that_cannot_be_rotated_costs_no_program_its_life(tmp_path: Path) 
     log.close()
 
 
-def launched(directory: Path, *argv: str, spec: Path | None = None, message: str = "") -> tuple[int, str]:
+def launched(
+    directory: Path, *argv: str, spec: Path | None = None, message: str = "", **more: Any
+) -> tuple[int, str]:
     file = spec or directory / "spec"
     content = {
         "argv": argv, "env": {"PATH": os.environ["PATH"], "MARK": str(directory)}, "cwd": str(directory),
         "directory": str(directory), "lock": str(directory / "lock"),
         "log": str(directory / "log"), "log_bytes": 1000, "log_files": 2,
-        "record": {"uid": "u1"}, "message": message,
+        "record": {"uid": "u1"}, "message": message, **more,
     }  # fmt: skip
     file.write_text(json.dumps(content))
     words = [sys.executable, "-I", "-S", shim.__file__, str(file)]

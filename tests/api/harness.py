@@ -12,9 +12,11 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from fathom.api.agent_connections import Agents
 from fathom.api.auth.certificates import ensure_pki
 from fathom.api.auth.jws import SigningKey
 from fathom.api.request import Request, Response, StreamResponse
+from fathom.ask.collect import Sources
 from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
 from fathom.model.body import decode_json, encode_json
 from fathom.model.decision import Journal, NoJournal
@@ -153,6 +155,8 @@ async def serving(
     shared_store: bool = False,
     plugins: list[str] | None = None,
     journal: Journal | None = None,
+    sources: Sources | None = None,
+    agents: Agents | None = None,
 ) -> AsyncIterator[Api]:
     rng = random.Random(7)
     outside = Outside(clock=SystemClock(), ids=RandomIds(rng), rng=rng)
@@ -171,6 +175,8 @@ async def serving(
             shared_store=shared_store,
             plugins=tuple(plugins or ()),
             journal=journal or NoJournal(),
+            sources=sources,
+            agents=agents,
         )
     )
     parts.authenticator.replace_tokens({**parts.own_tokens, **_tokens()})

@@ -66,7 +66,7 @@ def test_every_rule_is_named_with_its_count_and_its_nodes(kubectl: Kubectl, why:
     for name, (_, line) in REASONS.items():
         waits(kubectl, name)
         told = why(name)
-        assert "is not schedulable: 0/3 nodes are available: 3 " in told[0]
+        assert "is not scheduled: 3 of 3 nodes " in told[0]
         assert line in [one.strip() for one in told]
 
 
@@ -96,7 +96,7 @@ def test_ports_and_spread_count_who_is_there(kubectl: Kubectl, why: Why) -> None
 def test_a_gate_holds_a_pod_until_it_is_opened(kubectl: Kubectl, why: Why) -> None:
     kubectl.create(pod("gated", schedulingGates=[{"name": "example.com/ready"}]))
     waits(kubectl, "gated")
-    assert "Decisive: SchedulingGates (example.com/ready)" in why("gated")[0]
+    assert "Change: remove the scheduling gate example.com/ready" in why("gated")[0]
     kubectl.ok("patch pod gated --type=json", "-p", '[{"op":"remove","path":"/spec/schedulingGates/0"}]')
     kubectl.ok(f"wait pod/gated --for=condition=Ready {READY_IN}")
 
@@ -111,7 +111,7 @@ def test_a_quota_is_named_and_who_it_holds_back_is_woken_when_it_grows(kubectl: 
     waits(kubectl, "never")
     told = why("second")
     assert f"3  TenantQuota: quota/{space}: {ALL}" in [one.strip() for one in told]
-    assert f"quota/{space} is short by 1 pod" in told[0]
+    assert f"Change: raise pods of quota/{space} from 1 to 2" in told[0]
     before = next(line for line in why("never") if "attempt" in line)
     shared.ok(
         f"patch tenantquota {space} --type=merge", "-p", '{"spec":{"limits":[{"resources":{"pods":2}}]}}'

@@ -152,7 +152,7 @@ def test_near_the_budget_detail_goes_first_where_nobody_will_ask_for_it(tmp_path
     )
     failed = decision(0, verdict="unschedulable", verdicts="v", filters={"full": 2})
     journal.decided(failed)
-    for number in range(1, 1500):
+    for number in range(1, 900):
         journal.decided(decision(number, verdict="bind", node="a", message=os.urandom(100).hex()))
         journal.concluded(outcome(number))
     journal.close()

@@ -62,6 +62,7 @@ class Slot:
         if self.view.run is None or self.view.run.id != run.id or self.view.run.exit is not None:
             return
         self.stop_probing()
+        run = _with_reason(run, self.view.health.sick)
         self.change(run=run, health=Health(note=self.view.health.note), kill_ns=0, killed=False)
 
     def stop_probing(self) -> None:
@@ -137,3 +138,11 @@ class Slot:
         health = msgspec.structs.replace(self.view.health, **changes)
         if health != self.view.health:
             self.change(health=health)
+
+
+def _with_reason(run: ContainerRun, sick: str) -> ContainerRun:
+    """The run with why we stopped it, unless the program left a message of its own. Its exit code alone does
+    not tell a failed probe from a crash."""
+    if not sick or run.exit is None or run.exit.message:
+        return run
+    return msgspec.structs.replace(run, exit=msgspec.structs.replace(run.exit, message=sick))

@@ -339,6 +339,7 @@ class LiveNode:
             driver.records if driver is not None else None,
             (lambda: sampler.usage) if sampler is not None else (lambda: self._reported),
             self.registry,
+            self.name,
         )
         own = make_certificate(self.name, address, directory)
         port = await endpoint.listen(address, 0, tls_context(own, authority))

@@ -38,6 +38,14 @@ DRAIN_S = 2.0  # How long output may still come after the program has ended.
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128
 REFUSED = "refused "  # Reported instead of a run: it must not be started as it is.
 MESSAGE_BYTES_MAX = 4096  # kubelet's.
+# What programs say when they get no memory.
+OUT_OF_MEMORY = (
+    "MemoryError",
+    "annot allocate memory",
+    "std::bad_alloc",
+    "OutOfMemoryError",
+    "out of memory",
+)
 
 
 def main() -> None:
@@ -308,7 +316,30 @@ class Shim:
         message = self._message()
         if not message and code and self._spec.get("fallback"):
             message = last_words(self._spec["log"])
-        self._record_exit(code, number, reason, message)
+        note = self._memory_note(code, reason)
+        self._record_exit(code, number, reason, "; ".join(part for part in (message, note) if part))
+
+    def _memory_note(self, code: int, reason: str) -> str:
+        """How much memory it used of how much, if it failed for that: `fathom why` reads it. Without cgroups
+        the kernel refuses memory instead of killing, so the program's last words have to tell."""
+        limit = self._spec.get("memory_bytes") or 0
+        if reason == "OOMKilled":
+            return f"memory peak {self._peak() or limit} of the limit {limit} bytes" if limit else ""
+        if not code or not (self._spec.get("rlimits") or {}).get("DATA"):
+            return ""
+        refused = any(word in last_words(self._spec["log"]) for word in OUT_OF_MEMORY)
+        return (
+            f"memory was refused: memory peak {_children_peak()} of the limit {limit} bytes"
+            if refused
+            else ""
+        )
+
+    def _peak(self) -> int:
+        try:
+            with open(self._spec.get("peak") or "/nowhere", encoding="ascii") as file:
+                return int(file.read())
+        except (OSError, ValueError):
+            return 0
 
     def _record_exit(self, code: int, number: int, reason: str, message: str) -> None:
         file = f"{self._directory}/exit.json"
@@ -349,6 +380,13 @@ class Shim:
         with open(fd, "rb") as file:
             is_plain = stat.S_ISREG(os.fstat(fd).st_mode)
             return file.read(MESSAGE_BYTES_MAX).decode("utf-8", "replace") if is_plain else ""
+
+
+def _children_peak() -> int:
+    """The most memory that one process used, in bytes."""
+    import resource  # noqa: PLC0415  # Rarely needed.
+
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
 def _enter(directory: str) -> None:

@@ -32,8 +32,10 @@ from fathom.api.verbs.get import get, read
 from fathom.api.verbs.list import list_
 from fathom.api.verbs.update import patch, put
 from fathom.api.verbs.watch import watch
+from fathom.api.views import NoViews, Views
 from fathom.kinds.binding_batch import BATCHES
 from fathom.kinds.node_connection import CONNECTIONS
+from fathom.kinds.shape import GROUP as OWN_GROUP
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.registry import Registry
 from fathom.model.body import encode_json
@@ -114,8 +116,11 @@ def _not_allowed(kind: Kind, target: RequestTarget) -> ApiError:
 
 
 class Dispatch:
-    def __init__(self, core: Core, authorizer: Authorizer, authenticator: Authenticator) -> None:
+    def __init__(
+        self, core: Core, authorizer: Authorizer, authenticator: Authenticator, views: Views | None = None
+    ) -> None:
         self._core = core
+        self._views = views or NoViews()
         self._authorizer = authorizer
         self._authenticator = authenticator
         self._binder = Binder(core)
@@ -126,6 +131,8 @@ class Dispatch:
             return await self._subresource(call)
         if kind.group == resource_usage.GROUP:
             return await resource_usage.serve_usage(self._core, call)
+        if kind.virtual and kind.group == OWN_GROUP:
+            return await self._views.serve(call)
         if kind.virtual:
             return self._review(call)
         if kind.resource == BATCHES and target.verb == "create" and not target.name:

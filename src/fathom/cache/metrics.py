@@ -9,6 +9,7 @@ from fathom.cache.caches import Caches
 from fathom.cache.observer import CacheCounts, CacheObserver, Several
 from fathom.metrics.families import Family
 from fathom.metrics.registry import Part
+from fathom.model.decision import SeenVersions
 from fathom.seams.outside import Clock
 
 
@@ -22,6 +23,13 @@ def counted(metrics: Part, observer: CacheObserver | None) -> tuple[CacheObserve
 
 def measure_caches(metrics: Part, caches: Caches, counts: CacheCounts, clock: Clock) -> None:
     metrics.register("caches", lambda: cache_families(caches, counts, clock, metrics.labels))
+    metrics.describe("caches", lambda about: seen_versions(caches, clock))
+
+
+def seen_versions(caches: Caches, clock: Clock) -> dict[str, SeenVersions]:
+    """How fresh each kind is now."""
+    snapshot = caches.snapshot_at(clock.monotonic_ns() / 1e9)
+    return {kind: snapshot.seen(kind) for kind in caches.kinds}
 
 
 def cache_families(

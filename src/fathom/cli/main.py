@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from fathom.cli import bench, kubeconfig, record, repair, replay, serve, sim, store, up, why
+from fathom.cli import bench, kubeconfig, record, repair, replay, serve, sim, status, store, up, why
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
 from fathom.terminal import say, say_text
 
@@ -73,6 +73,7 @@ def make_app() -> App:
     app.command(replay.replay)
     app.command(repair.make_app())
     app.command(sim.make_app())
+    app.command(status.status)
     app.command(why.why)
     app.command(why.decisions)
     app.command(version)

@@ -54,7 +54,7 @@ async def measured(
         port=listener.getsockname()[1],
         certificate="",
     )
-    endpoint = ProcessEndpoint(registry)
+    endpoint = ProcessEndpoint(registry, process)
     serving = asyncio.create_task(_serve(endpoint, listener, wanted, server, log, journal))
     try:
         yield registry

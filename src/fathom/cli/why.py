@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,18 +10,13 @@ from cyclopts import Parameter, validators
 from fathom.cli.kubeconfig import data_beside, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.model.times import micro_timestamp
-from fathom.terminal import say, say_json
+from fathom.terminal import say, say_json, say_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fathom.client.api import Api
-    from fathom.explain.why import ReachedStage, Why
+    from fathom.cli.explanations import Answer, ApiServer, Question
     from fathom.model.decision import KeptDecision
-    from fathom.model.objects import Obj
-    from fathom.schedule.loop.cluster_view import ClusterView
 
-Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the pod.")]
+Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the objects.")]
 Kubeconfig = Annotated[
     Path | None,
     Parameter(help="Kubeconfig file. Default: $KUBECONFIG, else .fathom/kubeconfig, else kubectl's."),
@@ -31,35 +24,110 @@ Kubeconfig = Annotated[
 Data = Annotated[
     Path | None, Parameter(help="Data directory with the journal. Default: the directory of the kubeconfig.")
 ]
-NODES_SHOWN = 5
-SCHEDULER = "scheduler"  # Prefix of schedulers' names in records.
 WAITING = frozenset({"unschedulable", "gated"})  # Verdicts whose only effect is a condition of the pod.
 
 
 def why(
-    subject: Annotated[str, Parameter(help="The pod, as pod/NAME.")],
-    /,
-    *,
+    *subjects: Annotated[
+        str,
+        Parameter(help="Objects, as KIND/NAME or NAME: pod/web-1, deploy/web. Default: whatever is stuck."),
+    ],
     namespace: Namespace = "default",
+    all_namespaces: Annotated[
+        bool,
+        Parameter(
+            name=("--all-namespaces", "-A"), negative=(), help="Without objects: look in the whole cluster."
+        ),
+    ] = False,
     output: Annotated[
-        Literal["", "wide", "json"],
-        Parameter(name=("--output", "-o"), help="wide: name every node. json: print one JSON document."),
+        Literal["", "wide", "json", "yaml"],
+        Parameter(name=("--output", "-o"), help="wide: every node and decision. json, yaml: the document."),
     ] = "",
+    at: Annotated[str, Parameter(help="A revision or a time: explain the objects as they were then.")] = "",
+    what_if: Annotated[
+        tuple[str, ...],
+        Parameter(help="KIND/NAME=PATCH: answer as if the object had this JSON merge patch.", negative=()),
+    ] = (),
     kubeconfig: Kubeconfig = None,
     data: Data = None,
 ) -> int:
-    """Explain why a pod is on its node or has none, and the smallest change that helps. Exits with 1 if no
-    node fits."""
-    import msgspec  # noqa: PLC0415  # See the package's docstring.
+    """Explain why objects are as they are, and the smallest change that helps. Exits with 1 if one of them is
+    not as wanted."""
+    from fathom.cli.explanations import ApiServer, Question  # noqa: PLC0415  # See the package's docstring.
 
-    name = _pod_name(subject)
     kubeconfig = found_kubeconfig(kubeconfig)
-    explanation = asyncio.run(_explain(name, namespace, kubeconfig, data or data_beside(kubeconfig)))
-    if output == "json":
-        say_json(msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode())
+    server = ApiServer(kubeconfig)
+    if not subjects:
+        where = Question(
+            kind="namespace", name="" if all_namespaces else namespace, namespace=namespace, view="stuck"
+        )
+        return _print_stuck(_answer(server, where, kubeconfig, data), output)
+    documents = []
+    for subject in subjects:
+        kind, name = _kind_and_name(subject, namespace, server)
+        question = Question(kind=kind, name=name, namespace=namespace, at=at, what_if=what_if)
+        documents.append(_answer(server, question, kubeconfig, data))
+    _print(documents, output)
+    return 0 if all(document.get("asWanted") for document in documents) else ANSWER_IS_NO
+
+
+def _kind_and_name(subject: str, namespace: str, server: ApiServer) -> tuple[str, str]:
+    """A bare name may be any kind's, where only one object has it."""
+    kind, slash, name = subject.partition("/")
+    if slash and kind and name:
+        return kind, name
+    if slash or not kind:
+        raise Problem(f"an object reads KIND/NAME or NAME, not {subject!r}")
+    kinds = server.kinds_of(subject, namespace)
+    if len(kinds) > 1:
+        listed = ", ".join(f"{kind}/{subject}" for kind in kinds)
+        raise Problem(f"{subject} may be {listed}: name the kind")
+    return (kinds[0] if kinds else "pod"), subject
+
+
+def _answer(server: ApiServer, question: Question, kubeconfig: Path | None, data: Path | None) -> Answer:
+    """The API server's answer; where it gives none, one from what the command can read itself."""
+    from fathom.cli.explanations import NotAnswered  # noqa: PLC0415
+
+    try:
+        if not question.name:  # The API answers for one namespace.
+            raise NotAnswered
+        return server.explain(question)
+    except NotAnswered:
+        from fathom.cli.local_evidence import explain_locally  # noqa: PLC0415
+
+        return explain_locally(question, kubeconfig, data or data_beside(kubeconfig))
+
+
+def _print_stuck(document: Answer, output: str) -> int:
+    """One line each, worst first; with `wide`, the evidence too."""
+    items = document.get("items") or []
+    if output in {"json", "yaml"}:
+        _print([document], output)
+    elif output == "wide":
+        _print(items, output)
     else:
-        say(*_explanation_lines(explanation, wide=output == "wide"))
-    return 0 if explanation.schedulable else ANSWER_IS_NO
+        say(*(str(item.get("summary")) for item in items))
+    if not items and not output:
+        say("nothing is stuck")
+    return ANSWER_IS_NO if items else 0
+
+
+def _print(documents: list[Answer], output: str) -> None:
+    from fathom.cli.explanation_text import explanation_lines  # noqa: PLC0415
+
+    if output == "json":
+        import msgspec  # noqa: PLC0415
+
+        content = documents[0] if len(documents) == 1 else documents
+        say_json(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+    elif output == "yaml":
+        import yaml  # noqa: PLC0415
+
+        say_text("---\n".join(yaml.safe_dump(document, sort_keys=False) for document in documents))
+    else:
+        for number, document in enumerate(documents):
+            say(*([""] if number else []), *explanation_lines(document, wide=output == "wide"))
 
 
 def decisions(
@@ -107,94 +175,6 @@ def decisions(
 # Reading.
 
 
-async def _explain(name: str, namespace: str, kubeconfig: Path | None, data: Path) -> Why:
-    from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
-    from fathom.client.once import api_of  # noqa: PLC0415
-    from fathom.client.servers import find_server  # noqa: PLC0415
-    from fathom.explain.why import WhyEvidence, explain_gone, explain_pod, scheduler_of  # noqa: PLC0415
-    from fathom.model.errors import ApiError  # noqa: PLC0415
-    from fathom.model.objects import uid_of  # noqa: PLC0415
-    from fathom.record.journal import WantedDecisions  # noqa: PLC0415
-    from fathom.schedule.loop.bind_requests import PODS  # noqa: PLC0415
-    from fathom.seams.outside import live  # noqa: PLC0415
-
-    clock = live().clock
-    records = [
-        record
-        for record in _read_decisions(data, WantedDecisions(resource="pods", namespace=namespace, name=name))
-        if record.decision.controller.startswith(SCHEDULER)
-    ]
-    try:
-        async with api_of(find_server(kubeconfig, clock=clock, environ=os.environ)) as api:
-            pod = await api.get(PODS, namespace, name)
-            if pod is None and not records:
-                raise Problem(f"there is no pod {namespace}/{name}, and no recorded decision about one")
-            if pod is None:
-                return explain_gone(f"{namespace}/{name}", records, _reasons(data, records))
-            cluster, latest = await look(api)
-    except (BadKubeconfig, ApiError) as error:
-        on_record = f". The last recorded decision: {_line(records[-1])}" if records else ""
-        raise Problem(f"{error}{on_record}") from error
-    kept = tuple(record for record in records if record.decision.subject.uid == uid_of(pod))
-    evidence = WhyEvidence(
-        pod=pod,
-        kept=kept,
-        reasons=_reasons(data, kept),
-        latest=latest,
-        now_ns=clock.now_ns(),
-        heard=bool(kept) or _has_journal(data, scheduler_of(pod)),
-    )
-    return explain_pod(evidence, cluster)
-
-
-def _has_journal(data: Path, scheduler: str) -> bool:
-    """Whether a scheduler of that name keeps its journal here: see `who_is` for the names."""
-    from fathom.cli.scheduler import NAMES, who_is  # noqa: PLC0415
-
-    process = who_is(NAMES if scheduler in NAMES else (scheduler,), (0, 1))
-    return any(path.name == process or path.name.startswith(f"{process}-") for path in journals(data))
-
-
-async def look(api: Api) -> tuple[ClusterView, dict[str, ReachedStage]]:
-    """The cluster as a freshly started scheduler sees it, and the revision of each kind."""
-    from fathom.explain.why import ReachedStage  # noqa: PLC0415
-    from fathom.model.errors import ApiError  # noqa: PLC0415
-    from fathom.schedule.loop.cluster_view import ClusterView  # noqa: PLC0415
-    from fathom.schedule.loop.user_rules import RuleError, installed_rules  # noqa: PLC0415
-    from fathom.schedule.loop.watched_kinds import KINDS  # noqa: PLC0415
-
-    try:
-        cluster = ClusterView(rules=installed_rules())
-    except RuleError as error:
-        raise Problem(str(error)) from error
-    latest: dict[str, ReachedStage] = {}
-    ordered = sorted(KINDS, key=lambda kind: kind.name == "Pod")  # Pods last: namespaces name tenants.
-    for kind in ordered:
-        try:
-            listed, revision = await _all(api, kind.resource)
-        except ApiError as error:
-            if error.code != 404 or kind.resource.group != "fathom.dev":
-                raise
-            continue  # The API server has no fathom.dev kinds.
-        changed = max((int(obj["metadata"]["resourceVersion"]) for obj in listed), default=0)
-        latest[kind.name] = ReachedStage(revision, changed)
-        for obj in listed:
-            if kind.name == "Pod":
-                cluster.put_pod(obj)
-            else:
-                cluster.put(kind.name, None, obj)
-    return cluster, latest
-
-
-async def _all(api: Api, resource: Any) -> tuple[list[Obj], int]:
-    page = await api.list_page(resource)
-    items = page.items
-    while page.token:
-        page = await api.list_page(resource, token=page.token)
-        items += page.items
-    return items, page.revision
-
-
 def journals(data: Path) -> list[Path]:
     """The journals of a data directory: one for each process that decides."""
     from fathom.schedule.loop.live import JOURNALS  # noqa: PLC0415
@@ -208,24 +188,6 @@ def _read_decisions(data: Path, wanted: Any) -> list[KeptDecision]:
 
     records = [record for path in journals(data) for record in read_journal(path, wanted)]
     return sorted(records, key=lambda record: record.decision.time_ns)
-
-
-def _reasons(data: Path, kept: Sequence[KeptDecision]) -> dict[str, str] | None:
-    from fathom.record.journal import node_reasons  # noqa: PLC0415
-
-    if not kept:
-        return None
-    for path in journals(data):
-        if (reasons := node_reasons(path, kept[-1].decision)) is not None:
-            return reasons
-    return None
-
-
-def _pod_name(subject: str) -> str:
-    kind, slash, name = subject.partition("/")
-    if not slash or not name or kind not in {"pod", "pods", "po"}:
-        raise Problem(f"`fathom why` explains pods: write pod/NAME, not {subject!r}")
-    return name
 
 
 SHORT = {
@@ -260,64 +222,6 @@ def whole(value: Any) -> Any:
 
 
 # Output.
-
-
-def _explanation_lines(explanation: Why, *, wide: bool) -> list[str]:
-    lines = [explanation.summary, ""]
-    for group in explanation.groups:
-        shown = group.nodes if wide else group.nodes[:NODES_SHOWN]
-        more = "" if len(shown) == group.count else f" and {group.count - len(shown)} more"
-        lines.append(f"  {group.count:>5}  {group.reason}: {', '.join(shown)}{more}")
-    if explanation.change is not None and explanation.change.nodes:
-        fitting = "1 node fits" if explanation.change.nodes == 1 else f"{explanation.change.nodes} nodes fit"
-        lines.append(f"  change: {explanation.change.what}, by {explanation.change.who}: {fitting} then")
-    if (attempt := explanation.attempt) is not None:
-        lines += _attempt_lines(explanation, wide=wide)
-        considered = [
-            f"{title} {', '.join(listed)}"
-            for title, listed in (
-                ("policy", attempt.policies), ("overrides", attempt.overrides), ("quota", attempt.quotas),
-            )
-            if listed
-        ]  # fmt: skip
-        lines.append(f"considered: {'; '.join(considered)}")
-    else:
-        lines.append("recorded: no attempt")
-    if explanation.queue is not None:
-        lines.append(
-            f"place in the queue at the last attempt: {explanation.queue[0]} of {explanation.queue[1]}"
-        )
-    if explanation.now is not None:
-        answer = "another result" if explanation.now.differs else "the same result"
-        lines.append(f"decided again now: {answer}: {explanation.now.node or explanation.now.message}")
-    if explanation.next_trigger:
-        lines.append(f"next: {explanation.next_trigger}")
-    return lines
-
-
-def _attempt_lines(explanation: Why, *, wide: bool) -> list[str]:
-    attempt = explanation.attempt
-    assert attempt is not None
-    lines = [
-        f"recorded: {attempt.verdict} {attempt.id} at {attempt.time}, attempt {attempt.attempt}"
-        f" of {explanation.attempts}, after {attempt.queued_ms} ms in the queue, woken by {attempt.cause}"
-    ]
-    if attempt.outcome:
-        lines.append(f"outcome: {attempt.outcome}")
-    lines += [f"preempted: {victim}" for victim in attempt.victims]
-    shown = [
-        entry
-        for entry in explanation.freshness
-        if wide or entry.kind in {"Pod", "Node"} or entry.changed > entry.used
-    ]
-    revisions = [
-        f"{entry.kind} {entry.used} (latest {entry.latest}, changed {entry.changed}, "
-        f"received {entry.age_ms} ms before)"
-        for entry in shown
-    ]
-    if revisions:
-        lines.append(f"revisions used: {'; '.join(revisions)}")
-    return lines
 
 
 def _line(kept: KeptDecision) -> str:

@@ -6,35 +6,21 @@ Nothing is decided here, and nothing is retried: a connection that breaks is an 
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
-import msgspec
 
-from fathom.client.credentials import NoCredentials, PluginCredentials
+from fathom.client.credentials import NoCredentials
+from fathom.client.server_address import CONNECT_S as CONNECT_S  # noqa: PLC0414  # Callers name it with the backend.
+from fathom.client.server_address import ServerAddress as ServerAddress  # noqa: PLC0414
 from fathom.model.body import encode_json
 from fathom.model.errors import unauthorized
 from fathom.seams.host import Host
 from fathom.seams.seam import Ask, Input
 
-CONNECT_S = 5.0
 # The network splits a watch anywhere; an incomplete event is not buffered beyond this.
 LINE_BYTES_MAX = 64 << 20
-
-Credentials = Callable[[], tuple[tuple[str, str], ...]]
-
-
-class ServerAddress(msgspec.Struct, frozen=True):
-    """One API server and how to reach it. `credentials` is called for each request: tokens are renewed."""
-
-    url: str  # https://host:port, with a path prefix if there is one.
-    tls: ssl.SSLContext
-    credentials: Credentials
-    server_name: str = ""
-    # Credentials that must be fetched before they can be sent, and again when they are refused.
-    renewing: PluginCredentials | None = None
 
 
 class HttpBackend:

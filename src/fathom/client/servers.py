@@ -19,8 +19,8 @@ from fathom.client.credentials import (
     basic,
     bearer,
 )
-from fathom.client.http import Credentials, ServerAddress
 from fathom.client.kubeconfig import BadKubeconfig, KubeconfigContext, Part, read_context, tls_of, token_of
+from fathom.client.server_address import Credentials, ServerAddress
 from fathom.seams.outside import Clock
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

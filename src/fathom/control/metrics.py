@@ -7,7 +7,7 @@ Metrics that client-go has too carry client-go's names (`workqueue_*`, `rest_cli
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from fathom.control.breaker import Breaker
 from fathom.control.lease import Standing
@@ -66,6 +66,28 @@ def measure_loops(
     metrics: Part, numbers: LoopNumbers, loops: Callable[[], Sequence[Loop]], clock: Clock
 ) -> None:
     metrics.register("loops", lambda: loop_families(numbers, loops(), clock, metrics.labels))
+    metrics.describe("loops", lambda about: {loop.name: _loop_state(loop) for loop in loops()})
+
+
+# Of keys that keep failing, so many are described.
+TROUBLES_SHOWN = 100
+
+
+def _loop_state(loop: Loop) -> dict[str, Any]:
+    troubles = list(loop.queue.troubles.items())[:TROUBLES_SHOWN]
+    return {
+        "waiting": len(loop.queue),
+        "inHand": ["/".join(taken.key) for taken in loop.queue.in_hand],
+        "troubles": {
+            "/".join(key): {
+                "reason": trouble.reason,
+                "message": trouble.message,
+                "attempts": trouble.attempts,
+                "givenUp": trouble.next_ns is None,
+            }
+            for key, trouble in troubles
+        },
+    }
 
 
 def loop_families(
@@ -133,6 +155,21 @@ class Measured(Protocol):
 
 def measure_station(metrics: Part, station: Measured) -> None:
     metrics.register("station", lambda: station_families(station, metrics.labels))
+    metrics.describe("connection", lambda about: connection_state(station))
+
+
+def connection_state(station: Measured) -> dict[str, Any]:
+    """Whether the process leads, and why it sends no requests, if it sends none."""
+    standing, breaker = station.standing, station.breaker.view
+    shut = "" if breaker.state == "closed" else f"{breaker.state}: {breaker.last_failure}"
+    if standing is None:
+        return {"leads": None, "lease": "", "breaker": shut}
+    return {
+        "leads": standing.state == "leading",
+        "lease": "/".join(standing.lease),
+        "breaker": shut,
+        "standing": {"state": standing.state, "epoch": standing.epoch, "why": standing.why},
+    }
 
 
 def station_families(station: Measured, labels: dict[str, str]) -> Iterable[Family]:

@@ -1,6 +1,7 @@
 """The HTTPS endpoint of one process, for the API server alone.
 
     GET /metrics                     its metrics, for Prometheus
+    GET /records /state              its decisions, and its state: see `record_pages`
     GET /healthz /livez /readyz      whether its loop still turns
 
 It accepts only a client whose certificate, signed by the cluster's CA, names the API server: pods share the
@@ -20,6 +21,7 @@ from aiohttp import web
 from fathom.api_server_only import only_the_api_server
 from fathom.client.credentials import private_file
 from fathom.metrics.registry import CONTENT_TYPE, Registry
+from fathom.record_pages import RecordPages
 from fathom.serving_certificate import Pair
 
 STOP_S = 1.0
@@ -32,10 +34,11 @@ class NotMeasurable(Exception):
 
 
 class ProcessEndpoint:
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, process: str = "") -> None:
         self._registry = registry
         app = web.Application(middlewares=[only_the_api_server])
         app.router.add_get("/metrics", self._metrics)
+        RecordPages(registry, process).add_to(app)
         for path in ("/healthz", "/livez", "/readyz"):
             app.router.add_get(path, _ok)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S)

@@ -8,26 +8,25 @@ A question takes two pure steps around the collecting: from the objects follows 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from fathom.model.audit import AuditEntry
-from fathom.model.decision import KeptDecision, SeenVersions
 from fathom.model.objects import Key, Obj, key_of, metadata
+from fathom.model.record_query import ObjectRef, ProcessState, Recorded, RecordQuery
 
-
-class ObjectRef(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One object, by name, and by UID where it is known: an object of the same name may have been deleted."""
-
-    resource: str  # 'pods', 'deployments.apps'
-    namespace: str
-    name: str
-    uid: str = ""
-
-    @property
-    def key(self) -> Key:
-        return Key(self.namespace, self.name)
+# The types of records are the model's, because journals answer with them; answers import them from here.
+__all__ = [
+    "Evidence",
+    "Gap",
+    "HeldObjects",
+    "ObjectRef",
+    "Objects",
+    "ProcessState",
+    "RecordQuery",
+    "Recorded",
+]
 
 
 class Objects(Protocol):
@@ -42,37 +41,6 @@ class Objects(Protocol):
     def revision(self, resource: str) -> int:
         """The revision that the objects of this kind are as of."""
         ...
-
-
-class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The records that a question needs: those about one of the objects, and those with one of the ids."""
-
-    objects: tuple[ObjectRef, ...] = ()
-    decisions: tuple[str, ...] = ()
-    since_ns: int = 0
-    until_ns: int = 0  # 0: no end.
-    newest: int = 200  # Of each object, at most so many.
-
-
-class Recorded(msgspec.Struct, frozen=True):
-    """A decision on record, and the process that has it."""
-
-    process: str
-    kept: KeptDecision
-    nodes: Mapping[str, str] | None = None  # Node -> why it was rejected; '' where the pod fits.
-
-
-class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of the control plane, as it describes itself when asked."""
-
-    process: str  # 'deciders'
-    parts: tuple[str, ...] = ()  # 'scheduler', 'controllers'
-    answered: bool = True
-    leads: bool | None = None  # None: it takes no part in an election.
-    lease: str = ""  # 'fathom-system/scheduler'
-    caches: Mapping[str, SeenVersions] = {}  # By kind.
-    breaker: str = ""  # Why it sends no requests; '' if it does.
-    state: Mapping[str, Any] = {}  # What else the part says: the queue's places, paused controllers.
 
 
 class Gap(msgspec.Struct, frozen=True):

@@ -9,6 +9,9 @@ from fathom.kinds import (
     binding_batch,
     capacity_class,
     component_signals,
+    coupling,
+    decision,
+    explanation,
     node_connection,
     policy_rollout,
     repair_proposal,
@@ -16,6 +19,7 @@ from fathom.kinds import (
     scheduler_override,
     scheduling_policy,
     tenant_quota,
+    timeline,
     traffic_route,
     workload_progress,
 )
@@ -35,4 +39,8 @@ KINDS: tuple[KindDefinition, ...] = (
     component_signals.DEFINITION,
     binding_batch.DEFINITION,
     node_connection.DEFINITION,
+    decision.DEFINITION,
+    explanation.DEFINITION,
+    timeline.DEFINITION,
+    coupling.DEFINITION,
 )

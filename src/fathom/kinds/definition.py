@@ -50,6 +50,7 @@ class KindDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     selectable: tuple[str, ...] = ()  # Field selectors beyond metadata.name and metadata.namespace.
     approval: bool = False  # Whether it has the subresource `approval`, for an approver's decision.
     verbs: tuple[str, ...] = ()  # Of a kind that is answered and never stored. Empty: stored, with all verbs.
+    asks: bool = False  # Never stored, and its requests only ask: none of them is in the audit log.
     rules: Rules | None = None
     view_role_reads: bool = False  # Whether the ClusterRole `view` (so `edit` and `admin` too) reads it.
     admin_role_writes: bool = False  # Whether the ClusterRole `admin` writes it.

@@ -1,14 +1,19 @@
-"""The registry of a process: collectors called at each scrape of `/metrics`, and Prometheus' text format."""
+"""The registry of a process: what it can be asked for. Collectors called at each scrape of `/metrics`, in
+Prometheus' text format; functions that describe the state of its parts; where its decision journals are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 from fathom.metrics.families import Family, Labels, Sample, merged
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Collect = Callable[[], Iterable[Family]]
+# Called with UIDs of objects that the question is about; returns plain data.
+Describe = Callable[[tuple[str, ...]], Mapping[str, Any]]
 
 
 class Registry:
@@ -19,9 +24,24 @@ class Registry:
 
     def __init__(self) -> None:
         self._collectors: dict[str, Collect] = {}
+        self._descriptions: dict[str, dict[str, Describe]] = {}  # Component -> name -> function.
+        self.journals: dict[str, Path] = {}  # By component.
 
     def register(self, name: str, collect: Collect) -> None:
         self._collectors[name] = collect
+
+    def describe(self, component: str, name: str, describe: Describe) -> None:
+        self._descriptions.setdefault(component, {})[name] = describe
+
+    def keep_journal(self, component: str, directory: Path) -> None:
+        self.journals[component] = directory
+
+    def states(self, about: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+        """Component -> name -> what the part says about itself. Call it on the process's own loop."""
+        return {
+            component: {name: dict(describe(about)) for name, describe in described.items()}
+            for component, described in self._descriptions.items()
+        }
 
     def part(self, component: str) -> Part:
         """For one part of the process: its families carry the label `component`."""
@@ -39,6 +59,10 @@ class NoRegistry(Registry):
     enabled = False
 
     def register(self, name: str, collect: Collect) -> None: ...
+
+    def describe(self, component: str, name: str, describe: Describe) -> None: ...
+
+    def keep_journal(self, component: str, directory: Path) -> None: ...
 
 
 class Part:
@@ -59,6 +83,14 @@ class Part:
 
     def register(self, name: str, collect: Collect) -> None:
         self._registry.register(f"{self.component}/{name}", collect)
+
+    def describe(self, name: str, describe: Describe) -> None:
+        """Say what this part can tell about its state, when it is asked."""
+        self._registry.describe(self.component, name, describe)
+
+    def keep_journal(self, directory: Path) -> None:
+        """Say where this part's decision journal is."""
+        self._registry.keep_journal(self.component, directory)
 
 
 NOT_MEASURED = NoRegistry().part("")

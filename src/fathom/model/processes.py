@@ -26,9 +26,9 @@ def named(slices: Iterable[Obj], name: str) -> list[Obj]:
     return [
         slice_
         for slice_ in slices
-        if name in {short_name(slice_), labels_of(slice_).get(PROCESS), *_parts(slice_)}
+        if name in {short_name(slice_), labels_of(slice_).get(PROCESS), *parts_of(slice_)}
     ]
 
 
-def _parts(slice_: Obj) -> list[str]:
-    return str((metadata(slice_).get("annotations") or {}).get(PARTS, "")).split(",")
+def parts_of(slice_: Obj) -> tuple[str, ...]:
+    return tuple(str((metadata(slice_).get("annotations") or {}).get(PARTS, "")).split(","))

@@ -48,7 +48,7 @@ def read_entries(
         for line in _lines(path):
             if clue not in line:
                 continue
-            entry = _entry(line)
+            entry = entry_of(line)
             if entry is not None and _is_wanted(entry, resource, namespace, name, field_path, since):
                 yield entry
 
@@ -61,7 +61,7 @@ def _lines(path: Path) -> Iterator[bytes]:
         return
 
 
-def _entry(line: bytes) -> AuditEntry | None:
+def entry_of(line: bytes) -> AuditEntry | None:
     try:
         return _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):

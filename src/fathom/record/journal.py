@@ -25,6 +25,7 @@ from fathom.model.decision import (
     Table,
     VerdictColumn,
 )
+from fathom.record.journal_index import PART_BYTES, SUFFIX, pack_with_index, write_index
 from fathom.record.journal_trimming import Record, thinned
 from fathom.record.ring import Ring, runs
 from fathom.record.segment import JOURNAL, NotASegment, segments, thin
@@ -43,13 +44,13 @@ _LETTERS: dict[type, bytes] = {
 }
 
 _decode_decision_now = msgspec.json.Decoder(Decision).decode
-_decode_outcome = msgspec.json.Decoder(Outcome).decode
-_decode_roster = msgspec.json.Decoder(Roster).decode
-_decode_column = msgspec.json.Decoder(VerdictColumn).decode
-_decode_verdicts = msgspec.json.Decoder(RecordedVerdicts).decode
+decode_outcome = msgspec.json.Decoder(Outcome).decode
+decode_roster = msgspec.json.Decoder(Roster).decode
+decode_column = msgspec.json.Decoder(VerdictColumn).decode
+decode_verdicts = msgspec.json.Decoder(RecordedVerdicts).decode
 
 
-def _decode_decision(body: bytes) -> Decision:
+def decode_decision(body: bytes) -> Decision:
     """Journals of older versions have the cause as two texts."""
     try:
         return _decode_decision_now(body)
@@ -60,11 +61,11 @@ def _decode_decision(body: bytes) -> Decision:
 
 
 _KINDS: dict[bytes, Callable[[bytes], Record]] = {
-    _DECISION: _decode_decision,
-    _OUTCOME: _decode_outcome,
-    _ROSTER: _decode_roster,
-    _COLUMN: _decode_column,
-    _VERDICTS: _decode_verdicts,
+    _DECISION: decode_decision,
+    _OUTCOME: decode_outcome,
+    _ROSTER: decode_roster,
+    _COLUMN: decode_column,
+    _VERDICTS: decode_verdicts,
 }
 
 
@@ -74,7 +75,17 @@ class DiskJournal:
     def __init__(self, directory: Path, *, budget_bytes: int = BUDGET_BYTES, log: Log | None = None) -> None:
         self.written = 0
         self.bytes = 0  # Before compression.
-        self._ring = Ring(directory, JOURNAL, budget_bytes=budget_bytes, long_runs=False, log=log, thin=_thin)
+        self.directory = directory
+        self._ring = Ring(
+            directory,
+            JOURNAL,
+            budget_bytes=budget_bytes,
+            long_runs=False,
+            log=log,
+            pack=pack_with_index,
+            thin=_thin,
+            beside=SUFFIX,
+        )
         self._encode = msgspec.json.Encoder().encode
         self._unfit = 0  # Records that JSON cannot hold: half a surrogate pair in a name.
 
@@ -141,10 +152,10 @@ def read_journal(directory: Path, wanted: WantedDecisions = EVERYTHING) -> list[
     outcomes: dict[str, list[Outcome]] = {}
     for body in _bodies(directory):
         if body.startswith(_DECISION):
-            decision = _decode_decision(body[1:])
+            decision = decode_decision(body[1:])
             if wanted.takes(decision):
                 decisions[decision.id] = decision
-        elif body.startswith(_OUTCOME) and (outcome := _decode_outcome(body[1:])).id in decisions:
+        elif body.startswith(_OUTCOME) and (outcome := decode_outcome(body[1:])).id in decisions:
             outcomes.setdefault(outcome.id, []).append(outcome)
     return [KeptDecision(decision, tuple(outcomes.get(decision.id, ()))) for decision in decisions.values()]
 
@@ -157,17 +168,17 @@ def node_reasons(directory: Path, decision: Decision) -> dict[str, str] | None:
     columns: dict[str, VerdictColumn] = {}
     for body in _bodies(directory):
         if body.startswith(_ROSTER):
-            roster = _decode_roster(body[1:])
+            roster = decode_roster(body[1:])
             rosters[roster.id] = roster
         elif body.startswith(_COLUMN):
-            column = _decode_column(body[1:])
+            column = decode_column(body[1:])
             columns[column.id] = column
-        elif body.startswith(_VERDICTS) and (verdicts := _decode_verdicts(body[1:])).id == decision.verdicts:
-            return _joined(verdicts, decision, rosters, columns)
+        elif body.startswith(_VERDICTS) and (verdicts := decode_verdicts(body[1:])).id == decision.verdicts:
+            return joined_reasons(verdicts, decision, rosters, columns)
     return None
 
 
-def _joined(
+def joined_reasons(
     verdicts: RecordedVerdicts,
     decision: Decision,
     rosters: dict[str, Roster],
@@ -187,7 +198,7 @@ def _joined(
 
 
 def _thin(path: Path) -> int:
-    return thin(path, _that_matter)
+    return thin(path, _that_matter, PART_BYTES) + write_index(path)
 
 
 def _that_matter(bodies: list[bytes]) -> Iterator[bytes]:

@@ -11,6 +11,10 @@ from fathom.record.tape import DiskTape
 
 
 def measure_records(metrics: Part, journal: DiskJournal | None, tape: DiskTape | None) -> None:
+    """Register the metrics, and where the journal is."""
+    if journal is not None:
+        metrics.keep_journal(journal.directory)
+
     def collect() -> Iterable[Family]:
         if journal is not None:
             yield from _journal(journal, metrics.labels)

@@ -70,7 +70,10 @@ class Ring:
         log: Log | None = None,
         pack: Callable[[Path], int] = pack,
         thin: Callable[[Path], int] | None = None,
+        beside: str = "",
     ) -> None:
+        """`beside`: the suffix of a file that `pack` and `thin` may write beside a segment: it goes with the
+        segment, and the sizes that they return include it."""
         self.lost = 0  # Records that could not be kept.
         self.run = 0
         self._directory = directory
@@ -79,7 +82,7 @@ class Ring:
         self._long_runs = long_runs  # Else each segment is a run of its own.
         self._segment_bytes = min(SEGMENT_BYTES, max(mmap.PAGESIZE, budget_bytes // SEGMENTS_MIN))
         self._log = log or NoLog()
-        self._pack, self._thin = pack, thin
+        self._pack, self._thin, self._beside = pack, thin, beside
         self._thinned: set[Path] = set()
         self._packer = ThreadPoolExecutor(1, thread_name_prefix="fathom-pack")
         self._packing: dict[Path, Future[int]] = {}
@@ -100,15 +103,27 @@ class Ring:
         except OSError as error:
             os.close(lock)
             raise RingBusy(f"another process is recording to {self._directory}") from error
-        for leftover in self._directory.glob("*.packing"):
-            leftover.unlink(missing_ok=True)
+        self._remove_leftovers()
         for path in ring_files(self._directory):
-            self._sizes[path] = path.stat().st_size
+            self._sizes[path] = path.stat().st_size + self._size_beside(path)
             self.run = max(self.run, run_of(path))
             if _is_thinned(path):
                 self._thinned.add(path)
             self._pack_later(path)  # Left by a process that was killed.
         return lock
+
+    def _remove_leftovers(self) -> None:
+        """Files that a killed process did not finish, and those whose segment is gone."""
+        beside = self._directory.glob(f"*{self._beside}") if self._beside else ()
+        alone = [path for path in beside if not path.with_suffix(".seg").exists()]
+        for leftover in (*self._directory.glob("*.packing"), *self._directory.glob("*.indexing"), *alone):
+            leftover.unlink(missing_ok=True)
+
+    def _size_beside(self, path: Path) -> int:
+        try:
+            return path.with_suffix(self._beside).stat().st_size if self._beside else 0
+        except FileNotFoundError:
+            return 0
 
     # Writing.
 
@@ -264,6 +279,8 @@ class Ring:
     def _drop(self, members: list[Path]) -> None:
         for path in members:
             path.unlink(missing_ok=True)
+            if self._beside:
+                path.with_suffix(self._beside).unlink(missing_ok=True)
             del self._sizes[path]
             self._thinned.discard(path)
 

@@ -30,6 +30,8 @@ HEADER_BYTES = _HEADER.size + _CRC.size
 
 # zlib's fastest: 14 × smaller on pods and their watch events, at 400 MB/s and in a thread of its own.
 LEVEL = 1
+ZLIB_HEADER_BYTES = 2
+FLUSHED = b"\x00\x00\xff\xff"  # How a part of a stream ends.
 
 # Sixteen times a segment's usual size: one answer of a server may need a segment of its own. A file whose
 # header says more was not written by fathom, and would only fill the memory.
@@ -89,6 +91,11 @@ class Frames:
             yield body
 
     @property
+    def block(self) -> bytes:
+        """The frames that have been read, as they are stored."""
+        return self._block[: self.end]
+
+    @property
     def torn(self) -> bool:
         """Whether something other than a frame follows. Valid once all frames have been read."""
         return any(self._block[self.end : self.end + 4096])
@@ -131,12 +138,46 @@ def packed(segment: Segment) -> bytes:
     """The segment compressed, without the bytes after its last good frame."""
     for _ in segment.frames:
         pass
-    return _packed(segment.header, segment.frames._block[: segment.frames.end])
+    return _packed(segment.header, segment.frames.block)
 
 
 def _packed(header: SegmentHeader, block: bytes) -> bytes:
-    body = zlib.compress(block, LEVEL)
+    return _with_header(header, zlib.compress(block, LEVEL))
+
+
+def _with_header(header: SegmentHeader, body: bytes) -> bytes:
     return msgspec.structs.replace(header, codec=ZLIB, stored=len(body)).encode() + body
+
+
+def packed_in_parts(header: SegmentHeader, block: bytes, part_bytes: int) -> tuple[bytes, list[int]]:
+    """A packed segment, and where the parts of its block begin: one zlib stream like any other, in which a
+    reader may also begin at each part."""
+    compressor = zlib.compressobj(LEVEL)
+    pieces, starts, size = [], [], 0
+    for start in range(0, len(block), part_bytes):
+        starts.append(size or ZLIB_HEADER_BYTES)
+        pieces.append(compressor.compress(block[start : start + part_bytes]))
+        pieces.append(compressor.flush(zlib.Z_FULL_FLUSH))
+        size += len(pieces[-2]) + len(pieces[-1])
+    pieces.append(compressor.flush())
+    return _with_header(header, b"".join(pieces)), starts or [ZLIB_HEADER_BYTES]
+
+
+def parts_of(stream: bytes, part_bytes: int) -> tuple[bytes, list[int]]:
+    """A compressed block, decompressed, and where each of its parts begins in the stream. Of a stream without
+    parts, only the beginning. Raises NotASegment."""
+    unpacker, pieces, size, starts, at = zlib.decompressobj(), [], 0, [ZLIB_HEADER_BYTES], 0
+    try:
+        while at < len(stream):
+            mark = stream.find(FLUSHED, at)
+            end = len(stream) if mark < 0 else mark + len(FLUSHED)
+            pieces.append(unpacker.decompress(stream[at:end]))
+            size, at = size + len(pieces[-1]), end
+            if size == len(starts) * part_bytes:
+                starts.append(end)
+    except zlib.error as error:
+        raise NotASegment("a recording with damaged compressed data") from error
+    return b"".join(pieces), starts
 
 
 def pack(path: Path) -> int:
@@ -145,16 +186,17 @@ def pack(path: Path) -> int:
     (segment,) = segments(path)
     if segment.header.codec != RAW:
         return path.stat().st_size
-    return _replace(path, packed(segment))
+    return replace_file(path, packed(segment))
 
 
-def thin(path: Path, keep: Callable[[list[bytes]], Iterable[bytes]]) -> int:
+def thin(path: Path, keep: Callable[[list[bytes]], Iterable[bytes]], part_bytes: int) -> int:
     """Replace a segment by the records that `keep` returns; returns its new size. In `pack`'s thread."""
     (segment,) = segments(path)
     if segment.header.thinned:
         return path.stat().st_size
     header = msgspec.structs.replace(segment.header, thinned=1)
-    return _replace(path, _packed(header, framed(keep(list(segment.frames)), header.chain)))
+    block = framed(keep(list(segment.frames)), header.chain)
+    return replace_file(path, packed_in_parts(header, block, part_bytes)[0])
 
 
 def framed(bodies: Iterable[bytes], chain: int) -> bytes:
@@ -165,7 +207,7 @@ def framed(bodies: Iterable[bytes], chain: int) -> bytes:
     return bytes(block)
 
 
-def _replace(path: Path, content: bytes) -> int:
+def replace_file(path: Path, content: bytes) -> int:
     packing = path.with_suffix(".packing")
     with os.fdopen(os.open(packing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)

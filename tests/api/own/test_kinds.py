@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.api.bending import definition
 from tests.api.harness import JANE, Api, tell
+from tests.api.own.test_crds import ANSWERED
 from tests.security.people import CONTROLLERS, introduce, lead
 
 from fathom.kinds.scheduler_override import SchedulerOverride, override_active
@@ -102,7 +103,7 @@ def test_every_kind_is_served_and_printed(tmp_path: Path) -> None:
             assert (await api.delete(f"{path}/one")).status == 200
 
     tell(story, tmp_path)
-    assert {kind.kind for kind in OWN_KINDS} == {*GOOD, "BindingBatch", "NodeConnection"}
+    assert {kind.kind for kind in OWN_KINDS} == {*GOOD, *ANSWERED}
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,7 @@ def test_an_object_with_very_many_errors_is_refused_like_one_with_a_few(tmp_path
     """Checks stop after a thousand errors: that is an answer, not a failure of the server."""
 
     async def story(api: Api) -> None:
-        bad = {"limits": [{"resources": {f"example.com/r{number}": [] for number in range(3_000)}}]}
+        bad: Obj = {"limits": [{"resources": {f"example.com/r{number}": [] for number in range(3_000)}}]}
         answer = await api.post(f"{ROOT}/tenantquotas", own("TenantQuota", "many", bad))
         assert (answer.status, answer.reason) == (422, "Invalid")
         good = await api.post(f"{ROOT}/tenantquotas", own("TenantQuota", "many", GOOD["TenantQuota"][1]))

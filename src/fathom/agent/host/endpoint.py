@@ -3,6 +3,7 @@
     GET /containerLogs/NAMESPACE/POD/UID/CONTAINER?follow=…      as in kubelet, except the UID
     GET /usage                                                    CPU and memory of the node's containers
     GET /metrics                                                  the agent's metrics, for Prometheus
+    GET /records /state                                           its decisions and state: see `record_pages`
     GET /healthz                                                  whether the agent answers
 
 The agent's own certificate is made anew at each start and published in its Node object, which no other agent
@@ -26,6 +27,7 @@ from fathom.agent.host.records import Records, is_alive
 from fathom.agent.usage import NodeUsage
 from fathom.api_server_only import only_the_api_server
 from fathom.metrics.registry import CONTENT_TYPE, Registry
+from fathom.record_pages import RecordPages
 from fathom.seams.outside import SystemClock
 from fathom.serving_certificate import self_signed
 
@@ -61,7 +63,11 @@ class AgentEndpoint:
     """The endpoint of one node. Make it on the host's loop."""
 
     def __init__(
-        self, records: Records | None, usage: Callable[[], NodeUsage], metrics: Registry | None = None
+        self,
+        records: Records | None,
+        usage: Callable[[], NodeUsage],
+        metrics: Registry | None = None,
+        node: str = "",
     ) -> None:
         self._records = records
         self._usage = usage
@@ -71,6 +77,7 @@ class AgentEndpoint:
         app.router.add_get("/usage", self._used)
         app.router.add_get("/metrics", self._measured)
         app.router.add_get("/healthz", self._healthz)
+        RecordPages(self._metrics, f"agent of {node}").add_to(app)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S)
 
     async def listen(self, address: str, port: int, tls: ssl.SSLContext) -> int:

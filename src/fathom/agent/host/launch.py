@@ -130,6 +130,8 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
         "files": given(),
         "cgroups": list(settled.fence.groups),
         "oom": settled.fence.oom,
+        "peak": settled.fence.peak,
+        "memory_bytes": settled.fence.memory_bytes,
         "message": str(settled.run_dir / "message"),
         "fallback": container.get("terminationMessagePolicy") == "FallbackToLogsOnError",
         "record": {

@@ -31,6 +31,8 @@ class Fence(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()  # Files into which the process writes its own pid.
     rlimits: dict[str, int] = {}
     oom: str = ""  # The file in which the kernel counts OOM kills.
+    peak: str = ""  # The file with the most memory that was used.
+    memory_bytes: int = 0  # The limit; 0: none.
 
 
 def find_means(name: str, root: Path = ROOT) -> Means:
@@ -87,11 +89,16 @@ def fence_in(means: Means, name: str, container: Obj, pod: Obj, root: Path = ROO
         group = _make_group(root / "fathom" / name)
         for cgroup, limits in ((group.parent, whole), (group, own)):
             _limit_v2(cgroup, limits)
-        return Fence((str(group / "cgroup.procs"),), oom=str(group / "memory.events"))
+        return Fence(
+            (str(group / "cgroup.procs"),),
+            oom=str(group / "memory.events"),
+            peak=str(group / "memory.peak"),
+            memory_bytes=own.memory_bytes or whole.memory_bytes,
+        )
     if means.kind == "v1":
         return _fence_v1(name, own, whole, root)
     most = own.memory_bytes or whole.memory_bytes
-    return Fence(rlimits={"DATA": most} if most else {})
+    return Fence(rlimits={"DATA": most} if most else {}, memory_bytes=most)
 
 
 def _limit_v2(group: Path, limits: ContainerLimits) -> None:
@@ -116,7 +123,13 @@ def _fence_v1(name: str, own: ContainerLimits, whole: ContainerLimits, root: Pat
             if limits.memory_bytes:
                 (cgroup / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
         groups.append(str(group / "cgroup.procs"))
-    return Fence(tuple(groups), oom=str(root / "memory" / "fathom" / name / "memory.oom_control"))
+    memory = root / "memory" / "fathom" / name
+    return Fence(
+        tuple(groups),
+        oom=str(memory / "memory.oom_control"),
+        peak=str(memory / "memory.max_usage_in_bytes"),
+        memory_bytes=own.memory_bytes or whole.memory_bytes,
+    )
 
 
 def _make_group(group: Path) -> Path:

@@ -65,6 +65,9 @@ ROLES: dict[str, tuple[Row, ...]] = {
     "system:basic-user": (
         ("create", "authorization.k8s.io", "selfsubjectaccessreviews selfsubjectrulesreviews"),
         ("create", "authentication.k8s.io", "selfsubjectreviews"),
+        # Whoever may get an object may ask about it: that is checked for each question.
+        ("create list", OWN_GROUP, _names(kind for kind in KINDS if kind.asks)),
+        ("get", OWN_GROUP, _names(kind for kind in KINDS if kind.asks)),
     ),
     "system:auth-delegator": ASK,
     "system:aggregate-to-admin": (
@@ -145,7 +148,8 @@ ROLES: dict[str, tuple[Row, ...]] = {
         (READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
         (READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
         (READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
-        (READ, OWN_GROUP, _names((kind for kind in _READ if kind.namespaced), "", "/status")),
+        (READ, OWN_GROUP, _names((kind for kind in _READ if kind.namespaced and kind.stored), "", "/status")),
+        ("create get list", OWN_GROUP, _names(kind for kind in _READ if kind.asks)),
         # Users that deploy a pod ask why it is pending.
         (READ, OWN_GROUP, _names(kind for kind in _READ if not kind.namespaced)),
     ),

@@ -28,9 +28,10 @@ def own_kind(definition: KindDefinition) -> Kind:
         verbs=definition.verbs or ALL_VERBS,
         subresources=definition.subresources,
         generation=definition.stored,
-        columns=(*definition.columns, AGE) if definition.stored else (),
+        columns=(*definition.columns, AGE) if definition.columns or definition.stored else (),
         selectable=definition.selectable,
         schema=definition.schema,
+        virtual=definition.asks,
     )
 
 

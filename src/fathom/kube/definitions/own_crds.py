@@ -13,7 +13,7 @@ from fathom.model.objects import Obj
 
 
 def own_definitions() -> list[Obj]:
-    return [definition_of(kind) for kind in OWN_KINDS if "list" in kind.verbs]
+    return [definition_of(kind) for kind in OWN_KINDS if "list" in kind.verbs and not kind.virtual]
 
 
 def definition_of(kind: Kind) -> Obj:

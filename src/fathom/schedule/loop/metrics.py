@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from fathom.metrics.families import Family, counter, gauge
 from fathom.metrics.registry import Part
 from fathom.schedule.loop.queue import QueueEntry
+from fathom.schedule.loop.queue_state import queue_state
 from fathom.schedule.loop.state import SchedulerState
 
 # kube-scheduler's names of the queues; in-hand pods are being decided or bound.
@@ -26,6 +27,7 @@ NO_RULE = "NoNodes"  # Of a pod that parked though no rule rejected a node: ther
 
 def measure_scheduler(metrics: Part, state: SchedulerState) -> None:
     metrics.register("scheduler", lambda: scheduler_families(state))
+    metrics.describe("queue", lambda about: queue_state(state.queue, about, state.clock.monotonic_ns()))
 
 
 def scheduler_families(state: SchedulerState) -> Iterable[Family]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Sequence
 
 import msgspec
@@ -112,6 +113,26 @@ class _Line:
         self.by_age: list[Order] = []
         self.by_shape: dict[Hashable, list[Order]] = {}
         self.size = 0  # Number of active pods; at 0 the line is dropped.
+
+
+class _OrderedLine:
+    """A copy of a `_Line` for `in_order`, that can be taken from."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, QueueEntry] = {}  # By UID, oldest first.
+        self._by_shape: dict[Hashable, deque[QueueEntry]] = {}
+
+    def add(self, entry: QueueEntry) -> None:
+        self.waiting[entry.pod.uid] = entry
+        self._by_shape.setdefault(entry.pod.shape, deque()).append(entry)
+
+    def take(self, most: int) -> list[QueueEntry]:
+        """The oldest, and those of its shape."""
+        line = self._by_shape[next(iter(self.waiting.values())).pod.shape]
+        batch = [line.popleft() for _ in range(min(most, len(line)))]
+        for entry in batch:
+            del self.waiting[entry.pod.uid]
+        return batch
 
 
 class SchedulingQueue:
@@ -260,6 +281,27 @@ class SchedulingQueue:
         self._move(entry, "backoff")
         entry.cause, entry.since_ns = cause, now_ns
         self._set_due(entry, now_ns + round(BACKOFF.jittered_s(entry.failures, self._rng) * 1e9))
+
+    def in_order(self, *, most: int = BATCH_MAX) -> list[QueueEntry]:
+        """The active pods in the order in which `take` would take them now. Changes nothing."""
+        ordered: list[QueueEntry] = []
+        turns, floor = dict(self._turns), self._floor
+        lines: dict[int, dict[str, _OrderedLine]] = {}
+        active = [entry for entry in self._entries.values() if entry.state == "active"]
+        for entry in sorted(active, key=lambda entry: entry.order):
+            by_tenant = lines.setdefault(entry.pod.priority, {})
+            by_tenant.setdefault(entry.pod.tenant, _OrderedLine()).add(entry)
+        for priority in sorted(lines, reverse=True):
+            by_tenant = lines[priority]
+            while by_tenant:
+                tenant = min(by_tenant, key=lambda name: (max(turns.get(name, 0), floor), name))
+                batch = by_tenant[tenant].take(most)
+                ordered += batch
+                floor = max(turns.get(tenant, 0), floor)
+                turns[tenant] = floor + len(batch)
+                if not by_tenant[tenant].waiting:
+                    del by_tenant[tenant]
+        return ordered
 
     # Waking.
 

@@ -38,6 +38,7 @@ from fathom.sim.scenarios import (
     owning,
     policies,
     preempting,
+    questions,
     quotas,
     racing,
     reading,
@@ -96,6 +97,7 @@ MODULES = (
     clocks,
     policies,
     admitting,
+    questions,
 )
 
 SCENARIOS: dict[str, Scenario] = {

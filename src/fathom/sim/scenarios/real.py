@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from fathom.agent.process import begin as begin_agent
 from fathom.client.api import Resource
 from fathom.control.lease import Timing
-from fathom.control.process import load_controller
+from fathom.control.process import Controller, load_controller
 from fathom.controllers.all import CONTROLLERS
 from fathom.model import accounts
 from fathom.model.objects import Obj
 from fathom.model.user import User
 from fathom.schedule.loop.process import begin as begin_scheduler
 from fathom.sim.checkers import at_home
+from fathom.sim.checkers.explanations import NoTroubleIsHidden
 from fathom.sim.checkers.nodes import EveryWorkloadIsServed, NoEvictionOnWeakEvidence, OneRunPerPod
 from fathom.sim.checkers.workloads import OnePodPerSlot
 from fathom.sim.world.controllers import run_controllers
@@ -33,7 +34,7 @@ TIMING = Timing(duration_s=6, renew_deadline_s=4.0, retry_s=1.0)
 
 
 def standard() -> Sequence[Checker]:
-    return [*at_home(), OneRunPerPod(), OnePodPerSlot(), NoEvictionOnWeakEvidence()]
+    return [*at_home(), OneRunPerPod(), OnePodPerSlot(), NoEvictionOnWeakEvidence(), NoTroubleIsHidden()]
 
 
 def checkers() -> Sequence[Checker]:
@@ -42,10 +43,17 @@ def checkers() -> Sequence[Checker]:
 
 
 def employ_cluster(
-    world: World, *, nodes: Sequence[str] = NODES, servers: int = 1, spare: bool = True, events: bool = False
+    world: World,
+    *,
+    nodes: Sequence[str] = NODES,
+    servers: int = 1,
+    spare: bool = True,
+    events: bool = False,
+    controllers: Sequence[Controller] = (),
 ) -> None:
-    """Two schedulers and two controller processes, one leader of each, and the agents."""
-    names = [load_controller(name) for name in CONTROLLERS]
+    """Two schedulers and two controller processes, one leader of each, and the agents. `controllers`: in
+    place of those of a cluster."""
+    names = controllers or [load_controller(name) for name in CONTROLLERS]
     for index in range(2 if spare else 1):
         server = 1 + index % servers
         world.process(

@@ -1,0 +1,101 @@
+"""Collects the evidence for one question: journals and states of processes, objects, audit log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from fathom.api.agent_connections import Agents
+from fathom.ask.access import Access
+from fathom.ask.audit import read_audit
+from fathom.ask.fan_in import ProcessAnswer, ask_processes
+from fathom.ask.processes import agents_of, registered_processes
+from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, Recorded, RecordQuery
+from fathom.model.objects import lookup, uid_of
+from fathom.model.record_query import DecisionReader
+from fathom.record_pages import read_records
+from fathom.seams.outside import Clock
+
+
+class Sources(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an API server reads what it does not hold itself."""
+
+    journals: dict[str, DecisionReader] = {}  # Of parts that run in the API server: 'housekeeping'.
+    audit: Path | None = None  # The directory of its audit log.
+
+
+class Collector:
+    def __init__(self, agents: Agents, sources: Sources, clock: Clock) -> None:
+        self._agents = agents
+        self._sources = sources
+        self._clock = clock
+
+    async def collect(
+        self, subject: ObjectRef, objects: Objects, query: RecordQuery, access: Access
+    ) -> Evidence:
+        refs = tuple(dict.fromkeys((subject, *query.objects)))
+        answers, own, audit = await asyncio.gather(
+            self._ask(objects, query, refs),
+            asyncio.to_thread(self._own_records, query),
+            asyncio.to_thread(read_audit, self._sources.audit, refs),
+        )
+        gaps = [answer.gap for answer in answers if answer.gap is not None]
+        return Evidence(
+            subject=subject,
+            objects=objects,
+            decisions=in_order([*own, *(record for answer in answers for record in answer.records)]),
+            audit=audit.entries,
+            processes=tuple(state for answer in answers for state in answer.states),
+            gaps=(*gaps, *((audit.gap,) if audit.gap is not None else ())),
+            now_ns=self._clock.now_ns(),
+            may_read_nodes=access.may_read_nodes,
+            readable=access.readable(objects),
+        )
+
+    async def records(self, objects: Objects, query: RecordQuery) -> tuple[tuple[Recorded, ...], list[Gap]]:
+        """Decisions alone."""
+        answers, own = await asyncio.gather(
+            self._ask(objects, query, query.objects), asyncio.to_thread(self._own_records, query)
+        )
+        records = in_order([*own, *(record for answer in answers for record in answer.records)])
+        return records, [answer.gap for answer in answers if answer.gap is not None]
+
+    async def _ask(
+        self, objects: Objects, query: RecordQuery, refs: Sequence[ObjectRef]
+    ) -> list[ProcessAnswer]:
+        agents = agents_of(objects, _nodes_of(objects, refs))
+        about = [uid for ref in refs if (uid := _uid(objects, ref))]
+        return await ask_processes(self._agents, [*registered_processes(objects), *agents], query, about)
+
+    def _own_records(self, query: RecordQuery) -> list[Recorded]:
+        return [
+            record
+            for name, reader in self._sources.journals.items()
+            for record in read_records(reader, query, name)
+        ]
+
+
+def in_order(records: Iterable[Recorded]) -> tuple[Recorded, ...]:
+    """Oldest first. Clocks of several machines may differ, so the order between processes is approximate."""
+    return tuple(sorted(records, key=lambda record: record.kept.decision.time_ns))
+
+
+def _uid(objects: Objects, ref: ObjectRef) -> str:
+    if ref.uid:
+        return ref.uid
+    obj = objects.get(ref.resource, ref.key)
+    return "" if obj is None else uid_of(obj)
+
+
+def _nodes_of(objects: Objects, refs: Iterable[ObjectRef]) -> list[str]:
+    """The nodes whose agents have decided about these objects: only those are asked, not thousands."""
+    nodes = []
+    for ref in refs:
+        if ref.resource == "nodes":
+            nodes.append(ref.name)
+        elif ref.resource == "pods" and (pod := objects.get("pods", ref.key)) is not None:
+            nodes.append(str(lookup(pod, "spec", "nodeName") or ""))
+    return [node for node in nodes if node]

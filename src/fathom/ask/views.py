@@ -1,0 +1,212 @@
+"""Serves the kinds that are answered and never stored: Decision, Explanation, Timeline, Coupling.
+
+    GET  …/decisions[/ID]              recorded decisions, newest `limit`, oldest first
+    POST …/explanations  spec          the same object with its answer as `status`
+    GET  …/explanations/KIND.NAME      the same, for a question that needs nothing but its subject
+
+Whoever may `get` the subject may ask: `access`. The pure parts run in a thread, so that other requests need
+not wait for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from fathom.api import response_forms
+from fathom.api.auth.authorize import Authorizer
+from fathom.api.core import Call, Core
+from fathom.api.request import Response
+from fathom.api.verbs import bodies
+from fathom.api.verbs.versions import parse_limit
+from fathom.ask.access import Access
+from fathom.ask.collect import Collector, Sources
+from fathom.ask.decisions import Sight, decision_object
+from fathom.ask.objects import CachedObjects
+from fathom.ask.subjects import asked_object, namespace_of_answer, object_of_name
+from fathom.ask.table import ANSWERS, SPECS, Spec
+from fathom.ask.wire import wire
+from fathom.explain.evidence import Gap, ObjectRef, Objects, Recorded, RecordQuery
+from fathom.kinds.decision import DECISIONS
+from fathom.kinds.shape import read
+from fathom.model.accounts import SYSTEM_NAMESPACE
+from fathom.model.body import encode_json
+from fathom.model.errors import bad_request, method_not_allowed, not_found, not_supported, unavailable
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.selectors import parse_field_selector, parse_label_selector
+
+DECISIONS_SHOWN, DECISIONS_SHOWN_MAX = 500, 5000
+
+
+class AskViews:
+    def __init__(self, core: Core, authorizer: Authorizer, sources: Sources) -> None:
+        self._core = core
+        self._authorizer = authorizer
+        self._collector = Collector(core.agents, sources, core.outside.clock)
+
+    async def serve(self, call: Call) -> Response:
+        verb = call.target.verb
+        if call.kind.resource == DECISIONS:
+            if verb not in {"get", "list"}:
+                raise method_not_allowed("GET")
+            return await (self._get_decision(call) if verb == "get" else self._list_decisions(call))
+        if verb == "create" and not call.target.name:
+            return await self._create(call)
+        if verb == "get":
+            return await self._get(call)
+        raise method_not_allowed("GET" if call.target.name else "POST")
+
+    # Questions.
+
+    async def _create(self, call: Call) -> Response:
+        obj = bodies.decode(self._core, call)
+        try:
+            spec = read(SPECS[call.kind.resource], obj.get("spec") or {})
+        except ValueError as error:
+            raise bad_request(f"spec: {error}") from None
+        return self._one(call, {**obj, **await self._answered(call, spec)}, status=201)
+
+    async def _get(self, call: Call) -> Response:
+        spec = SPECS[call.kind.resource](subject=object_of_name(call.target.name))
+        head = {"kind": call.kind.kind, "apiVersion": call.kind.api_version, "spec": wire(spec)}
+        return self._one(call, {**head, **await self._answered(call, spec)})
+
+    async def _answered(self, call: Call, spec: Spec) -> Obj:
+        """Metadata and status of the answer."""
+        functions = ANSWERS.get(call.kind.resource)
+        if functions is None:
+            raise not_supported(call.kind.plural)
+        kind, subject = asked_object(self._core.registry, spec.subject, call.namespace)
+        access = self._access(call)
+        access.require(kind, subject)
+        await self._core.catch_up()
+        objects = CachedObjects(self._core.cache)
+        query = await asyncio.to_thread(functions.wanted, subject, objects, spec)
+        evidence = await self._collector.collect(subject, objects, query, access)
+        answer = await asyncio.to_thread(functions.answer, evidence, spec)
+        return {
+            "metadata": {
+                "name": f"{kind.singular or kind.kind.lower()}.{subject.name}",
+                "namespace": namespace_of_answer(subject.namespace),
+            },
+            "status": {**wire(answer), **_gaps(evidence.gaps)},
+        }
+
+    def _access(self, call: Call) -> Access:
+        return Access(self._authorizer, call.caller.user)
+
+    # Decisions.
+
+    async def _get_decision(self, call: Call) -> Response:
+        name = call.target.name
+        objects = CachedObjects(self._core.cache)
+        records, gaps = await self._collector.records(objects, RecordQuery(decisions=(name,)))
+        access = self._access(call)
+        allowed = [
+            record
+            for record in self._allowed(records, access)
+            if namespace_of_answer(record.kept.decision.subject.namespace) == call.namespace
+        ]
+        if not allowed:
+            raise unavailable(_no_data(gaps)) if gaps else not_found(call.kind.resource, name)
+        return self._one(call, decision_object(allowed[0], self._sight(objects, access)))
+
+    async def _list_decisions(self, call: Call) -> Response:
+        objects, access = CachedObjects(self._core.cache), self._access(call)
+        limit = min(parse_limit(call.request) or DECISIONS_SHOWN, DECISIONS_SHOWN_MAX)
+        records: dict[str, Recorded] = {}
+        gaps: list[Gap] = []
+        for query in _list_queries(call, limit):
+            listed, gaps = await self._collector.records(objects, query)
+            records |= {record.kept.decision.id: record for record in listed}
+        for gap in gaps:
+            call.warn(f"no data from the {gap.source}: {gap.why}")
+        ordered = sorted(records.values(), key=lambda record: record.kept.decision.time_ns)
+        sight = self._sight(objects, access)
+        shown = _selected(call, [decision_object(record, sight) for record in self._allowed(ordered, access)])
+        return self._list(call, shown[-limit:])
+
+    def _allowed(self, records: Sequence[Recorded], access: Access) -> list[Recorded]:
+        """Decisions about objects that the user may get."""
+        allowed = []
+        for record in records:
+            subject = record.kept.decision.subject
+            kind = self._core.registry.by_resource(subject.resource)
+            if kind is not None and access.may_get(kind, subject.namespace, subject.name):
+                allowed.append(record)
+        return allowed
+
+    def _sight(self, objects: Objects, access: Access) -> Sight:
+        nodes = (
+            None
+            if access.may_read_nodes
+            else frozenset(str(metadata(node)["name"]) for node in objects.list("nodes"))
+        )
+        return Sight(nodes, access.readable(objects))
+
+    # Forms of answers.
+
+    def _one(self, call: Call, obj: Obj, *, status: int = 200) -> Response:
+        now_ns = self._core.outside.clock.now_ns()
+        return response_forms.unstored(call.kind, obj, call.form, now_ns=now_ns, status=status)
+
+    def _list(self, call: Call, objs: list[Obj]) -> Response:
+        now_ns, meta = self._core.outside.clock.now_ns(), {"resourceVersion": str(self._core.cache.reached)}
+        if call.form.shape:
+            listed = response_forms.shaped(call.kind, objs, call.form, now_ns=now_ns, list_meta=meta)
+        else:
+            head = {"kind": call.kind.list_kind, "apiVersion": call.kind.api_version, "metadata": meta}
+            listed = {**head, "items": objs}
+        return Response(status=200, body=encode_json(listed))
+
+
+def _gaps(gaps: Sequence[Gap]) -> Obj:
+    return {"gaps": [{"source": gap.source, "why": gap.why} for gap in gaps]} if gaps else {}
+
+
+def _no_data(gaps: Sequence[Gap]) -> str:
+    return "; ".join(f"no data from the {gap.source}: {gap.why}" for gap in gaps)
+
+
+def _list_queries(call: Call, limit: int) -> list[RecordQuery]:
+    """The newest decisions; of one object where a field selector names it."""
+    fields = dict(_equal_fields(call))
+    name, resource = fields.get("spec.subject.name", ""), fields.get("spec.subject.resource", "")
+    if id_ := fields.get("metadata.name", ""):
+        return [RecordQuery(decisions=(id_,), reasons_of=0)]
+    namespaces = _namespaces(call)
+    if name and resource and None not in namespaces:
+        refs = tuple(ObjectRef(resource, namespace or "", name) for namespace in namespaces)
+        return [RecordQuery(objects=refs, newest=limit, reasons_of=0)]
+    return [RecordQuery(namespace=namespace, newest=limit, reasons_of=0) for namespace in namespaces]
+
+
+def _namespaces(call: Call) -> list[str | None]:
+    """Of the subjects. Decisions about objects without a namespace are in `fathom-system`."""
+    if not call.namespace:
+        return [None]
+    return ["", call.namespace] if call.namespace == SYSTEM_NAMESPACE else [call.namespace]
+
+
+def _equal_fields(call: Call) -> list[tuple[str, str]]:
+    text = call.request.param("fieldSelector")
+    terms = [term.replace("==", "=").partition("=") for term in text.split(",") if "!=" not in term]
+    return [(name, value) for name, _, value in terms]
+
+
+def _selected(call: Call, objs: list[Obj]) -> list[Obj]:
+    try:
+        labels = parse_label_selector(call.request.param("labelSelector"))
+        fields = parse_field_selector(call.request.param("fieldSelector"))
+    except ValueError as error:
+        raise bad_request(str(error)) from None
+    return [obj for obj in objs if labels.matches({}) and fields.matches(_field_of(call, obj))]
+
+
+def _field_of(call: Call, obj: Obj) -> Callable[[str], str]:
+    def field(path: str) -> str:
+        if path not in {"metadata.name", "metadata.namespace", *call.kind.selectable}:
+            raise bad_request(f"{path} is not a known field of decisions")
+        return str(lookup(obj, *path.split(".")) or "")
+
+    return field

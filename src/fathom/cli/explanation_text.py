@@ -1,0 +1,104 @@
+"""An explanation as lines for a terminal: the first line says it all, the rest is the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+NODES_SHOWN = 5
+# Kinds whose freshness is always shown; others only where the view was behind, or in wide output.
+ALWAYS_FRESH = frozenset({"Pod", "Node"})
+
+Document = Mapping[str, Any]
+
+
+def explanation_lines(document: Document, *, wide: bool = False) -> list[str]:
+    return [str(document.get("summary")), *(f"  {line}" for line in _evidence(document, wide=wide))]
+
+
+def _evidence(document: Document, *, wide: bool) -> Iterator[str]:
+    yield from _change(document)
+    for group in document.get("groups") or ():
+        yield _group(group, wide=wide)
+    for group in document.get("causes") or ():
+        names = ", ".join(group.get("objects") or ())
+        yield f"{group['count']:>5}  {group['cause']}" + (f": {names}" if names else "")
+    if wide:
+        yield from _nodes(document)
+    for detail in document.get("details") or ():
+        yield from (f"{detail['title']}: {line}" for line in detail.get("lines") or ())
+    yield from _queue(document)
+    yield from _decisions(document, wide=wide)
+    yield from _freshness(document, wide=wide)
+    now = document.get("now")
+    if now:
+        result = "another" if now.get("differs") else "the same"
+        yield f"decided again now: {result} result: {now.get('answer')}"
+    if document.get("nextTrigger"):
+        yield f"next: {document['nextTrigger']}"
+    for related in document.get("related") or ():
+        yield f"see also: {related['resource'].partition('.')[0]}/{related['name']}"
+    for gap in document.get("gaps") or ():
+        yield f"no data: {gap.get('source')}: {gap.get('why')}"
+
+
+def _change(document: Document) -> Iterator[str]:
+    change = document.get("change") or {}
+    if change.get("command") and change["command"] != change.get("what"):
+        yield f"$ {change['command']}"
+    if change.get("oneOf", 1) > 1:
+        yield f"one of {change['oneOf']} changes of the same size that would do"
+    for other in document.get("changes") or ():
+        yield f"or: {other.get('what')} ({other.get('who')})"
+
+
+def _group(group: Document, *, wide: bool) -> str:
+    nodes = group.get("nodes") or ()
+    shown = nodes if wide else nodes[:NODES_SHOWN]
+    more = f" and {len(nodes) - len(shown)} more" if len(shown) < len(nodes) else ""
+    names = f": {', '.join(shown)}{more}" if shown else ""
+    return f"{group['count']:>5}  {group['reason']}{names}"
+
+
+def _nodes(document: Document) -> Iterator[str]:
+    rows = document.get("nodes") or ()
+    width = max((len(str(row["node"])) for row in rows), default=0)
+    for row in rows:
+        score = row.get("score")
+        said = row.get("reason") or ("fits" if score is None else f"fits, {score} points")
+        yield f"{row['node']:<{width}}  {said}"
+
+
+def _queue(document: Document) -> Iterator[str]:
+    queue = document.get("queue")
+    if not queue:
+        return
+    when = "" if queue.get("source") == "queue" else " at the last attempt"
+    ahead = f"; ahead of it: {', '.join(queue['ahead'])}" if queue.get("ahead") else ""
+    yield f"place in the queue{when}: {queue['place']} of {queue['of']}{ahead}"
+
+
+def _decisions(document: Document, *, wide: bool) -> Iterator[str]:
+    decisions = document.get("decisions") or ()
+    for decision in decisions if wide else decisions[-1:]:
+        node = f" {decision['node']}" if decision.get("node") else ""
+        yield (
+            f"recorded: {decision['verdict']}{node} {decision['id']} at {decision['time']},"
+            f" attempt {decision['attempt']}, after {decision['queuedMs']} ms in the queue,"
+            f" woken by {decision['cause']}"
+        )
+        if decision.get("outcome"):
+            yield f"outcome: {decision['outcome']}"
+        yield from (f"preempted: {victim}" for victim in decision.get("victims") or ())
+        if decision.get("considered"):
+            yield f"considered: {'; '.join(decision['considered'])}"
+
+
+def _freshness(document: Document, *, wide: bool) -> Iterator[str]:
+    shown = [
+        f"{seen['kind']} {seen['applied']} (latest {seen['latest']}, {seen['ageMs']} ms old)"
+        for seen in document.get("freshness") or ()
+        if wide or seen["kind"] in ALWAYS_FRESH or seen["applied"] < seen["latest"]
+    ]
+    if shown:
+        yield f"revisions used: {'; '.join(shown)}"

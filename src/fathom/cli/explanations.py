@@ -1,0 +1,166 @@
+"""Asks the API server to explain objects. Small and without an event loop: a question is one request.
+
+POST /apis/fathom.dev/v1alpha1/namespaces/NS/explanations   spec: {subject, at, whatIf} -> status: the answer
+"""
+
+from __future__ import annotations
+
+import os
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from fathom.cli.problem import Problem
+from fathom.client.credentials import NoCredentials
+from fathom.client.kubeconfig import BadKubeconfig
+from fathom.client.servers import find_server
+from fathom.seams.outside import live
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fathom.client.server_address import ServerAddress
+
+Answer = dict[str, Any]
+
+ANSWER_S = 30.0
+SYSTEM_NAMESPACE = "fathom-system"  # Of answers about objects that have no namespace.
+OWN_KINDS = "/apis/fathom.dev/v1alpha1"
+# Kinds that a bare name may mean, and where their objects are; {} is the namespace's part of the path.
+NAMED_KINDS = {
+    "pod": "/api/v1{}/pods",
+    "deployment": "/apis/apps/v1{}/deployments",
+    "replicaset": "/apis/apps/v1{}/replicasets",
+    "job": "/apis/batch/v1{}/jobs",
+    "service": "/api/v1{}/services",
+    "horizontalpodautoscaler": "/apis/autoscaling/v2{}/horizontalpodautoscalers",
+    "poddisruptionbudget": "/apis/policy/v1{}/poddisruptionbudgets",
+    "scheduleroverride": OWN_KINDS + "{}/scheduleroverrides",
+    "node": "/api/v1/nodes",
+    "policyrollout": OWN_KINDS + "/policyrollouts",
+}
+WITHOUT_NAMESPACE = frozenset({"node", "nodes", "no", "policyrollout", "policyrollouts", "prl", "namespace"})
+
+
+# What the answer of each view has at least.
+FIELDS_OF_VIEWS = {
+    "": frozenset({"summary"}),
+    "status": frozenset({"pendingReplicas", "lastReason"}),
+    "stuck": frozenset({"items"}),
+}
+
+
+class NotAnswered(Exception):
+    """The API server has no such kind as Explanation."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """One question about one object, as the user wrote it."""
+
+    kind: str
+    name: str
+    namespace: str
+    at: str = ""
+    what_if: tuple[str, ...] = ()
+    view: str = ""  # 'status', 'stuck'; '' is why.
+
+
+class ApiServer:
+    """A connection to the API server, kept for the few requests of a command."""
+
+    def __init__(self, kubeconfig: Path | None) -> None:
+        """Raises Problem."""
+        try:
+            self._server = find_server(kubeconfig, clock=live().clock, environ=os.environ)
+        except BadKubeconfig as error:
+            raise Problem(str(error)) from error
+        self._connection = _connection(self._server)
+        self._prefix = urlsplit(self._server.url).path
+
+    def explain(self, question: Question) -> Answer:
+        """Raises NotAnswered, Problem."""
+        namespace = SYSTEM_NAMESPACE if question.kind.lower() in WITHOUT_NAMESPACE else question.namespace
+        spec: Answer = {"subject": {"kind": question.kind, "name": question.name}}
+        if question.at:
+            spec["at"] = question.at
+        if question.what_if:
+            spec["whatIf"] = list(question.what_if)
+        if question.view:
+            spec["view"] = question.view
+        body = {"apiVersion": "fathom.dev/v1alpha1", "kind": "Explanation", "spec": spec}
+        status, answer = self._request("POST", f"{OWN_KINDS}{_in_namespace(namespace)}/explanations", body)
+        if status in {404, 405} and answer.get("reason") in {"NotFound", "MethodNotAllowed", None}:
+            raise NotAnswered
+        if status not in {200, 201}:
+            raise Problem(str(answer.get("message") or f"the API server answered with HTTP {status}"))
+        explanation: Answer = answer.get("status") or {}
+        if not FIELDS_OF_VIEWS[question.view] <= explanation.keys():
+            raise NotAnswered  # An older server, which does not know the view.
+        return explanation
+
+    def kinds_of(self, name: str, namespace: str) -> list[str]:
+        """The kinds of which an object has this name."""
+        found = []
+        for kind, path in NAMED_KINDS.items():
+            status, answer = self._request(
+                "GET", f"{path.format(_in_namespace(namespace))}/{quote(name, safe='')}"
+            )
+            if status == 401:
+                raise Problem(str(answer.get("message") or "the API server does not know the user"))
+            if status == 200:
+                found.append(kind)
+        return found
+
+    def _request(self, method: str, path: str, body: Answer | None = None) -> tuple[int, Answer]:
+        headers = dict(self._headers())
+        content = None if body is None else msgspec.json.encode(body)
+        if content is not None:
+            headers["content-type"] = "application/json"
+        try:
+            self._connection.request(method, self._prefix + path, content, headers)
+            response = self._connection.getresponse()
+            raw = response.read()
+        except (OSError, HTTPException) as error:
+            raise Problem(f"{self._server.url} does not answer: {error or type(error).__name__}") from error
+        try:
+            answer = msgspec.json.decode(raw)
+        except msgspec.DecodeError:
+            answer = {"message": raw[:200].decode("utf-8", "replace")}
+        return response.status, answer if isinstance(answer, dict) else {}
+
+    def _headers(self) -> tuple[tuple[str, str], ...]:
+        if self._server.renewing is not None:
+            import asyncio  # noqa: PLC0415  # Only for credentials of another program.
+
+            try:
+                asyncio.run(self._server.renewing.renew())
+            except NoCredentials as error:
+                raise Problem(str(error)) from error
+        return (("user-agent", "fathom"), ("accept", "application/json"), *self._server.credentials())
+
+
+def _in_namespace(namespace: str) -> str:
+    return f"/namespaces/{quote(namespace, safe='')}"
+
+
+def _connection(server: ServerAddress) -> HTTPConnection:
+    url = urlsplit(server.url)
+    host = url.hostname or ""
+    if url.scheme == "http":
+        return HTTPConnection(host, url.port or 80, timeout=ANSWER_S)
+    return TlsConnection(host, url.port or 443, server)
+
+
+class TlsConnection(HTTPSConnection):
+    """`http.client` checks the certificate for the host it connects to; a kubeconfig may name another."""
+
+    def __init__(self, host: str, port: int, server: ServerAddress) -> None:
+        super().__init__(host, port, timeout=ANSWER_S, context=server.tls)
+        self._server = server
+
+    def connect(self) -> None:
+        HTTPConnection.connect(self)
+        name = self._server.server_name or self.host
+        self.sock = self._server.tls.wrap_socket(self.sock, server_hostname=name)

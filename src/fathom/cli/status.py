@@ -1,0 +1,133 @@
+"""`fathom status`: the debug view of one workload, joined from decisions, caches, conditions and audit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from fathom.cli.kubeconfig import data_beside, found_kubeconfig
+from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.cli.why import Data, Kubeconfig, Namespace
+from fathom.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+View = dict[str, Any]
+
+# The kind that a scheduling reason is about, and the component that writes it.
+KIND_OF_BOUNDARY = {
+    "quota": ("TenantQuota", "quota controller"),
+    "topology": ("Node", "node"),
+    "capacity": ("Node", "node"),
+    "nodes": ("Node", "node"),
+    "node": ("Node", "node"),
+}
+
+
+def status(
+    subject: Annotated[str, Parameter(help="The workload, as KIND/NAME: deployment/web.")],
+    /,
+    *,
+    namespace: Namespace = "default",
+    output: Annotated[
+        Literal["", "wide", "json"],
+        Parameter(name=("--output", "-o"), help="wide: the source of every field. json: one JSON document."),
+    ] = "",
+    kubeconfig: Kubeconfig = None,
+    data: Data = None,
+) -> int:
+    """Show what the control plane knows about a workload: generation, rollback, pending replicas, the last
+    scheduling reason, the revisions it used and the latest ones, autoscaler, repair. Exits with 1 if replicas
+    are pending."""
+    import msgspec  # noqa: PLC0415  # See the package's docstring.
+
+    kubeconfig = found_kubeconfig(kubeconfig)
+    view = _ask(subject, namespace, kubeconfig, data or data_beside(kubeconfig))
+    if output == "json":
+        say_json(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
+    else:
+        say(*status_lines(view, wide=output == "wide"))
+    return ANSWER_IS_NO if view["pendingReplicas"]["value"] else 0
+
+
+# Asking.
+
+
+def _ask(subject: str, namespace: str, kubeconfig: Path | None, data: Path) -> View:
+    """The API server's answer; where it gives none, one from what the command can read itself."""
+    from fathom.cli.explanations import ApiServer, NotAnswered, Question  # noqa: PLC0415
+
+    kind, slash, name = subject.partition("/")
+    if not slash or not kind or not name:
+        raise Problem(f"write the workload as KIND/NAME, such as deployment/web, not {subject!r}")
+    question = Question(kind=kind, name=name, namespace=namespace, view="status")
+    try:
+        return ApiServer(kubeconfig).explain(question)
+    except NotAnswered:
+        from fathom.cli.read_evidence import answer_question  # noqa: PLC0415
+
+        return answer_question(question, kubeconfig, data)
+
+
+# Output.
+
+
+def status_lines(view: View, *, wide: bool = False) -> list[str]:
+    """The lines of the view, in the order of the lesson's example; with `wide`, the source after each."""
+    kind, writer = _decisive_kind(view)
+    pending = view["pendingReplicas"]
+    rows: list[tuple[str, View]] = [
+        ("generation", view["generation"]),
+        ("rollback observed by scheduler", view["rollbackObserved"]),
+        *[("pending replica", {**pending, "value": name}) for name in pending["value"]],
+        ("last scheduling reason", view["lastReason"]),
+        *_revision_rows(view, kind, "scheduler cache RV", f"{writer} latest RV"),
+        ("autoscaler reason", view["autoscalerReason"]),
+        ("repair condition", view["repairCondition"]),
+    ]
+    if not pending["value"]:
+        rows.insert(2, ("pending replicas", {**pending, "value": "none"}))
+    for other in view["cacheRevision"]:
+        if other != kind and (wide or _is_behind(view, other)):
+            rows += _revision_rows(view, other, f"scheduler cache RV of {other}", f"{other} latest RV")
+    lines = [f"workload: {view['workload']['name']}"]
+    for name, entry in rows:
+        lines.append(f"{name}: {_shown(entry['value'])}" + (f"   [{entry['source']}]" if wide else ""))
+        if entry["value"] is None and not wide:
+            lines[-1] += f" ({entry['source']})"
+    return [*lines, *(f"no data from {gap['source']}: {gap['why']}" for gap in view.get("gaps") or ())]
+
+
+def _decisive_kind(view: View) -> tuple[str, str]:
+    """The kind that the last reason is about, as far as its revisions are known; else one that is behind."""
+    boundary = str(view["lastReason"]["value"] or "").partition("/")[0]
+    kind, writer = KIND_OF_BOUNDARY.get(boundary, ("", ""))
+    if kind in view["cacheRevision"]:
+        return kind, writer
+    behind = [name for name in view["cacheRevision"] if _is_behind(view, name)]
+    return (behind[0], behind[0]) if behind else ("Node", "node")
+
+
+def _is_behind(view: View, kind: str) -> bool:
+    latest = (view["latestRevision"].get(kind) or {}).get("value") or 0
+    return bool((view["cacheRevision"][kind]["value"] or 0) < latest)
+
+
+def _revision_rows(view: View, kind: str, used: str, latest: str) -> list[tuple[str, View]]:
+    nothing = {"value": None, "source": "no data"}
+    return [
+        (used, view["cacheRevision"].get(kind, nothing)),
+        (latest, view["latestRevision"].get(kind, nothing)),
+    ]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):  # A condition.
+        return (
+            f"{value.get('type')}={value.get('status')}, observedGeneration={value.get('observedGeneration')}"
+        )
+    if value is None:
+        return "no data"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,79 @@
+"""What an Explanation may ask, by its `spec.view`: why (the default), status, stuck. Pure.
+
+`wanted` says which records the question needs; `answer` makes the answer from all the evidence.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, RecordQuery
+from fathom.explain.status import StatusView, explain_status
+from fathom.explain.why import pod
+from fathom.explain.why.answer import Explanation
+from fathom.explain.why.case import cluster_of
+from fathom.explain.why_of.kinds import explain_object, wanted_records
+from fathom.explain.why_of.lookups import PODS
+from fathom.explain.why_of.stuck import stuck
+from fathom.model.objects import Obj, key_of, uid_of
+from fathom.schedule.decide.rules import RULES, Rules
+from fathom.schedule.loop.cluster_view import ClusterView
+
+WHY, STATUS, STUCK = "", "status", "stuck"
+VIEWS = (WHY, STATUS, STUCK)
+
+
+class StuckObjects(msgspec.Struct, frozen=True, rename="camel"):
+    """Every object that is not as wanted, worst first."""
+
+    as_wanted: bool
+    items: tuple[Explanation, ...]
+    gaps: tuple[Gap, ...] = ()
+
+
+def wanted(subject: ObjectRef, objects: Objects, *, view: str = WHY) -> RecordQuery:
+    """A list of what is stuck is made from the objects alone: their records would be those of the cluster."""
+    if view == STUCK:
+        return RecordQuery()
+    if view == WHY and subject.resource == PODS:
+        return pod.wanted(subject, objects)
+    return wanted_records(subject, objects)
+
+
+def answer(
+    evidence: Evidence, *, view: str = WHY, rules: Rules = RULES
+) -> StatusView | StuckObjects | Explanation:
+    """`rules`: the scheduler's, with those that users have installed. Raises NoSubject, NoExplanation."""
+    if view == STATUS:
+        return explain_status(evidence)
+    if view == STUCK:
+        items = tuple(stuck(_in_namespace(evidence), explain_pod=PodExplainer(rules)))
+        return StuckObjects(not items, items, evidence.gaps)
+    return why(evidence, rules=rules)
+
+
+def why(evidence: Evidence, *, rules: Rules = RULES) -> Explanation:
+    """Raises NoExplanation."""
+    if evidence.subject.resource == PODS:
+        return pod.explain(evidence.subject, evidence, rules=rules)  # Also one that is gone, or was refused.
+    return explain_object(evidence, explain_pod=PodExplainer(rules))
+
+
+class PodExplainer:
+    """Explains pods of one evidence: the scheduler's view of the cluster is made once, if it is needed."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._cluster: ClusterView | None = None
+
+    def __call__(self, obj: Obj, evidence: Evidence) -> Explanation:
+        if self._cluster is None:
+            self._cluster = cluster_of(evidence.objects, self._rules)
+        subject = ObjectRef(PODS, *key_of(obj), uid_of(obj))
+        return pod.explain(subject, evidence, cluster=self._cluster, rules=self._rules)
+
+
+def _in_namespace(evidence: Evidence) -> Evidence:
+    """What is stuck is asked about a Namespace; without a name, about the whole cluster."""
+    subject = ObjectRef("", evidence.subject.name, "")
+    return msgspec.structs.replace(evidence, subject=subject)

@@ -1,0 +1,298 @@
+"""The change that would give a pod a node, in words that one can act on, with a command to type.
+
+`schedule/decide/remedies.py` finds the changes and tries each; here they are worded for this pod: which
+container, which object, which command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from fathom.explain.why import commands
+from fathom.explain.why.answer import Change
+from fathom.explain.why.case import PodCase
+from fathom.model.objects import Key, Obj, lookup
+from fathom.model.podresources import REQUESTS, container_amounts, pod_amounts
+from fathom.model.well_known import QUARANTINE_TAINT
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.filters.ports import clashes
+from fathom.schedule.decide.filters.quota import quota_reason
+from fathom.schedule.decide.remedies import CORDON, OPERATOR, SYSTEM, TAINTS, TENANT_ADMIN, shown
+from fathom.schedule.decide.shape import CPU, PODS
+from fathom.schedule.decide.trial import Remedy
+
+WHO_TIME = "nobody has to act"
+
+
+def worded(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
+    """The change for a remedy; in the remedy's own words where there is no better wording."""
+    if remedy.parts:
+        return _all_of(remedy, [worded(part, case, world) for part in remedy.parts])
+    wording = WORDINGS.get(remedy.rule)
+    change = wording(remedy, case, world) if wording is not None else None
+    if change is None:
+        who = WHO_TIME if remedy.by == "time" else remedy.by
+        change = Change(remedy.change, who=who)
+    return msgspec.structs.replace(change, nodes=remedy.nodes)
+
+
+def _all_of(remedy: Remedy, parts: Sequence[Change]) -> Change:
+    """Several changes, where none alone is enough."""
+    typed = [part.command for part in parts]
+    return Change(
+        "; and ".join(dict.fromkeys(part.what for part in parts)),
+        " && ".join(dict.fromkeys(typed)) if all(typed) else "",
+        " and ".join(dict.fromkeys(part.who for part in parts)),
+        remedy.nodes,
+    )
+
+
+# Nodes.
+
+
+def _uncordon(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
+    command = commands.kubectl("uncordon", remedy.node)
+    return Change(command, command, OPERATOR)
+
+
+def _tolerate(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    key, value, effect = remedy.about
+    if key == QUARANTINE_TAINT or key.startswith(SYSTEM):
+        return None
+    toleration = {"key": key, "effect": effect}
+    toleration |= {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
+    shown_taint = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+    has_some = bool(lookup(case.pod, "spec", "tolerations"))
+    operation: commands.Operation = (
+        {"op": "add", "path": "/spec/tolerations/-", "value": toleration}
+        if has_some
+        else {"op": "add", "path": "/spec/tolerations", "value": [toleration]}
+    )
+    return Change(
+        f"tolerate the taint {shown_taint}",
+        commands.spec_change(case, [operation], in_place=True),
+        commands.owner_text(case),
+    )
+
+
+def _affinity(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    if not remedy.about:
+        return _without_affinity(case)
+    key, value = remedy.about
+    path = f"/spec/nodeSelector/{key.replace('~', '~0').replace('/', '~1')}"
+    return Change(
+        f"drop {key}={value} from the nodeSelector",
+        commands.spec_change(case, [{"op": "remove", "path": path}]),
+        commands.owner_text(case),
+    )
+
+
+def _without_affinity(case: PodCase) -> Change:
+    """Drop all that the pod requires of nodes' labels: no single selector was enough."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    operations: list[commands.Operation] = []
+    if lookup(case.pod, "spec", "affinity", "nodeAffinity", required):
+        operations.append({"op": "remove", "path": f"/spec/affinity/nodeAffinity/{required}"})
+    if lookup(case.pod, "spec", "nodeSelector"):
+        operations.append({"op": "remove", "path": "/spec/nodeSelector"})
+    named = " and ".join("nodeSelector" if "Selector" in str(operation["path"]) else "required node affinity"
+                         for operation in operations)  # fmt: skip
+    return Change(f"drop its {named}", commands.spec_change(case, operations), commands.owner_text(case))
+
+
+def _override(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
+    names = [name.partition("/") for name in remedy.about]
+    typed = [commands.kubectl("delete", "scheduleroverride", name, namespace=ns) for ns, _, name in names]
+    return Change(f"end override {' and '.join(remedy.about)}", " && ".join(typed), OPERATOR)
+
+
+def _capacity_class(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    if not remedy.about:
+        return None
+    (name,), tenant = remedy.about, case.view.tenant
+    capacity_class = case.evidence.objects.get("capacityclasses.fathom.dev", Key("", name))
+    added: commands.Operation = (
+        {"op": "add", "path": "/spec/tenants/-", "value": tenant}
+        if lookup(capacity_class, "spec", "tenants")
+        else {"op": "add", "path": "/spec/tenants", "value": [tenant]}
+    )
+    return Change(
+        f"admit tenant {tenant} to capacity class {name}",
+        commands.json_patch("capacityclass", name, [added]),
+        OPERATOR,
+    )
+
+
+def _volume(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
+    namespace = case.key.namespace
+    claims = {claim: world.volumes.get((namespace, claim)) for claim in remedy.about}
+    missing = [claim for claim, volume in claims.items() if volume is not None and volume.missing]
+    if missing:
+        command = "; ".join(_claim_command(namespace, claim) for claim in missing)
+        return Change(
+            f"create PersistentVolumeClaim {', '.join(missing)}", command, commands.owner_text(case)
+        )
+    unbound = [claim for claim, volume in claims.items() if volume is not None and volume.unbound]
+    if unbound:
+        return Change(f"bind PersistentVolumeClaim {', '.join(unbound)} to a volume", "", OPERATOR)
+    return Change(remedy.change, "", OPERATOR)
+
+
+def _claim_command(namespace: str, claim: str) -> str:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    meta = {"namespace": namespace, "name": claim}
+    obj: Obj = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+    return commands.applied(obj)
+
+
+# Room.
+
+
+def _resources(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    """Lower what the pod requests to what the nearest node has free; where that is nothing, more room."""
+    if not remedy.short:
+        return _capacity_class(remedy, case, world)
+    lowered = _lowered(case.pod, {name: free for name, _, free in remedy.short})
+    if lowered is None:
+        lacks = " and ".join(_lack(name, requested - free) for name, requested, free in remedy.short)
+        return Change(f"free {lacks} on {remedy.node}, or add a node", "", OPERATOR)
+    index, container, amounts = lowered
+    texts = {name: shown(name, amount) for name, amount in amounts.items()}
+    what = " and ".join(f"{name} of container {container} to {text}" for name, text in texts.items())
+    operations: list[commands.Operation] = [
+        {"op": "replace", "path": f"/spec/containers/{index}/resources/requests/{name}", "value": text}
+        for name, text in texts.items()
+    ]
+    return Change(f"lower {what}", commands.spec_change(case, operations), commands.owner_text(case))
+
+
+def _lack(resource: str, missing: int) -> str:
+    return "a place for one more pod" if resource == PODS else f"{shown(resource, missing)} {resource}"
+
+
+def _lowered(pod: Obj, free: Mapping[str, int]) -> tuple[int, str, dict[str, int]] | None:
+    """The container whose lower requests make the pod fit, and these requests. None: no single one does."""
+    total = pod_amounts(pod, REQUESTS)
+    for index, container in _by_size(pod, next(iter(free))):
+        own = container_amounts(container, REQUESTS)
+        amounts = {
+            name: _units(name, own.get(name)) - (_units(name, total.get(name)) - most)
+            for name, most in free.items()
+        }
+        if min(amounts.values()) > 0 and _fits(_with_requests(pod, index, amounts), free):
+            return index, str(container.get("name")), amounts
+    return None
+
+
+def _by_size(pod: Obj, resource: str) -> list[tuple[int, Obj]]:
+    """The containers, those that request most of the resource first."""
+    containers = list(enumerate(lookup(pod, "spec", "containers") or ()))
+    return sorted(
+        containers,
+        key=lambda item: (-_units(resource, container_amounts(item[1], REQUESTS).get(resource)), item[0]),
+    )
+
+
+def _with_requests(pod: Obj, index: int, amounts: Mapping[str, int]) -> Obj:
+    containers = list(lookup(pod, "spec", "containers") or ())
+    resources = containers[index].get("resources") or {}
+    requests = {**(resources.get("requests") or {}), **{name: shown(name, n) for name, n in amounts.items()}}
+    containers[index] = {**containers[index], "resources": {**resources, "requests": requests}}
+    return {**pod, "spec": {**pod["spec"], "containers": containers}}
+
+
+def _fits(pod: Obj, free: Mapping[str, int]) -> bool:
+    total = pod_amounts(pod, REQUESTS)
+    return all(_units(name, total.get(name)) <= most for name, most in free.items())
+
+
+def _units(resource: str, amount: object) -> int:
+    if amount is None:
+        return 0
+    return int(getattr(amount, "milli" if resource == CPU else "value"))
+
+
+def _ports(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    """Name the pod that has the port."""
+    table = case.cluster.table
+    holders = [
+        placed.view.key
+        for placed in table.pods_on[table.row_of[remedy.node]].values()
+        if any(
+            port.protocol == wanted.protocol and port.port == wanted.port and clashes(wanted, (port.address,))
+            for port in placed.view.shape.ports
+            for wanted in case.view.shape.ports
+        )
+    ]
+    if len(holders) != 1:
+        return None
+    holder = holders[0]
+    ports = ", ".join(str(port.port) for port in case.view.shape.ports)
+    return Change(
+        f"free host port {ports} on {remedy.node}: delete pod {'/'.join(holder)}, which has it",
+        commands.kubectl("delete", "pod", holder.name, namespace=holder.namespace),
+        f"the owner of pod {'/'.join(holder)}",
+    )
+
+
+# Limits.
+
+
+def _quota(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    tenant = world.quota.tenant if world.quota is not None else ""
+    quota = case.evidence.objects.get("tenantquotas.fathom.dev", Key("", tenant))
+    if world.quota is None or quota is None:
+        return None
+    at = {quota_reason(tenant, limit): index for index, limit in enumerate(world.quota.limits)}
+    raised = [
+        (name, shown(name, before), shown(name, after), limit)
+        for (name, before, after), limit in zip(remedy.short, remedy.about, strict=True)
+    ]
+    what = " and ".join(
+        f"{name} of {limit} from {before} to {after}" for name, before, after, limit in raised
+    )
+    operations: list[commands.Operation] = [
+        {"op": "replace", "path": f"/spec/limits/{at[limit]}/resources/{name}", "value": after}
+        for name, _, after, limit in raised
+    ]
+    return Change(f"raise {what}", commands.json_patch("tenantquota", tenant, operations), TENANT_ADMIN)
+
+
+def _spread(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    if len(remedy.about) != 3 or remedy.about[2] == "0":
+        return None
+    key, before, after = remedy.about
+    constraints = lookup(case.pod, "spec", "topologySpreadConstraints") or ()
+    index = next(
+        (
+            index
+            for index, constraint in enumerate(constraints)
+            if constraint.get("topologyKey") == key and str(constraint.get("maxSkew")) == before
+        ),
+        None,
+    )
+    if index is None:
+        return None
+    path = f"/spec/topologySpreadConstraints/{index}/maxSkew"
+    return Change(
+        f"raise maxSkew over {key} from {before} to {after}",
+        commands.spec_change(case, [{"op": "replace", "path": path, "value": int(after)}]),
+        commands.owner_text(case),
+    )
+
+
+Wording = Callable[[Remedy, PodCase, PlacementContext], Change | None]
+WORDINGS: Mapping[str, Wording] = {
+    CORDON: _uncordon,
+    TAINTS: _tolerate,
+    "NodeAffinity": _affinity,
+    "Override": _override,
+    "CapacityClass": _capacity_class,
+    "VolumeBinding": _volume,
+    "NodePorts": _ports,
+    "NodeResourcesFit": _resources,
+    "PodTopologySpread": _spread,
+    "TenantQuota": _quota,
+}

@@ -1,0 +1,76 @@
+"""Queued: the pod fits a node as the cluster is now, and has none yet. It waits for its turn, or for us."""
+
+from __future__ import annotations
+
+from fathom.explain.why.answer import Explanation, Now
+from fathom.explain.why.answering import answer
+from fathom.explain.why.case import PodCase
+from fathom.explain.why.control_plane import OwnTrouble, silent_scheduler, stale_view
+from fathom.explain.why.records import groups_of, queue_entry, queue_place
+from fathom.model.decision import Decision, Outcome
+from fathom.schedule.decide.place import Placement
+
+REFUSED = frozenset({"conflict", "rejected"})
+WAITS = "waits for a node"
+# The kinds that a rule reads besides the pod: only they can have made its answer stale.
+READS: dict[str, tuple[str, ...]] = {
+    "NodeResourcesFit": ("Node", "Pod", "CapacityClass", "Reservation"),
+    "NodePorts": ("Pod",),
+    "PodTopologySpread": ("Node", "Pod"),
+    "InterPodAffinity": ("Node", "Pod", "Namespace"),
+    "MaxZoneSkew": ("Node", "Pod", "SchedulingPolicy", "PolicyRollout"),
+    "TenantQuota": ("TenantQuota", "Pod", "Reservation", "Namespace"),
+    "Override": ("SchedulerOverride", "Node"),
+    "CapacityClass": ("CapacityClass", "SchedulerOverride", "Node"),
+    "VolumeBinding": ("PersistentVolume", "PersistentVolumeClaim", "Node"),
+}
+NODE_RULES = ("Node",)
+
+
+def explain(case: PodCase, placement: Placement) -> Explanation:
+    last = case.last.kept.decision if case.last is not None else None
+    recorded = case.last.nodes if case.last is not None else None
+    node = placement.node or ""
+    now = Now(last is not None and last.verdict != "bind", f"it fits {node}", node)
+    trouble = _trouble(case, last)
+    place = queue_place(case)
+    if trouble is not None:
+        return answer(
+            case, "control-plane", WAITS, trouble.cause, change=trouble.change, now=now, queue=place,
+            next_trigger=trouble.next_trigger, groups=groups_of(recorded or {}),
+        )  # fmt: skip
+    ahead = f", place {place.place} of {place.of} in the queue" if place and place.source == "queue" else ""
+    return answer(
+        case, "queued", WAITS, f"it fits {node}{_before(case, last)} and waits for its turn{ahead}",
+        now=now, queue=place, next_trigger=_next(case), groups=groups_of(recorded or {}),
+    )  # fmt: skip
+
+
+def _next(case: PodCase) -> str:
+    retried_s = queue_entry(case).get("retriedInS")
+    return f"retried in {retried_s} s" if retried_s is not None else "its turn in the queue"
+
+
+def _trouble(case: PodCase, last: Decision | None) -> OwnTrouble | None:
+    if last is not None and last.verdict != "bind":
+        rules = [rejection.rule for rejection in last.rejected]
+        reads = {kind for rule in rules for kind in READS.get(rule, NODE_RULES)}
+        if (stale := stale_view(case, reads)) is not None:
+            return stale
+    return silent_scheduler(case)
+
+
+def _before(case: PodCase, last: Decision | None) -> str:
+    """What became of the last attempt."""
+    if case.last is None or last is None:
+        return ""
+    if last.verdict == "unschedulable":
+        return " now, though none when it was last tried,"
+    refused = last_refusal(case.last.kept.outcomes)
+    return (
+        f" now, though its last binding was refused ({refused.message})," if refused is not None else " now"
+    )
+
+
+def last_refusal(outcomes: tuple[Outcome, ...]) -> Outcome | None:
+    return next((outcome for outcome in reversed(outcomes) if outcome.result in REFUSED), None)

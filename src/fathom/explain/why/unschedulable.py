@@ -1,0 +1,235 @@
+"""Unschedulable: no node takes the pod. Which rule decides, on which nodes, and the smallest change.
+
+The question is put to the scheduler's own decider, for the cluster as it is; the last recorded answer is
+compared with that.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from fathom.explain.why import queued
+from fathom.explain.why.answer import Change, DetailGroup, Explanation, NodeRow, Now, summary_of
+from fathom.explain.why.answering import answer
+from fathom.explain.why.case import PodCase
+from fathom.explain.why.changes import WHO_TIME, worded
+from fathom.explain.why.control_plane import OwnTrouble, scheduler_trouble, view_age_ms
+from fathom.explain.why.records import groups_of, queue_place
+from fathom.model.decision import Decision
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.place import Placement
+from fathom.schedule.decide.remedy import remedies
+from fathom.schedule.decide.trial import Remedy
+from fathom.schedule.decide.verdicts import FITS, Reason
+
+STAGE, VERDICT = "unschedulable", "is not scheduled"
+OTHERS_MAX = 5  # Other changes that are listed.
+
+
+def explain(case: PodCase) -> Explanation:
+    """The answer for a pod without a node and without gates."""
+    context = case.cluster.context(case.view, now_ns=case.evidence.now_ns, view_age_ms=view_age_ms(case))
+    placement = case.cluster.decider.place(case.view, context)
+    trouble = scheduler_trouble(case)
+    if trouble is not None:
+        return _not_decided(case, placement, context, trouble)
+    if placement.node is not None:
+        return queued.explain(case, placement)
+    return (
+        _making_room(case, placement)
+        or _may_preempt(case, placement, context)
+        or _unschedulable(case, placement, context)
+    )
+
+
+def _not_decided(
+    case: PodCase, placement: Placement, context: PlacementContext, trouble: OwnTrouble
+) -> Explanation:
+    """No scheduler decides: that comes first. That no node would take the pod either comes after."""
+    if placement.node is not None:
+        now = Now(False, f"it fits {placement.node}", placement.node)
+        return answer(
+            case, "control-plane", queued.WAITS, trouble.cause, change=trouble.change, now=now,
+            next_trigger=trouble.next_trigger, queue=queue_place(case),
+        )  # fmt: skip
+    then = _unschedulable(case, placement, context)
+    details = (DetailGroup("once a scheduler decides", (f"no node would take it: {then.cause}",)),)
+    return msgspec.structs.replace(
+        then,
+        stage="control-plane",
+        cause=trouble.cause,
+        change=trouble.change,
+        changes=tuple(change for change in (then.change, *then.changes) if change is not None),
+        summary=summary_of(case.name, VERDICT, trouble.cause, trouble.change),
+        details=details,
+        next_trigger=trouble.next_trigger,
+    )
+
+
+# Preemption under way.
+
+
+def _making_room(case: PodCase, placement: Placement) -> Explanation | None:
+    """Pods of lower priority are being evicted for it."""
+    leaving = leaving_pods(case)
+    if not leaving:
+        return None
+    node, evicted = case.view.nominated, f"{', '.join(leaving)} {'is' if len(leaving) == 1 else 'are'}"
+    return answer(
+        case,
+        "preempting",
+        VERDICT,
+        f"{evicted} being evicted from {node} for it",
+        change=Change("wait for the eviction to end", who=WHO_TIME, nodes=1),
+        now=_now(case, placement),
+        groups=groups_of(reasons_of(case, placement)),
+        nodes=rows_of(case, placement),
+        next_trigger="the evicted pods are gone",
+        rejected=placement.rejections,
+        queue=queue_place(case),
+    )
+
+
+def _may_preempt(case: PodCase, placement: Placement, context: PlacementContext) -> Explanation | None:
+    """Its priority lets the scheduler evict pods for it, at the next attempt."""
+    preemption = case.cluster.preemption(case.view, context)
+    if preemption.node is None or not context.policy.preemption:
+        return None
+    names = ", ".join("/".join(victim.key) for victim in preemption.victims)
+    return answer(
+        case,
+        "preempting",
+        VERDICT,
+        f"there is room for it only if {names} of lower priority leaves {preemption.node}",
+        change=Change("wait for the scheduler to evict it", who=WHO_TIME, nodes=1),
+        now=_now(case, placement),
+        groups=groups_of(reasons_of(case, placement)),
+        nodes=rows_of(case, placement),
+        next_trigger="the scheduler's next attempt",
+        rejected=placement.rejections,
+        queue=queue_place(case),
+    )
+
+
+def leaving_pods(case: PodCase) -> list[str]:
+    """The terminating pods of lower priority on the node that the pod is nominated to."""
+    table = case.cluster.table
+    row = table.row_of.get(case.view.nominated)
+    pods = table.pods_on[row].values() if row is not None else ()
+    return sorted(
+        "/".join(pod.view.key) for pod in pods if pod.view.deleting and pod.view.priority < case.view.priority
+    )
+
+
+# No node.
+
+
+def _unschedulable(case: PodCase, placement: Placement, context: PlacementContext) -> Explanation:
+    offered = remedies(case.view.shape, case.cluster.table, context, case.cluster.decider.rules)
+    changes = [worded(remedy, case, context) for remedy in offered]
+    first = changes[0] if changes else None
+    if first is not None:
+        first = msgspec.structs.replace(first, one_of=_equals(offered))
+    recorded = case.last.nodes if case.last is not None else None
+    ours = bool(placement.rejections) and placement.rejections[0].rule == "Freshness"
+    return answer(
+        case, "control-plane" if ours else STAGE, VERDICT, _cause(placement, offered),
+        change=first, changes=tuple(changes[1 : OTHERS_MAX + 1]),
+        groups=groups_of(reasons_of(case, placement) or recorded or {}), nodes=rows_of(case, placement),
+        queue=queue_place(case), now=_now(case, placement), next_trigger=_next(placement),
+        rejected=placement.rejections,
+    )  # fmt: skip
+
+
+def _equals(offered: list[Remedy]) -> int:
+    """How many changes are of the same size as the first."""
+    return sum((remedy.effort, remedy.amount) == (offered[0].effort, offered[0].amount) for remedy in offered)
+
+
+def _cause(placement: Placement, offered: list[Remedy]) -> str:
+    """The rule that the smallest change is about: it is what the nearest nodes lack."""
+    if not placement.rejecting:
+        return "the cluster has no nodes"
+    ordered = sorted(placement.rejecting, key=lambda pair: (-pair[1], reason_text(pair[0])))
+    rule = offered[0].rule if offered else ""
+    of_rule = [pair for pair in ordered if pair[0].rule == rule]
+    reason, count = next(
+        (pair for pair in of_rule if _is_about(pair[0], offered[0])), (of_rule or ordered)[0]
+    )
+    return f"{_clause(reason, count, placement.nodes)} ({reason.rule})"
+
+
+def _is_about(reason: Reason, remedy: Remedy) -> bool:
+    """Of several reasons of one rule, such as two taints, the one that the change is about."""
+    texts = " ".join(reason.texts)
+    if remedy.rule == "NodeResourcesFit":
+        return any(text == f"Insufficient {name}" for text in reason.texts for name, _, _ in remedy.short)
+    return bool(remedy.about) and all(word in texts for word in remedy.about[:2] if word)
+
+
+def _clause(reason: Reason, count: int, nodes: int) -> str:
+    """'2 of 3 nodes had untolerated taint {spot: yes}': the scheduler's words with a subject."""
+    lacking = [
+        text.removeprefix("Insufficient ") for text in reason.texts if text.startswith("Insufficient ")
+    ]
+    if lacking and len(lacking) == len(reason.texts):
+        verb = "has" if nodes == 1 else "have"
+        return f"{_share(count, nodes)} {verb} too little free {' and '.join(lacking)}"
+    texts = " and ".join(text.replace("node(s) ", "") for text in reason.texts)
+    if reason.rule in {
+        "TenantQuota",
+        "VolumeBinding",
+        "MaxZoneSkew",
+        "Override",
+        "CapacityClass",
+        "Freshness",
+    }:
+        return f"{texts}, on {_share(count, nodes)}"
+    return f"{_share(count, nodes)} {texts}"
+
+
+def _share(count: int, nodes: int) -> str:
+    return f"{count} of {nodes} nodes" if nodes != 1 else "the only node"
+
+
+def reasons_of(case: PodCase, placement: Placement) -> dict[str, str]:
+    """Node -> why it rejects the pod, for a decision just made; '' where it fits."""
+    if placement.verdicts is None:
+        return {}
+    table = case.cluster.table
+    codes, listed = placement.verdicts.codes(), placement.verdicts.reasons()
+    alive = np.flatnonzero(table.alive[: table.height]).tolist()
+    return {
+        table.names[row]: "" if codes[row] == FITS else reason_text(listed[int(codes[row])]) for row in alive
+    }
+
+
+def reason_text(reason: Reason) -> str:
+    return f"{reason.rule}: {', '.join(reason.texts)}"
+
+
+def rows_of(case: PodCase, placement: Placement) -> tuple[NodeRow, ...]:
+    return tuple(
+        NodeRow(node, not reason, reason) for node, reason in sorted(reasons_of(case, placement).items())
+    )
+
+
+def _now(case: PodCase, placement: Placement) -> Now:
+    if case.last is None:
+        return Now(False, placement.message)
+    decision = case.last.kept.decision
+    return Now(decision.verdict == "bind" or not _is_as_recorded(placement, decision), placement.message)
+
+
+def _is_as_recorded(placement: Placement, decision: Decision) -> bool:
+    """Whether both decisions agree. If filters ran, compare what they rejected: the recorded message may also
+    mention preemption."""
+    if decision.filters:
+        return (decision.nodes, decision.filters) == (placement.nodes, dict(placement.rejected))
+    return decision.message == placement.message
+
+
+def _next(placement: Placement) -> str:
+    events = ", ".join(placement.helped_by)
+    return f"{events}, or within a minute" if events else "within a minute"

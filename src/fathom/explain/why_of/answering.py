@@ -1,0 +1,105 @@
+"""Puts an answer together: verdict and trouble of one object, with the decisions that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from fathom.explain.evidence import Evidence, ObjectRef, Recorded
+from fathom.explain.why.answer import CauseGroup, Change, CitedDecision, Explanation, summary_of
+from fathom.explain.why_of.lookups import freshness_of, last_decision, title
+from fathom.model.objects import Obj, key_of
+from fathom.model.times import timestamp
+
+
+class SubjectTrouble(msgspec.Struct, frozen=True):
+    """Why a subject is not as wanted."""
+
+    verdict: str  # After the subject's name: 'is paused'.
+    cause: str
+    change: Change | None = None
+    causes: tuple[CauseGroup, ...] = ()
+    related: tuple[ObjectRef, ...] = ()
+
+
+def answered(
+    evidence: Evidence,
+    obj: Obj,
+    trouble: SubjectTrouble | None,
+    *,
+    stage: str,  # Which part of this package answered: deployments, nodes.
+    verdict: str,  # In full, with counts.
+    controller: str = "",  # Whose last decision is cited; '': none.
+    cause: str = "",  # Where there is no trouble.
+    causes: Iterable[CauseGroup] = (),
+    related: Iterable[ObjectRef] = (),
+) -> Explanation:
+    """The answer about an object that exists: as wanted if there is no trouble."""
+    decision = last_decision(evidence, obj, controller) if controller else None
+    return explained(
+        evidence,
+        name=title(evidence.subject.resource, key_of(obj)),
+        stage=stage,
+        verdict=verdict,
+        as_wanted=trouble is None,
+        cause=cause if trouble is None else trouble.cause,
+        change=None if trouble is None else trouble.change,
+        causes=causes if trouble is None else trouble.causes,
+        related=(*(() if trouble is None else trouble.related), *related),
+        decisions=() if decision is None else (decision,),
+    )
+
+
+def explained(
+    evidence: Evidence,
+    *,
+    name: str,  # 'Deployment shop/web'
+    stage: str,
+    verdict: str,
+    as_wanted: bool = False,
+    cause: str = "",
+    change: Change | None = None,
+    causes: Iterable[CauseGroup] = (),
+    related: Iterable[ObjectRef] = (),
+    decisions: Iterable[Recorded] = (),
+) -> Explanation:
+    records = tuple(decisions)
+    return Explanation(
+        subject=evidence.subject,
+        summary=summary_of(name, verdict, cause, change),
+        verdict=verdict,
+        as_wanted=as_wanted,
+        cause=cause,
+        stage=stage,
+        change=change,
+        causes=tuple(causes),
+        related=tuple(dict.fromkeys(related)),
+        decisions=tuple(cited(recorded) for recorded in records),
+        gaps=evidence.gaps,
+        freshness=freshness_of(evidence, records[-1] if records else None),
+    )
+
+
+def cited(recorded: Recorded) -> CitedDecision:
+    decision, outcomes = recorded.kept.decision, recorded.kept.outcomes
+    last = outcomes[-1] if outcomes else None
+    at = f" at {last.revision}" if last is not None and last.revision else ""
+    considered = (*decision.policies, *decision.overrides, *decision.quotas)
+    return CitedDecision(
+        id=decision.id,
+        time=timestamp(decision.time_ns),
+        process=recorded.process,
+        controller=decision.controller,
+        verdict=decision.verdict,
+        attempt=decision.attempt,
+        queued_ms=decision.queued_ms,
+        cause=f"{decision.cause.kind}: {decision.cause.text}".removesuffix(": "),
+        node=decision.node,
+        message=decision.message,
+        outcome="" if last is None else f"{last.result}{at}",
+        considered=tuple(
+            f"{each.name} at {each.revision}{', decisive' if each.decisive else ''}" for each in considered
+        ),
+        victims=decision.victims,
+    )

@@ -1,0 +1,81 @@
+"""Whether a cordoned node is being drained: which pods were evicted, and what keeps the others."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.controllers.pod_states import has_ended
+from fathom.explain.evidence import Evidence
+from fathom.explain.why.answer import CauseGroup
+from fathom.explain.why_of.lookups import BUDGETS, PODS, controller_uid, path_of, shown_names
+from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, find_condition
+from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup
+from fathom.model.selectors import LabelSelector
+
+EVICTED = "EvictionByEvictionAPI"
+
+
+class Drain(msgspec.Struct, frozen=True):
+    message: str
+    causes: tuple[CauseGroup, ...] = ()
+
+
+def drain_of(evidence: Evidence, node: Obj) -> Drain | None:
+    """None if nothing shows that the node is being drained."""
+    name = key_of(node).name
+    pods = [
+        pod
+        for pod in evidence.objects.list(PODS)
+        if lookup(pod, "spec", "nodeName") == name and not has_ended(pod)
+    ]
+    evicted = [pod for pod in pods if _is_evicted(pod)]
+    asked = [entry for entry in evidence.audit if entry.subresource == "eviction" and entry.resource == PODS]
+    on_node = {key_of(pod) for pod in pods}
+    refused = [entry for entry in asked if entry.code == 429 and (entry.namespace, entry.name) in on_node]
+    if not evicted and not refused:
+        return None
+    staying = [pod for pod in pods if not is_deleting(pod)]
+    by = f" by {refused[-1].user}" if refused else ""
+    blocked = [(pod, budget) for pod in staying if (budget := _budget(evidence, pod)) is not None]
+    held = f", and {len(blocked)} are kept by PodDisruptionBudgets" if blocked else ""
+    message = f"it is being drained{by}: {len(evicted)} pods are being evicted, {len(staying)} stay{held}"
+    return Drain(message, _groups(evidence, evicted, blocked))
+
+
+def _groups(evidence: Evidence, evicted: list[Obj], blocked: list[tuple[Obj, Obj]]) -> tuple[CauseGroup, ...]:
+    budgets: dict[str, list[Obj]] = {}
+    for pod, budget in blocked:
+        budgets.setdefault(path_of(budget), []).append(pod)
+    return (
+        *((CauseGroup("evicted", len(evicted), shown_names(evidence, evicted)),) if evicted else ()),
+        *(
+            CauseGroup(f"budget/{budget}", len(pods), shown_names(evidence, pods), "it allows no disruption")
+            for budget, pods in sorted(budgets.items())
+        ),
+    )
+
+
+def _is_evicted(pod: Obj) -> bool:
+    condition = find_condition(conditions_of(pod), DISRUPTION_TARGET) or {}
+    return condition.get("status") == "True" and condition.get("reason") == EVICTED
+
+
+def _budget(evidence: Evidence, pod: Obj) -> Obj | None:
+    """The budget that allows no eviction of this pod now."""
+    if not controller_uid(pod) and not labels_of(pod):
+        return None
+    for budget in evidence.objects.list(BUDGETS, key_of(pod).namespace):
+        none_allowed = int(lookup(budget, "status", "disruptionsAllowed") or 0) <= 0
+        if none_allowed and _selects(budget, pod):
+            return budget
+    return None
+
+
+def _selects(budget: Obj, pod: Obj) -> bool:
+    selector = lookup(budget, "spec", "selector")
+    if selector is None:
+        return False
+    try:
+        return LabelSelector.from_object(selector).matches(labels_of(pod))
+    except ValueError:
+        return False

@@ -1,0 +1,209 @@
+"""What a SchedulerOverride does: who honours it, who declined it, until when, and what nobody carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from fathom.explain.evidence import Evidence, ObjectRef, Recorded
+from fathom.explain.why.answer import CauseGroup, Change, Explanation
+from fathom.explain.why_of.answering import SubjectTrouble, explained
+from fathom.explain.why_of.control_plane import OPERATOR, processes_of
+from fathom.explain.why_of.lookups import (
+    DEPLOYMENTS,
+    JOBS,
+    NODES,
+    OVERRIDES,
+    REPLICA_SETS,
+    ExplainPod,
+    last_writer,
+    ref,
+    revision_of,
+    title,
+)
+from fathom.kinds.scheduler_override import (
+    CONTROL_CLASSES,
+    INFRASTRUCTURE_TARGETS,
+    SchedulerOverride,
+    expiry_ns,
+    named,
+    override_active,
+)
+from fathom.kinds.shape import read
+from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, uid_of
+from fathom.model.times import timestamp
+from fathom.model.well_known import POOL_LABEL, ZONE_LABEL
+
+# Change -> the controller that carries it out, and the part of the control plane that it runs in. The
+# changes that are missing here are carried out by no component: docs/unenforced.md.
+ENFORCERS = {
+    "pauseAutoscaler": ("autoscaling", "controllers"),
+    "pauseExpansion": ("autoscaling", "controllers"),
+    "pauseRollout": ("deployments", "controllers"),
+    "avoidZones": ("scheduler", "scheduler"),
+    "avoidNodes": ("scheduler", "scheduler"),
+    "avoidNodeClasses": ("scheduler", "scheduler"),
+    "avoidPools": ("scheduler", "scheduler"),
+    "avoidTopology": ("scheduler", "scheduler"),
+    "allowReservedCapacityClass": ("scheduler", "scheduler"),
+    "reservedReplicas": ("scheduler", "scheduler"),
+    "cordon": ("scheduler", "scheduler"),
+    "drain": ("scheduler", "scheduler"),
+}
+WORKLOADS = {"deployment": DEPLOYMENTS, "replicaset": REPLICA_SETS, "job": JOBS}
+HONORING, DECLINED = "Honoring", "Declined"
+
+
+class ControllerState(msgspec.Struct, frozen=True):
+    """How far one controller has come with the override."""
+
+    controller: str
+    state: str  # 'Honoring', 'Declined', 'cited', 'observed', 'behind', 'no data'
+    message: str = ""
+
+
+def explain_override(evidence: Evidence, obj: Obj, explain_pod: ExplainPod | None = None) -> Explanation:
+    override = read(SchedulerOverride, obj)
+    states = controller_states(evidence, obj, override)
+    trouble = _trouble(evidence, obj, override, states)
+    citing = _citing(evidence, obj)
+    return explained(
+        evidence,
+        name=title(OVERRIDES, key_of(obj)),
+        stage="overrides",
+        verdict=_verdict(evidence, obj, override, states, trouble),
+        as_wanted=trouble is None,
+        cause="" if trouble is None else trouble.cause,
+        change=None if trouble is None else trouble.change,
+        causes=_groups(states),
+        related=_targets(evidence, override),
+        decisions=citing[-3:],
+    )
+
+
+def _verdict(
+    evidence: Evidence,
+    obj: Obj,
+    override: SchedulerOverride,
+    states: list[ControllerState],
+    trouble: SubjectTrouble | None,
+) -> str:
+    if trouble is not None:
+        return trouble.verdict
+    writer = last_writer(evidence, obj, OVERRIDES, "spec")
+    author = override.status.author or (writer.user if writer is not None else "")
+    by = f" by {author}" if author else ""
+    honoured = [state.controller for state in states if state.state in {HONORING, "cited", "observed"}]
+    seen = f", honoured by {', '.join(honoured)}" if honoured else ", who honours it: no data"
+    return f"is active until {timestamp(expiry_ns(override) or 0)}{by}{seen}"
+
+
+def _changes_of(obj: Obj) -> list[str]:
+    changes = lookup(obj, "spec", "changes") or {}
+    return [name for name in CONTROL_CLASSES if changes.get(name) not in (None, False, [], {}, "")]
+
+
+def controller_states(evidence: Evidence, obj: Obj, override: SchedulerOverride) -> list[ControllerState]:
+    """Of each controller that should carry it out: its acknowledgement, else what records and caches show."""
+    enforcers = dict.fromkeys(ENFORCERS[name] for name in _changes_of(obj) if name in ENFORCERS)
+    acknowledged = {each.controller: each for each in override.status.acknowledgements}
+    states = [ControllerState(each.controller, each.state, each.reason) for each in acknowledged.values()]
+    cited = {recorded.kept.decision.controller: recorded.kept.decision for recorded in _citing(evidence, obj)}
+    for controller, part in enforcers:
+        if any(name.startswith(controller) for name in acknowledged):
+            continue
+        decision = next((each for name, each in cited.items() if name.startswith(controller)), None)
+        if decision is not None:
+            states.append(ControllerState(controller, "cited", f"decision {decision.id} considered it"))
+        else:
+            states.append(_by_cache(evidence, obj, controller, part))
+    return states
+
+
+def _by_cache(evidence: Evidence, obj: Obj, controller: str, part: str) -> ControllerState:
+    """Inferred: whoever has it in the cache honours it from the next decision on."""
+    seen = [process.caches.get("SchedulerOverride") for process in processes_of(evidence, part)]
+    revisions = [max(versions.revision, versions.applied) for versions in seen if versions is not None]
+    if not revisions:
+        return ControllerState(controller, "no data", "no process told how far its cache is")
+    wanted = revision_of(obj)
+    if min(revisions) >= wanted:
+        return ControllerState(
+            controller, "observed", f"inferred: its cache has reached revision {min(revisions)}"
+        )
+    return ControllerState(controller, "behind", f"its cache is at revision {min(revisions)} of {wanted}")
+
+
+def _citing(evidence: Evidence, obj: Obj) -> list[Recorded]:
+    uid, key = uid_of(obj), key_of(obj)
+    return [
+        recorded
+        for recorded in evidence.decisions
+        if any(
+            each.uid == uid if each.uid else (each.namespace or key.namespace, each.name) == key
+            for each in recorded.kept.decision.overrides
+        )
+    ]
+
+
+def _groups(states: Iterable[ControllerState]) -> tuple[CauseGroup, ...]:
+    return tuple(CauseGroup(state.state, 1, (state.controller,), state.message) for state in states)
+
+
+def _trouble(
+    evidence: Evidence, obj: Obj, override: SchedulerOverride, states: list[ControllerState]
+) -> SubjectTrouble | None:
+    namespace, name = key_of(obj)
+    expires_ns = expiry_ns(override)
+    if not override_active(override, evidence.now_ns):
+        ended = "it has no valid expiry" if expires_ns is None else f"it ended at {timestamp(expires_ns)}"
+        command = f"kubectl delete scheduleroverride {name} -n {namespace}"
+        change = Change(
+            "delete it, or create a new one", command, f"whoever may delete overrides in {namespace}"
+        )
+        return SubjectTrouble("is not active", ended, change)
+    unenforced = [change for change in _changes_of(obj) if change not in ENFORCERS]
+    if unenforced:
+        cause = f"no component of fathom carries out {', '.join(unenforced)}"
+        return SubjectTrouble("is not carried out", cause)
+    if not _targets(evidence, override) and not _is_place(evidence, override):
+        change = Change("create an override with an existing target", "", override.status.author or OPERATOR)
+        return SubjectTrouble(
+            "applies to nothing", f"there is no {override.spec.target} in {namespace}", change
+        )
+    declined = [state for state in states if state.state == DECLINED]
+    if declined:
+        cause = "; ".join(f"{state.controller}: {state.message}" for state in declined)
+        return SubjectTrouble("was declined", cause)
+    behind = [state for state in states if state.state == "behind"]
+    if behind:
+        cause = "; ".join(f"{state.controller}: {state.message}" for state in behind)
+        change = Change("wait until its caches have caught up, or check its connection", "", "time")
+        return SubjectTrouble("is not honoured yet", cause, change)
+    return None
+
+
+def _targets(evidence: Evidence, override: SchedulerOverride) -> tuple[ObjectRef, ...]:
+    """The objects that it is about."""
+    target = named(override.spec.target)
+    if target is None:
+        return ()
+    if target.kind == "node":
+        node = evidence.objects.get(NODES, Key("", target.name)) if evidence.may_read_nodes else None
+        return () if node is None else (ref(NODES, node),)
+    resources = WORKLOADS.values() if target.kind == "workload" else [WORKLOADS.get(target.kind, "")]
+    key = Key(override.metadata.namespace, target.name)
+    workloads = [(resource, evidence.objects.get(resource, key)) for resource in resources]
+    return tuple(ref(resource, obj) for resource, obj in workloads if obj is not None)
+
+
+def _is_place(evidence: Evidence, override: SchedulerOverride) -> bool:
+    """Whether it is about a zone or pool that has nodes, or the user may not see nodes."""
+    target = named(override.spec.target)
+    if target is None or target.kind not in INFRASTRUCTURE_TARGETS:
+        return False
+    if not evidence.may_read_nodes:
+        return True
+    label = {"zone": ZONE_LABEL, "pool": POOL_LABEL}.get(target.kind, "")
+    return any(labels_of(node).get(label) == target.name for node in evidence.objects.list(NODES))

@@ -1,0 +1,261 @@
+"""Why a Service sends traffic nowhere: its selector, its pods, its ports, its EndpointSlices, the gateway."""
+
+from __future__ import annotations
+
+from fathom.controllers.endpoints.plan import has_selector, ports_of, selects
+from fathom.controllers.pod_states import is_active, is_ready
+from fathom.explain.evidence import Evidence, ObjectRef
+from fathom.explain.why.answer import CauseGroup, Change, Explanation
+from fathom.explain.why_of.answering import SubjectTrouble, answered
+from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart
+from fathom.explain.why_of.lookups import (
+    PODS,
+    SLICES,
+    ExplainPod,
+    ref,
+    shown_names,
+)
+from fathom.explain.why_of.pod_causes import causes_of, decisive, explained_pod, grouped
+from fathom.model.conditions import CONNECTIONS_FAIL, SERVING_CONDITION, conditions_of, find_condition
+from fathom.model.objects import Obj, key_of, labels_of, lookup
+from fathom.model.well_known import SERVICE_NAME_LABEL
+
+
+def explain_service(evidence: Evidence, service: Obj, explain_pod: ExplainPod | None = None) -> Explanation:
+    ready = ready_endpoints(evidence, service)
+    pods = _selected(evidence, service)
+    trouble = _trouble(evidence, service, pods, ready, explain_pod)
+    return answered(
+        evidence,
+        service,
+        trouble,
+        stage="services",
+        verdict=_verdict(service, trouble, ready),
+        controller="endpoint",
+        causes=grouped(evidence, causes_of(evidence, pods)),
+    )
+
+
+def _verdict(service: Obj, trouble: SubjectTrouble | None, ready: int) -> str:
+    if trouble is not None:
+        return trouble.verdict
+    if lookup(service, "spec", "type") == "ExternalName":
+        return f"is a name for {lookup(service, 'spec', 'externalName')}"
+    return f"has {ready} ready endpoint{'' if ready == 1 else 's'}"
+
+
+def ready_endpoints(evidence: Evidence, service: Obj) -> int:
+    """In its EndpointSlices. One that lists no port counts for none."""
+    namespace, name = key_of(service)
+    return sum(
+        bool(lookup(endpoint, "conditions", "ready")) and bool(_has_ports(service, endpoint_slice))
+        for endpoint_slice in evidence.objects.list(SLICES, namespace)
+        if labels_of(endpoint_slice).get(SERVICE_NAME_LABEL) == name
+        for endpoint in endpoint_slice.get("endpoints") or ()
+    )
+
+
+def _has_ports(service: Obj, endpoint_slice: Obj) -> bool:
+    return bool(endpoint_slice.get("ports")) or not lookup(service, "spec", "ports")
+
+
+def _selected(evidence: Evidence, service: Obj) -> list[Obj]:
+    pods = evidence.objects.list(PODS, key_of(service).namespace)
+    return [pod for pod in pods if selects(service, pod) and is_active(pod)]
+
+
+def _trouble(
+    evidence: Evidence, service: Obj, pods: list[Obj], ready: int, explain_pod: ExplainPod | None
+) -> SubjectTrouble | None:
+    if lookup(service, "spec", "type") == "ExternalName":
+        return None
+    if not has_selector(service):
+        return None if ready else _without_selector(service)
+    if not pods:
+        return _selects_nothing(evidence, service)
+    missing_port = _port_trouble(evidence, service, pods)
+    if missing_port is not None:
+        return missing_port
+    if not any(map(is_ready, pods)) and not lookup(service, "spec", "publishNotReadyAddresses"):
+        return _none_ready(evidence, pods, explain_pod)
+    if not ready:
+        return _not_in_slices(evidence, pods)
+    return _unreached(evidence, service, pods)
+
+
+NO_ENDPOINTS = "has no endpoints"
+
+
+def _without_selector(service: Obj) -> SubjectTrouble:
+    namespace, name = key_of(service)
+    change = Change(
+        "create EndpointSlices for it, or give it a selector",
+        f"kubectl edit service {name} -n {namespace}",
+        _owner(service),
+    )
+    return SubjectTrouble(
+        NO_ENDPOINTS, "it has no selector, and no EndpointSlice lists endpoints for it", change
+    )
+
+
+def _owner(service: Obj) -> str:
+    return f"the owner of service/{key_of(service).name}"
+
+
+# The selector.
+
+
+def _selects_nothing(evidence: Evidence, service: Obj) -> SubjectTrouble:
+    selector: dict[str, str] = lookup(service, "spec", "selector") or {}
+    shown = ",".join(f"{name}={value}" for name, value in sorted(selector.items()))
+    near = _nearest(evidence, service, selector)
+    cause = f"no pod has the labels {shown}"
+    if near is None:
+        command = f"kubectl get pods -n {key_of(service).namespace} --show-labels"
+        return SubjectTrouble(
+            NO_ENDPOINTS, cause, Change("create pods with these labels", command, _owner(service))
+        )
+    labels = labels_of(near)
+    differing = {label: labels.get(label) for label, value in selector.items() if labels.get(label) != value}
+    return SubjectTrouble(
+        NO_ENDPOINTS,
+        f"{cause}; the nearest is pod {key_of(near).name}, with {_shown(differing)}",
+        _corrected(service, differing),
+        related=(ref(PODS, near),),
+    )
+
+
+def _shown(labels: dict[str, str | None]) -> str:
+    return ", ".join(
+        f"{name}={value}" if value is not None else f"no label {name}" for name, value in labels.items()
+    )
+
+
+def _nearest(evidence: Evidence, service: Obj, selector: dict[str, str]) -> Obj | None:
+    """The pod that shares the most labels with the selector, at least one of them."""
+    pods = [pod for pod in evidence.objects.list(PODS, key_of(service).namespace) if is_active(pod)]
+
+    def shared(pod: Obj) -> int:
+        labels = labels_of(pod)
+        alike = sum(labels.get(name) == value for name, value in selector.items())
+        # With a single label in the selector, a pod that has the label with a similar value is near.
+        named = any(_alike(labels.get(name), value) for name, value in selector.items())
+        return 2 * alike + named
+
+    best = max(pods, key=lambda pod: (shared(pod), key_of(pod).name), default=None)
+    return best if best is not None and shared(best) > 0 else None
+
+
+def _alike(value: str | None, wanted: str) -> bool:
+    """'web' and 'web-app', 'frontend' and 'front': one begins with the other, or differs in case."""
+    if not value:
+        return False
+    one_way, other_way = value.lower(), wanted.lower()
+    return one_way.startswith(other_way) or other_way.startswith(one_way)
+
+
+def _corrected(service: Obj, differing: dict[str, str | None]) -> Change:
+    namespace, name = key_of(service)
+    fields = ",".join(
+        f'"{label}":{"null" if value is None else chr(34) + value + chr(34)}'
+        for label, value in differing.items()
+    )
+    patch = '{"spec":{"selector":{' + fields + "}}}"
+    command = f"kubectl patch service {name} -n {namespace} --type=merge -p '{patch}'"
+    return Change("correct the selector, or the labels of the pods", command, _owner(service))
+
+
+# Ports.
+
+
+def _port_trouble(evidence: Evidence, service: Obj, pods: list[Obj]) -> SubjectTrouble | None:
+    """A target port by a name that none of the pods has."""
+    for port in lookup(service, "spec", "ports") or ():
+        wanted = port.get("targetPort")
+        if not isinstance(wanted, str) or any(ports_of(_with_port(service, port), pod) for pod in pods):
+            continue
+        names = sorted({name for pod in pods for name in _port_names(pod)})
+        listed = f"they have {', '.join(names)}" if names else "they name no ports"
+        cause = f"no container of its {len(pods)} pods has a port named {wanted}; {listed}"
+        group = CauseGroup("port", len(pods), shown_names(evidence, pods), cause)
+        return SubjectTrouble("has no usable port", cause, _other_port(service, port, names, pods), (group,))
+    return None
+
+
+def _with_port(service: Obj, port: Obj) -> Obj:
+    return {**service, "spec": {**service["spec"], "ports": [port]}}
+
+
+def _port_names(pod: Obj) -> list[str]:
+    containers = lookup(pod, "spec", "containers") or ()
+    ports = [port for container in containers for port in container.get("ports") or ()]
+    return [str(port["name"]) for port in ports if port.get("name")]
+
+
+def _other_port(service: Obj, port: Obj, names: list[str], pods: list[Obj]) -> Change:
+    namespace, name = key_of(service)
+    at = (lookup(service, "spec", "ports") or []).index(port)
+    numbers = sorted(
+        {
+            int(each["containerPort"])
+            for pod in pods
+            for container in lookup(pod, "spec", "containers") or ()
+            for each in container.get("ports") or ()
+        }
+    )
+    value = f'"{names[0]}"' if names else str(numbers[0] if numbers else port.get("port"))
+    patch = f'[{{"op":"replace","path":"/spec/ports/{at}/targetPort","value":{value}}}]'
+    command = f"kubectl patch service {name} -n {namespace} --type=json -p '{patch}'"
+    return Change(f"set targetPort to a port that the pods have, such as {value}", command, _owner(service))
+
+
+# Pods that are not ready, or are not reached.
+
+
+def _none_ready(evidence: Evidence, pods: list[Obj], explain_pod: ExplainPod | None) -> SubjectTrouble:
+    causes = causes_of(evidence, pods)
+    first = decisive(causes)
+    assert first is not None  # Pods that are not ready have a cause.
+    pod, cause = first
+    explained = explained_pod(evidence, pod, cause, explain_pod)
+    return SubjectTrouble(
+        "has no ready endpoints",
+        f"none of its {len(pods)} pods is ready: {explained.cause}",
+        explained.change,
+        grouped(evidence, causes),
+        _owners_of(pod),
+    )
+
+
+def _owners_of(pod: Obj) -> tuple[ObjectRef, ...]:
+    return (ref(PODS, pod),)
+
+
+def _not_in_slices(evidence: Evidence, pods: list[Obj]) -> SubjectTrouble:
+    ready = sum(map(is_ready, pods))
+    trouble = part_trouble(evidence, CONTROLLERS)
+    why = trouble or "its controller has not written the EndpointSlices yet"
+    cause = f"{ready} of its pods are ready, but no EndpointSlice lists them: {why}"
+    return SubjectTrouble("has no ready endpoints", cause, restart(trouble, CONTROLLERS))
+
+
+def _unreached(evidence: Evidence, service: Obj, pods: list[Obj]) -> SubjectTrouble | None:
+    unreached = [pod for pod in pods if is_ready(pod) and _serving(pod).get("status") == "False"]
+    failing = find_condition(conditions_of(service), CONNECTIONS_FAIL) or {}
+    if failing.get("status") != "True" and len(unreached) < sum(map(is_ready, pods)):
+        return None
+    message = str(
+        failing.get("message") or (_serving(unreached[0]).get("message") if unreached else "") or ""
+    )
+    group = CauseGroup("gateway", len(unreached), shown_names(evidence, unreached), message)
+    change = Change(
+        "check that the containers listen on the Service's target port",
+        f"kubectl describe service {key_of(service).name} -n {key_of(service).namespace}",
+        _owner(service),
+    )
+    cause = f"the gateway does not reach {len(unreached)} of its pods: {message}"
+    return SubjectTrouble("is not served", cause, change, (group,) if unreached else ())
+
+
+def _serving(pod: Obj) -> Obj:
+    return find_condition(conditions_of(pod), SERVING_CONDITION) or {}

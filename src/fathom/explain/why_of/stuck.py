@@ -1,0 +1,132 @@
+"""Whatever is stuck in a namespace or in the cluster, worst first.
+
+A workload stands for its pods, and a Deployment for its ReplicaSets: each trouble is listed once, at the
+object that people manage. An autoscaler, a Service or a budget whose only trouble is that of a workload in
+the list is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from fathom.controllers.deployment.revisions import size_of
+from fathom.explain.evidence import Evidence, ObjectRef
+from fathom.explain.why.answer import Explanation
+from fathom.explain.why_of.kinds import EXPLAINERS, explain_object
+from fathom.explain.why_of.lookups import (
+    AUTOSCALERS,
+    BUDGETS,
+    CLUSTER_SCOPED,
+    DEPLOYMENTS,
+    JOBS,
+    NODES,
+    OVERRIDES,
+    PODS,
+    REPLICA_SETS,
+    ROLLOUTS,
+    SERVICES,
+    ExplainPod,
+    controller_uid,
+    ref,
+)
+from fathom.model.objects import Obj
+
+# What passes by itself comes last, and so does what people have done on purpose.
+PASSING = ("is rolling out", "is not available yet", "is scaling down", "scales step by step", "waits")
+INTENDED = ("is paused", "is suspended", "is cordoned", "is not active", "never allows")
+COUNTS = re.compile(r"(\d+) of (\d+)")
+
+
+def stuck(evidence: Evidence, *, explain_pod: ExplainPod | None = None) -> list[Explanation]:
+    """Every object that is not as wanted. The subject's namespace limits it; '' is the whole cluster."""
+    explanations = [
+        explanation
+        for subject in _subjects(evidence)
+        if not (explanation := _explain(evidence, subject, explain_pod)).as_wanted
+    ]
+    return sorted(_once(explanations), key=_rank)
+
+
+def _explain(evidence: Evidence, subject: ObjectRef, explain_pod: ExplainPod | None) -> Explanation:
+    about = msgspec.structs.replace(evidence, subject=subject)
+    return explain_object(about, explain_pod=explain_pod)
+
+
+def _subjects(evidence: Evidence) -> Iterator[ObjectRef]:
+    namespace = evidence.subject.namespace or None
+    for resource in (*EXPLAINERS, PODS):
+        if resource in CLUSTER_SCOPED and (namespace is not None or not _may_see(evidence, resource)):
+            continue
+        for obj in evidence.objects.list(resource, None if resource in CLUSTER_SCOPED else namespace):
+            if _is_readable(evidence, obj) and not _is_a_part(resource, obj):
+                yield ref(resource, obj)
+
+
+def _may_see(evidence: Evidence, resource: str) -> bool:
+    return evidence.may_read_nodes if resource == NODES else True
+
+
+def _is_readable(evidence: Evidence, obj: Obj) -> bool:
+    namespace = (obj.get("metadata") or {}).get("namespace") or ""
+    return evidence.readable is None or not namespace or namespace in evidence.readable
+
+
+def _is_a_part(resource: str, obj: Obj) -> bool:
+    """Its controller answers for it. An old ReplicaSet that wants no pods has no trouble either."""
+    if resource == REPLICA_SETS:
+        return bool(controller_uid(obj)) or not size_of(obj)
+    return resource == PODS and bool(controller_uid(obj))
+
+
+def _once(explanations: list[Explanation]) -> list[Explanation]:
+    """Without those that only repeat a workload's trouble."""
+    workloads = [each for each in explanations if each.subject.resource in {DEPLOYMENTS, REPLICA_SETS, JOBS}]
+    told = {name for each in workloads for group in each.causes for name in group.objects}
+    told_subjects = {each.subject for each in workloads}
+    return [
+        each
+        for each in explanations
+        if each.subject.resource not in {AUTOSCALERS, SERVICES, BUDGETS}
+        or not (
+            _repeats(each, told) or (each.verdict.startswith("is held") and told_subjects & {*each.related})
+        )
+    ]
+
+
+def _repeats(explanation: Explanation, told: set[str]) -> bool:
+    names = {name for group in explanation.causes for name in group.objects}
+    return bool(names) and names <= told
+
+
+def _rank(explanation: Explanation) -> tuple[int, int, str, str]:
+    """Nothing runs, then a node is lost, then part of the replicas, then the rest."""
+    subject, verdict = explanation.subject, explanation.verdict
+    ready, wanted = _counts(verdict)
+    return (
+        _severity(subject.resource, verdict, ready, wanted),
+        ready - wanted,
+        subject.resource,
+        "/".join(subject.key),
+    )
+
+
+def _counts(verdict: str) -> tuple[int, int]:
+    match = COUNTS.search(verdict)
+    return (int(match[1]), int(match[2])) if match is not None else (0, 0)
+
+
+def _severity(resource: str, verdict: str, ready: int, wanted: int) -> int:
+    if verdict.startswith(INTENDED):
+        return 6
+    if verdict.startswith(PASSING):
+        return 5
+    if resource in {DEPLOYMENTS, REPLICA_SETS, SERVICES, PODS} and not ready:
+        return 0
+    if resource == NODES:
+        return 1
+    if resource in {DEPLOYMENTS, REPLICA_SETS, JOBS}:
+        return 2
+    return 3 if resource in {AUTOSCALERS, ROLLOUTS} else 4 if resource == OVERRIDES else 3

@@ -1,0 +1,137 @@
+"""A journal's segments as a reader sees them: their columns, and single records by their place.
+
+A packed segment comes with its index (`journal_index`). The open one is raw: its new frames are read at each
+query, from where the last one ended.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+
+from fathom.record.journal_index import PART_BYTES, Columns, Index, Rows, make_index, read_index
+from fathom.record.segment import FRAME, HEADER_BYTES, RAW, Frames, NotASegment, SegmentHeader, decode_header
+
+READ_BYTES = 1 << 20
+# Decompressed parts that are kept for the next record: records about one object are often neighbours.
+PARTS_KEPT = 64
+
+Identity = tuple[int, int, int]
+
+
+class Gone(Exception):
+    """The segment was dropped, packed or thinned meanwhile."""
+
+
+def identity_of(path: Path) -> Identity:
+    """Changes when the file is replaced; not when frames are written to an open segment."""
+    status = path.stat()
+    return (status.st_dev, status.st_ino, status.st_size)
+
+
+class PackedSegment:
+    """A complete segment."""
+
+    def __init__(self, path: Path, identity: Identity, header: bytes) -> None:
+        self.path, self.identity = path, identity
+        self._header = header
+        self._index = read_index(path, header) or self._made()
+        self._parts: dict[int, bytes] = {}
+
+    @property
+    def columns(self) -> Columns:
+        return self._index.columns
+
+    def body(self, offset: int) -> bytes:
+        """The record whose frame begins here. Raises Gone, NotASegment."""
+        length, _ = FRAME.unpack(self._bytes(offset, FRAME.size))
+        return self._bytes(offset + FRAME.size, length)
+
+    def _bytes(self, start: int, size: int) -> bytes:
+        first, last = start // PART_BYTES, (start + size - 1) // PART_BYTES
+        if len(self._index.parts) == 1:
+            first = last = 0  # Packed by an older version: the whole block is one part.
+            joined, begin = self._part(0), start
+        else:
+            joined = b"".join(self._part(number) for number in range(first, last + 1))
+            begin = start - first * PART_BYTES
+        piece = joined[begin : begin + size]
+        if len(piece) != size:
+            raise NotASegment("a recording that ends early")
+        return piece
+
+    def _part(self, number: int) -> bytes:
+        if (kept := self._parts.get(number)) is not None:
+            return kept
+        parts = self._index.parts
+        end = parts[number + 1] if number + 1 < len(parts) else None
+        stored = _read(self.path, self.identity, parts[number], end)
+        try:
+            part = zlib.decompressobj(-zlib.MAX_WBITS).decompress(stored)
+        except zlib.error as error:
+            raise NotASegment("a recording with damaged compressed data") from error
+        if len(self._parts) >= PARTS_KEPT:
+            self._parts.clear()
+        self._parts[number] = part
+        return part
+
+    def _made(self) -> Index:
+        return make_index(self._header, _read(self.path, self.identity, 0, None))
+
+
+class OpenSegment:
+    """A segment that a process writes, or wrote when it was killed."""
+
+    def __init__(self, path: Path, identity: Identity, header: SegmentHeader) -> None:
+        self.path, self.identity = path, identity
+        self._rows = Rows()
+        self._end, self._chain = 0, header.chain
+        self.columns = self._rows.columns()
+
+    def follow(self) -> None:
+        """Index the frames that were written since. Raises Gone."""
+        end = self._end
+        while self._read_more():
+            pass
+        if self._end != end:
+            self.columns = self._rows.columns()
+
+    def _read_more(self) -> bool:
+        block = _read(self.path, self.identity, self._end, self._end + READ_BYTES)
+        if len(block) >= FRAME.size and FRAME.unpack_from(block)[0] + FRAME.size > len(block):
+            whole = self._end + FRAME.unpack_from(block)[0] + FRAME.size
+            block = _read(self.path, self.identity, self._end, whole)
+        frames = Frames(block, self._chain)
+        self._rows.add_frames(frames, self._end)
+        self._end, self._chain = self._end + frames.end, frames.chain
+        return frames.end > 0
+
+    def body(self, offset: int) -> bytes:
+        """Raises Gone."""
+        length, _ = FRAME.unpack(_read(self.path, self.identity, offset, offset + FRAME.size))
+        start = offset + FRAME.size
+        return _read(self.path, self.identity, start, start + length)
+
+
+def open_segment(path: Path) -> PackedSegment | OpenSegment:
+    """Raises Gone, NotASegment, FileNotFoundError."""
+    identity = identity_of(path)
+    with path.open("rb") as file:
+        raw = file.read(HEADER_BYTES)
+    header = decode_header(raw)
+    return OpenSegment(path, identity, header) if header.codec == RAW else PackedSegment(path, identity, raw)
+
+
+def _read(path: Path, identity: Identity, start: int, end: int | None) -> bytes:
+    """Bytes of the stored block. Raises Gone."""
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            # An open segment is cut to its size when it is sealed: its frames stay where they are.
+            if (status.st_dev, status.st_ino) != identity[:2]:
+                raise Gone
+            file.seek(HEADER_BYTES + start)
+            return file.read() if end is None else file.read(end - start)
+    except FileNotFoundError as error:
+        raise Gone from error

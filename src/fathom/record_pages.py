@@ -1,0 +1,97 @@
+"""Pages about decisions and state, for the HTTPS endpoints of agents and of other processes.
+
+    GET /records?query=JSON          decisions with their outcomes, and nodes' reasons: a `RecordQuery`
+    GET /state?about=UID,UID         what each part of the process says about itself: `ProcessState`
+
+Journals are files: they are read in a thread. State is read on the process's own loop, between two inputs of
+its Domain, so that no decision can depend on the question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from fathom.metrics.registry import Registry
+from fathom.model.record_query import DecisionReader, ProcessState, Recorded, RecordQuery, is_about
+from fathom.record.journal_reader import JournalReader
+
+ABOUT_MAX = 200  # UIDs in one question.
+
+
+class RecordPages:
+    """The pages of one process."""
+
+    def __init__(self, registry: Registry, process: str) -> None:
+        self._registry = registry
+        self._process = process
+        self._readers: dict[Path, JournalReader] = {}
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_get("/records", self._records)
+        app.router.add_get("/state", self._state)
+
+    async def _records(self, request: web.Request) -> web.Response:
+        try:
+            query = msgspec.json.decode(request.query.get("query", "{}"), type=RecordQuery)
+        except msgspec.DecodeError as error:
+            return web.Response(status=400, text=f"query: {error}")
+        readers = [self._reader(directory) for directory in self._registry.journals.values()]
+        body = await asyncio.to_thread(_encoded_records, readers, query, self._process)
+        return web.Response(body=body, content_type="application/json")
+
+    def _reader(self, directory: Path) -> JournalReader:
+        return self._readers.setdefault(directory, JournalReader(directory))
+
+    async def _state(self, request: web.Request) -> web.Response:
+        about = tuple(uid for uid in request.query.get("about", "").split(",") if uid)[:ABOUT_MAX]
+        states = [
+            state_of(self._process, component, described)
+            for component, described in self._registry.states(about).items()
+        ]
+        return web.Response(body=msgspec.json.encode(states), content_type="application/json")
+
+
+def _encoded_records(readers: list[JournalReader], query: RecordQuery, process: str) -> bytes:
+    records = [record for reader in readers for record in read_records(reader, query, process)]
+    return msgspec.json.encode(records)
+
+
+def read_records(reader: DecisionReader, query: RecordQuery, process: str) -> list[Recorded]:
+    """The decisions, the newest of each object with every node's reason."""
+    listed = reader.query(query)
+    explained: set[str] = set()
+    for ref in query.objects:
+        about = [kept.decision for kept in listed if kept.decision.verdicts and is_about(kept, ref)]
+        explained.update(decision.id for decision in about[-query.reasons_of :] if query.reasons_of)
+    explained.update(query.decisions if query.reasons_of else ())
+    return [
+        Recorded(
+            process,
+            kept,
+            reader.node_reasons(kept.decision) if kept.decision.id in explained else None,
+        )
+        for kept in listed
+    ]
+
+
+def state_of(process: str, component: str, described: dict[str, dict[str, Any]]) -> ProcessState:
+    connection = described.get("connection", {})
+    known = {"leads", "lease", "breaker"}
+    more = {name: value for name, value in connection.items() if name not in known}
+    return ProcessState(
+        process=process,
+        parts=(component,),
+        leads=connection.get("leads"),
+        lease=connection.get("lease", ""),
+        breaker=connection.get("breaker", ""),
+        caches=described.get("caches", {}),
+        state={
+            **more,
+            **{name: value for name, value in described.items() if name not in {"connection", "caches"}},
+        },
+    )

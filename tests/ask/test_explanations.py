@@ -1,0 +1,165 @@
+"""Questions by POST and by GET: who may ask, what the answer contains, and what is missing in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.api.harness import JANE, Api, pod
+from tests.ask.processes import OWN, AskedProcess
+from tests.ask.test_decisions import asked, decision, outcome
+from tests.security.people import grant, namespaces
+
+from fathom.model.decision import Decision, Subject
+from fathom.model.objects import Obj
+from fathom.record.audit_reading import read_entries
+
+WHERE = f"{OWN}/namespaces/default/explanations"
+
+
+def node(name: str, cpu: str = "4") -> Obj:
+    room = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    status = {
+        "capacity": room,
+        "allocatable": room,
+        "conditions": [{"type": "Ready", "status": "True", "reason": "ok", "message": ""}],
+    }
+    return {"metadata": {"name": name}, "status": status}
+
+
+def question(name: str, **fields: object) -> Obj:
+    return {
+        "kind": "Explanation",
+        "apiVersion": "fathom.dev/v1alpha1",
+        "spec": {"subject": {"kind": "Pod", "name": name}, **fields},
+    }
+
+
+def placed(pod_made: Obj) -> Decision:
+    meta = pod_made["metadata"]
+    return decision("a-1", "web-1", subject=Subject("pods", "default", "web-1", meta["uid"]))
+
+
+def test_a_question_is_answered_with_its_status_and_stored_nowhere(tmp_path: Path) -> None:
+    async def story(api: Api, scheduler: AskedProcess) -> None:
+        await api.post("/api/v1/nodes", node("node-1"))
+        made = await api.post("/api/v1/namespaces/default/pods", pod("web-1"))
+        scheduler.journal.decided(placed(made.obj))
+        scheduler.journal.concluded(outcome("a-1", 42))
+        before = api.core.cache.reached
+        answer = await api.post(WHERE, question("web-1"))
+        assert answer.status == 201
+        assert answer.obj["metadata"] == {"name": "pod.web-1", "namespace": "default"}
+        assert answer.obj["spec"] == {"subject": {"kind": "Pod", "name": "web-1"}}
+        assert [each["id"] for each in answer.obj["status"]["decisions"]] == ["a-1"]
+        by_name = await api.get(f"{WHERE}/pod.web-1")
+        assert by_name.status == 200
+        assert by_name.obj["status"] == answer.obj["status"]
+        assert api.core.cache.reached == before
+        api.audit.flush()
+        assert not list(read_entries(tmp_path / "audit", resource="explanations.fathom.dev"))
+
+    asked(story, tmp_path)
+
+
+def test_whoever_may_get_the_subject_may_ask_and_nobody_else(tmp_path: Path) -> None:
+    async def story(api: Api, scheduler: AskedProcess) -> None:
+        await namespaces(api, "team")
+        await grant(api, "jane", "view", "team")
+        await api.post("/api/v1/nodes", node("node-1"))
+        await api.post("/api/v1/namespaces/default/pods", pod("web-1"))
+        await api.post("/api/v1/namespaces/team/pods", pod("db-1"))
+        refused = await api.post(WHERE, question("web-1"), token=JANE)
+        assert (refused.status, 'cannot get resource "pods"' in refused.obj["message"]) == (403, True)
+        assert (await api.get(f"{WHERE}/pod.web-1", token=JANE)).status == 403
+        assert (await api.get(f"{WHERE}/pod.nobody", token=JANE)).status == 403
+        assert (await api.get(f"{WHERE}/node.node-1", token=JANE)).status == 403
+        mine = await api.get(f"{OWN}/namespaces/team/explanations/pod.db-1", token=JANE)
+        assert mine.status == 200
+        elsewhere = question("web-1", subject={"kind": "Pod", "namespace": "default", "name": "web-1"})
+        answer = await api.post(f"{OWN}/namespaces/team/explanations", elsewhere, token=JANE)
+        assert answer.status == 400
+
+    asked(story, tmp_path)
+
+
+def test_a_question_that_cannot_be_understood_says_why(tmp_path: Path) -> None:
+    async def story(api: Api, scheduler: AskedProcess) -> None:
+        for path, text in (
+            (f"{WHERE}/web-1", "KIND.NAME"),
+            (f"{WHERE}/thing.web-1", "there is no kind 'thing'"),
+        ):
+            answer = await api.get(path)
+            assert (answer.status, text in answer.obj["message"]) == (400, True), path
+        assert (await api.get(f"{WHERE}/pod.nobody")).status == 404
+        assert (await api.get(WHERE)).status == 405
+        assert (await api.delete(f"{WHERE}/pod.web-1")).status == 405
+        assert (await api.post(WHERE, {"spec": {}})).status in {400, 422}
+
+    asked(story, tmp_path)
+
+
+def test_an_answer_names_the_process_that_was_silent(tmp_path: Path) -> None:
+    async def story(api: Api, scheduler: AskedProcess) -> None:
+        await api.post("/api/v1/namespaces/default/pods", pod("web-1"))
+        await scheduler.stop()
+        answer = await api.get(f"{WHERE}/pod.web-1")
+        assert answer.status == 200
+        assert [gap["source"] for gap in answer.obj["status"]["gaps"]] == ["journal of deciders"]
+
+    asked(story, tmp_path)
+
+
+def workload(name: str) -> Obj:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": pod(name)["spec"]}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_workload_has_a_why_a_status_and_a_place_in_the_list_of_what_is_stuck(tmp_path: Path) -> None:
+    async def story(api: Api, scheduler: AskedProcess) -> None:
+        await namespaces(api, "team")
+        await grant(api, "jane", "view", "team")
+        await api.post("/apis/apps/v1/namespaces/team/deployments", workload("web"))
+        await api.post("/apis/apps/v1/namespaces/default/deployments", workload("other"))
+        where = f"{OWN}/namespaces/team/explanations"
+        why = await api.get(f"{where}/deployment.web", token=JANE)
+        assert (why.status, why.obj["status"]["asWanted"]) == (200, False)
+        asked_about = {"kind": "Deployment", "name": "web"}
+        status = await api.post(where, question("", subject=asked_about, view="status"), token=JANE)
+        assert status.status == 201, status.obj
+        assert status.obj["status"]["pendingReplicas"]["value"] == ["2 not created"]
+        nothing = question("", subject={"kind": "Deployment", "name": "nothing"}, view="status")
+        assert (await api.post(where, nothing, token=JANE)).status == 404
+        unknown = question("", subject=asked_about, view="gossip")
+        assert (await api.post(where, unknown, token=JANE)).status in {400, 422}
+        in_team = question("", subject={"kind": "Namespace", "name": "team"}, view="stuck")
+        system = f"{OWN}/namespaces/fathom-system/explanations"
+        listed = await api.post(system, in_team, token=JANE)
+        assert listed.status == 201, listed.obj
+        assert [item["subject"]["name"] for item in listed.obj["status"]["items"]] == ["web"]
+        elsewhere = question("", subject={"kind": "Namespace", "name": "default"}, view="stuck")
+        assert (await api.post(system, elsewhere, token=JANE)).status == 403
+
+    asked(story, tmp_path)
+
+
+def test_what_if_assumes_a_patch_and_writes_nothing(tmp_path: Path) -> None:
+    async def story(api: Api, scheduler: AskedProcess) -> None:
+        await api.post("/api/v1/nodes", {**node("node-1"), "spec": {"unschedulable": True}})
+        await api.post("/api/v1/namespaces/default/pods", pod("web-1"))
+        on_node = {"kind": "Node", "name": "node-1"}
+        system = f"{OWN}/namespaces/fathom-system/explanations"
+        cordoned = await api.post(system, question("", subject=on_node))
+        assert not cordoned.obj["status"]["asWanted"]
+        ready = '{"conditions":[{"type":"Ready","status":"True"}]}'
+        patch = f'node/node-1={{"spec":{{"unschedulable":null}},"status":{ready}}}'
+        assumed = await api.post(system, question("", subject=on_node, whatIf=[patch]))
+        assert assumed.obj["status"]["asWanted"], assumed.obj
+        stored = await api.get("/api/v1/nodes/node-1")
+        assert stored.obj["spec"]["unschedulable"]
+        for wrong in ("node/node-1", "thing/x={}", "node/node-1={"):
+            assert (await api.post(system, question("", subject=on_node, whatIf=[wrong]))).status == 400
+        assert (await api.post(system, question("", subject=on_node, at="7"))).status == 400
+
+    asked(story, tmp_path)

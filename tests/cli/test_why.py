@@ -1,0 +1,97 @@
+"""What a person sees of `fathom why`: its lines, its patches, what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.explain.builders import decided, evidence, node, pod, why
+
+from fathom.cli.explanation_text import explanation_lines
+from fathom.cli.local_evidence import resource_of
+from fathom.cli.main import run
+from fathom.explain.evidence import Gap
+from fathom.explain.why.what_if import BadPatch, ObjectPatch, read_patch
+
+
+def lines(*, wide: bool = False) -> list[str]:
+    record = decided("unschedulable", message="0/7 nodes are available: 7 Insufficient cpu.", place=(2, 20))
+    nodes = [node(f"node-{number}", cpu="1") for number in range(7)]
+    gap = Gap("audit log", "no answer within 2 s")
+    case = evidence(pods=[pod(cpu="2")], nodes=nodes, records=(record,), gaps=(gap,))
+    return explanation_lines(msgspec.to_builtins(why(case)), wide=wide)
+
+
+def test_the_first_line_is_the_answer_and_the_command_comes_below_it() -> None:
+    first, second, *_ = lines()
+    assert first == (
+        "pod shop/web is not scheduled: 7 of 7 nodes have too little free cpu (NodeResourcesFit)."
+        " Change: lower cpu of container web to 1 (the pod's owner)"
+    )
+    assert second.startswith("  $ kubectl -n shop patch pod web --type=json -p ")
+
+
+def test_many_nodes_are_cut_short_and_wide_output_lists_each_with_its_reason() -> None:
+    short, wide = lines(), lines(wide=True)
+    group = "7  NodeResourcesFit: Insufficient cpu: node-0, node-1, node-2, node-3, node-4"
+    assert f"{group} and 2 more" in [line.strip() for line in short]
+    assert f"{group}, node-5, node-6" in [line.strip() for line in wide]
+    assert "  node-6  NodeResourcesFit: Insufficient cpu" in wide
+    assert "  node-6  NodeResourcesFit: Insufficient cpu" not in short
+
+
+def test_queue_record_and_gaps_are_told() -> None:
+    told = "\n".join(lines())
+    assert "place in the queue at the last attempt: 2 of 20" in told
+    assert "recorded: unschedulable d-unschedulable at" in told
+    assert "no data: audit log: no answer within 2 s" in told
+
+
+def test_a_command_that_is_the_change_itself_is_not_said_twice() -> None:
+    case = evidence(pods=[pod()], nodes=[node("a", unschedulable=True)])
+    told = explanation_lines(msgspec.to_builtins(why(case)))
+    assert sum("kubectl uncordon a" in line for line in told) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('node/n={"a":1}', ObjectPatch("nodes", "", "n", {"a": 1})),
+        ("pod/web=null", ObjectPatch("pods", "shop", "web", None)),
+        ('TenantQuota/shop={"spec":{}}', ObjectPatch("tenantquotas.fathom.dev", "", "shop", {"spec": {}})),
+    ],
+)
+def test_a_patch_names_its_object_as_kubectl_does(text: str, expected: ObjectPatch) -> None:
+    assert read_patch(text, "shop", resource_of) == expected
+
+
+@pytest.mark.parametrize("text", ["node/n", "node={}", "nosuch/n={}", "node/n={", "/n={}"])
+def test_a_patch_that_cannot_be_read_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(BadPatch):
+        read_patch(text, "shop", resource_of)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ([], "name an object to explain"),
+        (["pod/"], "KIND/NAME or NAME"),
+        (["pod/x", "--kubeconfig", "/nosuch/file"], "cannot read /nosuch/file"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_a_usage_error(
+    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = [] if "--kubeconfig" in words else ["--kubeconfig", str(_kubeconfig(tmp_path))]
+    assert run(["why", *words, *config]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def _kubeconfig(directory: Path) -> Path:
+    file = directory / "config"
+    file.write_text(
+        "{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],"
+        " clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: u, user: {}}]}"
+    )
+    return file

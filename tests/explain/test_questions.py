@@ -1,0 +1,62 @@
+"""The views of an Explanation: why, with the full explanation of pods; status; stuck."""
+
+from __future__ import annotations
+
+import msgspec
+from tests.explain.evidence_of import deployment, evidence, lease, node, obj, pod, replica_set, waiting
+
+from fathom.explain.evidence import ObjectRef
+from fathom.explain.questions import STATUS, STUCK, StuckObjects, answer, wanted
+from fathom.explain.status import StatusView
+from fathom.explain.why.answer import Explanation
+
+ROOM = {"cpu": "1", "memory": "8Gi", "pods": "110"}
+
+
+def test_a_workload_whose_pod_fits_no_node_gets_the_change_that_the_decider_has_tried() -> None:
+    web = deployment(1)
+    own = replica_set(web, 1)
+    large = waiting("web-1-0", own, "capacity", "0/1 nodes are available")
+    large["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
+    small = node("n1")
+    small["status"]["allocatable"] = ROOM
+    answered = answer(evidence(web, own, large, small, lease("scheduler", renewed_s=2)))
+    assert isinstance(answered, Explanation)
+    assert answered.change is not None
+    assert "cpu" in answered.change.what
+    assert answered.change.command.startswith("kubectl")
+    dead = answer(evidence(web, own, large, small, lease("scheduler", renewed_s=90)))
+    assert isinstance(dead, Explanation)
+    assert dead.cause.startswith("1 pod is not ready: ")
+    assert "lease" in dead.cause
+    assert "capacity" not in dead.cause.partition(";")[0]
+
+
+def test_a_pod_that_is_gone_is_explained_as_a_pod() -> None:
+    asked = evidence(pod("web-0"))
+    gone = msgspec.structs.replace(asked, subject=ObjectRef("pods", "shop", "web-9"))
+    answered = answer(gone)
+    assert isinstance(answered, Explanation)
+    assert (answered.as_wanted, answered.stage) == (False, "gone")
+
+
+def test_what_is_stuck_is_asked_about_a_namespace_and_needs_no_records() -> None:
+    web, home = deployment(1), obj("Namespace", "shop", namespace="")
+    asked = evidence(home, web)
+    assert wanted(asked.subject, asked.objects, view=STUCK).objects == ()
+    answered = answer(asked, view=STUCK)
+    assert isinstance(answered, StuckObjects)
+    assert [item.subject.name for item in answered.items] == ["web"]
+    elsewhere = answer(evidence(obj("Namespace", "other", namespace=""), web), view=STUCK)
+    assert isinstance(elsewhere, StuckObjects)
+    assert elsewhere == StuckObjects(True, ())
+
+
+def test_status_is_a_view_of_its_own() -> None:
+    assert isinstance(answer(evidence(deployment(1)), view=STATUS), StatusView)
+
+
+def test_the_records_of_a_pod_are_those_that_its_explanation_wants() -> None:
+    alone = pod("web-0")
+    asked = evidence(alone, node("n1"))
+    assert [ref.resource for ref in wanted(asked.subject, asked.objects).objects] == ["pods", "nodes"]

@@ -1,0 +1,525 @@
+"""Why a pod is as it is: beyond the first line, and where all is well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.explain.builders import (
+    NOT_READY,
+    READY,
+    RUNS,
+    Obj,
+    at,
+    condition,
+    container,
+    decided,
+    ended,
+    event,
+    evidence,
+    lease,
+    node,
+    own,
+    pod,
+    reported,
+    running,
+    why,
+)
+
+from fathom.explain.evidence import Gap, ObjectRef, ProcessState
+from fathom.explain.why.answer import Explanation, Freshness, NodeGroup, Now, QueuePlace
+from fathom.explain.why.case import cluster_of
+from fathom.explain.why.pod import wanted
+from fathom.explain.why.what_if import ObjectPatch, what_if
+from fathom.model.audit import AuditEntry
+from fathom.model.decision import Outcome, Rejection, SeenVersions
+
+SHORT = "0/2 nodes are available: 2 Insufficient cpu."
+SMALL = [node("a", cpu="1"), node("b", cpu="1500m")]
+WELL = running(reported(running=RUNS, ready=True), conditions=READY)
+
+
+def labels(pod_name: str) -> Obj:
+    return {"labels": {"app": pod_name}}
+
+
+# No node.
+
+
+def test_the_nodes_are_grouped_by_reason_and_listed_one_by_one() -> None:
+    explanation = why(evidence(pods=[pod(cpu="2")], nodes=SMALL))
+    assert explanation.groups == (NodeGroup("NodeResourcesFit: Insufficient cpu", 2, ("a", "b")),)
+    assert [(row.node, row.fits, row.reason) for row in explanation.nodes] == [
+        ("a", False, "NodeResourcesFit: Insufficient cpu"),
+        ("b", False, "NodeResourcesFit: Insufficient cpu"),
+    ]
+    assert explanation.change is not None
+    assert (explanation.change.what, explanation.change.nodes) == ("lower cpu of container web to 1500m", 1)
+    assert explanation.rejected == (Rejection("NodeResourcesFit", "capacity", 2, "AddCapacity", "capacity"),)
+    assert "PodGone" in explanation.next_trigger
+
+
+def test_the_same_answer_now_as_on_record_does_not_differ() -> None:
+    """Also where the recorded message mentions preemption too: the counts are compared."""
+    for record in (
+        decided("unschedulable", message=SHORT, looked_at=2),
+        decided(
+            "unschedulable", message=f"{SHORT} preemption: none", filters={"Insufficient cpu": 2}, looked_at=2
+        ),
+    ):
+        assert why(evidence(pods=[pod(cpu="2")], nodes=SMALL, records=(record,))).now == Now(False, SHORT)
+    other = decided("unschedulable", message=SHORT, filters={"Insufficient memory": 2}, looked_at=2)
+    assert why(evidence(pods=[pod(cpu="2")], nodes=SMALL, records=(other,))).now == Now(True, SHORT)
+
+
+def test_where_no_single_change_is_enough_all_of_them_are_typed_in_one_line() -> None:
+    cordoned: Any = {
+        "unschedulable": True,
+        "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}],
+    }
+    case = evidence(pods=[pod(cpu="2")], nodes=[node("a", cpu="1", **cordoned)])
+    change = why(case).change
+    assert change is not None
+    assert change.what == "kubectl uncordon a; and lower cpu of container web to 1"
+    assert change.command.startswith("kubectl uncordon a && kubectl -n shop patch pod web")
+
+
+def test_a_pod_of_a_deployment_is_changed_in_the_deployments_template() -> None:
+    reference = [{"kind": "ReplicaSet", "name": "web-1", "uid": "uid-rs", "controller": True}]
+    above = [{"kind": "Deployment", "name": "web", "uid": "uid-d", "controller": True}]
+    case = evidence(
+        pods=[pod(cpu="2", meta={"ownerReferences": reference})],
+        nodes=SMALL,
+        replicasets_apps=[
+            {"metadata": {"namespace": "shop", "name": "web-1", "uid": "uid-rs", "ownerReferences": above}}
+        ],
+        deployments_apps=[{"metadata": {"namespace": "shop", "name": "web", "uid": "uid-d"}}],
+    )
+    change = why(case).change
+    assert change is not None
+    assert change.command == (
+        "kubectl -n shop patch deployment web --type=json -p "
+        """'[{"op":"replace","path":"/spec/template/spec/containers/0/resources/requests/cpu","value":"1500m"}]'"""
+    )
+    assert change.who == "the owner of deployment/web"
+    assert [about.resource for about in wanted(case.subject, case.objects).objects] == [
+        "pods", "replicasets.apps", "deployments.apps",
+    ]  # fmt: skip
+
+
+def test_a_node_that_is_full_cannot_be_fitted_by_requesting_less() -> None:
+    case = evidence(pods=[pod("old", on="a", cpu="1"), pod(cpu="2")], nodes=[node("a", cpu="1")])
+    change = why(case).change
+    assert change is not None
+    assert (change.what, change.command, change.who) == (
+        "free 2 cpu on a, or add a node", "", "a cluster operator",
+    )  # fmt: skip
+
+
+def test_a_dead_scheduler_comes_first_and_that_no_node_fits_either_after() -> None:
+    case = evidence(pods=[pod(cpu="9")], nodes=[node("node-1")], leases_coordination_k8s_io=[lease(ago_s=95)])
+    explanation = why(case)
+    assert explanation.stage == "control-plane"
+    assert explanation.details[0].lines == (
+        "no node would take it: the only node has too little free cpu (NodeResourcesFit)",
+    )
+    assert explanation.changes[0].what == "lower cpu of container web to 4"
+
+
+def test_a_scheduler_that_nobody_runs_is_named() -> None:
+    explanation = why(evidence(pods=[pod(schedulerName="nosuch")], nodes=[node("a")]))
+    assert explanation.cause == (
+        "no scheduler named 'nosuch' has a lease in fathom-system or a decision on record"
+    )
+    assert explanation.stage == "control-plane"
+
+
+# Queued.
+
+
+def test_a_pod_that_fits_now_waits_for_its_turn_and_who_is_ahead_is_listed() -> None:
+    scheduler = ProcessState(
+        process="deciders", parts=("scheduler",), leads=True,
+        state={"queue": {"active": 20, "pods": {"uid-web": {"place": 2, "of": 20, "ahead": [
+            {"namespace": "shop", "name": "first", "uid": "uid-first"}]}}}},
+    )  # fmt: skip
+    explanation = why(evidence(pods=[pod()], nodes=[node("a")], processes=(scheduler,)))
+    assert explanation.queue == QueuePlace(2, 20, ("shop/first",))
+    assert explanation.summary == (
+        "pod shop/web waits for a node: it fits a and waits for its turn, place 2 of 20 in the queue"
+    )
+    assert not explanation.as_wanted
+
+
+def test_the_place_on_record_is_told_where_the_queue_is_not_known() -> None:
+    record = decided("unschedulable", message=SHORT, place=(2, 20))
+    case = evidence(pods=[pod(cpu="2")], nodes=SMALL, records=(record,))
+    assert why(case).queue == QueuePlace(2, 20, source="record")
+    assert why(evidence(pods=[pod(cpu="2")], nodes=SMALL)).queue is None
+
+
+def test_a_binding_that_was_refused_is_not_passed_over() -> None:
+    refused = Outcome(id="d-bind", time_ns=1, result="conflict", message="QuotaExceeded: quota/risk")
+    case = evidence(
+        pods=[pod()], nodes=[node("b")], records=(decided("bind", node="b", outcomes=(refused,)),)
+    )
+    assert why(case).cause == (
+        "it fits b now, though its last binding was refused (QuotaExceeded: quota/risk),"
+        " and waits for its turn"
+    )
+
+
+def test_a_silent_scheduler_is_the_cause_for_a_pod_that_fits() -> None:
+    scheduler = ProcessState(process="deciders", parts=("scheduler",), answered=False)
+    explanation = why(evidence(pods=[pod()], nodes=[node("b")], processes=(scheduler,)))
+    assert explanation.cause == "the scheduler (deciders) does not answer"
+
+
+def test_a_view_is_stale_only_while_its_watch_is_silent_and_behind() -> None:
+    """A busy kind is always a moment behind; a quiet one that has every change is not stale, however old."""
+    record = decided(
+        "unschedulable", message=SHORT, seen={"Node": SeenVersions(3, 9000)},
+        rejected=(Rejection("NodeResourcesFit", "capacity", 1),),
+    )  # fmt: skip
+    case = evidence(pods=[pod()], nodes=[node("b")], records=(record,))
+    assert "view of Node is stale (inferred from its last decision)" in why(case).cause
+    for seen, stage in (
+        (SeenVersions(3, 9000), "control-plane"),
+        (SeenVersions(3, 20), "queued"),
+        (SeenVersions(90, 9000), "queued"),
+    ):
+        scheduler = ProcessState(process="deciders", parts=("scheduler",), leads=True, caches={"Node": seen})
+        assert why(msgspec.structs.replace(case, processes=(scheduler,))).stage == stage
+
+
+def test_a_pod_whose_priority_makes_room_says_whom_it_will_displace() -> None:
+    case = evidence(pods=[pod("low", cpu="4", on="a"), pod(cpu="3", priority=100)], nodes=[node("a")])
+    assert why(case).cause == "there is room for it only if shop/low of lower priority leaves a"
+    assert why(case).stage == "preempting"
+
+
+def test_required_node_affinity_is_dropped_where_no_node_matches_it() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    affinity = {"nodeAffinity": {required: {"nodeSelectorTerms": [term]}}}
+    change = why(evidence(pods=[pod(affinity=affinity)], nodes=[node("a")])).change
+    assert change is not None
+    assert change.what == "drop its required node affinity"
+    assert f"/spec/affinity/nodeAffinity/{required}" in change.command
+
+
+def test_freshness_tells_what_was_used_and_the_newest_change() -> None:
+    record = decided("unschedulable", message=SHORT, seen={"Node": SeenVersions(3, 20, 4)})
+    explanation = why(evidence(pods=[pod(cpu="2")], nodes=SMALL, records=(record,)))
+    assert explanation.freshness == (Freshness("Node", 3, 4, 5, 20),)
+    assert explanation.freshness[0].is_behind
+
+
+# It runs.
+
+
+def test_a_pod_that_runs_is_told_why_here_and_why_not_there() -> None:
+    record = decided(
+        "bind", node="a", scores={"a": 120, "b": 120}, looked_at=3, filters={"Insufficient cpu": 1}
+    )
+    case = evidence(
+        pods=[pod(on="a", status=WELL)],
+        nodes=[node("a"), node("b"), node("c", cpu="100m")],
+        records=(record,),
+    )
+    explanation = why(case)
+    assert (explanation.as_wanted, explanation.stage) == (True, "placed")
+    assert explanation.summary == (
+        "pod shop/web is ready: it runs on a, the best of 2 nodes that fit, with 120 points; b had as many"
+    )
+    assert [(row.node, row.fits) for row in explanation.nodes] == [("a", True), ("b", True), ("c", False)]
+    assert explanation.now == Now(False, "it would stay on a", "a")
+
+
+def test_the_rules_that_prefer_one_node_are_listed_with_their_points() -> None:
+    on_ssd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    prefers = {
+        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 10, "preference": on_ssd}
+        ]}
+    }  # fmt: skip
+    nodes = [node("a"), node("b", labels={"disk": "ssd"})]
+    explanation = why(evidence(pods=[pod(on="a", status=WELL, affinity=prefers)], nodes=nodes))
+    assert explanation.now is not None
+    assert explanation.now.node == "b"
+    assert explanation.details[0].title == "points now, by rule"
+    assert explanation.details[0].lines == ("b: NodeAffinity 200", "a: NodeAffinity 0")
+
+
+def test_a_question_about_a_running_pod_leaves_its_cluster_as_it_was() -> None:
+    case = evidence(pods=[pod(on="a", status=WELL)], nodes=[node("a"), node("b")])
+    cluster = cluster_of(case.objects)
+    first, again = why(case, cluster=cluster), why(case, cluster=cluster)
+    assert first == again
+    assert "uid-web" in cluster.table.placed
+
+
+def test_a_pod_that_somebody_else_placed_is_said_to_be_so() -> None:
+    explanation = why(evidence(pods=[pod(on="a", status=WELL)], nodes=[node("a")]))
+    assert explanation.cause == "it runs on a; no decision on record placed it"
+
+
+def test_a_pod_between_two_crashes_is_not_well_though_it_is_ready() -> None:
+    status = running(
+        reported(running={"startedAt": at(5)}, ready=True, restarts=3, last=ended(2)), conditions=READY
+    )
+    explanation = why(evidence(pods=[pod(on="a", status=status)], nodes=[node("a")]))
+    assert not explanation.as_wanted
+    assert "keeps ending: container web ends with code 2 (restarted 3 times)" in explanation.summary
+
+
+def test_other_containers_in_trouble_are_listed_after_the_decisive_one() -> None:
+    status = running(
+        reported("web", running=RUNS),
+        reported("side", waiting={"reason": "ErrImageNeverPull", "message": "no such image"}),
+        conditions=[NOT_READY],
+    )
+    probed = container("web", readinessProbe={"tcpSocket": {"port": 80}})
+    explanation = why(
+        evidence(pods=[pod("web", probed, container("side"), on="a", status=status)], nodes=[node("a")])
+    )
+    assert "of container side cannot be pulled" in explanation.cause
+    assert explanation.details[0].lines == ("the readiness probe of container web has not passed yet",)
+
+
+def test_a_liveness_failure_that_only_an_event_tells_is_found() -> None:
+    status = running(reported(running={"startedAt": at(2)}, restarts=1, last=ended(143)))
+    told = event(
+        "Killing", "Stopping container web: Container web failed liveness probe, will be restarted: no"
+    )
+    explanation = why(evidence(pods=[pod(on="a", status=status)], nodes=[node("a")], events=[told]))
+    assert explanation.cause.startswith("the liveness probe of container web fails")
+
+
+def test_memory_that_was_only_refused_is_said_to_be_inferred() -> None:
+    """Without cgroups the kernel kills nobody: the program ends by itself, near its limit."""
+    last = ended(1, message="memory peak 60000000 of the limit 67108864 bytes")
+    limited = container("web", resources={"limits": {"memory": "64Mi"}})
+    status = running(reported(waiting={"reason": "CrashLoopBackOff"}, restarts=1, last=last))
+    case = evidence(pods=[pod("web", limited, on="a", status=status)], nodes=[node("a")])
+    assert "inferred: out of memory: its limit is 64Mi and its peak was 57Mi" in why(case).cause
+
+
+def test_a_ready_pod_that_no_slice_of_its_service_lists_gets_no_requests() -> None:
+    service = {"metadata": {"namespace": "shop", "name": "front"}, "spec": {"selector": {"app": "web"}}}
+    listed = {
+        "metadata": {
+            "namespace": "shop",
+            "name": "front-1",
+            "labels": {"kubernetes.io/service-name": "front"},
+        },
+        "endpoints": [{"targetRef": {"uid": "uid-web"}, "conditions": {"ready": True}}],
+    }
+    case = evidence(pods=[pod(on="a", status=WELL)], nodes=[node("a")], services=[service])
+    assert why(case).cause == "no EndpointSlice of Service front lists it as ready"
+    case = evidence(
+        pods=[pod(on="a", status=WELL)], nodes=[node("a")], services=[service],
+        endpointslices_discovery_k8s_io=[listed],
+    )  # fmt: skip
+    assert why(case).as_wanted
+
+
+# It ends.
+
+
+@pytest.mark.parametrize(
+    ("status", "as_wanted", "cause"),
+    [
+        (
+            {"phase": "Succeeded", "containerStatuses": [reported(terminated=ended(0, "Completed"))]},
+            True,
+            f"all its containers ended with code 0, at {at(30)}",
+        ),
+        (
+            {"phase": "Failed", "containerStatuses": [reported(terminated=ended(4))]},
+            False,
+            f"container web ends with code 4, at {at(30)}",
+        ),
+        (
+            {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: no cpu"},
+            False,
+            "node a rejected it (OutOfcpu): Pod was rejected: no cpu",
+        ),
+    ],
+)
+def test_a_pod_that_has_finished_says_how(status: Obj, as_wanted: bool, cause: str) -> None:
+    explanation = why(evidence(pods=[pod(on="a", status=status)], nodes=[node("a")]))
+    assert (explanation.stage, explanation.as_wanted, explanation.cause) == ("finished", as_wanted, cause)
+
+
+DELETED = AuditEntry(
+    id="1", time="2026-01-01T11:59:00.000000Z", user="alice", verb="delete", resource="pods", code=200,
+    namespace="shop", name="web", uid="uid-web", revision=90,
+)  # fmt: skip
+
+
+def test_of_a_pod_that_is_gone_the_audit_log_says_who_deleted_it() -> None:
+    case = evidence(records=(decided("bind", node="a"),), audit=(DELETED,))
+    explanation = why(case)
+    assert explanation.summary == (
+        "pod shop/web no longer exists: deleted by alice at 2026-01-01T11:59:00.000000Z"
+    )
+    assert [decision.id for decision in explanation.decisions] == ["d-bind"]
+    assert not explanation.as_wanted
+
+
+def test_a_deletion_by_a_decision_says_which_and_why() -> None:
+    entry = msgspec.structs.replace(DELETED, user="system:fathom:controllers", decision="d-delete")
+    record = decided("delete", about="web-7f2", message="2 replicas too many")
+    assert "deleted by system:fathom:controllers at" in why(evidence(audit=(entry,), records=(record,))).cause
+    assert "decided delete (2 replicas too many)" in why(evidence(audit=(entry,), records=(record,))).cause
+
+
+def test_a_pod_that_is_gone_because_it_was_preempted_says_for_whom() -> None:
+    record = decided("preempt", about="big", node="a", priority=7, victims=("shop/web: preempted",))
+    case = evidence(audit=(DELETED,), records=(record,), pods=[pod("big")])
+    assert "pod shop/big of priority 7 took its place on a" in why(case).summary
+
+
+def test_an_eviction_of_an_earlier_pod_of_the_name_is_not_taken_for_its_own() -> None:
+    earlier = decided("preempt", about="big", node="a", victims=("shop/web: preempted",), ago_s=90)
+    case = evidence(audit=(DELETED,), records=(earlier, decided("bind", node="a", ago_s=60)))
+    assert "deleted by alice" in why(case).summary
+
+
+def test_without_an_audit_log_who_deleted_it_is_not_known() -> None:
+    gap = Gap("audit log", "does not answer")
+    case = evidence(records=(decided("bind", node="a"),), gaps=(gap,))
+    assert why(case).cause.endswith(
+        "was 'bind a'; no data about who deleted it: the audit log did not answer"
+    )
+    assert why(case).gaps == (gap,)
+
+
+def test_a_pod_that_once_existed_is_gone_though_its_owners_pods_are_refused_now() -> None:
+    failed = condition(
+        "ReplicaFailure",
+        "True",
+        "FailedCreate",
+        "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1",
+    )
+    maker = {
+        "kind": "ReplicaSet",
+        "metadata": {"namespace": "shop", "name": "web"},
+        "status": {"conditions": [failed]},
+    }
+    entry = msgspec.structs.replace(DELETED, name="web-x")
+    assert why(evidence("web-x", replicasets_apps=[maker])).stage == "refused"
+    assert why(evidence("web-x", replicasets_apps=[maker], audit=(entry,))).stage == "gone"
+
+
+def test_a_name_that_nobody_ever_had_is_said_to_be_so() -> None:
+    assert why(evidence("nosuch")).summary == (
+        "pod shop/nosuch does not exist: there is no pod of this name, and no record of one"
+    )
+
+
+def test_a_terminating_pod_says_who_deleted_it_and_what_holds_it() -> None:
+    meta = {"deletionTimestamp": at(-20), "finalizers": ["example.com/save"]}
+    explanation = why(
+        evidence(pods=[pod(on="a", status=WELL, meta=meta)], nodes=[node("a")], audit=(DELETED,))
+    )
+    assert "is being deleted: deleted by alice" in explanation.summary
+    assert "finalizer example.com/save holds it" in explanation.summary
+
+
+def test_an_eviction_says_who_asked_for_it() -> None:
+    target = condition("DisruptionTarget", reason="EvictionByEvictionAPI", message="Eviction API: evicting")
+    status = running(reported(running=RUNS), conditions=[target])
+    entry = msgspec.structs.replace(DELETED, verb="create", subresource="eviction")
+    held = pod(on="a", status=status, meta={"deletionTimestamp": at(-20)})
+    assert "is being evicted: Eviction API: evicting, asked for by alice" in (
+        why(evidence(pods=[held], nodes=[node("a")], audit=(entry,))).summary
+    )
+    assert "no data about who asked for it" in why(evidence(pods=[held], nodes=[node("a")])).summary
+
+
+# Options of the question.
+
+
+def test_what_if_runs_the_decider_on_changed_objects() -> None:
+    case = evidence(pods=[pod(cpu="2")], nodes=SMALL)
+    more = ObjectPatch("nodes", "", "a", {"status": {"allocatable": {"cpu": "2"}}})
+    assert why(what_if(case, [more])).cause == "it fits a and waits for its turn"
+    gone = [ObjectPatch("nodes", "", name, None) for name in ("a", "b")]
+    assert why(what_if(case, gone)).cause == "the cluster has no nodes"
+    new = ObjectPatch(
+        "nodes", "", "c", {"status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "9"}}}
+    )
+    assert why(what_if(case, [new])).cause == "it fits c and waits for its turn"
+    assert why(case).cause == "2 of 2 nodes have too little free cpu (NodeResourcesFit)"
+
+
+def test_the_change_that_is_proposed_would_admit_the_pod() -> None:
+    case = evidence(pods=[pod(cpu="2")], nodes=SMALL)
+    (held,) = case.objects.list("pods")
+    lowered = {
+        "spec": {
+            "containers": [{**held["spec"]["containers"][0], "resources": {"requests": {"cpu": "1500m"}}}]
+        }
+    }
+    assert why(what_if(case, [ObjectPatch("pods", "shop", "web", lowered)])).cause == (
+        "it fits b and waits for its turn"
+    )
+
+
+def test_a_user_who_may_not_see_nodes_gets_counts() -> None:
+    case = evidence(
+        pods=[pod(cpu="2")],
+        nodes=[node("node-1", cpu="1"), node("node-2", cpu="1500m")],
+        may_read_nodes=False,
+    )
+    explanation = why(case)
+    assert explanation.nodes == ()
+    assert explanation.groups == (NodeGroup("NodeResourcesFit: Insufficient cpu", 2),)
+    assert "node-" not in str(msgspec.to_builtins(explanation))
+
+
+def test_objects_of_namespaces_that_the_user_may_not_read_are_not_named() -> None:
+    port: Any = {"ports": [{"containerPort": 80, "hostPort": 8080}]}
+    theirs = pod("old", container(**port), on="a", meta={"namespace": "other"})
+    case = evidence(
+        pods=[theirs, pod("web", container(**port))], nodes=[node("a")], readable=frozenset({"shop"})
+    )
+    explanation = why(case)
+    assert "an object of another namespace" in explanation.summary
+    assert "other/old" not in str(msgspec.to_builtins(explanation))
+
+
+def test_the_document_has_stable_names() -> None:
+    document: dict[str, Any] = msgspec.to_builtins(why(evidence(pods=[pod(cpu="2")], nodes=SMALL)))
+    assert list(document) == [
+        "subject", "summary", "verdict", "asWanted", "cause", "stage", "change", "changes", "details",
+        "groups",        "nodes", "queue", "freshness", "now", "nextTrigger", "gaps", "decisions", "rejected",
+        "causes", "related",
+    ]  # fmt: skip
+    assert list(document["change"]) == ["what", "command", "who", "nodes", "oneOf"]
+    assert document["subject"] == {"resource": "pods", "namespace": "shop", "name": "web", "uid": "uid-web"}
+    assert msgspec.convert(document, Explanation) == why(evidence(pods=[pod(cpu="2")], nodes=SMALL))
+
+
+def test_the_records_wanted_are_those_of_the_pod_its_node_and_its_placement() -> None:
+    placed = pod(on="a", meta={"annotations": {"fathom.dev/decision": "d-9"}})
+    case = evidence(pods=[placed], nodes=[node("a")])
+    query = wanted(case.subject, case.objects)
+    assert query.decisions == ("d-9",)
+    assert query.objects == (ObjectRef("pods", "shop", "web", "uid-web"), ObjectRef("nodes", "", "a"))
+
+
+def test_a_pause_of_repair_is_said_where_a_lost_node_keeps_its_pods() -> None:
+    override = own(
+        "SchedulerOverride", "hold", namespace="shop", target="workload/web", reason="r", expiresAfter="1h",
+        changes={"pauseRepair": True}, status={"active": True, "expiresAt": at(-600)},
+    )  # fmt: skip
+    lost = node("a", conditions=[condition("fathom.dev/Lost", message="no heartbeat")])
+    case = evidence(
+        pods=[pod(on="a", status=running(reported(running=RUNS)))], nodes=[lost],
+        scheduleroverrides_fathom_dev=[override],
+    )  # fmt: skip
+    assert "override shop/hold pauses repair" in why(case).summary
