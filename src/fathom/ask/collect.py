@@ -55,6 +55,23 @@ class Collector:
             readable=access.readable(objects),
         )
 
+    async def collect_more(self, evidence: Evidence, query: RecordQuery) -> Evidence:
+        """The evidence with the records of another query, and the writes of its objects."""
+        answers, own, audit = await asyncio.gather(
+            self._ask(evidence.objects, query, query.objects),
+            asyncio.to_thread(self._own_records, query),
+            asyncio.to_thread(read_audit, self._sources.audit, query.objects),
+        )
+        more = (record for answer in answers for record in answer.records)
+        gaps = [answer.gap for answer in answers if answer.gap is not None]
+        entries = {entry.id: entry for entry in (*evidence.audit, *audit.entries)}
+        return msgspec.structs.replace(
+            evidence,
+            decisions=in_order([*more, *own, *evidence.decisions]),
+            audit=tuple(sorted(entries.values(), key=lambda entry: entry.time)),
+            gaps=tuple(dict.fromkeys((*evidence.gaps, *gaps))),
+        )
+
     async def records(self, objects: Objects, query: RecordQuery) -> tuple[tuple[Recorded, ...], list[Gap]]:
         """Decisions alone."""
         answers, own = await asyncio.gather(
@@ -80,7 +97,9 @@ class Collector:
 
 def in_order(records: Iterable[Recorded]) -> tuple[Recorded, ...]:
     """Oldest first. Clocks of several machines may differ, so the order between processes is approximate."""
-    return tuple(sorted(records, key=lambda record: record.kept.decision.time_ns))
+    # Agents of one process share a journal, so a record may come twice.
+    by_id = {record.kept.decision.id: record for record in records}
+    return tuple(sorted(by_id.values(), key=lambda record: record.kept.decision.time_ns))
 
 
 def _uid(objects: Objects, ref: ObjectRef) -> str:

@@ -23,6 +23,8 @@ Spec = ExplanationSpec | TimelineSpec | CouplingSpec
 class AnswerFunctions(msgspec.Struct, frozen=True):
     wanted: Callable[[ObjectRef, Objects, Any], RecordQuery]
     answer: Callable[[Evidence, Any], msgspec.Struct]
+    # What the records cite beyond the first query, if anything: asked for once.
+    wanted_more: Callable[[Evidence, Any], RecordQuery | None] | None = None
 
 
 # Kind of question -> its `spec`.

@@ -11,7 +11,7 @@ import msgspec
 
 from fathom.kinds.definition import KindDefinition
 from fathom.kinds.question import Answered, AskedObject
-from fathom.kinds.schema import REQUIRED, field_schema
+from fathom.kinds.schema import REQUIRED, field_schema, one_of
 from fathom.kinds.shape import Meta, Shape
 
 
@@ -24,6 +24,13 @@ class ExplanationSpec(Shape, frozen=True):
         tuple[str, ...],
         field_schema("Changes to assume, each as KIND/NAME=PATCH. Nothing is written.", maxItems=16),
     ] = ()
+    view: Annotated[
+        str,
+        field_schema(
+            "Empty: why. stuck: what is not as wanted in a Namespace, or everywhere without a name."
+        ),
+        one_of("", "status", "stuck"),
+    ] = ""
 
 
 class Explanation(Shape, frozen=True):
