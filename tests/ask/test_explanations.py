@@ -160,6 +160,27 @@ def test_what_if_assumes_a_patch_and_writes_nothing(tmp_path: Path) -> None:
         assert stored.obj["spec"]["unschedulable"]
         for wrong in ("node/node-1", "thing/x={}", "node/node-1={"):
             assert (await api.post(system, question("", subject=on_node, whatIf=[wrong]))).status == 400
-        assert (await api.post(system, question("", subject=on_node, at="7"))).status == 400
+
+    asked(story, tmp_path)
+
+
+def test_a_question_about_the_past_is_answered_from_the_store_as_it_was_then(tmp_path: Path) -> None:
+    async def story(api: Api, scheduler: AskedProcess) -> None:
+        gated = pod("web-1")
+        gated["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+        made = await api.post("/api/v1/namespaces/default/pods", gated)
+        then = made.obj["metadata"]["resourceVersion"]
+        await api.patch("/api/v1/namespaces/default/pods/web-1", {"spec": {"schedulingGates": None}})
+        api.audit.flush()
+        now = await api.post(WHERE, question("web-1"))
+        before = await api.post(WHERE, question("web-1", at=then))
+        assert (now.obj["status"]["state"], before.obj["status"]["state"]) == ("unschedulable", "gated")
+        as_of = before.obj["status"]["asOf"]
+        assert (as_of["revision"], as_of["source"]) == (int(then), "store")
+        by_time = await api.post(WHERE, question("web-1", at=as_of["time"]))
+        assert by_time.obj["status"] == before.obj["status"]
+        for at in ("yesterday", "999999"):
+            assert (await api.post(WHERE, question("web-1", at=at))).status == 400
+        assert (await api.post(WHERE, question("web-1", at="2001-01-01T00:00:00Z"))).status == 410
 
     asked(story, tmp_path)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -12,8 +13,9 @@ from fathom.api.agent_connections import Agents
 from fathom.ask.access import Access
 from fathom.ask.audit import read_audit
 from fathom.ask.fan_in import ProcessAnswer, ask_processes
+from fathom.ask.past import PastMoment
 from fathom.ask.processes import agents_of, registered_processes
-from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, Recorded, RecordQuery
+from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, ProcessState, Recorded, RecordQuery
 from fathom.model.objects import lookup, uid_of
 from fathom.model.record_query import DecisionReader
 from fathom.record_pages import read_records
@@ -34,25 +36,55 @@ class Collector:
         self._clock = clock
 
     async def collect(
-        self, subject: ObjectRef, objects: Objects, query: RecordQuery, access: Access
+        self,
+        subject: ObjectRef,
+        objects: Objects,
+        query: RecordQuery,
+        access: Access,
+        *,
+        past: PastMoment | None = None,
     ) -> Evidence:
+        """`past`: the evidence of that moment. What processes say of their state is of now, so it is left
+        out."""
+        if past is not None:
+            query = msgspec.structs.replace(query, until_ns=min(query.until_ns or past.time_ns, past.time_ns))
         refs = tuple(dict.fromkeys((subject, *query.objects)))
         answers, own, audit = await asyncio.gather(
             self._ask(objects, query, refs),
             asyncio.to_thread(self._own_records, query),
             asyncio.to_thread(read_audit, self._sources.audit, refs),
         )
-        gaps = [answer.gap for answer in answers if answer.gap is not None]
+        gaps, readable = (
+            [answer.gap for answer in answers if answer.gap is not None],
+            access.readable(objects),
+        )
         return Evidence(
             subject=subject,
             objects=objects,
             decisions=in_order([*own, *(record for answer in answers for record in answer.records)]),
-            audit=audit.entries,
-            processes=tuple(state for answer in answers for state in answer.states),
+            audit=tuple(entry for entry in audit.entries if past is None or entry.revision <= past.revision),
+            processes=() if past is not None else _redacted(answers, readable),
             gaps=(*gaps, *((audit.gap,) if audit.gap is not None else ())),
-            now_ns=self._clock.now_ns(),
+            now_ns=self._clock.now_ns() if past is None else past.time_ns,
             may_read_nodes=access.may_read_nodes,
-            readable=access.readable(objects),
+            readable=readable,
+        )
+
+    async def collect_more(self, evidence: Evidence, query: RecordQuery) -> Evidence:
+        """The evidence with the records of another query, and the writes of its objects."""
+        answers, own, audit = await asyncio.gather(
+            self._ask(evidence.objects, query, query.objects),
+            asyncio.to_thread(self._own_records, query),
+            asyncio.to_thread(read_audit, self._sources.audit, query.objects),
+        )
+        more = (record for answer in answers for record in answer.records)
+        gaps = [answer.gap for answer in answers if answer.gap is not None]
+        entries = {entry.id: entry for entry in (*evidence.audit, *audit.entries)}
+        return msgspec.structs.replace(
+            evidence,
+            decisions=in_order([*more, *own, *evidence.decisions]),
+            audit=tuple(sorted(entries.values(), key=lambda entry: entry.time)),
+            gaps=tuple(dict.fromkeys((*evidence.gaps, *gaps))),
         )
 
     async def records(self, objects: Objects, query: RecordQuery) -> tuple[tuple[Recorded, ...], list[Gap]]:
@@ -62,6 +94,10 @@ class Collector:
         )
         records = in_order([*own, *(record for answer in answers for record in answer.records)])
         return records, [answer.gap for answer in answers if answer.gap is not None]
+
+    @property
+    def audit(self) -> Path | None:
+        return self._sources.audit
 
     async def _ask(
         self, objects: Objects, query: RecordQuery, refs: Sequence[ObjectRef]
@@ -80,7 +116,36 @@ class Collector:
 
 def in_order(records: Iterable[Recorded]) -> tuple[Recorded, ...]:
     """Oldest first. Clocks of several machines may differ, so the order between processes is approximate."""
-    return tuple(sorted(records, key=lambda record: record.kept.decision.time_ns))
+    # Agents of one process share a journal, so a record may come twice.
+    by_id = {record.kept.decision.id: record for record in records}
+    return tuple(sorted(by_id.values(), key=lambda record: record.kept.decision.time_ns))
+
+
+def _redacted(answers: Iterable[ProcessAnswer], readable: frozenset[str] | None) -> tuple[ProcessState, ...]:
+    """States without the names of pods that the user may not read: of those ahead in the queue, only their
+    number is left."""
+    states = tuple(state for answer in answers for state in answer.states)
+    if readable is None:
+        return states
+    return tuple(
+        msgspec.structs.replace(state, state=_without_others(state.state, readable)) for state in states
+    )
+
+
+def _without_others(state: Mapping[str, Any], readable: frozenset[str]) -> dict[str, Any]:
+    kept = {name: value for name, value in state.items() if name not in {"queue", "loops"}}
+    queue = state.get("queue")
+    if queue is not None:
+        pods = {uid: _place_alone(pod, readable) for uid, pod in queue.get("pods", {}).items()}
+        kept["queue"] = {**queue, "pods": pods}
+    return kept
+
+
+def _place_alone(pod: Mapping[str, Any], readable: frozenset[str]) -> dict[str, Any]:
+    if "ahead" not in pod:
+        return dict(pod)
+    named = [other for other in pod["ahead"] if other["namespace"] in readable]
+    return {**pod, "ahead": named, "aheadHidden": len(pod["ahead"]) - len(named)}
 
 
 def _uid(objects: Objects, ref: ObjectRef) -> str:

@@ -29,6 +29,8 @@ Spec = ExplanationSpec | TimelineSpec | CouplingSpec
 class AnswerFunctions(msgspec.Struct, frozen=True):
     wanted: Callable[[ObjectRef, Objects, Any], RecordQuery]
     answer: Callable[[Evidence, Any], msgspec.Struct]
+    # What the records cite beyond the first query, if anything: asked for once.
+    wanted_more: Callable[[Evidence, Any], RecordQuery | None] | None = None
 
 
 # Kind of question -> its `spec`.
@@ -40,8 +42,6 @@ SPECS: dict[str, type[Spec]] = {
 
 
 def _wanted(subject: ObjectRef, objects: Objects, spec: ExplanationSpec) -> RecordQuery:
-    if spec.at:
-        raise bad_request("spec.at is not answered: only the objects as they are now")
     if spec.view not in questions.VIEWS:
         raise bad_request(f"spec.view must be one of {', '.join(filter(None, questions.VIEWS))}, or absent")
     if spec.view == questions.STUCK and subject.resource != "namespaces":

@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from fathom.api import response_forms
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.core import Call, Core
@@ -23,17 +25,22 @@ from fathom.ask.access import Access
 from fathom.ask.collect import Collector, Sources
 from fathom.ask.decisions import Sight, decision_object
 from fathom.ask.objects import CachedObjects
-from fathom.ask.subjects import asked_object, namespace_of_answer, object_of_name
+from fathom.ask.past import PastMoment, moment_of, objects_at
+from fathom.ask.subjects import asked_object, kind_named, namespace_of_answer, object_of_name
 from fathom.ask.table import ANSWERS, SPECS, Spec
 from fathom.ask.wire import wire
 from fathom.explain.evidence import Gap, ObjectRef, Objects, Recorded, RecordQuery
+from fathom.kinds.coupling import CouplingSpec
 from fathom.kinds.decision import DECISIONS
+from fathom.kinds.explanation import ExplanationSpec
 from fathom.kinds.shape import read
+from fathom.kinds.timeline import TimelineSpec
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.body import encode_json
 from fathom.model.errors import bad_request, method_not_allowed, not_found, not_supported, unavailable
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.selectors import parse_field_selector, parse_label_selector
+from fathom.model.times import micro_timestamp
 
 DECISIONS_SHOWN, DECISIONS_SHOWN_MAX = 500, 5000
 
@@ -76,21 +83,45 @@ class AskViews:
         functions = ANSWERS.get(call.kind.resource)
         if functions is None:
             raise not_supported(call.kind.plural)
-        kind, subject = asked_object(self._core.registry, spec.subject, call.namespace)
         access = self._access(call)
-        access.require(kind, subject)
+        name, subject = self._subject(call, spec, access)
         await self._core.catch_up()
-        objects = CachedObjects(self._core.cache)
+        past = await moment_of(self._core, spec.at, self._collector.audit) if _is_about_past(spec) else None
+        objects = await self._objects(past)
         query = await asyncio.to_thread(functions.wanted, subject, objects, spec)
-        evidence = await self._collector.collect(subject, objects, query, access)
+        evidence = await self._collector.collect(subject, objects, query, access, past=past)
+        if functions.wanted_more is not None:
+            more = await asyncio.to_thread(functions.wanted_more, evidence, spec)
+            evidence = await self._collector.collect_more(evidence, more) if more is not None else evidence
         answer = await asyncio.to_thread(functions.answer, evidence, spec)
         return {
-            "metadata": {
-                "name": f"{kind.singular or kind.kind.lower()}.{subject.name}",
-                "namespace": namespace_of_answer(subject.namespace),
-            },
-            "status": {**wire(answer), **_gaps(evidence.gaps)},
+            "metadata": {"name": name, "namespace": namespace_of_answer(subject.namespace)},
+            "status": {**_source(past), **_gaps(evidence.gaps), **msgspec.to_builtins(answer)},
         }
+
+    async def _objects(self, past: PastMoment | None) -> Objects:
+        return (
+            CachedObjects(self._core.cache) if past is None else await objects_at(self._core, past.revision)
+        )
+
+    def _subject(self, call: Call, spec: Spec, access: Access) -> tuple[str, ObjectRef]:
+        """The name of the answer, and the object that the user asks about and may get. Raises 400, 403."""
+        if isinstance(spec, CouplingSpec) and spec.controller:
+            return f"controller.{spec.controller}", ObjectRef("", "", "")
+        if isinstance(spec, ExplanationSpec) and spec.view == "stuck":
+            return self._stuck(spec, access)
+        kind, subject = asked_object(self._core.registry, spec.subject, call.namespace)
+        access.require(kind, subject)
+        return f"{kind.singular or kind.kind.lower()}.{subject.name}", subject
+
+    def _stuck(self, spec: ExplanationSpec, access: Access) -> tuple[str, ObjectRef]:
+        """What is stuck in a namespace is for who may get its pods. Without a name, the answer contains the
+        namespaces that the user may read."""
+        namespace = spec.subject.name
+        if namespace:
+            pods = kind_named(self._core.registry, "pods")
+            access.require(pods, ObjectRef("pods", namespace, ""))
+        return f"namespace.{namespace}".rstrip("."), ObjectRef("namespaces", "", namespace)
 
     def _access(self, call: Call) -> Access:
         return Access(self._authorizer, call.caller.user)
@@ -158,6 +189,18 @@ class AskViews:
             head = {"kind": call.kind.list_kind, "apiVersion": call.kind.api_version, "metadata": meta}
             listed = {**head, "items": objs}
         return Response(status=200, body=encode_json(listed))
+
+
+def _is_about_past(spec: Spec) -> bool:
+    """The `at` of a timeline is its end: its own function cuts it there."""
+    return bool(spec.at) and not isinstance(spec, TimelineSpec)
+
+
+def _source(past: PastMoment | None) -> Obj:
+    """Of what moment the answer is, and from where."""
+    if past is None:
+        return {}
+    return {"asOf": {"revision": past.revision, "time": micro_timestamp(past.time_ns), "source": "store"}}
 
 
 def _gaps(gaps: Sequence[Gap]) -> Obj:

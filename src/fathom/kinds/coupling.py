@@ -16,7 +16,8 @@ from fathom.kinds.shape import Meta, Shape
 
 
 class CouplingSpec(Shape, frozen=True):
-    subject: Annotated[AskedObject, REQUIRED] = AskedObject()
+    subject: Annotated[AskedObject, field_schema("Or `controller`.")] = AskedObject()
+    controller: Annotated[str, field_schema("Ask about a controller, not an object.", maxLength=253)] = ""
     at: Annotated[str, field_schema("A revision or an RFC 3339 time.", maxLength=64)] = ""
     field: Annotated[str, field_schema("Only this field: spec.replicas.", maxLength=512)] = ""
 

@@ -29,7 +29,7 @@ class ExplanationSpec(Shape, frozen=True):
         one_of("", "status", "stuck"),
         field_schema(
             "Absent: why the object is as it is. status: the debug view of a workload. stuck: what is not as "
-            "wanted in a Namespace."
+            "wanted in a Namespace, or everywhere without a name."
         ),
     ] = ""
 

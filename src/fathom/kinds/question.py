@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, REQUIRED, Name, field_schema
+from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, field_schema
 from fathom.kinds.shape import Shape
 
 
@@ -18,7 +18,7 @@ class AskedObject(Shape, frozen=True):
     kind: Annotated[str, field_schema("As users write it: Pod, po, deployments.apps.", maxLength=253)] = ""
     resource: Annotated[str, field_schema("In full: pods, deployments.apps.", maxLength=253)] = ""
     namespace: Annotated[str, field_schema("Default: the namespace of the question.", maxLength=253)] = ""
-    name: Annotated[Name, REQUIRED] = ""
+    name: Annotated[str, field_schema("Of the object.", maxLength=253)] = ""
     uid: Annotated[str, field_schema("Of one of several objects that had the name.", maxLength=128)] = ""
 
 
