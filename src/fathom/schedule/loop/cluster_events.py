@@ -7,6 +7,9 @@ import asyncio
 from fathom.model.objects import Obj, key_of, metadata
 from fathom.schedule.decide import rules
 from fathom.schedule.loop.queue import ClusterEvent
+from fathom.schedule.loop.watched_kinds import KINDS
+
+RESOURCES = {kind.name: kind.resource.name for kind in KINDS}
 
 
 class ClusterEvents:
@@ -19,14 +22,16 @@ class ClusterEvents:
         return bool(self._happened)
 
     def tell(self, name: str, kind: str, obj: Obj, more: str = "") -> None:
-        path = "/".join(part for part in key_of(obj) if part)
-        self._happened[name] = ClusterEvent(
-            name, f"{kind} {path} at {metadata(obj).get('resourceVersion')}{more}"
-        )
+        revision = int(metadata(obj).get("resourceVersion") or 0)
+        self._happened[name] = ClusterEvent(name, more, RESOURCES[kind], key_of(obj), revision)
 
     def tell_of_room(self, node: str, detail: str) -> None:
+        self.tell_room_left_by(node, ClusterEvent(rules.POD_GONE, detail))
+
+    def tell_room_left_by(self, node: str, event: ClusterEvent) -> None:
+        """The event is the change of a pod that used the room."""
         self.tell_left(node)
-        self._happened[rules.POD_GONE] = ClusterEvent(rules.POD_GONE, detail)
+        self._happened[event.name] = event
         self.moved.set()
 
     def tell_left(self, node: str) -> None:

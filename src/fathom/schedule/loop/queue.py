@@ -70,10 +70,19 @@ class QueueEntry(msgspec.Struct):
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """An event that may help a pod. `name` is what filters declare; `detail` goes into the record."""
+    """An event that may help a pod. `name` is what filters declare; the rest goes into the record: the
+    changed object and its revision where it is the change of an object, else `detail` in words."""
 
     name: str
     detail: str = ""
+    resource: str = ""
+    key: Key = Key("", "")
+    revision: int = 0
+
+    @property
+    def cause(self) -> WakeCause:
+        text = f"{self.name} {self.detail}" if self.detail else self.name
+        return WakeCause("event", text, self.resource, *self.key, self.revision)
 
 
 Order = tuple[int, int, str]
@@ -263,7 +272,7 @@ class SchedulingQueue:
             for entry in entries:
                 if entry.pod.uid in hinted.could:
                     self._leave(entry)
-                    self._activate(entry, WakeCause("event", _event_text(event)), now_ns)
+                    self._activate(entry, event.cause, now_ns)
                     woken.append(entry.pod.uid)
                 else:
                     self._wait_for(entry, hinted.waits)
@@ -378,7 +387,3 @@ class SchedulingQueue:
 
 def _stands(entry: QueueEntry, priority: int, order: Order) -> bool:
     return entry.state == "active" and entry.pod.priority == priority and entry.order == order
-
-
-def _event_text(event: ClusterEvent) -> str:
-    return f"{event.name} {event.detail}" if event.detail else event.name
