@@ -111,6 +111,9 @@ def _may_see(entry: Entry, evidence: Evidence) -> bool:
 def _within(entries: Sequence[Entry], spec: TimelineSpec) -> list[Entry]:
     first = micro_timestamp(spec.since_ns)
     last = micro_timestamp(spec.until_ns) if spec.until_ns else "~"
+    if spec.until_revision:
+        written = (entry.time for entry in entries if 0 < entry.revision <= spec.until_revision)
+        last = min(last, max(written, default=""))
     return [entry for entry in entries if first <= (entry.until or entry.time) and entry.time <= last]
 
 

@@ -20,7 +20,7 @@ QUIET_S = 10.0
 WHO_WIDTH_MAX = 34
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Line(msgspec.Struct, frozen=True, kw_only=True):
     at_s: float  # Since `origin_ns`.
     who: str
     what: str
@@ -70,12 +70,20 @@ def time_of_day(at_s: float) -> str:
 
 
 def as_text(
-    lines: Sequence[Line], *, show_time: Callable[[float], str] = clock, quiet_s: float | None = None
+    lines: Sequence[Line],
+    *,
+    show_time: Callable[[float], str] = clock,
+    quiet_s: float | None = None,
+    start: int = 0,
 ) -> Iterator[str]:
-    """`quiet_s`: a silence of this length gets a line of its own; None: none does."""
+    """`quiet_s`: a silence of this length gets a line of its own; None: none does. `start`: how many lines
+    were shown before."""
     width = min(WHO_WIDTH_MAX, max((len(_who(line)) for line in lines), default=0))
     ended_s = lines[0].at_s if lines else 0.0
     for number, line in enumerate(lines, 1):
+        if number <= start:
+            ended_s = max(ended_s, line.at_s, line.until_s)
+            continue
         if quiet_s is not None and line.at_s - ended_s >= quiet_s:
             yield f"     … {_duration(line.at_s - ended_s)}, nothing"
         ended_s = max(ended_s, line.at_s, line.until_s)

@@ -60,6 +60,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class TimelineSpec(msgspec.Struct, frozen=True, kw_only=True):
     since_ns: int = 0
     until_ns: int = 0  # 0: no end.
+    until_revision: int = 0  # Up to the last write until this revision; 0: no end.
     generation: int = 0  # Only from the first to the last entry of this generation; 0: all of them.
     fold: bool = True  # Show similar entries as one, with a count.
     entries_max: int = 500  # The newest are kept.

@@ -8,7 +8,7 @@ import msgspec
 
 from fathom.explain.evidence import ObjectRef
 from fathom.explain.timeline import answer as answers
-from fathom.explain.timeline.timeline import Edge, Timeline, TimelineSpec, path_of
+from fathom.explain.timeline.timeline import Edge, Timeline, TimelineSpec, path_of, write_id
 from fathom.model.objects import lookup
 from fathom.sim.report.live_records import LiveRecords
 from fathom.sim.report.object_timeline import ObjectTimelines
@@ -99,10 +99,10 @@ def is_true(edge: Edge, true: ObjectTimelines, made: Timeline) -> bool:
 
 
 def _is_named(edge: Edge, true: ObjectTimelines) -> bool:
-    """Of a wake: the write was of the object that the process had queued the key for. A namesake was not."""
-    written = true.writes[edge.cause]
+    """Of a wake: the write was of the very object whose change queued the key, and not of a namesake."""
     cause = true.decisions[edge.effect.removeprefix("decision:")].decision.cause
-    return edge.kind != "woke" or (cause.resource, cause.name) == (written.ref.resource, written.ref.name)
+    named = true.writes.get(write_id(cause.revision, ObjectRef(cause.resource, cause.namespace, cause.name)))
+    return edge.kind != "woke" or (named is not None and true.writes[edge.cause].ref.uid == named.ref.uid)
 
 
 def _changed_condition(edge: Edge, true: ObjectTimelines) -> bool:

@@ -106,6 +106,11 @@ class Chronicle:
     def follows(self, event: int) -> None:
         self._follows = event
 
+    @property
+    def following(self) -> int:
+        """The cause of the next input."""
+        return self._follows
+
     def input(self, process: SimProcess, kind: int, number: int) -> None:
         self._current = self._add(Took, process, self._follows, kind=kind, number=number)
 

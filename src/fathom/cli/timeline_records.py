@@ -1,0 +1,159 @@
+"""A timeline without the API's help: objects from the API, journals and audit log beside the kubeconfig.
+
+For API servers that do not answer Timelines themselves. It works on the machine of the cluster only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fathom.client.api import Api, Resource, own_resource
+from fathom.explain.evidence import (
+    Evidence,
+    Gap,
+    HeldObjects,
+    ObjectRef,
+    Recorded,
+    RecordQuery,
+)
+from fathom.explain.timeline.answer import answer
+from fathom.explain.timeline.decisions import is_attempt
+from fathom.explain.timeline.timeline import Timeline, TimelineSpec
+from fathom.explain.timeline.wanted import wanted, wanted_more
+from fathom.kinds import (
+    repair_proposal,
+    reservation,
+    scheduler_override,
+    scheduling_policy,
+    tenant_quota,
+    workload_progress,
+)
+from fathom.model.audit import AuditEntry
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj
+from fathom.model.times import micro_timestamp
+from fathom.record.audit_reading import read_entries
+from fathom.record.journal import node_reasons, read_journal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# The kinds that timelines are about, or that decisions cite.
+KINDS = (
+    Resource("", "v1", "pods"),
+    Resource("apps", "v1", "replicasets"),
+    Resource("apps", "v1", "deployments"),
+    Resource("batch", "v1", "jobs"),
+    Resource("autoscaling", "v2", "horizontalpodautoscalers"),
+    Resource("", "v1", "services"),
+    Resource("", "v1", "events"),
+    Resource("", "v1", "resourcequotas"),
+    Resource("", "v1", "nodes", namespaced=False),
+    Resource("", "v1", "namespaces", namespaced=False),
+    *(
+        own_resource(kind.DEFINITION)
+        for kind in (
+            repair_proposal,
+            reservation,
+            scheduler_override,
+            scheduling_policy,
+            tenant_quota,
+            workload_progress,
+        )
+    ),
+)
+# Each table of reasons is a scan of a journal.
+REASONS_MAX = 3
+
+
+class _Read(msgspec.Struct, frozen=True):
+    decisions: tuple[Recorded, ...]
+    audit: tuple[AuditEntry, ...]
+    gaps: tuple[Gap, ...]
+
+
+async def local_timeline(
+    api: Api, subject: ObjectRef, spec: TimelineSpec, *, data: Path, journals: Sequence[Path], now_ns: int
+) -> Timeline:
+    listed: dict[str, list[Obj]] = {}
+    gaps: list[Gap] = []
+    for resource in KINDS:
+        try:
+            listed[resource.name] = await _all(api, resource)
+        except ApiError as error:
+            gaps.append(Gap(resource.name, str(error)))
+    objects = HeldObjects(listed)
+    first = _read(wanted(subject, objects, spec), data, journals)
+    evidence = Evidence(
+        subject=subject,
+        objects=objects,
+        decisions=first.decisions,
+        audit=first.audit,
+        gaps=(*gaps, *first.gaps),
+        now_ns=now_ns,
+    )
+    more = wanted_more(evidence, spec)
+    return answer(evidence if more is None else _joined(evidence, _read(more, data, journals)), spec)
+
+
+def _joined(evidence: Evidence, more: _Read) -> Evidence:
+    decisions = {record.kept.decision.id: record for record in (*evidence.decisions, *more.decisions)}
+    audit = {entry.id: entry for entry in (*evidence.audit, *more.audit)}
+    return msgspec.structs.replace(evidence, decisions=tuple(decisions.values()), audit=tuple(audit.values()))
+
+
+async def _all(api: Api, resource: Resource) -> list[Obj]:
+    page = await api.list_page(resource)
+    items = page.items
+    while page.token:
+        page = await api.list_page(resource, token=page.token)
+        items += page.items
+    return items
+
+
+def _read(query: RecordQuery, data: Path, journals: Sequence[Path]) -> _Read:
+    places = {(ref.resource, ref.namespace, ref.name) for ref in query.objects}
+    gaps = [] if journals else [Gap("journals", f"there are none in {data}")]
+    decisions: list[Recorded] = []
+    for path in journals:
+        records = read_journal(path)
+        if records:
+            begins = micro_timestamp(min(record.decision.time_ns for record in records))
+            gaps.append(Gap(f"journal of {path.name}", f"it begins at {begins}"))
+        kept = [
+            record
+            for record in records
+            if _place(record.decision.subject) in places
+            or any(out.object is not None and _place(out.object) in places for out in record.outcomes)
+        ]
+        waiting = [record for record in kept if is_attempt(record.decision) and not record.decision.node]
+        explained = {record.decision.id for record in waiting[-REASONS_MAX:]}
+        decisions += [
+            Recorded(
+                path.name,
+                record,
+                node_reasons(path, record.decision) if record.decision.id in explained else None,
+            )
+            for record in kept
+        ]
+    audit, begins = _audit(places, data)
+    gaps.append(Gap("audit log", f"it begins at {begins}" if begins else f"there is none in {data}"))
+    return _Read(tuple(decisions), audit, tuple(gaps))
+
+
+def _place(record: object) -> tuple[str, str, str]:
+    resource, namespace, name = (str(getattr(record, field)) for field in ("resource", "namespace", "name"))
+    return resource, namespace, name
+
+
+def _audit(places: set[tuple[str, str, str]], data: Path) -> tuple[tuple[AuditEntry, ...], str]:
+    begins = ""
+    kept = []
+    for entry in read_entries(data / "audit"):
+        begins = begins or entry.time
+        if _place(entry) in places:
+            kept.append(entry)
+    return tuple(kept), begins
