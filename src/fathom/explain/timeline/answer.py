@@ -112,7 +112,11 @@ def _within(entries: Sequence[Entry], spec: TimelineSpec) -> list[Entry]:
     first = micro_timestamp(spec.since_ns)
     last = micro_timestamp(spec.until_ns) if spec.until_ns else "~"
     if spec.until_revision:
-        written = (entry.time for entry in entries if 0 < entry.revision <= spec.until_revision)
+        written = (
+            entry.time
+            for entry in entries
+            if entry.source in {"audit", "override"} and 0 < entry.revision <= spec.until_revision
+        )
         last = min(last, max(written, default=""))
     return [entry for entry in entries if first <= (entry.until or entry.time) and entry.time <= last]
 

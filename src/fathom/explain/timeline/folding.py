@@ -23,7 +23,10 @@ def without_routine(entries: Sequence[Entry], edges: Sequence[Edge], scope: Scop
     strangers = {
         entry.id
         for entry in entries
-        if entry.object is not None and not scope.has(entry.object.uid) and entry.source != "decision"
+        if entry.object is not None
+        and not scope.has(entry.object.uid)
+        and entry.source != "decision"
+        and entry.revision  # A refused write is shown for its own sake.
     }
     useful = {edge.cause for edge in edges if edge.effect not in dropped}
     return [
