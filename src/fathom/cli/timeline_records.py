@@ -12,6 +12,7 @@ import msgspec
 
 from fathom.client.api import Api, Resource, own_resource
 from fathom.explain.evidence import (
+    CacheObservation,
     Evidence,
     Gap,
     HeldObjects,
@@ -21,7 +22,8 @@ from fathom.explain.evidence import (
 )
 from fathom.explain.timeline.answer import answer
 from fathom.explain.timeline.decisions import is_attempt
-from fathom.explain.timeline.timeline import Timeline, TimelineSpec
+from fathom.explain.timeline.scope import POLICIES
+from fathom.explain.timeline.timeline import Timeline, TimelineSpec, singular
 from fathom.explain.timeline.wanted import wanted, wanted_more
 from fathom.kinds import (
     repair_proposal,
@@ -31,12 +33,18 @@ from fathom.kinds import (
     tenant_quota,
     workload_progress,
 )
+from fathom.kinds.scheduler_override import OVERRIDES
+from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.audit import AuditEntry
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
 from fathom.model.times import micro_timestamp
 from fathom.record.audit_reading import read_entries
 from fathom.record.journal import node_reasons, read_journal
+from fathom.record.segment import NotASegment
+from fathom.record.tape import BadTape, Reel, reels
+from fathom.record.tape_caches import received_revisions
+from fathom.record.tape_list import directories
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +73,10 @@ KINDS = (
         )
     ),
 )
+# Kinds whose changes decisions wait for.
+STEERING = frozenset({TENANT_QUOTAS, OVERRIDES, POLICIES, "resourcequotas"})
+# Read in about a second.
+TAPE_BYTES_MAX = 64 << 20
 # Each table of reasons is a scan of a journal.
 REASONS_MAX = 3
 
@@ -96,13 +108,44 @@ async def local_timeline(
         now_ns=now_ns,
     )
     more = wanted_more(evidence, spec)
-    return answer(evidence if more is None else _joined(evidence, _read(more, data, journals)), spec)
+    if more is not None:
+        evidence = _joined(evidence, _read(more, data, journals))
+    return answer(_with_tapes(evidence, data), spec)
 
 
 def _joined(evidence: Evidence, more: _Read) -> Evidence:
     decisions = {record.kept.decision.id: record for record in (*evidence.decisions, *more.decisions)}
     audit = {entry.id: entry for entry in (*evidence.audit, *more.audit)}
     return msgspec.structs.replace(evidence, decisions=tuple(decisions.values()), audit=tuple(audit.values()))
+
+
+def _with_tapes(evidence: Evidence, data: Path) -> Evidence:
+    """When the deciding processes received the changes of quotas, policies and overrides. Where a tape is too
+    long to read, what decisions had seen stands for it."""
+    processes = {record.process for record in evidence.decisions}
+    observations: list[CacheObservation] = []
+    for process, directory in directories(data).items():
+        if process not in processes:
+            continue
+        for reel in reels(directory)[-1:]:
+            try:
+                if reel.size_bytes <= TAPE_BYTES_MAX:
+                    observations += _observations(process, reel)
+            except (BadTape, NotASegment, FileNotFoundError):
+                continue  # Killed before its first record was written, or dropped meanwhile.
+    return msgspec.structs.replace(evidence, observations=tuple(observations))
+
+
+def _observations(process: str, reel: Reel) -> list[CacheObservation]:
+    return [
+        CacheObservation(
+            process=process,
+            kind=singular(received.resource),
+            revision=received.revision,
+            time_ns=received.time_ns,
+        )
+        for received in received_revisions(reel, STEERING)
+    ]
 
 
 async def _all(api: Api, resource: Resource) -> list[Obj]:

@@ -1,5 +1,5 @@
-"""46. A timeline joins a decision to the newest write of an object with the name of its cause, not to the write
-of the UID and revision: a pod's namesake seems to have woken its controller."""
+"""46. A timeline joins a decision to the newest write of an object with the name of its cause, not to the
+write of the UID and revision: a pod's namesake seems to have woken its controller."""
 
 from __future__ import annotations
 
