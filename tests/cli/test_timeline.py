@@ -109,7 +109,7 @@ def test_text_names_the_object_and_says_what_is_not_known(
     assert code == 0
     assert f"pod web-3 in default, generation 1, UID {created['metadata']['uid']}" in out.splitlines()[0]
     assert "creates pod web-3" in out
-    assert "no data: audit log: it begins at" in out
+    assert "no data: journals: there are none in" in out or "no data: journal of" in out
 
 
 def test_nothing_on_record_exits_with_1(server: Server) -> None:

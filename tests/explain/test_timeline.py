@@ -36,13 +36,14 @@ from fathom.explain.timeline.timeline import Edge, Entry, Timeline, TimelineSpec
 from fathom.explain.timeline.wanted import wanted, wanted_more
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.audit import AuditEntry, Verdict
+from fathom.model.cause import WakeCause
 from fathom.model.decision import KeptDecision
 from fathom.model.times import micro_timestamp
 
 WHOLE = TimelineSpec()
 
 
-def told(timeline: Timeline) -> list[str]:
+def text_of(timeline: Timeline) -> list[str]:
     return list(as_text(lines_of(timeline), show_time=time_of_day, quiet_s=10))
 
 
@@ -82,7 +83,7 @@ LESSON = """\
 
 
 def test_the_lessons_example_comes_out_with_its_causes() -> None:
-    assert told(answer(lesson(), WHOLE)) == LESSON.splitlines()
+    assert text_of(answer(lesson(), WHOLE)) == LESSON.splitlines()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -223,7 +224,7 @@ def test_gaps_are_said_and_quiet_time_is_folded() -> None:
     late = audit(60, "alice", "patch", "pods", POD, 919000, changed=("metadata.labels[team]",))
     gap = Gap("journal of gateway", "it did not answer")
     timeline = answer(lesson(audit=(*AUDIT, late), gaps=(gap,)), WHOLE)
-    assert told(timeline)[-2:] == [
+    assert text_of(timeline)[-2:] == [
         "     … 50 s, nothing",
         f" 16  12:01:00.000  alice                   sets metadata.labels[team] of pod {POD}",
     ]
@@ -363,3 +364,22 @@ def test_a_conflict_and_a_refusal_are_entries_of_their_own() -> None:
     timeline = answer(lesson(decisions=(*DECISIONS, record)), WHOLE)
     (refused,) = [entry for entry in timeline.entries if entry.id == "outcome:place-9:0"]
     assert refused.text == f"is refused a write of pod {POD} (Resources): no room"
+
+
+def test_names_that_the_user_may_not_read_are_in_no_text() -> None:
+    """What woke the pod and whom it preempts are objects of other tenants, or nodes."""
+    woken = decided(
+        2, "place-8", "scheduler", "pods", POD, "preempt", nodes=5, node="node-a1", queued_ms=500.0,
+        cause=WakeCause("event", "PodGone deleted from node-b1", "pods", "other", "secret-pod", 918801),
+        victims=("other/secret-victim: preempted", f"{SPACE}/mine: preempted"),
+    )  # fmt: skip
+    evidence = lesson(
+        decisions=(*DECISIONS, Recorded("scheduler", KeptDecision(woken))),
+        readable=frozenset({SPACE}),
+        may_read_nodes=False,
+    )
+    shown = [entry.text for entry in answer(evidence, WHOLE).entries if "place-8" in entry.ids.values()]
+    assert shown == [
+        "enters the queue of scheduler, woken by event: a pod that you may not read changed",
+        f"makes room on node-a1 for pod {POD}: it evicts {SPACE}/mine, 1 pods that you may not read",
+    ]

@@ -36,9 +36,10 @@ from fathom.kinds import (
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.audit import AuditEntry
+from fathom.model.decision import Subject
 from fathom.model.errors import ApiError
-from fathom.model.objects import Obj
-from fathom.model.times import micro_timestamp
+from fathom.model.objects import Obj, metadata
+from fathom.model.times import micro_timestamp, moment_ns
 from fathom.record.audit_reading import read_entries
 from fathom.record.journal import node_reasons, read_journal
 from fathom.record.segment import NotASegment
@@ -77,6 +78,7 @@ KINDS = (
 STEERING = frozenset({TENANT_QUOTAS, OVERRIDES, POLICIES, "resourcequotas"})
 # Read in about a second.
 TAPE_BYTES_MAX = 64 << 20
+FOR_EVER_NS = 1 << 63
 # Each table of reasons is a scan of a journal.
 REASONS_MAX = 3
 
@@ -84,7 +86,7 @@ REASONS_MAX = 3
 class _Read(msgspec.Struct, frozen=True):
     decisions: tuple[Recorded, ...]
     audit: tuple[AuditEntry, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[tuple[Gap, int], ...]  # Each with the time before which there is no data.
 
 
 async def local_timeline(
@@ -99,18 +101,23 @@ async def local_timeline(
             gaps.append(Gap(resource.name, str(error)))
     objects = HeldObjects(listed)
     first = _read(wanted(subject, objects, spec), data, journals)
+    begun_ns = max(spec.since_ns, _created_ns(objects.get(subject.resource, subject.key)))
     evidence = Evidence(
         subject=subject,
         objects=objects,
         decisions=first.decisions,
         audit=first.audit,
-        gaps=(*gaps, *first.gaps),
+        gaps=(*gaps, *(gap for gap, begins_ns in first.gaps if begins_ns > begun_ns)),
         now_ns=now_ns,
     )
     more = wanted_more(evidence, spec)
     if more is not None:
         evidence = _joined(evidence, _read(more, data, journals))
     return answer(_with_tapes(evidence, data), spec)
+
+
+def _created_ns(obj: Obj | None) -> int:
+    return moment_ns(metadata(obj).get("creationTimestamp")) or 0 if obj is not None else 0
 
 
 def _joined(evidence: Evidence, more: _Read) -> Evidence:
@@ -159,13 +166,14 @@ async def _all(api: Api, resource: Resource) -> list[Obj]:
 
 def _read(query: RecordQuery, data: Path, journals: Sequence[Path]) -> _Read:
     places = {(ref.resource, ref.namespace, ref.name) for ref in query.objects}
-    gaps = [] if journals else [Gap("journals", f"there are none in {data}")]
+    gaps = [] if journals else [(Gap("journals", f"there are none in {data}"), FOR_EVER_NS)]
     decisions: list[Recorded] = []
     for path in journals:
         records = read_journal(path)
         if records:
-            begins = micro_timestamp(min(record.decision.time_ns for record in records))
-            gaps.append(Gap(f"journal of {path.name}", f"it begins at {begins}"))
+            begins_ns = min(record.decision.time_ns for record in records)
+            begins = f"it begins at {micro_timestamp(begins_ns)}"
+            gaps.append((Gap(f"journal of {path.name}", begins), begins_ns))
         kept = [
             record
             for record in records
@@ -183,13 +191,13 @@ def _read(query: RecordQuery, data: Path, journals: Sequence[Path]) -> _Read:
             for record in kept
         ]
     audit, begins = _audit(places, data)
-    gaps.append(Gap("audit log", f"it begins at {begins}" if begins else f"there is none in {data}"))
+    audit_gap = Gap("audit log", f"it begins at {begins}" if begins else f"there is none in {data}")
+    gaps.append((audit_gap, moment_ns(begins) or FOR_EVER_NS))
     return _Read(tuple(decisions), audit, tuple(gaps))
 
 
-def _place(record: object) -> tuple[str, str, str]:
-    resource, namespace, name = (str(getattr(record, field)) for field in ("resource", "namespace", "name"))
-    return resource, namespace, name
+def _place(record: AuditEntry | Subject) -> tuple[str, str, str]:
+    return record.resource, record.namespace, record.name
 
 
 def _audit(places: set[tuple[str, str, str]], data: Path) -> tuple[tuple[AuditEntry, ...], str]:

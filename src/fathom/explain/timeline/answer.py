@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fathom.explain.evidence import Evidence, Gap
+from fathom.explain.evidence import Evidence, Gap, Recorded
 from fathom.explain.timeline.caches import cache_entries
-from fathom.explain.timeline.decisions import decision_entries
+from fathom.explain.timeline.decisions import decision_entries, may_read
 from fathom.explain.timeline.folding import folded, without_routine
 from fathom.explain.timeline.ordering import in_order
 from fathom.explain.timeline.reports import condition_entries, event_entries
@@ -57,7 +57,7 @@ def _sorted(evidence: Evidence) -> Evidence:
     """Whatever the order in which processes answered, the same answer follows."""
     return msgspec.structs.replace(
         evidence,
-        decisions=tuple(sorted(evidence.decisions, key=lambda record: _moment(record.kept.decision))),
+        decisions=tuple(sorted(evidence.decisions, key=_moment)),
         audit=tuple(sorted(evidence.audit, key=lambda entry: (entry.time, entry.id))),
         observations=tuple(
             sorted(evidence.observations, key=lambda seen: (seen.time_ns, seen.process, seen.kind))
@@ -66,8 +66,8 @@ def _sorted(evidence: Evidence) -> Evidence:
     )
 
 
-def _moment(decision: object) -> tuple[int, str]:
-    return int(getattr(decision, "time_ns", 0)), str(getattr(decision, "id", ""))
+def _moment(record: Recorded) -> tuple[int, str]:
+    return record.kept.decision.time_ns, record.kept.decision.id
 
 
 def _once(entries: Sequence[Entry]) -> list[Entry]:
@@ -101,11 +101,7 @@ def between(edges: Sequence[Edge], entries: Sequence[Entry]) -> list[Edge]:
 
 def _may_see(entry: Entry, evidence: Evidence) -> bool:
     ref = entry.object
-    if ref is None:
-        return True
-    if ref.resource == "nodes" and not evidence.may_read_nodes:
-        return False
-    return not ref.namespace or evidence.readable is None or ref.namespace in evidence.readable
+    return ref is None or may_read(ref.resource, ref.namespace, evidence)
 
 
 def _within(entries: Sequence[Entry], spec: TimelineSpec) -> list[Entry]:

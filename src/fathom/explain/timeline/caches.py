@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fathom.explain.evidence import CacheObservation, Evidence, ObjectRef, Recorded
-from fathom.explain.timeline.decisions import is_attempt, ours
+from fathom.explain.timeline.decisions import is_attempt, may_read, ours
 from fathom.explain.timeline.scope import Scope
 from fathom.explain.timeline.timeline import Edge, Entry, decision_id, singular, words_for, write_id
 from fathom.explain.timeline.writes import audit_ref
@@ -22,7 +22,11 @@ KINDS_SHOWN = ("Node", "Pod")
 
 def cache_entries(evidence: Evidence, scope: Scope) -> tuple[list[Entry], list[Edge]]:
     decided = [(record, ref) for record, ref in ours(evidence, scope) if ref.uid in scope.uids]
-    cited = [entry for entry in evidence.audit if _is_input(entry, scope)]
+    cited = [
+        entry
+        for entry in evidence.audit
+        if _is_input(entry, scope) and may_read(entry.resource, entry.namespace, evidence)
+    ]
     entries: list[Entry] = []
     edges: list[Edge] = []
     for record, ref in decided:

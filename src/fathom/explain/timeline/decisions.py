@@ -3,12 +3,15 @@ outcomes that wrote nothing. What a decision did write is an entry of the audit 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef, Recorded
 from fathom.explain.timeline.scope import Scope, uid_at
-from fathom.explain.timeline.timeline import Edge, Entry, decision_id, words_for, write_id
-from fathom.explain.timeline.writes import Writes
+from fathom.explain.timeline.timeline import Edge, Entry, decision_id, singular, words_for, write_id
+from fathom.explain.timeline.writes import Writes, audit_ref
+from fathom.model.cause import WakeCause
 from fathom.model.decision import Decision, Outcome, Subject
 from fathom.model.objects import Key, labels_of
 from fathom.model.times import micro_timestamp
@@ -53,13 +56,13 @@ def decision_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[
         decision = record.kept.decision
         entry = _decision(record, ref, evidence)
         entries.append(entry)
-        queued = _queued(decision, ref, record.process)
+        queued = _queued(decision, ref, record.process, evidence)
         first = entry if queued is None else queued
         if queued is not None:
             entries.append(queued)
             edges.append(Edge(queued.id, entry.id, "led to"))
         if (waking := writes.waking(decision)) is not None:
-            edges.append(Edge(write_id(waking.revision, _ref(waking)), first.id, "woke"))
+            edges.append(Edge(write_id(waking.revision, audit_ref(waking)), first.id, "woke"))
         if decision.cause.decision:
             edges.append(Edge(decision_id(decision.cause.decision), first.id, "woke"))
         for rule in _rules(record, ref, evidence):
@@ -67,14 +70,9 @@ def decision_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[
             edges.append(Edge(rule.id, entry.id, "led to"))
         for number, outcome in enumerate(record.kept.outcomes):
             written, edge = _outcome(number, outcome, decision, ref)
+            entries.append(written)
             edges.append(edge)
-            if written is not None:
-                entries.append(written)
     return entries, edges
-
-
-def _ref(record: object) -> ObjectRef:
-    return ObjectRef(*(str(getattr(record, name)) for name in ("resource", "namespace", "name", "uid")))
 
 
 def _decision(record: Recorded, ref: ObjectRef, evidence: Evidence) -> Entry:
@@ -84,7 +82,7 @@ def _decision(record: Recorded, ref: ObjectRef, evidence: Evidence) -> Entry:
         time=micro_timestamp(decision.time_ns),
         source="decision",
         actor=decision.controller,
-        text=decision_text(decision, ref),
+        text=decision_text(decision, ref, victims=victims_words(decision.victims, evidence)),
         object=ref,
         generation=decision.subject.generation,
         ids={"decision": decision.id, **({"process": record.process} if record.process else {})},
@@ -97,7 +95,7 @@ def is_attempt(decision: Decision) -> bool:
     return decision.subject.resource == "pods" and (decision.nodes > 0 or bool(decision.place))
 
 
-def decision_text(decision: Decision, ref: ObjectRef) -> str:
+def decision_text(decision: Decision, ref: ObjectRef, *, victims: str = "") -> str:
     target = words_for(ref)
     attempt = f" (attempt {decision.attempt})" if decision.attempt > 1 else ""
     message = f": {decision.message.splitlines()[0]}" if decision.message else ""
@@ -109,7 +107,6 @@ def decision_text(decision: Decision, ref: ObjectRef) -> str:
         case "unschedulable":
             return f"finds no node for {target}{attempt}{message}"
         case "preempt":
-            victims = ", ".join(victim.partition(":")[0] for victim in decision.victims)
             return f"makes room on {decision.node} for {target}{attempt}: it evicts {victims}"
         case "hold":
             return f"waits before it acts on {target}: {decision.need or decision.message}"
@@ -119,13 +116,13 @@ def decision_text(decision: Decision, ref: ObjectRef) -> str:
             return f"decides {verdict} for {target}{attempt}{message}"
 
 
-def _queued(decision: Decision, ref: ObjectRef, process: str) -> Entry | None:
+def _queued(decision: Decision, ref: ObjectRef, process: str, evidence: Evidence) -> Entry | None:
     """The moment when the key entered the queue follows from the recorded wait."""
     if decision.queued_ms < QUEUED_MS_MIN:
         return None
-    text = f"enters the queue of {decision.controller}: {words_for(ref)}"
+    text = f"enters the queue of {decision.controller}"
     if decision.cause.kind != "unstated":
-        text += f", woken by {decision.cause.kind} {decision.cause.text}".rstrip()
+        text += f", woken by {cause_words(decision.cause, evidence)}"
     if decision.place is not None:
         text += f"; it leaves as {decision.place[0]} of {decision.place[1]}"
     return Entry(
@@ -133,12 +130,35 @@ def _queued(decision: Decision, ref: ObjectRef, process: str) -> Entry | None:
         time=micro_timestamp(decision.time_ns - round(decision.queued_ms * 1e6)),
         source="queue",
         actor=words_for(ref),
-        text=text.replace(f": {words_for(ref)}", "", 1),
+        text=text,
         object=ref,
         generation=decision.subject.generation,
         ids={"decision": decision.id, **({"process": process} if process else {})},
         routine=decision.verdict in ROUTINE,
     )
+
+
+def cause_words(cause: WakeCause, evidence: Evidence) -> str:
+    """Without names of objects that the user may not read."""
+    if not may_read(cause.resource, cause.namespace, evidence):
+        return f"{cause.kind}: a {singular(cause.resource)} that you may not read changed"
+    if not evidence.may_read_nodes:  # What happened may name a node: its first word does not.
+        cause = msgspec.structs.replace(cause, detail=cause.detail.partition(" ")[0])
+    return f"{cause.kind} {cause.text}".rstrip()
+
+
+def may_read(resource: str, namespace: str, evidence: Evidence) -> bool:
+    if resource == "nodes" and not evidence.may_read_nodes:
+        return False
+    return not namespace or evidence.readable is None or namespace in evidence.readable
+
+
+def victims_words(victims: Sequence[str], evidence: Evidence) -> str:
+    """'namespace/name: why' of each; pods of other tenants are a number."""
+    names = [victim.partition(":")[0] for victim in victims]
+    shown = [name for name in names if may_read("pods", name.partition("/")[0], evidence)]
+    others = len(names) - len(shown)
+    return ", ".join([*shown, *([f"{others} pods that you may not read"] if others else [])])
 
 
 # Rules that rejected nodes.
@@ -195,7 +215,7 @@ def _zone(node: str, evidence: Evidence) -> str:
 # Outcomes.
 
 
-def _outcome(number: int, outcome: Outcome, decision: Decision, ref: ObjectRef) -> tuple[Entry | None, Edge]:
+def _outcome(number: int, outcome: Outcome, decision: Decision, ref: ObjectRef) -> tuple[Entry, Edge]:
     """Of a write: the edge to it, and an entry in case the audit log has none. Of the rest: an entry."""
     decided = decision_id(decision.id)
     written = _written(outcome.object, ref)

@@ -46,13 +46,13 @@ def report(scenario: Scenario, plan: RunPlan, *, patch: str = "") -> tuple[RunRe
     telling = Telling(scenario, plan, chronicle=chronicle)
     telling.engine.trace.log = []
     result = telling.run()
-    told = timeline(
+    run_timeline = timeline(
         chronicle,
         began_ns=telling.engine.began_ns,
         processes=scenario.menu.processes,
         violation=result.violation,
     )
-    lines = lines_of(told, origin_ns=EPOCH_NS + telling.engine.began_ns)
+    lines = lines_of(run_timeline, origin_ns=EPOCH_NS + telling.engine.began_ns)
     until_s = result.violation.at_s if result.violation is not None else result.sim_s
     causes = [
         ReportedCause(number, line.culprit, line.who, line.what)
@@ -62,7 +62,7 @@ def report(scenario: Scenario, plan: RunPlan, *, patch: str = "") -> tuple[RunRe
     return RunReport(
         verdict=HOLDS if result.violation is None else BROKEN,
         result=result,
-        timeline=told,
+        timeline=run_timeline,
         lines=lines,
         causes=tuple(causes),
         rerun=rerun(scenario, plan, patch=patch),
