@@ -26,7 +26,7 @@ def answer(evidence: Evidence, spec: TimelineSpec) -> Timeline:
     decided, from_decisions = decision_entries(evidence, scope, writes)
     cached, from_caches = cache_entries(evidence, scope)
     events, from_events = event_entries(evidence, scope)
-    conditions, from_conditions = condition_entries(evidence, scope)
+    conditions, from_conditions = condition_entries(evidence, scope, writes)
     everything = _once([*written, *decided, *cached, *events, *conditions])
     named = _named_decisions(written)
     edges = [*from_writes, *from_decisions, *from_caches, *from_events, *from_conditions, *named]

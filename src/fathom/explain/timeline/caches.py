@@ -7,6 +7,7 @@ change says when it had arrived at the latest; the entry says which of the two i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from fathom.explain.evidence import CacheObservation, Evidence, ObjectRef, Recorded
 from fathom.explain.timeline.decisions import is_attempt, may_read, ours
@@ -57,8 +58,14 @@ def _is_unseen(write: AuditEntry, decision: Decision) -> bool:
 
 
 def seen_of(decision: Decision, resource: str) -> SeenVersions | None:
+    """Decisions name kinds ('TenantQuota'), writes name resources ('tenantquotas.fathom.dev')."""
     word = singular(resource)
-    return next((seen for kind, seen in decision.seen.items() if kind.lower() == word), None)
+    return next((seen for kind, seen in decision.seen.items() if _lower(kind) == word), None)
+
+
+@lru_cache(maxsize=256)
+def _lower(kind: str) -> str:
+    return kind.lower()
 
 
 def newest(seen: SeenVersions) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.timeline.scope import Scope, ref_of
 from fathom.explain.timeline.timeline import Edge, Entry, decision_id, words_for, write_id
-from fathom.explain.timeline.writes import audit_ref
+from fathom.explain.timeline.writes import Writes, audit_ref
 from fathom.model.audit import AuditEntry
 from fathom.model.decision import Decision
 from fathom.model.fields import touches
@@ -84,7 +84,7 @@ def _event_cause(
     return (candidates[0], True) if len(candidates) == 1 else (None, True)
 
 
-def condition_entries(evidence: Evidence, scope: Scope) -> tuple[list[Entry], list[Edge]]:
+def condition_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[list[Entry], list[Edge]]:
     """The last change of each condition: earlier ones are in no record."""
     entries: list[Entry] = []
     edges: list[Edge] = []
@@ -93,8 +93,8 @@ def condition_entries(evidence: Evidence, scope: Scope) -> tuple[list[Entry], li
             changed_ns = moment_ns(condition.get("lastTransitionTime"))
             if changed_ns is None:
                 continue
-            writes = _writes(condition, ref, changed_ns, evidence.audit)
-            cause = writes[0] if len(writes) == 1 else None
+            candidates = _candidates(condition, changed_ns, writes.of(ref.uid))
+            cause = candidates[0] if len(candidates) == 1 else None
             cause_ns = 0 if cause is None else moment_ns(cause.time) or 0
             entry = _condition(condition, ref, max(changed_ns, cause_ns))
             entries.append(entry)
@@ -112,14 +112,12 @@ def _present(evidence: Evidence, scope: Scope) -> Iterator[tuple[Obj, ObjectRef]
             yield obj, ref_of(ref.resource, obj)
 
 
-def _writes(condition: Obj, ref: ObjectRef, changed_ns: int, audit: Sequence[AuditEntry]) -> list[AuditEntry]:
+def _candidates(condition: Obj, changed_ns: int, writes: Sequence[AuditEntry]) -> list[AuditEntry]:
     field = f"status.conditions[type={condition.get('type')}]"
     return [
         entry
-        for entry in audit
-        if entry.wrote
-        and entry.uid == ref.uid
-        and changed_ns <= (moment_ns(entry.time) or 0) < changed_ns + SECOND_NS + LATE_NS
+        for entry in writes
+        if changed_ns <= (moment_ns(entry.time) or 0) < changed_ns + SECOND_NS + LATE_NS
         and any(touches(path, field) for path in entry.changed)
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -79,6 +80,7 @@ def decision_id(id_: str) -> str:
     return f"decision:{id_}"
 
 
+@lru_cache(maxsize=256)
 def singular(resource: str) -> str:
     """'replicasets.apps' -> 'replicaset'"""
     plural = resource.partition(".")[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.timeline.scope import Scope
@@ -26,16 +26,17 @@ class Writes:
     """The audit log's entries, by the revision and the object that they wrote."""
 
     def __init__(self, evidence: Evidence) -> None:
-        self._evidence = evidence
         self._decisions: Mapping[str, Decision] = {
             record.kept.decision.id: record.kept.decision for record in evidence.decisions
         }
         self._by_id: dict[str, AuditEntry] = {}
+        self._by_uid: dict[str, list[AuditEntry]] = {}
         self._removals: dict[str, list[AuditEntry]] = {}  # UID -> deletes, in order of revision.
         self._last: dict[str, int] = {}  # UID -> the newest revision on record.
         for entry in evidence.audit:
             if entry.wrote:
                 self._by_id[write_id(entry.revision, audit_ref(entry))] = entry
+                self._by_uid.setdefault(entry.uid, []).append(entry)
                 self._last[entry.uid] = max(entry.revision, self._last.get(entry.uid, 0))
                 if entry.verb == "delete":
                     self._removals.setdefault(entry.uid, []).append(entry)
@@ -44,6 +45,10 @@ class Writes:
 
     def get(self, id_: str) -> AuditEntry | None:
         return self._by_id.get(id_)
+
+    def of(self, uid: str) -> Sequence[AuditEntry]:
+        """The writes of one object."""
+        return self._by_uid.get(uid, ())
 
     def waking(self, decision: Decision) -> AuditEntry | None:
         """The write that a decision's cause names. Of a deleted object the cause has the last revision: the
@@ -63,11 +68,7 @@ class Writes:
 
     def is_last(self, entry: AuditEntry, field: str) -> bool:
         """Whether no later write on record touched the field."""
-        later = (
-            other
-            for other in self._evidence.audit
-            if other.uid == entry.uid and other.revision > entry.revision and other.wrote
-        )
+        later = (other for other in self.of(entry.uid) if other.revision > entry.revision)
         return not any(touches(path, field) for other in later for path in other.changed)
 
     def is_newest(self, obj: Obj) -> bool:
