@@ -383,3 +383,22 @@ def test_names_that_the_user_may_not_read_are_in_no_text() -> None:
         "enters the queue of scheduler, woken by event: a pod that you may not read changed",
         f"makes room on node-a1 for pod {POD}: it evicts {SPACE}/mine, 1 pods that you may not read",
     ]
+
+
+def test_a_revision_that_another_decision_wrote_is_not_claimed() -> None:
+    """A patch that changes nothing is answered with the object as it is; a settled one with what was read."""
+    records = [
+        Recorded(
+            "controllers",
+            KeptDecision(
+                decided(second, id_, "replicasets", REPLICA_SETS, SET, "patch"),
+                (msgspec.structs.replace(
+                    outcome(second, id_, 918805, "pods", POD, f"patch Pod {SPACE}/{POD}"), result=result
+                ),),
+            ),
+        )
+        for second, id_, result in ((2, "nothing-to-do", "committed"), (3, "read-later", "settled"))
+    ]  # fmt: skip
+    timeline = answer(lesson(decisions=(*DECISIONS, *records)), WHOLE)
+    created = f"write:918805:pods/{SPACE}/{POD}"
+    assert {cause for cause, effect in edges(timeline) if effect == created} == {"decision:set-1"}

@@ -20,7 +20,6 @@ from fathom.model.well_known import ZONE_LABEL
 # A shorter wait in a queue is not worth an entry of its own.
 QUEUED_MS_MIN = 1.0
 NAMES_SHOWN = 5
-WROTE = frozenset({"committed", "settled"})
 ROUTINE = frozenset({"status", "nothing"})  # Verdicts that change nothing but a report.
 STATUS = "status "  # How the outcome of a status write begins: `control/plan.py`.
 
@@ -69,7 +68,8 @@ def decision_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[
             entries.append(rule)
             edges.append(Edge(rule.id, entry.id, "led to"))
         for number, outcome in enumerate(record.kept.outcomes):
-            written, edge = _outcome(number, outcome, decision, ref)
+            is_own = writes.is_own(outcome, decision, _written(outcome.object, ref))
+            written, edge = _outcome(number, outcome, decision, ref, is_own=is_own)
             entries.append(written)
             edges.append(edge)
     return entries, edges
@@ -215,11 +215,13 @@ def _zone(node: str, evidence: Evidence) -> str:
 # Outcomes.
 
 
-def _outcome(number: int, outcome: Outcome, decision: Decision, ref: ObjectRef) -> tuple[Entry, Edge]:
+def _outcome(
+    number: int, outcome: Outcome, decision: Decision, ref: ObjectRef, *, is_own: bool
+) -> tuple[Entry, Edge]:
     """Of a write: the edge to it, and an entry in case the audit log has none. Of the rest: an entry."""
     decided = decision_id(decision.id)
     written = _written(outcome.object, ref)
-    if outcome.result in WROTE and outcome.revision:
+    if is_own:
         id_ = write_id(outcome.revision, written)
         text = f"writes {words_for(written)}{f': {outcome.message}' if outcome.message else ''}"
     else:
@@ -232,11 +234,11 @@ def _outcome(number: int, outcome: Outcome, decision: Decision, ref: ObjectRef) 
         actor=decision.controller,
         text=text,
         object=written,
-        revision=outcome.revision,
+        revision=outcome.revision if id_.startswith("write:") else 0,
         ids={"decision": decision.id},
         routine=decision.verdict in ROUTINE or outcome.message.startswith(STATUS),
     )
-    return entry, Edge(decided, id_, "wrote" if outcome.revision else "led to")
+    return entry, Edge(decided, id_, "wrote" if entry.revision else "led to")
 
 
 def _written(subject: Subject | None, ref: ObjectRef) -> ObjectRef:
@@ -255,6 +257,6 @@ def _failure(outcome: Outcome, written: ObjectRef) -> str:
         "unknown": "does not know the outcome of its write of",
         "held": "does not write yet:",
         "committed": "found nothing to change in",
-        "settled": "found nothing to change in",
+        "settled": "reads that its write is done:",
     }[outcome.result]
     return f"{words} {words_for(written)}{check}{message}"

@@ -25,8 +25,7 @@ def without_routine(entries: Sequence[Entry], edges: Sequence[Edge], scope: Scop
         for entry in entries
         if entry.object is not None
         and not scope.has(entry.object.uid)
-        and entry.source != "decision"
-        and entry.revision  # A refused write is shown for its own sake.
+        and entry.id.startswith("write:")  # A refused write is shown for its own sake.
     }
     useful = {edge.cause for edge in edges if edge.effect not in dropped}
     return [

@@ -11,11 +11,13 @@ from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.accounts import NODE_USER, PREFIX
 from fathom.model.audit import AuditEntry, Verdict
 from fathom.model.cause import DELETED
-from fathom.model.decision import Decision
+from fathom.model.decision import Decision, Outcome
 from fathom.model.fields import steps_of, touches
 from fathom.model.objects import Obj, lookup, metadata, uid_of
+from fathom.model.times import SECOND_NS, moment_ns
 
 FIELDS_SHOWN = 3
+CLOCK_SKEW_NS = SECOND_NS // 10  # Between the API server and a deciding process.
 # Written by the API server with every change: they say nothing about this one.
 UNTOLD_FIELDS = ("metadata.generation", "metadata.managedFields", "metadata.resourceVersion")
 # Kinds that change all the time, and whose writes explain nothing.
@@ -60,6 +62,16 @@ class Writes:
             return entry
         removals = self._removals.get(entry.uid, ())
         return next((removal for removal in removals if removal.revision > cause.revision), None)
+
+    def is_own(self, outcome: Outcome, decision: Decision, written: ObjectRef) -> bool:
+        """Whether the decision made the write at the revision of its outcome. A settled outcome has the
+        revision that a read found, and a write that changed nothing has that of an earlier one."""
+        if outcome.result != "committed" or not outcome.revision:
+            return False
+        entry = self._by_id.get(write_id(outcome.revision, written))
+        if entry is None or entry.decision:
+            return entry is None or entry.decision == decision.id
+        return (moment_ns(entry.time) or 0) + CLOCK_SKEW_NS > decision.time_ns
 
     def actor(self, entry: AuditEntry) -> str:
         """The controller, where its decision is on record; else the user."""
