@@ -121,7 +121,8 @@ def write_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[lis
         if scope.has(entry.uid) or entry.id in named or refused_for_us:
             write = _write(entry, evidence, writes)
             entries.append(write)
-            for verdict in _verdicts(entry):
+            # Of a write elsewhere only counts that it woke a decision.
+            for verdict in _verdicts(entry) if scope.has(entry.uid) or refused_for_us else ():
                 entries.append(verdict)
                 edges.append(Edge(verdict.id, write.id, "led to"))
     return entries, edges
