@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from cyclopts import Parameter
 
@@ -50,7 +50,9 @@ def timeline(
     if before_ns is None:
         raise Problem(f"--since takes a duration such as 10m, not {since!r}")
     kubeconfig = found_kubeconfig(kubeconfig)
-    question = Question(_subject(subject, namespace), before_ns, kubeconfig, data or data_beside(kubeconfig))
+    question = TimelineQuestion(
+        _subject(subject, namespace), before_ns, kubeconfig, data or data_beside(kubeconfig)
+    )
     try:
         return asyncio.run(_show(question, watch=watch, as_json=output == "json"))
     except KeyboardInterrupt:
@@ -59,14 +61,13 @@ def timeline(
         raise
 
 
-class Question:
+class TimelineQuestion(NamedTuple):
     """What is asked, and where."""
 
-    def __init__(self, subject: ObjectRef, before_ns: int, kubeconfig: Path | None, data: Path) -> None:
-        self.subject = subject
-        self.before_ns = before_ns
-        self.kubeconfig = kubeconfig
-        self.data = data
+    subject: ObjectRef
+    before_ns: int  # How far back; 0: all that is on record.
+    kubeconfig: Path | None
+    data: Path
 
 
 def _subject(text: str, namespace: str) -> ObjectRef:
@@ -87,7 +88,7 @@ def _subject(text: str, namespace: str) -> ObjectRef:
 Fetch = Callable[["TimelineSpec"], Awaitable["Timeline"]]
 
 
-async def _show(question: Question, *, watch: bool, as_json: bool) -> int:
+async def _show(question: TimelineQuestion, *, watch: bool, as_json: bool) -> int:
     from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
     from fathom.client.once import api_of  # noqa: PLC0415
     from fathom.client.servers import find_server  # noqa: PLC0415
