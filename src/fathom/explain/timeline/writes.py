@@ -40,7 +40,7 @@ class Writes:
                 self._by_id[write_id(entry.revision, audit_ref(entry))] = entry
                 self._by_uid.setdefault(entry.uid, []).append(entry)
                 self._last[entry.uid] = max(entry.revision, self._last.get(entry.uid, 0))
-                if entry.verb == "delete":
+                if entry.verb == "delete" and not _only_marks(entry):
                     self._removals.setdefault(entry.uid, []).append(entry)
         for removals in self._removals.values():
             removals.sort(key=lambda entry: entry.revision)
@@ -66,7 +66,8 @@ class Writes:
     def is_own(self, outcome: Outcome, decision: Decision, written: ObjectRef) -> bool:
         """Whether the decision made the write at the revision of its outcome. A settled outcome has the
         revision that a read found, and a write that changed nothing has that of an earlier one."""
-        if outcome.result != "committed" or not outcome.revision:
+        known = max((max(seen.revision, seen.applied) for seen in decision.seen.values()), default=0)
+        if outcome.result != "committed" or outcome.revision <= max(known, decision.cause.revision):
             return False
         entry = self._by_id.get(write_id(outcome.revision, written))
         if entry is None or entry.decision:
@@ -86,6 +87,11 @@ class Writes:
     def is_newest(self, obj: Obj) -> bool:
         """Whether the object as it is was written by a write on record: then nothing happened since."""
         return str(self._last.get(uid_of(obj), 0)) == metadata(obj).get("resourceVersion")
+
+
+def _only_marks(entry: AuditEntry) -> bool:
+    """The object is still there: its containers end first, or a finalizer holds it."""
+    return any(path.startswith("metadata.deletion") for path in entry.changed)
 
 
 def audit_ref(entry: AuditEntry) -> ObjectRef:
@@ -159,8 +165,7 @@ def write_text(entry: AuditEntry, evidence: Evidence, writes: Writes) -> str:
     if not entry.wrote:
         return f"tries to {_verb(entry)} {target}: the API server answers {entry.code}"
     if entry.verb == "delete":
-        marks = any(path.startswith("metadata.deletion") for path in entry.changed)
-        return f"marks {target} for deletion" if marks else f"deletes {target}"
+        return f"marks {target} for deletion" if _only_marks(entry) else f"deletes {target}"
     if entry.subresource == "binding":
         node = lookup(_present(ref, evidence) or {}, "spec", "nodeName")
         return f"binds {target} to {node}" if node else f"binds {target}"
