@@ -25,7 +25,13 @@ from fathom.sim.world.world import World
 
 RUNS = [
     (name, seed)
-    for name in ("rollback-among-others", "quota-changes", "replicas", "names-are-used-again")
+    for name in (
+        "rollback-among-others",
+        "quota-changes",
+        "rollouts",
+        "jobs-seen-late",
+        "names-are-used-again",
+    )
     for seed in ("1", "2", "3")
 ]
 

@@ -100,11 +100,24 @@ class ObjectTimelines:
         if (process, incarnation) == (decided.process, decided.incarnation) and answer < decided.id:
             return True
         stream = (decided.process, decided.incarnation, written.ref.resource)
-        if self._read.get((*stream, written.commit.revision), decided.id) < decided.id:
+        if any(
+            self._read.get((*stream, revision), decided.id) < decided.id for revision in self._shows(written)
+        ):
             return True
         seen = self._revisions_seen.get(stream, [])
         index = bisect.bisect_left(seen, (decided.id, 0))
         return index > 0 and seen[index - 1][1] >= written.commit.revision
+
+    def _shows(self, written: Written) -> list[int]:
+        """The revisions of objects that show the write to who reads them: its own; of a removal, also those
+        of the objects that have the name since."""
+        if written.after is not None:
+            return [written.commit.revision]
+        return [
+            later.commit.revision
+            for later in self._by_resource[written.ref.resource]
+            if later.ref.key == written.ref.key and later.commit.revision >= written.commit.revision
+        ]
 
     # Edges.
 
