@@ -90,7 +90,7 @@ def test_ports_and_spread_count_who_is_there(kubectl: Kubectl, why: Why) -> None
     kubectl.ok("delete pod port-1")
     kubectl.ok(f"wait pod/port --for=condition=Ready {READY_IN}")
     woken = next(line for line in why("port") if "woken by" in line)
-    assert f"PodGone pods {kubectl.namespace}/port-1" in woken
+    assert f"pods {kubectl.namespace}/port-1 PodGone" in woken
 
 
 def test_a_gate_holds_a_pod_until_it_is_opened(kubectl: Kubectl, why: Why) -> None:
@@ -117,7 +117,9 @@ def test_a_quota_is_named_and_who_it_holds_back_is_woken_when_it_grows(kubectl: 
         f"patch tenantquota {space} --type=merge", "-p", '{"spec":{"limits":[{"resources":{"pods":2}}]}}'
     )
     kubectl.ok(f"wait pod/second --for=condition=Ready {READY_IN}")
-    assert "woken by event: QuotaChanged" in next(line for line in why("second") if "woken by" in line)
+    assert f"woken by event: tenantquotas.fathom.dev {space} QuotaChanged" in next(
+        line for line in why("second") if "woken by" in line
+    )
     assert next(line for line in why("never") if "attempt" in line) == before
     shared.ok(f"delete tenantquota {space}")
 

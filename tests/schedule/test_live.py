@@ -317,7 +317,15 @@ def test_overrides(cluster: Cluster) -> None:
     assert made["kind"] == "SchedulerOverride"
     cluster.server.request("DELETE", f"{OWN}/namespaces/{space}/scheduleroverrides/away")
     assert cluster.bound(space, "p") in "abc"
-    assert cluster.decisions(space, "p")[-1]["cause_detail"].startswith("OverrideChanged SchedulerOverride")
+    assert woken_by(cluster.decisions(space, "p")[-1]) == (
+        "OverrideChanged deleted", "scheduleroverrides.fathom.dev", "away"
+    )  # fmt: skip
+
+
+def woken_by(decision: Obj) -> tuple[str, str, str]:
+    """What happened, and to which object."""
+    cause = decision["cause"]
+    return cause["detail"], cause["resource"], cause["name"]
 
 
 def _own(kind: str, name: str, spec: Obj) -> Obj:
@@ -342,13 +350,15 @@ def test_a_freed_quota_wakes_as_many_as_it_can_help(cluster: Cluster) -> None:
     assert found["change"]["what"] == "quota/quota is short by 10m cpu"
     cluster.delete(space, "p1")
     cluster.bound(space, "p3")
-    assert cluster.decisions(space, "p3")[-1]["cause_detail"].startswith("PodGone Pod quota/p1")
+    assert woken_by(cluster.decisions(space, "p3")[-1])[1:] == ("pods", "p1")
     cluster.decide_another()
     assert len(cluster.decisions(space, "p4")) == 1
     raised = {"spec": {"limits": [{"resources": {"cpu": "30m"}}]}}
     cluster.server.patch(f"{OWN}/tenantquotas/{space}", raised)
     cluster.bound(space, "p4")
-    assert cluster.decisions(space, "p4")[-1]["cause_detail"].startswith("QuotaChanged TenantQuota quota")
+    assert woken_by(cluster.decisions(space, "p4")[-1]) == (
+        "QuotaChanged", "tenantquotas.fathom.dev", "quota"
+    )  # fmt: skip
 
 
 def test_a_freed_node_wakes_exactly_those_it_can_help(cluster: Cluster) -> None:
@@ -365,7 +375,7 @@ def test_a_freed_node_wakes_exactly_those_it_can_help(cluster: Cluster) -> None:
     assert cluster.bound(space, "helped") == "d"
     types = {one["type"] for one in cluster.get(space, "helped")["status"]["conditions"]}
     assert types == {"Admitted", "PodScheduled", "Bound"}  # Nothing is left of its waiting.
-    assert cluster.decisions(space, "helped")[-1]["cause_detail"].startswith("PodGone Pod freed/filler")
+    assert woken_by(cluster.decisions(space, "helped")[-1])[1:] == ("pods", "filler")
     cluster.decide_another()
     assert [len(cluster.decisions(space, name)) for name in ("helped", "too-big", "elsewhere")] == [2, 1, 1]
 
@@ -384,8 +394,7 @@ def test_a_pod_that_is_relabelled_wakes_those_who_kept_away_from_it(cluster: Clu
     cluster.waits(space, "shy")
     cluster.server.patch(f"/api/v1/namespaces/{space}/pods/noisy", {"metadata": {"labels": {"app": "calm"}}})
     assert cluster.bound(space, "shy") == "a"
-    cause = cluster.decisions(space, "shy")[-1]["cause_detail"]
-    assert cause == f"NeighbourChanged pods {space}/noisy on a"
+    assert woken_by(cluster.decisions(space, "shy")[-1]) == ("NeighbourChanged on a", "pods", "noisy")
 
 
 def test_room_that_a_class_keeps_is_opened_by_an_override(cluster: Cluster) -> None:
@@ -405,8 +414,9 @@ def test_room_that_a_class_keeps_is_opened_by_an_override(cluster: Cluster) -> N
     }
     cluster.create(f"{OWN}/namespaces/{space}/scheduleroverrides", _own("SchedulerOverride", "open", spec))
     assert cluster.bound(space, "p") == "k"
-    cause = cluster.decisions(space, "p")[-1]["cause_detail"]
-    assert cause.startswith(f"OverrideChanged SchedulerOverride {space}/open at ")
+    assert woken_by(cluster.decisions(space, "p")[-1]) == (
+        "OverrideChanged", "scheduleroverrides.fathom.dev", "open"
+    )  # fmt: skip
 
 
 def test_a_pod_that_is_gone_is_told_from_the_record(cluster: Cluster) -> None:
@@ -457,7 +467,7 @@ def test_a_pod_of_higher_priority_makes_room_and_says_whose(cluster: Cluster) ->
     assert (first["verdict"], first["node"], last["verdict"]) == ("preempt", "e", "bind")
     (victim,) = first["victims"]
     assert victim == "preempts/victim: preempted on e to make room for preempts/vip (priority 1000)"
-    assert last["cause_detail"].startswith("PodGone Pod preempts/victim")
+    assert woken_by(last)[1:] == ("pods", "victim")
 
 
 def test_what_victims_leave_is_reserved_until_the_pod_is_bound(cluster: Cluster) -> None:

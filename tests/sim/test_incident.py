@@ -59,7 +59,7 @@ def test_with_the_bug_in_place_the_incident_is_told_line_by_line() -> None:
 def _broken() -> tuple[str, str, list[str], list[str]]:
     found = told()
     violation = found.result.violation
-    culprits = [line.culprit for line in found.timeline if line.culprit]
+    culprits = [line.culprit for line in found.lines if line.culprit]
     name = violation.invariant if violation is not None else ""
     return found.verdict, name, without_names(found.tale), sorted(set(culprits))
 

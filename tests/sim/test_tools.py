@@ -15,13 +15,13 @@ from fathom.client.api import Api
 from fathom.client.events import decode_events
 from fathom.client.outcomes import Committed
 from fathom.control.ownership import owned
+from fathom.explain.timeline.lines import as_text
 from fathom.seams.process import Inside
 from fathom.sim.report import artifact as kept
 from fathom.sim.report.artifact_head import NotAnArtifact, is_artifact
 from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.report.replay import replay
 from fathom.sim.report.run_report import ReportedCause, as_lines, report
-from fathom.sim.report.timeline import as_text
 from fathom.sim.search.explore import Job, as_json, everyone, explore, in_turn
 from fathom.sim.search.shrink import shrink
 from fathom.sim.world.fault_menu import Menu
@@ -297,7 +297,7 @@ LOST_WORDS = (
 
 def test_a_report_tells_the_story_with_its_causes() -> None:
     told, _ = report(tickets, plan(LOST))
-    lines = [re.sub(r"revision \d+", "revision N", line[16:].strip()) for line in as_text(told.timeline)]
+    lines = [re.sub(r"revision \d+", "revision N", line[16:].strip()) for line in as_text(told.lines)]
     assert lines == [
         "clerk     creates configmap ticket-0, at revision N",
         f"!! clerk  {LOST_WORDS}  (because of 1)",
@@ -347,7 +347,7 @@ def test_a_report_of_one_object_tells_of_its_family() -> None:
         await world.sleep(5)
 
     told, _ = report(children, RunPlan(scenario="children", seed="1"))
-    names = [re.sub(r", at revision.*", "", line.what) for line in told.timeline]
+    names = [re.sub(r", at revision.*", "", line.what) for line in told.lines]
     assert names[:-1] == [
         "creates configmap owner",
         *(f"creates configmap child-{number}" for number in (1, 2, 3)),
@@ -386,7 +386,7 @@ def test_a_report_names_the_stale_read_and_what_kept_the_news_away() -> None:
 
     held = HoldWatch(at_s=1.5, target="reader", match="/configmaps", for_s=20)
     told, _ = report(late, RunPlan(scenario="late", seed="1", faults=(held,)))
-    whats = [re.sub(r"revision \d+", "revision N", line.what) for line in told.timeline]
+    whats = [re.sub(r"revision \d+", "revision N", line.what) for line in told.lines]
     assert whats == [
         "creates configmap first, at revision N",
         "its watch of configmaps is delayed",
@@ -394,7 +394,7 @@ def test_a_report_names_the_stale_read_and_what_kept_the_news_away() -> None:
         "creates configmap late-1, at revision N",
         "nobody is late: late",
     ]
-    assert [line.because for line in told.timeline] == [(), (), (1, 2), (3,), (4,)]
+    assert [line.because for line in told.lines] == [(), (), (1, 2), (3,), (4,)]
     assert [(one.kind, one.line) for one in told.causes] == [("stale read", 3)]
 
 

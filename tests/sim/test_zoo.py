@@ -26,6 +26,7 @@ SEEDS = {
     "going-still-counted": 4,
     "heir-without-a-floor": 2,
     "id-dropped": 2,
+    "joined-by-name": 10,
     "marker-before-work": 60,
     "namespace-gone-too-soon": 40,
     "orphan-runs-on": 4,

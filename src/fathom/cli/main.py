@@ -9,7 +9,20 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from fathom.cli import bench, kubeconfig, record, repair, replay, serve, sim, status, store, up, why
+from fathom.cli import (
+    bench,
+    kubeconfig,
+    record,
+    repair,
+    replay,
+    serve,
+    sim,
+    status,
+    store,
+    timeline,
+    up,
+    why,
+)
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
 from fathom.terminal import say, say_text
 
@@ -76,6 +89,7 @@ def make_app() -> App:
     app.command(status.status)
     app.command(why.why)
     app.command(why.decisions)
+    app.command(timeline.timeline)
     app.command(version)
     return app
 

@@ -50,6 +50,15 @@ class Gap(msgspec.Struct, frozen=True):
     why: str
 
 
+class CacheObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """When a process's cache of a kind had received everything up to a revision, as its tape shows."""
+
+    process: str
+    kind: str  # 'TenantQuota'
+    revision: int
+    time_ns: int
+
+
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     subject: ObjectRef
     objects: Objects
@@ -60,6 +69,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     now_ns: int = 0
     may_read_nodes: bool = True  # Whether the user may see names of nodes; else only counts.
     readable: frozenset[str] | None = None  # Namespaces whose objects the user may see; None: all of them.
+    observations: tuple[CacheObservation, ...] = ()  # From tapes, where they were read; oldest first.
 
 
 class HeldObjects:

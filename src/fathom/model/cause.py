@@ -7,6 +7,8 @@ from typing import Literal
 import msgspec
 
 Kind = Literal["event", "timer", "retry", "decision", "resync", "start", "freshness", "unstated"]
+# In `detail`: the object was deleted, and `revision` is its last one.
+DELETED = "deleted"
 
 
 class WakeCause(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from fathom.kinds.scheduler_override import USED_OVERRIDES
-from fathom.model.cause import WakeCause
+from fathom.model.cause import DELETED, WakeCause
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
 from fathom.model.tenancy import charged_to
@@ -38,7 +38,7 @@ class CacheUpdates:
             self.reservation_changed(before, after)
             return
         for name in self._state.known.put(kind, before, after):
-            self._state.news.tell(name, kind, after or before or {})
+            self._state.news.tell(name, kind, after or before or {}, "" if after is not None else DELETED)
         if kind == "Namespace" and self._state.known.tenant_changed(before, after):
             self._look_again(key_of(after or before or {}).name)
         self._state.news.moved.set()
@@ -48,7 +48,7 @@ class CacheUpdates:
         obj = after or before or {}
         for name in self._state.known.put("Reservation", before, after):
             self._state.news.tell_left(str(lookup(obj, "spec", "nodeName")))
-            self._state.news.tell(name, "Reservation", obj)
+            self._state.news.tell(name, "Reservation", obj, "" if after is not None else DELETED)
         view = self._state.waiting.get(holder_of(obj))
         if view is not None:
             self._state.known.nominate(view)
@@ -99,7 +99,7 @@ class CacheUpdates:
         self._state.known.table.forget(uid)
         if self._state.known.table.remove_pod(uid) or node:
             self._state.news.tell_left(str(node))
-            self._state.news.tell(rules.POD_GONE, "Pod", last, f"from {node}")
+            self._state.news.tell(rules.POD_GONE, "Pod", last, f"{DELETED} from {node}")
         self._state.news.moved.set()
 
     def _pod_placed(self, before: Obj | None, view: PodView) -> None:

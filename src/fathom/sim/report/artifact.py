@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from fathom import private_files
+from fathom.explain.timeline.lines import Line
 from fathom.sim.report.artifact_head import (
     FORMAT,
     UNPACKED_BYTES_MAX,
@@ -24,7 +25,6 @@ from fathom.sim.report.artifact_head import (
     patch_of,
 )
 from fathom.sim.report.run_report import RunReport
-from fathom.sim.report.timeline import Line
 from fathom.sim.world.scenario import RunPlan, Telling
 from fathom.sim.world.trace import LogEntry
 from fathom.sim.world.versions import Versions, versions
@@ -78,7 +78,7 @@ def artifact_of(report: RunReport, telling: Telling, *, patch: Path | None = Non
         trace=result.trace,
         inputs=result.inputs,
         fired=result.fired,
-        timeline=report.timeline,
+        timeline=report.lines,
         streams=_streams(telling),
         objects=_packed_objects(telling),
         log=log,

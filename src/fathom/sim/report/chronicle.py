@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fathom.control.commit import DECISION_HEADER
 from fathom.model.audit import AuditEntry
 from fathom.model.body import decode_json
 from fathom.model.decision import Decision, Outcome, Table
@@ -48,6 +49,7 @@ class RequestSent(ChronicleEvent, frozen=True):
     target: str
     server: str
     body: Any = None
+    decision: str = ""  # The decision that it names.
 
 
 class CommitSeen(ChronicleEvent, frozen=True):
@@ -104,6 +106,11 @@ class Chronicle:
     def follows(self, event: int) -> None:
         self._follows = event
 
+    @property
+    def following(self) -> int:
+        """The cause of the next input."""
+        return self._follows
+
     def input(self, process: SimProcess, kind: int, number: int) -> None:
         self._current = self._add(Took, process, self._follows, kind=kind, number=number)
 
@@ -117,6 +124,7 @@ class Chronicle:
             target=ask.target,
             server=process.server,
             body=ask.body or None,
+            decision=dict(ask.headers).get(DECISION_HEADER, ""),
         )
 
     def committed(self, by: Committer, changes: tuple[Change, ...], revision: int) -> None:

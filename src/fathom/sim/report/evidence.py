@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fathom.api.watch_cache import REGISTRY
 from fathom.control.ownership import controller_of
-from fathom.model.objects import uid_of
+from fathom.model.objects import Obj, uid_of, with_metadata
 from fathom.seams.seam import Input
 from fathom.sim.report.chronicle import NOBODY, Chronicle, CommitSeen, LogLine, Took
 from fathom.store.protocol import Change
@@ -77,3 +77,29 @@ def answers(chronicle: Chronicle) -> dict[int, tuple[str, int, int]]:
             if isinstance(message, LogLine) and message.kind is Input.REPLY and message.cause != NOBODY:
                 answered.setdefault(message.cause, (event.process, event.incarnation, event.id))
     return answered
+
+
+def single_reads(chronicle: Chronicle) -> dict[tuple[str, int, str, int], int]:
+    """(process, incarnation, resource, revision) -> the event in which it got one object of that revision, as
+    the answer to a read or to a lost race."""
+    reads: dict[tuple[str, int, str, int], int] = {}
+    for event in chronicle.events:
+        if isinstance(event, Took) and event.cause != NOBODY:
+            message = chronicle.events[event.cause]
+            if isinstance(message, LogLine) and message.revision and not message.covers:
+                key = (event.process, event.incarnation, message.resource, message.revision)
+                reads.setdefault(key, event.id)
+    return reads
+
+
+def objects_at_end(chronicle: Chronicle) -> Iterator[tuple[str, Obj]]:
+    """The objects that the last commits left, with their resources."""
+    last: dict[str, Change] = {}
+    for event in chronicle.events:
+        for change in event.changes if isinstance(event, CommitSeen) else ():
+            if change.key.startswith(REGISTRY):
+                last[change.key] = change
+    for change in last.values():
+        if change.entry is not None:
+            obj = change.entry.body.obj
+            yield resource_of(change), with_metadata(obj, resourceVersion=str(change.revision))

@@ -7,9 +7,12 @@ from typing import Any
 
 import msgspec
 
+from fathom.explain.timeline.lines import Line, as_text, clock, lines_of
+from fathom.explain.timeline.timeline import Timeline
 from fathom.sim.report.chronicle import Chronicle
-from fathom.sim.report.timeline import Line, as_text, clock, timeline
+from fathom.sim.report.timeline import timeline
 from fathom.sim.world.faults import AnyFault, sentence
+from fathom.sim.world.process import EPOCH_NS
 from fathom.sim.world.scenario import Result, RunPlan, Scenario, Telling, plan_of
 
 CAUSES_MAX = 6
@@ -29,7 +32,8 @@ class ReportedCause(msgspec.Struct, frozen=True):
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     result: Result
-    timeline: tuple[Line, ...]
+    timeline: Timeline
+    lines: tuple[Line, ...]  # The timeline, as numbered lines.
     causes: tuple[ReportedCause, ...]
     rerun: str  # The command that runs it again.
     patch: str = ""  # The file of the active patch.
@@ -42,12 +46,13 @@ def report(scenario: Scenario, plan: RunPlan, *, patch: str = "") -> tuple[RunRe
     telling = Telling(scenario, plan, chronicle=chronicle)
     telling.engine.trace.log = []
     result = telling.run()
-    lines = timeline(
+    run_timeline = timeline(
         chronicle,
         began_ns=telling.engine.began_ns,
         processes=scenario.menu.processes,
         violation=result.violation,
     )
+    lines = lines_of(run_timeline, origin_ns=EPOCH_NS + telling.engine.began_ns)
     until_s = result.violation.at_s if result.violation is not None else result.sim_s
     causes = [
         ReportedCause(number, line.culprit, line.who, line.what)
@@ -57,7 +62,8 @@ def report(scenario: Scenario, plan: RunPlan, *, patch: str = "") -> tuple[RunRe
     return RunReport(
         verdict=HOLDS if result.violation is None else BROKEN,
         result=result,
-        timeline=tuple(lines),
+        timeline=run_timeline,
+        lines=lines,
         causes=tuple(causes),
         rerun=rerun(scenario, plan, patch=patch),
         patch=patch,
@@ -104,7 +110,7 @@ def as_lines(report: RunReport, *, artifact: str = "") -> list[str]:
         *head,
         "",
         *([*report.tale, ""] if report.tale else []),
-        *as_text(report.timeline),
+        *as_text(report.lines),
         "",
         *(_causes(report.causes) if violation is not None else ()),
         *_faults(plan.faults, result.fired),
@@ -141,7 +147,7 @@ def as_json(report: RunReport, *, artifact: str = "") -> dict[str, Any]:
         "strategy": plan.strategy,
         "violation": msgspec.to_builtins(result.violation),
         "tale": list(report.tale),
-        "timeline": msgspec.to_builtins(report.timeline),
+        "timeline": msgspec.to_builtins(report.lines),
         "causes": msgspec.to_builtins(report.causes),
         "faults": msgspec.to_builtins(plan.faults),
         "fired": result.fired,

@@ -11,12 +11,15 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from fathom.explain.evidence import ObjectRef
+from fathom.explain.timeline.answer import between
+from fathom.explain.timeline.timeline import Edge, Entry, Source, Timeline
 from fathom.model.objects import Obj
-from fathom.model.times import SECOND_NS
+from fathom.model.times import SECOND_NS, micro_timestamp
 from fathom.sim.report.chronicle import (
     NOBODY,
     Chronicle,
@@ -39,11 +42,12 @@ from fathom.sim.world.faults import (
     SlowRequest,
     StaleServer,
 )
+from fathom.sim.world.process import EPOCH_NS
 from fathom.sim.world.violation import Violation
 from fathom.store.protocol import Change
 
-# A reader does not want more than a page; the newest lines are kept.
-LINES_MAX = 80
+# A reader does not want more than a page; the newest are kept.
+ENTRIES_MAX = 80
 
 # Too common to show where the violation does not name them.
 RESTLESS = ("leases.coordination.k8s.io/", "events/")
@@ -61,15 +65,6 @@ STALE_S = 0.05
 BROKEN = "BROKEN"
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    at_s: float
-    who: str
-    what: str
-    because: tuple[int, ...] = ()  # Numbers of lines, from 1.
-    fault: bool = False
-    culprit: str = ""  # 'lost reply', 'stale read': a possible cause.
-
-
 class Concern(msgspec.Struct, frozen=True):
     """The objects and processes of a timeline. Without objects: all writes of the processes under test."""
 
@@ -84,41 +79,28 @@ class Concern(msgspec.Struct, frozen=True):
 
 def timeline(
     chronicle: Chronicle, *, began_ns: int, processes: Iterable[str], violation: Violation | None
-) -> list[Line]:
-    """The lines that matter, in order; the newest ones if there are too many."""
+) -> Timeline:
+    """The entries that matter, in order; the newest ones if there are too many."""
     objects = family(chronicle, violation.objects) if violation is not None else frozenset()
-    concern = Concern(objects, frozenset(processes))
-    builder = _TimelineBuilder(chronicle, concern, began_ns)
-    lines = builder.lines()
+    builder = _TimelineBuilder(chronicle, Concern(objects, frozenset(processes)), began_ns)
+    builder.add_events()
     if violation is not None:
-        before = [number for number, line in enumerate(lines, 1) if line.at_s <= violation.at_s]
-        text = f"{violation.invariant}: {violation.message}"
-        because = builder.last_write(violation.at_s) or tuple(before[-1:])
-        lines.append(Line(at_s=violation.at_s, who=BROKEN, what=text, because=because))
-    return _newest(in_order(lines))
+        builder.add_violation(violation)
+    # A decision's entry is added only when its outcome is known.
+    entries = sorted(builder.entries, key=lambda entry: entry.time)[-ENTRIES_MAX:]
+    return Timeline(
+        subject=_subject(violation),
+        entries=tuple(entries),
+        edges=tuple(between(builder.edges, entries)),
+    )
 
 
-def in_order(lines: Sequence[Line]) -> list[Line]:
-    """Sort by time: a decision's line is added only when its outcome is known. Renumbers the references."""
-    order = sorted(range(len(lines)), key=lambda index: lines[index].at_s)
-    numbers = {old + 1: new for new, old in enumerate(order, 1)}
-    return [
-        msgspec.structs.replace(
-            lines[index], because=tuple(sorted(numbers[number] for number in lines[index].because))
-        )
-        for index in order
-    ]
-
-
-def _newest(lines: list[Line]) -> list[Line]:
-    extra = len(lines) - LINES_MAX
-    if extra <= 0:
-        return lines
-    kept = []
-    for line in lines[extra:]:
-        because = tuple(number - extra for number in line.because if number > extra)
-        kept.append(msgspec.structs.replace(line, because=because))
-    return kept
+def _subject(violation: Violation | None) -> ObjectRef:
+    """The first object of the violation, by name: a violation has no UIDs. Without one, the whole run."""
+    resource, *path = (
+        violation.objects[0].split("/") if violation is not None and violation.objects else ("",)
+    )
+    return ObjectRef(resource, "/".join(path[:-1]), "".join(path[-1:]))
 
 
 class _TimelineBuilder:
@@ -126,27 +108,34 @@ class _TimelineBuilder:
         self._chronicle = chronicle
         self._concern = concern
         self._began_ns = began_ns
-        self._numbers: dict[int, int] = {}  # Event -> its line.
-        self._struck: dict[int, int] = {}  # Event -> the line of the fault that affected it.
-        self._lines: list[Line] = []
+        self.entries: list[Entry] = []
+        self.edges: list[Edge] = []
+        self._ids: dict[int, str] = {}  # Event -> its entry.
+        self._struck: dict[int, str] = {}  # Event -> the entry of the fault that affected it.
         self._revisions_seen = hearing(chronicle)
         self._answers = answers(chronicle)
         self._commits: list[CommitSeen] = []  # Commits that a watcher of these objects should know of.
-        self._held_watches: dict[str, int] = {}  # Process -> the line of the last fault that held its watch.
-        self._stale: dict[tuple[object, ...], int] = {}  # A process and what it missed -> its line.
-        self._writes: list[int] = []  # Lines of commits.
+        self._held_watches: dict[str, str] = {}  # Process -> the last fault that held its watch.
+        self._stale: dict[tuple[object, ...], str] = {}  # A process and what it missed -> its entry.
+        self._writes: list[Entry] = []  # Entries of commits.
 
-    def lines(self) -> list[Line]:
+    def add_events(self) -> None:
         for event in self._chronicle.events:
             if event.at_ns >= self._began_ns:
                 self._add_event(event)
             elif isinstance(event, CommitSeen):
                 self._remember(event)
-        return self._lines
 
-    def last_write(self, at_s: float) -> tuple[int, ...]:
-        """The line of the last write until then: a violation shows at a write, or is missed after one."""
-        return tuple([number for number in self._writes if self._lines[number - 1].at_s <= at_s][-1:])
+    def add_violation(self, violation: Violation) -> None:
+        """Its cause is the last write until then, else the last entry: a violation shows at a write, or is
+        missed after one."""
+        time = micro_timestamp(EPOCH_NS + self._began_ns + round(violation.at_s * SECOND_NS))
+        text = f"{violation.invariant}: {violation.message}"
+        broken = Entry(id="violation", time=time, source="check", actor=BROKEN, text=text)
+        writes = [entry.id for entry in self._writes if entry.time <= time]
+        before = [entry.id for entry in self.entries if entry.time <= time]
+        self.edges += [Edge(id_, broken.id, "led to") for id_ in writes[-1:] or before[-1:]]
+        self.entries.append(broken)
 
     def _add_event(self, event: ChronicleEvent) -> None:
         match event:
@@ -155,25 +144,29 @@ class _TimelineBuilder:
             case Struck() if event.process != DRIVER:
                 self._strike(event)
             case Lived() if self._matters(event):
-                self._add(event, event.what)
+                self._add(event, event.what, source="process")
             case DecisionMade():
                 self._decision(event)
 
     def _strike(self, event: Struck) -> None:
         request = self._request_of(event.cause) if isinstance(event.fault, OfMessages) else None
         where = f"{request.method} {request.target.partition('?')[0]}: " if request is not None else ""
-        self._add(event, f"{where}{event.what}", fault=True, culprit=_culprit(event))
+        entry = self._add(
+            event, f"{where}{event.what}", source="fault", possible_cause=_possible_cause(event)
+        )
         if event.cause != NOBODY:
-            self._struck.setdefault(event.cause, len(self._lines))
+            self._struck.setdefault(event.cause, entry.id)
         if isinstance(event.fault, DEAF):
-            self._held_watches[event.process] = len(self._lines)
+            self._held_watches[event.process] = entry.id
 
     def _decision(self, event: DecisionMade) -> None:
         subject, decision = event.decision.subject, event.decision
         path = "/".join(part for part in (subject.resource, subject.namespace, subject.name) if part)
         if self._concern.about(path):
             message = f": {decision.message}" if decision.message else ""
-            self._add(event, f"decides {decision.verdict} for {subject.name}{message}")
+            text = f"decides {decision.verdict} for {subject.name}{message}"
+            ref = ObjectRef(subject.resource, subject.namespace, subject.name, subject.uid)
+            self._add(event, text, source="decision", about=ref)
 
     def _matters(self, event: Lived) -> bool:
         first = event.what == "starts" and event.incarnation == 1
@@ -185,8 +178,8 @@ class _TimelineBuilder:
         if shown and tested:
             self._stale_reads(event, shown)
             words = ", ".join(words_of(change) for change in shown)
-            self._add(event, f"{words}, at revision {event.revision}")
-            self._writes.append(len(self._lines))
+            entry = self._add(event, f"{words}, at revision {event.revision}", source="audit")
+            self._writes.append(entry)
         self._remember(event)
 
     def _remember(self, event: CommitSeen) -> None:
@@ -211,22 +204,23 @@ class _TimelineBuilder:
         self, request: RequestSent, resource: str, upto: int, missed: Sequence[CommitSeen]
     ) -> None:
         key = (request.process, request.incarnation, resource, *(commit.id for commit in missed))
-        if key in self._stale:  # Shown once; the writer's later lines refer to it.
-            self._numbers.setdefault(request.id, self._stale[key])
+        if key in self._stale:  # Shown once; the writer's later entries refer to it.
+            self._ids.setdefault(request.id, self._stale[key])
             return
         changes = [
             change for commit in missed for change in commit.changes if resource_of(change) == resource
         ]
         objects = ", ".join(dict.fromkeys(_object(change) for change in changes))
-        because = [self._numbers[commit.id] for commit in missed if commit.id in self._numbers]
+        because = [self._ids[commit.id] for commit in missed if commit.id in self._ids]
         deaf = [
             self._held_watches[process]
             for process in (request.process, request.server)
             if process in self._held_watches
         ]
         text = f"acts on {resource.partition('.')[0]} as of revision {upto}: it has not seen {objects}"
-        self._add(request, text, because=tuple(dict.fromkeys([*because, *deaf])), culprit=STALE)
-        self._stale[key] = len(self._lines)
+        causes = tuple(dict.fromkeys([*because, *deaf]))
+        entry = self._add(request, text, source="cache", because=causes, possible_cause=STALE)
+        self._stale[key] = entry.id
 
     def _missed_commits(
         self, request: RequestSent, resource: str, upto: int, older_ns: int
@@ -261,31 +255,36 @@ class _TimelineBuilder:
         event: ChronicleEvent,
         text: str,
         *,
-        because: tuple[int, ...] = (),
-        fault: bool = False,
-        culprit: str = "",
-    ) -> None:
-        line = Line(
-            at_s=(event.at_ns - self._began_ns) / SECOND_NS,
-            who=_name(event),
-            what=text,
-            because=because or self._because(event),
-            fault=fault,
-            culprit=culprit,
+        source: Source,
+        about: ObjectRef | None = None,
+        because: tuple[str, ...] = (),
+        possible_cause: str = "",
+    ) -> Entry:
+        entry = Entry(
+            id=f"run:{len(self.entries)}",
+            time=micro_timestamp(EPOCH_NS + event.at_ns),
+            source=source,
+            actor=_name(event),
+            text=text,
+            object=about,
+            revision=event.revision if isinstance(event, CommitSeen) else 0,
+            possible_cause=possible_cause,
         )
-        self._lines.append(line)
-        self._numbers.setdefault(event.id, len(self._lines))
+        self.edges += [Edge(cause, entry.id, "led to") for cause in because or self._because(event)]
+        self.entries.append(entry)
+        self._ids.setdefault(event.id, entry.id)
+        return entry
 
-    def _because(self, event: ChronicleEvent) -> tuple[int, ...]:
-        """The nearest cause that has its own line, or that a fault affected."""
+    def _because(self, event: ChronicleEvent) -> tuple[str, ...]:
+        """The nearest cause that has its own entry, or that a fault affected."""
         for cause in self._chronicle.past_of(event.cause):
-            number = self._numbers.get(cause.id) or self._struck.get(cause.id)
-            if number is not None:
-                return (number,)
+            id_ = self._ids.get(cause.id) or self._struck.get(cause.id)
+            if id_ is not None:
+                return (id_,)
         return ()
 
 
-def _culprit(event: Struck) -> str:
+def _possible_cause(event: Struck) -> str:
     if isinstance(event.fault, LoseReply):
         return LOST
     if isinstance(event.fault, SlowRequest):
@@ -308,22 +307,3 @@ def _object(change: Change) -> str:
     obj: Obj = entry.body.obj if entry is not None else {}
     kind = str(obj.get("kind") or resource_of(change)).lower()
     return f"{kind} {change.key.rpartition('/')[2]}"
-
-
-# As text.
-
-
-def clock(at_s: float) -> str:
-    minutes, seconds = divmod(max(0.0, at_s), 60)
-    return f"{int(minutes):02d}:{seconds:06.3f}"
-
-
-def as_text(lines: Sequence[Line]) -> Iterator[str]:
-    width = min(24, max((len(_who(line)) for line in lines), default=0))
-    for number, line in enumerate(lines, 1):
-        because = f"  (because of {', '.join(map(str, line.because))})" if line.because else ""
-        yield f"{number:>3}  {clock(line.at_s)}  {_who(line):<{width}}  {line.what}{because}"
-
-
-def _who(line: Line) -> str:
-    return f"!! {line.who}" if line.fault else line.who

@@ -26,6 +26,8 @@ EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 # A request that reaches a server, or an answer of the store: inputs that only simulated processes have.
 ARRIVED = 32
 TICK = int(Input.TICK)
+# As NOBODY of `report/chronicle.py`, which cannot be imported here: it imports this package.
+NO_CAUSE = -1
 
 WITH_PAYLOAD = frozenset({Input.REPLY, Input.OPENED, Input.CHUNK, Input.ENDED, Input.SIGNAL, Input.CLOCK})
 
@@ -56,7 +58,8 @@ class SimProcess:
         self.doom_s: float | None = None  # It crashes with this input, and restarts after this time.
         self.state: Any = None
         self.asks: dict[int, Exchange] = {}  # Under way, by number.
-        self._inbox: deque[tuple[int, int, tuple[Any, ...]]] | None = None  # While it is paused.
+        # While it is paused: inputs, each with its cause in the chronicle.
+        self._inbox: deque[tuple[int, int, tuple[Any, ...], int]] | None = None
         self.inside = self._new_inside()
         self.domain, self.seam = self.inside.domain, self.inside.seam
         self._seam_process = Process(self.domain, self.seam, self._begin)
@@ -114,7 +117,12 @@ class SimProcess:
         """Handle the inputs that came during the pause, in their order, before any new ones."""
         inbox = self._inbox
         while inbox and self.alive:
-            self._input(*inbox.popleft())
+            kind, number, way, cause = inbox.popleft()
+            if self.world.chronicle is not None:
+                self.world.chronicle.follows(cause)
+            self._input(kind, number, way)
+        if self.world.chronicle is not None:
+            self.world.chronicle.follows(NO_CAUSE)
         self._inbox = None
         if self.alive:
             self._arm(self.domain.next_deadline_ns())
@@ -132,7 +140,7 @@ class SimProcess:
             if self._inbox is None:
                 self._input(kind, number, way)
             else:
-                self._inbox.append((kind, number, way))
+                self._inbox.append((kind, number, way, self._cause()))
 
     def call(self, number: int, work: Callable[..., object], *args: Any) -> None:
         """An input that answers no request of its own: a request that arrives at a server, for example."""
@@ -140,7 +148,10 @@ class SimProcess:
             if self._inbox is None:
                 self._input(ARRIVED, number, (work, *args))
             else:
-                self._inbox.append((ARRIVED, number, (work, *args)))
+                self._inbox.append((ARRIVED, number, (work, *args), self._cause()))
+
+    def _cause(self) -> int:
+        return NO_CAUSE if self.world.chronicle is None else self.world.chronicle.following
 
     def alarm(self, incarnation: int, armed_ns: int) -> None:
         """The deadline has come that `_arm` set an alarm for."""

@@ -48,6 +48,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     scale: int = 1  # See `World.scale`.
     aftermath_s: float = 0.0  # How long a run goes on after a violation, to record its consequences.
     tale: Tale | None = None  # The scenario's own summary of a run, from its chronicle.
+    chronicled: bool = False  # Every run keeps a chronicle: a checker of the scenario reads it.
 
 
 def scenario(
@@ -61,6 +62,7 @@ def scenario(
     scale: int = 1,
     aftermath_s: float = 0.0,
     tale: Tale | None = None,
+    chronicled: bool = False,
 ) -> Callable[[Story], Scenario]:
     """Make a Scenario of a function: its name, with dashes, and its docstring name and describe it."""
 
@@ -77,6 +79,7 @@ def scenario(
             scale=scale,
             aftermath_s=aftermath_s,
             tale=tale,
+            chronicled=chronicled,
         )
 
     return decorated
@@ -139,7 +142,7 @@ class Telling:
             signing=signing or world_key(),
             faults=plan.faults,
             oracle=oracle_of(plan.strategy, Streams(plan.seed)),
-            chronicle=chronicle,
+            chronicle=Chronicle() if chronicle is None and scenario.chronicled else chronicle,
         )
         self.engine.aftermath_s = scenario.aftermath_s
         self.world = World(

@@ -1,0 +1,136 @@
+"""Entries from Events and conditions: what was reported about the objects, and by which decision or write.
+
+Their times are in whole seconds, and most name no decision. A cause is inferred only where there is a single
+candidate; the entry then has the candidate's time, if that is later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fathom.explain.evidence import Evidence, ObjectRef
+from fathom.explain.timeline.scope import Scope, ref_of
+from fathom.explain.timeline.timeline import Edge, Entry, decision_id, words_for, write_id
+from fathom.explain.timeline.writes import Writes, audit_ref
+from fathom.model.audit import AuditEntry
+from fathom.model.decision import Decision
+from fathom.model.fields import touches
+from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
+from fathom.model.times import SECOND_NS, micro_timestamp, moment_ns
+from fathom.model.well_known import DECISION_ANNOTATION
+
+EVENTS = "events"
+# A report is sent right after its decision; a write arrives right after its condition was made.
+LATE_NS = 2 * SECOND_NS
+
+
+def event_entries(evidence: Evidence, scope: Scope) -> tuple[list[Entry], list[Edge]]:
+    """Events about the subject, its owners and what it owns, by the UID that they name."""
+    created_ns = {
+        entry.uid: moment_ns(entry.time) or 0
+        for entry in evidence.audit
+        if entry.resource == EVENTS and entry.verb == "create" and entry.uid
+    }
+    entries: list[Entry] = []
+    edges: list[Edge] = []
+    for event in evidence.objects.list(EVENTS):
+        about = event.get("involvedObject") or event.get("regarding") or {}
+        if about.get("uid") not in scope.uids:
+            continue
+        ref = scope.refs[about["uid"]]
+        began_ns = moment_ns(event.get("eventTime")) or moment_ns(event.get("firstTimestamp")) or 0
+        cause, inferred = _event_cause(event, ref, began_ns, evidence)
+        written_ns = created_ns.get(uid_of(event), 0)  # Exact, where the audit log was read for Events too.
+        entry = _event(event, ref, max(began_ns, written_ns, cause.time_ns if cause is not None else 0))
+        entries.append(entry)
+        if cause is not None:
+            edges.append(Edge(decision_id(cause.id), entry.id, "reported", inferred))
+    return entries, edges
+
+
+def _event(event: Obj, ref: ObjectRef, time_ns: int) -> Entry:
+    count = int(event.get("count") or lookup(event, "series", "count") or 1)
+    last_ns = moment_ns(event.get("lastTimestamp")) or 0
+    actor = event.get("reportingComponent") or lookup(event, "source", "component") or "?"
+    message = str(event.get("message") or event.get("note") or "")
+    return Entry(
+        id=f"event:{uid_of(event) or key_of(event).name}",
+        time=micro_timestamp(time_ns),
+        source="event",
+        actor=str(actor),
+        text=f"reports the Event {event.get('reason')} of {words_for(ref)}: {message}".removesuffix(": "),
+        object=ref,
+        ids={"event": key_of(event).name},
+        count=count,
+        until=micro_timestamp(last_ns) if count > 1 and last_ns > time_ns else "",
+    )
+
+
+def _event_cause(
+    event: Obj, ref: ObjectRef, began_ns: int, evidence: Evidence
+) -> tuple[Decision | None, bool]:
+    named = str((metadata(event).get("annotations") or {}).get(DECISION_ANNOTATION) or "")
+    decisions = [record.kept.decision for record in evidence.decisions]
+    if named:
+        return next((decision for decision in decisions if decision.id == named), None), False
+    near = [
+        decision
+        for decision in decisions
+        if decision.subject.uid == ref.uid and began_ns - LATE_NS < decision.time_ns < began_ns + SECOND_NS
+    ]
+    message = str(event.get("message") or "")
+    same = [decision for decision in near if decision.message and decision.message == message]
+    candidates = same if message and same else []
+    return (candidates[0], True) if len(candidates) == 1 else (None, True)
+
+
+def condition_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[list[Entry], list[Edge]]:
+    """The last change of each condition: earlier ones are in no record."""
+    entries: list[Entry] = []
+    edges: list[Edge] = []
+    for obj, ref in _present(evidence, scope):
+        for condition in lookup(obj, "status", "conditions") or ():
+            changed_ns = moment_ns(condition.get("lastTransitionTime"))
+            if changed_ns is None:
+                continue
+            candidates = _candidates(condition, changed_ns, writes.of(ref.uid))
+            cause = candidates[0] if len(candidates) == 1 else None
+            cause_ns = 0 if cause is None else moment_ns(cause.time) or 0
+            entry = _condition(condition, ref, max(changed_ns, cause_ns))
+            entries.append(entry)
+            if cause is not None:
+                written = write_id(cause.revision, audit_ref(cause))
+                edges.append(Edge(written, entry.id, "reported", inferred=True))
+    return entries, edges
+
+
+def _present(evidence: Evidence, scope: Scope) -> Iterator[tuple[Obj, ObjectRef]]:
+    for uid in sorted(scope.uids):
+        ref = scope.refs[uid]
+        obj = evidence.objects.get(ref.resource, ref.key)
+        if obj is not None and uid_of(obj) == uid:
+            yield obj, ref_of(ref.resource, obj)
+
+
+def _candidates(condition: Obj, changed_ns: int, writes: Sequence[AuditEntry]) -> list[AuditEntry]:
+    field = f"status.conditions[type={condition.get('type')}]"
+    return [
+        entry
+        for entry in writes
+        if changed_ns <= (moment_ns(entry.time) or 0) < changed_ns + SECOND_NS + LATE_NS
+        and any(touches(path, field) for path in entry.changed)
+    ]
+
+
+def _condition(condition: Obj, ref: ObjectRef, time_ns: int) -> Entry:
+    reason = f" ({condition['reason']})" if condition.get("reason") else ""
+    message = f": {condition['message']}" if condition.get("message") else ""
+    return Entry(
+        id=f"condition:{ref.uid}:{condition.get('type')}:{condition.get('lastTransitionTime')}",
+        time=micro_timestamp(time_ns),
+        source="condition",
+        actor=words_for(ref),
+        text=f"has condition {condition.get('type')}={condition.get('status')}{reason}{message}",
+        object=ref,
+        generation=int(condition.get("observedGeneration") or 0),
+    )

@@ -1,0 +1,234 @@
+"""Entries from the audit log: writes, refused writes, and what admission did to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from fathom.explain.evidence import Evidence, ObjectRef
+from fathom.explain.timeline.scope import Scope
+from fathom.explain.timeline.timeline import Edge, Entry, Source, words_for, write_id
+from fathom.kinds.scheduler_override import OVERRIDES
+from fathom.model.accounts import NODE_USER, PREFIX
+from fathom.model.audit import AuditEntry, Verdict
+from fathom.model.cause import DELETED
+from fathom.model.decision import Decision, Outcome
+from fathom.model.fields import steps_of, touches
+from fathom.model.objects import Obj, lookup, metadata, uid_of
+from fathom.model.times import SECOND_NS, moment_ns
+
+FIELDS_SHOWN = 3
+CLOCK_SKEW_NS = SECOND_NS // 10  # Between the API server and a deciding process.
+# Written by the API server with every change: they say nothing about this one.
+UNTOLD_FIELDS = ("metadata.generation", "metadata.managedFields", "metadata.resourceVersion")
+# Kinds that change all the time, and whose writes explain nothing.
+UNTOLD_KINDS = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
+
+
+class Writes:
+    """The audit log's entries, by the revision and the object that they wrote."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._decisions: Mapping[str, Decision] = {
+            record.kept.decision.id: record.kept.decision for record in evidence.decisions
+        }
+        self._by_id: dict[str, AuditEntry] = {}
+        self._by_uid: dict[str, list[AuditEntry]] = {}
+        self._removals: dict[str, list[AuditEntry]] = {}  # UID -> deletes, in order of revision.
+        self._last: dict[str, int] = {}  # UID -> the newest revision on record.
+        for entry in evidence.audit:
+            if entry.wrote:
+                self._by_id[write_id(entry.revision, audit_ref(entry))] = entry
+                self._by_uid.setdefault(entry.uid, []).append(entry)
+                self._last[entry.uid] = max(entry.revision, self._last.get(entry.uid, 0))
+                if entry.verb == "delete" and not _only_marks(entry):
+                    self._removals.setdefault(entry.uid, []).append(entry)
+        for removals in self._removals.values():
+            removals.sort(key=lambda entry: entry.revision)
+
+    def get(self, id_: str) -> AuditEntry | None:
+        return self._by_id.get(id_)
+
+    def of(self, uid: str) -> Sequence[AuditEntry]:
+        """The writes of one object."""
+        return self._by_uid.get(uid, ())
+
+    def waking(self, decision: Decision) -> AuditEntry | None:
+        """The write that a decision's cause names. Of a deleted object the cause has the last revision: the
+        removal is the next delete of the same UID."""
+        cause = decision.cause
+        named = ObjectRef(cause.resource, cause.namespace, cause.name)
+        entry = self._by_id.get(write_id(cause.revision, named)) if cause.revision else None
+        if entry is None or DELETED not in cause.detail.split():
+            return entry
+        removals = self._removals.get(entry.uid, ())
+        return next((removal for removal in removals if removal.revision > cause.revision), None)
+
+    def is_own(self, outcome: Outcome, decision: Decision, written: ObjectRef) -> bool:
+        """Whether the decision made the write at the revision of its outcome. A settled outcome has the
+        revision that a read found, and a write that changed nothing has that of an earlier one."""
+        known = max((max(seen.revision, seen.applied) for seen in decision.seen.values()), default=0)
+        if outcome.result != "committed" or outcome.revision <= max(known, decision.cause.revision):
+            return False
+        entry = self._by_id.get(write_id(outcome.revision, written))
+        if entry is None or entry.decision:
+            return entry is None or entry.decision == decision.id
+        return (moment_ns(entry.time) or 0) + CLOCK_SKEW_NS > decision.time_ns
+
+    def actor(self, entry: AuditEntry) -> str:
+        """The controller, where its decision is on record; else the user."""
+        decision = self._decisions.get(entry.decision)
+        return decision.controller if decision is not None else user_words(entry.user)
+
+    def is_last(self, entry: AuditEntry, field: str) -> bool:
+        """Whether no later write on record touched the field."""
+        later = (other for other in self.of(entry.uid) if other.revision > entry.revision)
+        return not any(touches(path, field) for other in later for path in other.changed)
+
+    def is_newest(self, obj: Obj) -> bool:
+        """Whether the object as it is was written by a write on record: then nothing happened since."""
+        return str(self._last.get(uid_of(obj), 0)) == metadata(obj).get("resourceVersion")
+
+
+def _only_marks(entry: AuditEntry) -> bool:
+    """The object is still there: its containers end first, or a finalizer holds it."""
+    return any(path.startswith("metadata.deletion") for path in entry.changed)
+
+
+def audit_ref(entry: AuditEntry) -> ObjectRef:
+    return ObjectRef(entry.resource, entry.namespace, entry.name, entry.uid)
+
+
+def user_words(user: str) -> str:
+    if user.startswith(NODE_USER):
+        return f"agent of {user.removeprefix(NODE_USER)}"
+    return user.removeprefix(PREFIX)
+
+
+def write_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[list[Entry], list[Edge]]:
+    """Writes of the objects in scope, and writes elsewhere that woke a decision about them."""
+    named = {
+        entry.id
+        for record in evidence.decisions
+        if scope.has(record.kept.decision.subject.uid)
+        and (entry := writes.waking(record.kept.decision)) is not None
+    }
+    ours = {
+        record.kept.decision.id
+        for record in evidence.decisions
+        if record.kept.decision.subject.uid in scope.uids
+    }
+    entries: list[Entry] = []
+    edges: list[Edge] = []
+    for entry in evidence.audit:
+        if entry.resource in UNTOLD_KINDS or entry.dry_run or (entry.code < 400 and not entry.revision):
+            continue
+        # A refused create has no UID: its decision tells for whom it was.
+        refused_for_us = entry.code >= 400 and not entry.uid and entry.decision in ours
+        if scope.has(entry.uid) or entry.id in named or refused_for_us:
+            write = _write(entry, evidence, writes)
+            entries.append(write)
+            # Of a write elsewhere only counts that it woke a decision.
+            for verdict in _verdicts(entry) if scope.has(entry.uid) or refused_for_us else ():
+                entries.append(verdict)
+                edges.append(Edge(verdict.id, write.id, "led to"))
+    return entries, edges
+
+
+def _write(entry: AuditEntry, evidence: Evidence, writes: Writes) -> Entry:
+    ref = audit_ref(entry)
+    ids = {"audit": entry.id, "user": entry.user}
+    ids |= {
+        name: value for name, value in (("decision", entry.decision), ("request", entry.request)) if value
+    }
+    return Entry(
+        id=write_id(entry.revision, ref) if entry.wrote else f"audit:{entry.id}",
+        time=entry.time,
+        source=_source(entry),
+        actor=writes.actor(entry),
+        text=write_text(entry, evidence, writes),
+        object=ref,
+        revision=entry.revision,
+        ids=ids,
+        routine=entry.wrote
+        and bool(entry.changed)
+        and all(path.startswith("status") for path in entry.changed),
+    )
+
+
+def _source(entry: AuditEntry) -> Source:
+    return "override" if entry.resource == OVERRIDES else "audit"
+
+
+def write_text(entry: AuditEntry, evidence: Evidence, writes: Writes) -> str:
+    ref = audit_ref(entry)
+    target = words_for(ref)
+    if not entry.wrote:
+        return f"tries to {_verb(entry)} {target}: the API server answers {entry.code}"
+    if entry.verb == "delete":
+        return f"marks {target} for deletion" if _only_marks(entry) else f"deletes {target}"
+    if entry.subresource == "binding":
+        node = lookup(_present(ref, evidence) or {}, "spec", "nodeName")
+        return f"binds {target} to {node}" if node else f"binds {target}"
+    if entry.subresource == "eviction":
+        return f"evicts {target}"
+    if entry.changed == ("*",) or entry.verb == "create":
+        return f"creates {target}"
+    fields = [path for path in entry.changed if not path.startswith(UNTOLD_FIELDS)] or list(entry.changed)
+    if fields and all(path.startswith("status") for path in fields):
+        return f"writes the status of {target}: {_fields(_short(fields))}"
+    value = _value(fields, entry, evidence, writes)
+    return f"sets {_fields(fields)} of {target}{'' if value is None else f' to {value}'}"
+
+
+def _verb(entry: AuditEntry) -> str:
+    return f"{entry.verb} the {entry.subresource} of" if entry.subresource else entry.verb
+
+
+def _short(fields: list[str]) -> list[str]:
+    """'status.conditions[type=Ready].reason' -> 'condition Ready'; 'status.used[0].cpu' -> 'used'"""
+    names = []
+    for field in fields:
+        steps = steps_of(field)
+        condition = steps[2].removeprefix("type=") if steps[1:2] == ("conditions",) and len(steps) > 2 else ""
+        names.append(f"condition {condition}" if condition else ".".join(steps[1:2]))
+    return sorted(dict.fromkeys(names))
+
+
+def _fields(fields: list[str]) -> str:
+    more = len(fields) - FIELDS_SHOWN
+    return ", ".join(fields[:FIELDS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _value(fields: list[str], entry: AuditEntry, evidence: Evidence, writes: Writes) -> int | str | None:
+    """The audit log has no values. The last write of a field set the value that the object has now."""
+    obj = _present(audit_ref(entry), evidence)
+    if len(fields) == 1 and obj is not None and writes.is_newest(obj) and writes.is_last(entry, fields[0]):
+        value = lookup(obj, *steps_of(fields[0]))
+        return value if isinstance(value, int | str) else None
+    return None
+
+
+def _present(ref: ObjectRef, evidence: Evidence) -> Obj | None:
+    obj = evidence.objects.get(ref.resource, ref.key)
+    return obj if obj is not None and uid_of(obj) == ref.uid else None
+
+
+def _verdicts(entry: AuditEntry) -> Iterator[Entry]:
+    for number, verdict in enumerate(entry.admission):
+        if verdict.denied or verdict.mutated:
+            yield Entry(
+                id=f"admission:{entry.id}:{number}",
+                time=entry.time,
+                source="admission",
+                actor=f"admission plugin {verdict.plugin}",
+                text=_verdict_text(verdict, audit_ref(entry)),
+                object=audit_ref(entry),
+                revision=entry.revision,
+                ids={"audit": entry.id},
+            )
+
+
+def _verdict_text(verdict: Verdict, ref: ObjectRef) -> str:
+    if verdict.denied:
+        return f"refuses {words_for(ref)}: {verdict.denied}"
+    return f"changes {_fields(list(verdict.mutated))} of {words_for(ref)}"

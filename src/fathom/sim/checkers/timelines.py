@@ -1,0 +1,160 @@
+"""Timelines made from records are true: no edge that the chronicle does not have, and few are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from fathom.explain.evidence import ObjectRef
+from fathom.explain.timeline import answer as answers
+from fathom.explain.timeline.timeline import Edge, Timeline, TimelineSpec, path_of, write_id
+from fathom.model.objects import lookup
+from fathom.sim.report.live_records import LiveRecords
+from fathom.sim.report.object_timeline import ObjectTimelines
+from fathom.sim.world.invariants import Checker, Finding
+from fathom.sim.world.world import World
+
+# Of the chronicle's edges, how many must be found: a queue keeps only the first of several causes.
+FOUND_MIN = 0.95
+UNFOLDED = TimelineSpec(fold=False, entries_max=1_000_000)
+
+
+class ComparedEdges(msgspec.Struct):
+    """What a comparison of timelines found, over all objects of a run."""
+
+    recorded: int = 0  # Edges of timelines from records that were compared.
+    inferred: int = 0  # Of these, the inferred ones.
+    false: list[str] = []  # In words.
+    expected: int = 0  # Edges of the chronicle.
+    missing: list[str] = []
+
+
+def compare(live: LiveRecords, true: ObjectTimelines, subject: ObjectRef, into: ComparedEdges) -> None:
+    made = answers.answer(live.evidence(subject), UNFOLDED)
+    edges = dict.fromkeys(edge for edge in contracted(made) if edge.cause != edge.effect)
+    for edge in edges:
+        into.recorded += 1
+        into.inferred += edge.inferred
+        if not is_true(edge, true, made):
+            into.false.append(f"{path_of(subject)}: {edge.cause} {edge.kind} {edge.effect}")
+    pairs = {(edge.cause, edge.effect) for edge in edges}
+    woken = {edge.effect for edge in edges if edge.kind in {"woke", "used"}}
+    for effect, causes in _expected(true.timeline(subject)).items():
+        into.expected += 1
+        # Of several changes that arrived together, the queue keeps the first.
+        if not any((edge.cause, effect) in pairs for edge in causes) and not (
+            causes[0].kind == "woke" and effect in woken
+        ):
+            into.missing.append(f"{path_of(subject)}: {causes[0].cause} {causes[0].kind} {effect}")
+
+
+def _expected(timeline: Timeline) -> dict[str, list[Edge]]:
+    by_effect: dict[str, list[Edge]] = {}
+    for edge in timeline.edges:
+        by_effect.setdefault(edge.effect, []).append(edge)
+    return by_effect
+
+
+def contracted(timeline: Timeline) -> Iterator[Edge]:
+    """Edges between writes, decisions and reports. A wait in a queue, a rule and a reading of caches are
+    parts of their decision; a verdict of admission is part of its write. A write that a cache received
+    and that a decision used is one edge from the write to the decision."""
+    parts = {entry.id: _whole(entry.id, entry.ids) for entry in timeline.entries}
+    received = {entry.id: entry.ids["write"] for entry in timeline.entries if "write" in entry.ids}
+    written_by_audit = {
+        entry.ids["audit"]: entry.id for entry in timeline.entries if entry.source in {"audit", "override"}
+    }
+    for edge in timeline.edges:
+        if edge.effect in received:
+            continue
+        cause = received.get(edge.cause) or parts[edge.cause]
+        if edge.cause.startswith("admission:"):
+            cause = written_by_audit[cause]
+        yield Edge(cause, parts[edge.effect], edge.kind, edge.inferred)
+
+
+def _whole(id_: str, ids: dict[str, str]) -> str:
+    if id_.startswith("admission:"):
+        return ids["audit"]
+    if id_.startswith(("queue:", "cache:", "outcome:")) and "decision" in ids:
+        return f"decision:{ids['decision']}"
+    return id_.partition("/")[0] if id_.startswith("decision:") else id_
+
+
+def is_true(edge: Edge, true: ObjectTimelines, made: Timeline) -> bool:
+    if edge.effect.startswith("decision:"):
+        decision = edge.effect.removeprefix("decision:")
+        if edge.cause.startswith("decision:"):
+            return edge.cause.removeprefix("decision:") in true.decisions
+        return true.was_delivered(edge.cause, decision) and _is_named(edge, true)
+    if edge.effect.startswith("write:"):
+        written = true.writes.get(edge.effect)
+        return written is not None and edge.cause == f"decision:{written.decision}"
+    if edge.effect.startswith("audit:"):  # The API server refused it.
+        return edge.cause.removeprefix("decision:") in true.requests
+    if edge.effect.startswith("condition:"):
+        return _changed_condition(edge, true)
+    return _is_reported(edge, true, made)
+
+
+def _is_named(edge: Edge, true: ObjectTimelines) -> bool:
+    """Of a wake: the write was of the very object whose change queued the key, and not of a namesake."""
+    cause = true.decisions[edge.effect.removeprefix("decision:")].decision.cause
+    named = true.writes.get(write_id(cause.revision, ObjectRef(cause.resource, cause.namespace, cause.name)))
+    return edge.kind != "woke" or (named is not None and true.writes[edge.cause].ref.uid == named.ref.uid)
+
+
+def _changed_condition(edge: Edge, true: ObjectTimelines) -> bool:
+    _, uid, type_, _ = edge.effect.split(":", 3)
+    written = true.writes.get(edge.cause)
+    if written is None or written.ref.uid != uid:
+        return False
+    before, after = (
+        next(
+            (
+                condition.get("lastTransitionTime")
+                for condition in lookup(obj, "status", "conditions") or ()
+                if condition["type"] == type_
+            ),
+            "",
+        )
+        for obj in (written.before, written.after)
+    )
+    return bool(before != after)
+
+
+def _is_reported(edge: Edge, true: ObjectTimelines, made: Timeline) -> bool:
+    """The process that decided wrote the Event, later, about the same object."""
+    decided = true.decisions.get(edge.cause.removeprefix("decision:"))
+    name = next(entry.ids.get("event", "") for entry in made.entries if entry.id == edge.effect)
+    writes = (written for written in true.writes.values() if written.ref.resource == "events")
+    event = next((written for written in writes if written.ref.name == name), None)
+    if decided is None or event is None:
+        return False
+    about = lookup(event.after, "involvedObject", "uid")
+    return event.commit.process == decided.process and about == decided.decision.subject.uid
+
+
+class TimelinesAreTrue(Checker):
+    """For scenarios that keep a chronicle."""
+
+    name = "timelines from records have no false edge, and few missing ones"
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        chronicle = world.engine.chronicle
+        if chronicle is None:
+            return
+        compared = compare_all(LiveRecords(chronicle), ObjectTimelines(chronicle))
+        if compared.false:
+            yield f"{len(compared.false)} edges are false: {compared.false[0]}"
+        if len(compared.missing) > (1 - FOUND_MIN) * compared.expected:
+            found = f"{len(compared.missing)} of {compared.expected} edges of the chronicle are missing"
+            yield f"{found}: {compared.missing[0]}"
+
+
+def compare_all(live: LiveRecords, true: ObjectTimelines) -> ComparedEdges:
+    compared = ComparedEdges()
+    for subject in live.subjects():
+        compare(live, true, subject, compared)
+    return compared

@@ -1,0 +1,404 @@
+"""Timelines from records: lesson 019's example, and what must not be joined."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from tests.explain.lesson_records import (
+    AUDIT,
+    DECISIONS,
+    DEPLOYMENTS,
+    OBJECTS,
+    POD,
+    REPLICA_SETS,
+    SET,
+    SPACE,
+    TAPE,
+    WORKLOAD,
+    at,
+    audit,
+    changed,
+    decided,
+    lesson,
+    outcome,
+    thing,
+    uid,
+)
+
+from fathom.explain.evidence import Evidence, Gap, HeldObjects, ObjectRef, Recorded
+from fathom.explain.timeline import asked
+from fathom.explain.timeline.answer import answer
+from fathom.explain.timeline.lines import as_text, gap_lines, lines_of, time_of_day
+from fathom.explain.timeline.timeline import Edge, Entry, Timeline, TimelineSpec
+from fathom.explain.timeline.wanted import wanted, wanted_more
+from fathom.kinds.tenant_quota import TENANT_QUOTAS
+from fathom.model.audit import AuditEntry, Verdict
+from fathom.model.cause import WakeCause
+from fathom.model.decision import KeptDecision
+from fathom.model.times import micro_timestamp
+
+WHOLE = TimelineSpec()
+
+
+def text_of(timeline: Timeline) -> list[str]:
+    return list(as_text(lines_of(timeline), show_time=time_of_day, quiet_s=10))
+
+
+def texts(timeline: Timeline) -> list[str]:
+    return [f"{entry.actor} {entry.text}" for entry in timeline.entries]
+
+
+def edges(timeline: Timeline) -> set[tuple[str, str]]:
+    return {(edge.cause, edge.effect) for edge in timeline.edges}
+
+
+LESSON = """\
+  1  12:00:00.000  alice                   sets spec.replicas of deployment risk-api
+  2  12:00:00.900  replicasets             decides create for replicaset risk-api-7f2: 7 of 8 pods  (because of 1)
+  3  12:00:01.000  replicasets             creates pod risk-api-7f2-042  (because of 2)
+  4  12:00:01.000  pod risk-api-7f2-042    enters the queue of scheduler, woken by event pods risk/risk-api-7f2-042\
+ at 918805; it leaves as 2 of 5  (because of 3)
+  5  12:00:04.000  scheduler               reads its caches for pod risk-api-7f2-042: Node at revision 918812,\
+ Pod at revision 918811 (newest change 918812), TenantQuota at revision 918812
+  6  12:00:04.000  rule PodTopologySpread  rejects 3 nodes in zone-a and zone-b for pod risk-api-7f2-042\
+ (node-a1, node-a2, node-b1): node(s) didn't match pod topology spread constraints
+  7  12:00:04.000  rule TenantQuota        rejects 2 nodes in zone-c for pod risk-api-7f2-042\
+ (node-c11, node-c12): quota/risk-zone-c
+  8  12:00:04.000  scheduler               finds no node for pod risk-api-7f2-042: 0/5 nodes are available:\
+ insufficient eligible capacity  (because of 4, 5, 6, 7)
+  9  12:00:05.000  scheduler               reports the Event FailedScheduling of pod risk-api-7f2-042: 0/5 nodes\
+ are available: insufficient eligible capacity  (probably because of 8)
+ 10  12:00:06.000  autoscalers             decides patch for horizontalpodautoscaler risk-api-scaler:\
+ low ready replicas: 7 of 8 are ready; desired capacity goes from 8 to 9
+ 11  12:00:06.100  autoscalers             sets spec.replicas of deployment risk-api to 9  (because of 10)
+ 12  12:00:07.000  quota-admin             sets spec.limits[0].resources.cpu of tenantquota risk
+ 13  12:00:09.000  scheduler               receives revision 918946 of tenantquota risk in its cache\
+ (on its tape)  (because of 12)
+ 14  12:00:10.000  scheduler               chooses node-c12 for pod risk-api-7f2-042 (attempt 2), the best of\
+ 2 nodes that fit  (because of 12, 13)
+ 15  12:00:10.100  scheduler               binds pod risk-api-7f2-042 to node-c12  (because of 14)"""  # noqa: E501
+
+
+def test_the_lessons_example_comes_out_with_its_causes() -> None:
+    assert text_of(answer(lesson(), WHOLE)) == LESSON.splitlines()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_in_which_sources_answer_does_not_matter(seed: int) -> None:
+    shuffled = random.Random(seed)
+    sources: dict[str, Any] = {}
+    for field, records in (("decisions", DECISIONS), ("audit", AUDIT), ("observations", TAPE)):
+        sources[field] = tuple(shuffled.sample(records, len(records)))
+    assert answer(lesson(**sources), WHOLE) == answer(lesson(), WHOLE)
+
+
+def test_the_whole_timeline_survives_json() -> None:
+    timeline = answer(lesson(), WHOLE)
+    assert msgspec.json.decode(msgspec.json.encode(timeline), type=Timeline) == timeline
+
+
+def test_without_a_tape_the_first_decision_that_saw_a_write_stands_for_its_arrival() -> None:
+    timeline = answer(lesson(observations=()), WHOLE)
+    (seen,) = [entry for entry in timeline.entries if entry.id.startswith("cache:scheduler:")]
+    assert (seen.time, seen.text) == (
+        micro_timestamp(at(10)),
+        "receives revision 918946 of tenantquota risk in its cache"
+        " (at the latest now: decision place-2 had seen it)",
+    )
+
+
+def test_a_decision_that_had_not_received_a_write_says_so() -> None:
+    early = audit(3, "quota-admin", "patch", TENANT_QUOTAS, SPACE, 918830, changed=("spec.limits[0].zone",))
+    timeline = answer(lesson(audit=(*AUDIT, early)), WHOLE)
+    (read,) = [entry for entry in timeline.entries if entry.id == "cache:place-1"]
+    assert read.text.endswith("it has not received revision 918830 of tenantquota risk")
+
+
+def test_records_of_a_namesake_are_not_joined() -> None:
+    """A pod of the same name was there before: its write, its decision and its Event have another UID."""
+    old = msgspec.structs.replace(
+        audit(0.2, "bob", "delete", "pods", POD, 918790), id="audit-old", uid="uid-of-old-pod"
+    )
+    decision = decided(0.1, "place-0", "scheduler", "pods", POD, "unschedulable", nodes=5)
+    of_old = msgspec.structs.replace(
+        decision, subject=msgspec.structs.replace(decision.subject, uid="uid-of-old-pod")
+    )
+    event = {
+        **OBJECTS["events"][0],
+        "metadata": {"name": "old", "namespace": SPACE, "uid": "uid-of-old-event"},
+        "involvedObject": {"name": POD, "namespace": SPACE, "uid": "uid-of-old-pod"},
+    }
+    evidence = lesson(
+        audit=(*AUDIT, old),
+        decisions=(*DECISIONS, Recorded("scheduler", KeptDecision(of_old))),
+        objects=HeldObjects({**OBJECTS, "events": [*OBJECTS["events"], event]}),
+    )
+    assert answer(evidence, WHOLE) == answer(lesson(), WHOLE)
+
+
+def test_the_removal_of_a_pod_wakes_its_owner_by_uid_not_by_name() -> None:
+    """The cause has the pod's last revision. Two pods of that name were deleted; one is meant."""
+    removed = msgspec.structs.replace(audit(20, "agent", "delete", "pods", POD, 918990), changed=())
+    namesake = msgspec.structs.replace(removed, id="audit-x", uid="uid-x", revision=918960)
+    woken = decided(
+        20.1, "set-2", "replicasets", REPLICA_SETS, SET, "create",
+        cause=changed("pods", POD, 918950, "deleted"),
+    )  # fmt: skip
+    evidence = lesson(
+        audit=(*AUDIT, namesake, removed),
+        decisions=(*DECISIONS, Recorded("controllers", KeptDecision(woken))),
+    )
+    caused = {cause for cause, effect in edges(answer(evidence, WHOLE)) if effect == "decision:set-2"}
+    assert caused == {f"write:918990:pods/{SPACE}/{POD}"}
+
+
+def test_a_refused_create_is_shown_for_the_object_whose_decision_it_was() -> None:
+    refused = AuditEntry(
+        id="audit-refused",
+        time=micro_timestamp(at(2)),
+        user="system:fathom:controllers",
+        verb="create",
+        resource="pods",
+        namespace=SPACE,
+        name=f"{SET}-043",
+        code=403,
+        decision="set-1",
+        admission=(Verdict("ResourceQuota", denied="exceeded quota: room"),),
+    )
+    subject = ObjectRef(REPLICA_SETS, SPACE, SET)
+    timeline = answer(lesson(subject=subject, audit=(*AUDIT, refused)), WHOLE)
+    assert [text for text in texts(timeline) if f"{SET}-043" in text] == [
+        f"admission plugin ResourceQuota refuses pod {SET}-043: exceeded quota: room",
+        f"replicasets tries to create pod {SET}-043: the API server answers 403",
+    ]
+    assert ("decision:set-1", "audit:audit-refused") in edges(timeline)
+    strangers = msgspec.structs.replace(refused, decision="of-somebody-else")
+    others = answer(lesson(subject=subject, audit=(*AUDIT, strangers)), WHOLE)
+    assert not [text for text in texts(others) if f"{SET}-043" in text]
+
+
+def test_a_write_that_the_audit_log_lacks_is_told_by_its_decisions_outcome() -> None:
+    without = tuple(entry for entry in AUDIT if entry.revision != 918805)
+    timeline = answer(lesson(audit=without), WHOLE)
+    (created,) = [entry for entry in timeline.entries if entry.revision == 918805]
+    assert (created.source, created.text) == (
+        "decision",
+        f"writes pod {POD}: create Pod {SPACE}/{POD}",
+    )
+    assert ("decision:set-1", created.id) in edges(timeline)
+
+
+def test_a_condition_follows_the_only_write_that_can_have_changed_it() -> None:
+    ready = {
+        "type": "Ready", "status": "True", "reason": "Started", "observedGeneration": 1,
+        "lastTransitionTime": "2026-11-16T12:00:11Z",
+    }  # fmt: skip
+    pod = thing(POD, owner="ReplicaSet", spec={"nodeName": "node-c12"}, status={"conditions": [ready]})
+    write = audit(
+        11.6, "system:node:node-c12", "patch", "pods", POD, 918960, subresource="status",
+        changed=("status.conditions[type=Ready].status",),
+    )  # fmt: skip
+    objects = HeldObjects({**OBJECTS, "pods": [pod]})
+    timeline = answer(lesson(objects=objects, audit=(*AUDIT, write)), WHOLE)
+    (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
+    assert condition == Entry(
+        id=f"condition:{uid(POD)}:Ready:2026-11-16T12:00:11Z",
+        time=micro_timestamp(at(11.6)),
+        source="condition",
+        actor=f"pod {POD}",
+        text="has condition Ready=True (Started)",
+        object=ObjectRef("pods", SPACE, POD, uid(POD)),
+        generation=1,
+    )
+    cause = f"write:918960:pods/{SPACE}/{POD}"
+    assert Edge(cause, condition.id, "reported", inferred=True) in timeline.edges
+    second = msgspec.structs.replace(write, id="audit-y", revision=918961)
+    doubtful = answer(lesson(objects=objects, audit=(*AUDIT, write, second)), WHOLE)
+    assert not [edge for edge in doubtful.edges if edge.effect.startswith("condition:")]
+
+
+def test_gaps_are_said_and_quiet_time_is_folded() -> None:
+    late = audit(60, "alice", "patch", "pods", POD, 919000, changed=("metadata.labels[team]",))
+    gap = Gap("journal of gateway", "it did not answer")
+    timeline = answer(lesson(audit=(*AUDIT, late), gaps=(gap,)), WHOLE)
+    assert text_of(timeline)[-2:] == [
+        "     … 50 s, nothing",
+        f" 16  12:01:00.000  alice                   sets metadata.labels[team] of pod {POD}",
+    ]
+    assert gap_lines(timeline) == ["no data: journal of gateway: it did not answer"]
+
+
+def test_decisions_that_no_journal_has_are_a_gap() -> None:
+    timeline = answer(lesson(decisions=DECISIONS[1:]), WHOLE)
+    assert timeline.gaps == (
+        Gap("journals", "no journal that answered has 1 of the decisions that writes name"),
+    )
+
+
+def test_routine_that_repeats_is_one_entry_with_a_count() -> None:
+    reports = tuple(
+        audit(
+            12 + second, "system:node:node-c12", "patch", "pods", POD, 918970 + second,
+            subresource="status", changed=("status.containerStatuses[name=main].ready",),
+        )
+        for second in range(5)
+    )  # fmt: skip
+    evidence = lesson(audit=(*AUDIT, *reports))
+    (folded,) = [entry for entry in answer(evidence, WHOLE).entries if entry.revision >= 918970]
+    assert (folded.count, folded.time, folded.until) == (
+        5,
+        micro_timestamp(at(12)),
+        micro_timestamp(at(16)),
+    )
+    whole = answer(evidence, TimelineSpec(fold=False))
+    assert len([entry for entry in whole.entries if entry.revision >= 918970]) == 5
+
+
+def test_who_may_not_read_nodes_gets_counts() -> None:
+    timeline = answer(lesson(may_read_nodes=False), WHOLE)
+    rules = [entry.text for entry in timeline.entries if entry.actor.startswith("rule ")]
+    assert rules == [
+        f"rejects 3 nodes for pod {POD}: placement/topology",
+        f"rejects 2 nodes for pod {POD}: quota/risk-zone-c",
+    ]
+
+
+def test_objects_of_other_namespaces_are_counted_not_shown() -> None:
+    timeline = answer(lesson(readable=frozenset({"elsewhere"})), WHOLE)
+    assert [entry.object.resource for entry in timeline.entries if entry.object is not None] == [
+        TENANT_QUOTAS, TENANT_QUOTAS
+    ]  # fmt: skip
+    assert timeline.gaps == (Gap("permissions", "13 entries are about objects that you may not read"),)
+
+
+def test_a_timeline_begins_and_ends_where_it_is_asked_to() -> None:
+    middle = answer(lesson(), TimelineSpec(since_ns=at(5), until_revision=918946))
+    assert [entry.time[17:19] for entry in middle.entries] == ["05", "06", "06", "07"]
+
+
+def test_only_one_generation_of_the_subject() -> None:
+    first, second = (
+        Recorded(
+            "controllers",
+            KeptDecision(
+                msgspec.structs.replace(
+                    decision := decided(seconds, name, "deployments", DEPLOYMENTS, WORKLOAD, "patch"),
+                    subject=msgspec.structs.replace(decision.subject, generation=generation),
+                )
+            ),
+        )
+        for seconds, name, generation in ((0.5, "roll-1", 42), (6.5, "roll-2", 43))
+    )
+    subject = ObjectRef(DEPLOYMENTS, SPACE, WORKLOAD)
+    evidence = lesson(subject=subject, decisions=(*DECISIONS, first, second))
+    timeline = answer(evidence, TimelineSpec(generation=42))
+    assert (timeline.entries[0].id, timeline.generation) == ("decision:roll-1", 43)
+    assert max(entry.time for entry in timeline.entries) < micro_timestamp(at(6.5))
+
+
+def test_the_records_wanted_are_those_of_the_family_and_of_what_decisions_may_cite() -> None:
+    query = wanted(ObjectRef("pods", SPACE, POD), HeldObjects(OBJECTS), WHOLE)
+    assert [(ref.resource, ref.name) for ref in query.objects] == [
+        ("pods", POD),
+        (REPLICA_SETS, SET),
+        (DEPLOYMENTS, WORKLOAD),
+        ("horizontalpodautoscalers.autoscaling", "risk-api-scaler"),
+        ("events", f"{POD}.1"),
+        ("nodes", "node-c12"),
+        (TENANT_QUOTAS, SPACE),
+    ]
+    assert wanted_more(lesson(), WHOLE) is None
+
+
+def test_a_deleted_pod_is_found_by_its_records_and_what_they_cite_is_asked_for_next() -> None:
+    evidence = lesson(objects=HeldObjects({**OBJECTS, "pods": []}))
+    assert answer(evidence, WHOLE).subject == ObjectRef("pods", SPACE, POD, uid(POD))
+    more = wanted_more(evidence, WHOLE)
+    assert more is not None
+    assert ObjectRef(REPLICA_SETS, SPACE, SET, uid(SET)) in more.objects
+
+
+def test_nothing_on_record_is_said() -> None:
+    evidence = Evidence(subject=ObjectRef("pods", SPACE, "nobody"), objects=HeldObjects({}))
+    assert answer(evidence, WHOLE) == Timeline(
+        subject=ObjectRef("pods", SPACE, "nobody"),
+        gaps=(Gap("objects", "no object of this name exists, and none is on record"),),
+    )
+
+
+class AskedSpec(msgspec.Struct, frozen=True):
+    since: str = ""
+    at: str = ""
+    generation: int = 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (AskedSpec(), TimelineSpec()),
+        (AskedSpec(since="50s"), TimelineSpec(since_ns=at(10))),
+        (AskedSpec(since="2026-11-16T12:00:05Z"), TimelineSpec(since_ns=at(5))),
+        (AskedSpec(at="918946", generation=42), TimelineSpec(until_revision=918946, generation=42)),
+        (AskedSpec(at="2026-11-16T12:00:07Z"), TimelineSpec(until_ns=at(7))),
+    ],
+)
+def test_the_apis_question_has_times_as_people_write_them(spec: AskedSpec, expected: TimelineSpec) -> None:
+    assert asked.answer(lesson(), spec) == answer(lesson(), expected)
+
+
+def test_a_conflict_and_a_refusal_are_entries_of_their_own() -> None:
+    record = Recorded(
+        "scheduler",
+        KeptDecision(
+            decided(2, "place-9", "scheduler", "pods", POD, "bind", nodes=5, node="node-a1"),
+            (
+                msgspec.structs.replace(
+                    outcome(2.1, "place-9", 0, "pods", POD, "no room"), result="rejected", check="Resources"
+                ),
+            ),
+        ),
+    )
+    timeline = answer(lesson(decisions=(*DECISIONS, record)), WHOLE)
+    (refused,) = [entry for entry in timeline.entries if entry.id == "outcome:place-9:0"]
+    assert refused.text == f"is refused a write of pod {POD} (Resources): no room"
+
+
+def test_names_that_the_user_may_not_read_are_in_no_text() -> None:
+    """What woke the pod and whom it preempts are objects of other tenants, or nodes."""
+    woken = decided(
+        2, "place-8", "scheduler", "pods", POD, "preempt", nodes=5, node="node-a1", queued_ms=500.0,
+        cause=WakeCause("event", "PodGone deleted from node-b1", "pods", "other", "secret-pod", 918801),
+        victims=("other/secret-victim: preempted", f"{SPACE}/mine: preempted"),
+    )  # fmt: skip
+    evidence = lesson(
+        decisions=(*DECISIONS, Recorded("scheduler", KeptDecision(woken))),
+        readable=frozenset({SPACE}),
+        may_read_nodes=False,
+    )
+    shown = [entry.text for entry in answer(evidence, WHOLE).entries if "place-8" in entry.ids.values()]
+    assert shown == [
+        "enters the queue of scheduler, woken by event: a pod that you may not read changed",
+        f"makes room on node-a1 for pod {POD}: it evicts {SPACE}/mine, 1 pods that you may not read",
+    ]
+
+
+def test_a_revision_that_another_decision_wrote_is_not_claimed() -> None:
+    """A patch that changes nothing is answered with the object as it is; a settled one with what was read."""
+    records = [
+        Recorded(
+            "controllers",
+            KeptDecision(
+                decided(second, id_, "replicasets", REPLICA_SETS, SET, "patch"),
+                (msgspec.structs.replace(
+                    outcome(second, id_, 918805, "pods", POD, f"patch Pod {SPACE}/{POD}"), result=result
+                ),),
+            ),
+        )
+        for second, id_, result in ((2, "nothing-to-do", "committed"), (3, "read-later", "settled"))
+    ]  # fmt: skip
+    timeline = answer(lesson(decisions=(*DECISIONS, *records)), WHOLE)
+    created = f"write:918805:pods/{SPACE}/{POD}"
+    assert {cause for cause, effect in edges(timeline) if effect == created} == {"decision:set-1"}
