@@ -19,6 +19,7 @@ from fathom.model.errors import ApiError, unavailable
 from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Obj
 from fathom.model.resource import Resource as Resource  # noqa: PLC0414  # Callers name it with Api.
+from fathom.model.well_known import ACTOR_HEADER, DECISION_HEADER
 from fathom.seams.seam import Ask, Reply, Stream
 
 TIMEOUT_S = 10.0
@@ -50,6 +51,15 @@ class Api:
 
     def with_headers(self, *headers: tuple[str, str]) -> Api:
         return Api(self._transport, headers=(*self._headers, *headers))
+
+    def with_decision(self, id_: str) -> Api:
+        """For the writes that carry out a recorded decision."""
+        return self.with_headers((DECISION_HEADER, id_))
+
+    def with_actor(self, actor: str) -> Api:
+        """For the writes of one part of the process; audit entries name it."""
+        others = tuple(header for header in self._headers if header[0] != ACTOR_HEADER)
+        return Api(self._transport, headers=(*others, (ACTOR_HEADER, actor)))
 
     # Reads: the object, or the server's error raised as an ApiError.
 

@@ -16,6 +16,7 @@ PREFIX = "system:fathom:"
 SYSTEM_NAMESPACE = "fathom-system"
 SERVICE_ACCOUNTS = f"system:serviceaccount:{SYSTEM_NAMESPACE}:"
 NODES, NODE_USER = "system:nodes", "system:node:"
+ACTOR_CHARS_MAX = 512  # 'agent/' and the longest name of a node, with room to spare.
 
 SCHEDULER, CONTROLLERS = f"{PREFIX}scheduler", f"{PREFIX}controllers"
 GATEWAY, HOUSEKEEPING = f"{PREFIX}gateway", f"{PREFIX}housekeeping"
@@ -52,6 +53,18 @@ def is_lease_for(wanted: Key, shown: Key) -> bool:
 
 def node_user(node: str) -> User:
     return User(f"{NODE_USER}{node}", (NODES,))
+
+
+def believed_actor(user: User, claimed: str) -> str:
+    """The part of fathom that a write claims to come from, if the account may claim it; else ''. An account
+    may name itself and what is below it: 'controllers' and 'controllers/deployment'. A scheduler that runs
+    beside others has its name with a suffix: 'scheduler-0of2'."""
+    if not claimed or len(claimed) > ACTOR_CHARS_MAX or not is_own(user):
+        return ""
+    if user.name.startswith(NODE_USER):
+        return claimed if claimed == f"agent/{user.name[len(NODE_USER) :]}" else ""
+    own = user.name.removeprefix(PREFIX).removeprefix(SERVICE_ACCOUNTS)
+    return claimed if claimed == own or claimed.startswith((f"{own}/", f"{own}-")) else ""
 
 
 def is_own(user: User) -> bool:

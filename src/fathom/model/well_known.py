@@ -28,5 +28,9 @@ AUTO_UPDATE_ANNOTATION = "rbac.authorization.kubernetes.io/autoupdate"
 JOB_TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"  # A pod that its Job has yet to count.
 CUSTOM_OBJECTS_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
+# Headers of requests.
 FENCE_HEADER = "fathom-fence"  # The term that the writer believes it leads: 'namespace/lease/epoch'.
+DECISION_HEADER = "fathom-decision"  # The recorded decision that the write carries out.
+ACTOR_HEADER = "fathom-actor"  # The part of fathom that writes: 'controllers/deployment', 'agent/node-1'.
+
 NODE_LEASE_NAMESPACE = "kube-node-lease"
