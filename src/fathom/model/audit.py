@@ -39,9 +39,7 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     user_agent: str = ""
     source: str = ""  # The address the request came from.
     decision: str = ""  # The decision that this write carries out.
-    actor: str = (
-        ""  # Which part of fathom wrote: 'scheduler', 'controllers/deployments'. '': none.
-    )
+    actor: str = ""  # Which part of fathom wrote: 'scheduler', 'controllers/deployments'. '': none.
     revision: int = 0  # Of the commit; 0 if nothing was written.
     changed: tuple[str, ...] = ()  # Field paths; ('*',) is the whole object.
     admission: tuple[Verdict, ...] = ()

@@ -23,6 +23,7 @@ from fathom.sim.checkers.containers import (
     RestartsAreSpaced,
     RunsAreTold,
 )
+from fathom.sim.checkers.declared_writes import WritesAreDeclared
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.objects import (
@@ -67,6 +68,7 @@ def at_home() -> list[Checker]:
         ServersKnowTheStore(),
         AnswersAreTrue(),
         WritesAreAsAsked(),
+        WritesAreDeclared(),
         WhatIsSaidIsSo(),
     ]
 

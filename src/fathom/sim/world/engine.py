@@ -132,7 +132,7 @@ class Engine:
             raise ValueError(f"process {name} already exists")
         process = SimProcess(self, name, entry, index=len(self.processes), server=server, options=options)
         self.processes[name] = process
-        user = account or User(name, (MASTERS,))
+        process.user = user = account or User(name, (MASTERS,))
         self._tokens[digest(name)] = User(user.name, (*user.groups, AUTHENTICATED))
         return process
 
