@@ -39,6 +39,7 @@ from fathom.api.watch_cache import WatchCache
 from fathom.api.watch_cache_feed import WatchCacheFeed
 from fathom.client.local import LocalClient
 from fathom.controllers.housekeeping.controller import Housekeeping
+from fathom.detect.field_fights import FieldFights
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.kube.definitions.registry import Registry
 from fathom.model.accounts import HOUSEKEEPING
@@ -65,6 +66,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
     measured: bool = True  # False where metrics are not read: in a simulated world.
     service_addresses: IPv4Network = ADDRESSES  # The range that clusterIPs are taken from.
     agents: Agents | None = None  # Connections to the agents; None where there are none.
+    detect_fights: bool = True  # Name fields that two writers fight over, and values that oscillate.
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -76,6 +78,7 @@ class Parts(msgspec.Struct, frozen=True):
     client: LocalClient
     authenticator: Authenticator
     own_tokens: Tokens  # Valid whatever the token file contains.
+    fights: FieldFights
 
     @property
     def core(self) -> Core:
@@ -126,7 +129,10 @@ def assemble(wanted: ServerSettings) -> Parts:
         tenant_status=tenant_status,
     )
     feed = WatchCacheFeed(wanted.store, cache, log, (CustomKinds(registry).observe, housekeeping.observe))
-    return Parts(server, feed, housekeeping, client, authenticator, own_tokens)
+    several = wanted.shared_store
+    fights = FieldFights(client, outside.clock, log, registry.by_resource, several_servers=several)
+    core.updates = fights if wanted.detect_fights else None
+    return Parts(server, feed, housekeeping, client, authenticator, own_tokens, fights)
 
 
 def _complain(log: Log) -> Callable[[str, Exception], None]:

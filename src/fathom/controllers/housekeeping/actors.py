@@ -78,5 +78,14 @@ EVENTS = Actor(
     calls=(API_SERVER,),
     timers=(Timer("expired Events", EXPIRE_S),),
 )
+# `detect/field_fights.py`: it reads the updates of all kinds as they are committed.
+FIGHTS = Actor(
+    name="housekeeping/field-fights",
+    process=PROCESS,
+    account=ACCOUNT,
+    reads=(Reads("ComponentSignals", ("status.conditions",)),),
+    writes=(Writes("ComponentSignals", ("status",), creates=True), Writes("Event", creates=True)),
+    calls=(API_SERVER,),
+)
 
-ACTORS = (GARBAGE, NAMESPACES, DEFINITIONS, QUOTAS, TENANTS, EVENTS)
+ACTORS = (GARBAGE, NAMESPACES, DEFINITIONS, QUOTAS, TENANTS, EVENTS, FIGHTS)

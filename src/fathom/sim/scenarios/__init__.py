@@ -23,6 +23,7 @@ from fathom.sim.scenarios import (
     duplicate,
     endings,
     failures,
+    fights,
     gateways,
     gray,
     heirs,
@@ -96,6 +97,7 @@ MODULES = (
     clocks,
     policies,
     admitting,
+    fights,
 )
 
 SCENARIOS: dict[str, Scenario] = {

@@ -77,6 +77,7 @@ class Engine:
         self.happenings: dict[str, Callable[[], object]] = {}  # Events that the scenario defines, by name.
         self.violation: Violation | None = None  # The first one; ends the run.
         self.aftermath_s = 0.0  # How long the run goes on after a violation, to record its consequences.
+        self.detect_fights = False  # API servers name fights; a checker of `checkers/fights.py` turns it on.
         self.error: BaseException | None = None  # An error of a checker, for example: the run proves nothing.
         self._signing = signing
         self._tokens: Tokens = {}  # Shared by all API servers: each accepts every process, by its name.

@@ -100,6 +100,7 @@ class SimServer:
                 keep_all_objects=True,
                 agents=WorldAgents(process),
                 measured=False,
+                detect_fights=process.world.detect_fights,
             )
         )
         asyncio.get_running_loop().create_task(self._run())
@@ -113,6 +114,7 @@ class SimServer:
             async with asyncio.TaskGroup() as group:
                 group.create_task(parts.feed.follow())
                 group.create_task(parts.housekeeping.run())
+                group.create_task(parts.fights.run())
                 group.create_task(Retention(self.link, self._inside.outside.clock).run())
                 group.create_task(self._stop_on_signal())
                 await bootstrap(parts)
