@@ -45,6 +45,8 @@ AGENT = Actor(
         ),
         Writes("Node", ("metadata.annotations", "metadata.labels", "status"), creates=True),
         Writes("Lease", ("metadata.ownerReferences", "spec"), creates=True),
+        Writes("NodeConnection", ("*",)),  # Answers: an API server asks the agent for these two.
+        Writes("PodMetrics", ("*",)),
         Writes("Event", ("count", "lastTimestamp"), creates=True),
     ),
     woken_by=("Pod",),

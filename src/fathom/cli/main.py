@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from fathom.cli import bench, kubeconfig, record, repair, replay, serve, sim, store, up, why
+from fathom.cli import bench, coupling, kubeconfig, record, repair, replay, serve, sim, store, up, why
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
 from fathom.terminal import say, say_text
 
@@ -75,6 +75,7 @@ def make_app() -> App:
     app.command(sim.make_app())
     app.command(why.why)
     app.command(why.decisions)
+    app.command(coupling.coupling)
     app.command(version)
     return app
 

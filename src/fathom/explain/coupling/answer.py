@@ -16,7 +16,6 @@ from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, RecordQue
 from fathom.model.declared import Actor, Reads, Source, shared_fields
 
 NEWEST = 500  # Audit entries of one object: of an object that is written every second, some minutes.
-USERS = "users whose role allows it"
 
 
 class InputWriter(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -81,8 +81,8 @@ class FieldChange(msgspec.Struct, frozen=True):
 
     object: FightObject
     field: str
-    before: object
-    after: object
+    before: Any
+    after: Any
     writer: str
     time_ns: int
     owned: bool = False  # The object is controlled by another one.

@@ -28,6 +28,9 @@ ANY_KIND = "*"
 STATUS = ("status",)
 # Beyond it, one timer is in step with the other so seldom that nobody would notice.
 PERIODS_RATIO_MAX = 4
+FIELDS_SHOWN = 3  # In a text; `fields` has them all.
+# Answered, and never stored: what acts on objects of any kind does not act on these.
+NOT_STORED = frozenset({"NodeConnection", "PodMetrics"})
 
 
 class CouplingLink(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -163,7 +166,7 @@ def _shared(
 
 def same_kind(first: str, second: str) -> str:
     """The kind, if both are it or stand for any; else ''."""
-    if ANY_KIND in {first, second}:
+    if ANY_KIND in {first, second} and not NOT_STORED & {first, second}:
         return second if first == ANY_KIND else first
     return first if first == second else ""
 
@@ -172,5 +175,6 @@ def _from(reads: Iterable[Reads], source: str) -> list[Reads]:
     return [read for read in reads if read.source == source]
 
 
-def _named(kind: str, fields: Iterable[str]) -> str:
-    return f"{kind} {', '.join(fields)}"
+def _named(kind: str, fields: tuple[str, ...]) -> str:
+    more = f" and {len(fields) - FIELDS_SHOWN} more fields" if len(fields) > FIELDS_SHOWN else ""
+    return f"{kind} {', '.join(fields[:FIELDS_SHOWN])}{more}"

@@ -44,7 +44,8 @@ class WritesAreDeclared(Checker):
     def commit(self, change: Seen) -> Found:
         request = asked_of(change.ask.target) if change.ask is not None else None
         if request is None or not _is_asked_for(request, change):
-            writer, declared = f"{change.by}, an API server", self._server
+            declared: Mapping[str, list[Writes]] = self._server
+            writer = f"{change.by}, an API server"
         else:
             actor = self._actor(change)
             if actor is None:

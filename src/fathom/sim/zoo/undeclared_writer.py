@@ -10,6 +10,7 @@ import msgspec
 from fathom.control.plan import Patch, Plan, target
 from fathom.controllers.pod_states import is_active
 from fathom.controllers.replicaset import controller
+from fathom.controllers.replicaset.plan import plan_replicas
 from fathom.model.objects import metadata
 from fathom.sim.zoo import put_back
 
@@ -17,7 +18,7 @@ SCENARIOS = ("rollouts",)
 BREAKS = "every observed write is declared"
 MARK = "fathom.dev/counted"
 
-right = controller.plan_replicas
+right = plan_replicas
 
 
 def with_marks(owner: Any, facts: Any, *, now: str) -> Plan:
