@@ -43,6 +43,7 @@ SEEDS = {
     "second-reservation": 2,
     "status-of-old-spec": 20,
     "the-dead-adopt": 6,
+    "undeclared-writer": 2,
     "unknown-use-is-none": 2,
     "wake-lost-in-hand": 20,
 }

@@ -16,7 +16,14 @@ import msgspec
 
 from fathom.client.local import LocalClient
 from fathom.explain.coupling.fight_texts import event_of, fight_conditions
-from fathom.explain.coupling.fights import NEVER_WATCHED, FieldChange, Fight, FightDetector, FightObject
+from fathom.explain.coupling.fights import (
+    NEVER_WATCHED,
+    FieldChange,
+    Fight,
+    FightDetector,
+    FightObject,
+    is_watched,
+)
 from fathom.explain.coupling.observed import writer_label
 from fathom.kube.definitions.kind import Kind
 from fathom.model.conditions import conditions_of
@@ -33,6 +40,7 @@ SIGNALS = "/apis/fathom.dev/v1alpha1/componentsignals"
 NAME = "field-fights"
 EVERY_S = 5.0
 WAITING_MAX = 100  # Fights whose Event is not written yet.
+NUMBERS = frozenset({bool, int, float})
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -64,6 +72,8 @@ class FieldFights:
         writer = writer_label(update.actor, update.user, update.user_agent)
         now_ns = self._clock.now_ns()
         for path, before, after in update.changes:
+            if not is_watched(update.resource, path):
+                continue
             values = comparable(before), comparable(after)
             change = FieldChange(about, sys.intern(path), *values, writer, now_ns, update.owned)
             fight = self.detector.changed(change)
@@ -139,8 +149,9 @@ def event_name(fight: Fight) -> str:
 
 def comparable(value: Any) -> object:
     """Numbers as they are; of anything else only a hash, because it may be secret or large."""
-    if value is None or isinstance(value, bool | int | float):
+    kind = type(value)
+    if kind is str:
+        return (hash(value),)
+    if kind in NUMBERS or value is None:
         return value
-    if value is ABSENT:
-        return "absent"
-    return f"{hash(value if isinstance(value, str) else _encode(value)):x}"
+    return "absent" if value is ABSENT else (hash(_encode(value)),)

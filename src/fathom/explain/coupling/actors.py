@@ -40,6 +40,8 @@ from fathom.schedule.loop.actor import SCHEDULER
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
 
 PROCESS = "controllers"
+# Parts of the process itself, which audit entries name.
+PROCESS_PARTS = {f"{PROCESS}/events": PROCESS, f"{PROCESS}/signals": PROCESS}
 SEVERAL = ("agent", "scheduler")  # There may be several of them: 'agent/node-1', 'scheduler-0of2'.
 RESYNC = Timer("resync of every cached object", 600.0, spread=0.1)  # As `ControllerSettings.resync_s`.
 
@@ -111,6 +113,7 @@ def actor_of_plugin(plugin: type[Plugin]) -> Actor:
 def find_actor(name: str, table: Mapping[str, Actor]) -> Actor | None:
     """By its name, or by the part after the last slash; 'agent/node-1' and 'scheduler-0of2' are an agent and
     a scheduler."""
+    name = PROCESS_PARTS.get(name, name)
     if name in table:
         return table[name]
     short = [actor for actor in table.values() if actor.name.rpartition("/")[2] == name]

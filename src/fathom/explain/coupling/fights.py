@@ -16,7 +16,9 @@ and does nothing about it. Some changes are no fight, however often they change:
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -69,14 +71,14 @@ CYCLES = (2, 3, 4)  # Lengths of cycles looked for: A-B-A-B, A-B-C-A-B-C.
 UNSEEN = "a client of another API server"
 
 
-class FightObject(msgspec.Struct, frozen=True):
+class FightObject(msgspec.Struct, frozen=True, gc=False):
     resource: str  # 'deployments.apps'
     namespace: str
     name: str
     uid: str
 
 
-class FieldChange(msgspec.Struct, frozen=True):
+class FieldChange(msgspec.Struct, frozen=True, gc=False):
     """One field, changed by one committed write. Values are compared only: a hash will do."""
 
     object: FightObject
@@ -103,7 +105,7 @@ class Fight(msgspec.Struct, frozen=True, rename="camel"):
         return (self.object.uid, self.field)
 
 
-class _Change(msgspec.Struct, frozen=True):
+class _Change(msgspec.Struct, frozen=True, gc=False):
     time_ns: int
     writer: str
     value: object
@@ -116,11 +118,17 @@ class _Track(msgspec.Struct):
     changes: list[_Change]
 
 
+def _made(change: FieldChange) -> _Change:
+    return _Change(change.time_ns, change.writer, change.after)
+
+
 class FightDetector:
     def __init__(self, limits: FightLimits = LIMITS, *, several_servers: bool = False) -> None:
         self._limits = limits
         self._several_servers = several_servers  # Others may change a field between two changes seen here.
-        self._tracks: dict[tuple[str, str], _Track] = {}  # By UID and field; the last changed at the end.
+        # By UID and field; the last changed at the end. A plain dict finds its first key slowly, once many
+        # before it were deleted.
+        self._tracks: OrderedDict[tuple[str, str], _Track | FieldChange] = OrderedDict()
         self._fights: dict[tuple[str, str], Fight] = {}
 
     def changed(self, change: FieldChange) -> Fight | None:
@@ -128,7 +136,16 @@ class FightDetector:
         if not is_watched(change.object.resource, change.field):
             return None
         key = (change.object.uid, change.field)
-        track = self._tracked(key, change)
+        known = self._tracks.pop(key, None)
+        if known is None:
+            self._tracks[key] = change  # Most fields change once: no more is made of it than needed.
+            if len(self._tracks) > self._limits.fields_max:
+                self._tracks.popitem(last=False)
+            return None
+        track = self._tracks[key] = self._longer(known, change)
+        return self._judged(key, track, change)
+
+    def _judged(self, key: tuple[str, str], track: _Track, change: FieldChange) -> Fight | None:
         seen = judge(track.changes, track.before, change, self._limits)
         if seen is None:
             return None
@@ -139,20 +156,16 @@ class FightDetector:
         self._fights[key] = fight
         return fight if known is None or known.form != fight.form else None
 
-    def _tracked(self, key: tuple[str, str], change: FieldChange) -> _Track:
-        track = self._tracks.pop(key, None)
-        if track is None:
-            track = _Track(change.before, [])
-        elif change.time_ns - track.changes[-1].time_ns > self._limits.window_s * 1e9:
-            track.before, track.changes = change.before, []
-        elif self._several_servers and is_desired(change.field) and track.changes[-1].value != change.before:
-            track.changes.append(_Change(change.time_ns, UNSEEN, change.before))
-        track.changes.append(_Change(change.time_ns, change.writer, change.after))
-        while len(track.changes) > self._limits.changes_max:
-            track.before = track.changes.pop(0).value
-        self._tracks[key] = track
-        if len(self._tracks) > self._limits.fields_max:
-            del self._tracks[next(iter(self._tracks))]
+    def _longer(self, known: _Track | FieldChange, change: FieldChange) -> _Track:
+        track = known if isinstance(known, _Track) else _Track(known.before, [_made(known)])
+        changes = track.changes
+        if change.time_ns - changes[-1].time_ns > self._limits.window_s * 1e9:
+            return _Track(change.before, [_made(change)])
+        if self._several_servers and is_desired(change.field) and changes[-1].value != change.before:
+            changes.append(_Change(change.time_ns, UNSEEN, change.before))
+        changes.append(_made(change))
+        while len(changes) > self._limits.changes_max:
+            track.before = changes.pop(0).value
         return track
 
     def active(self, now_ns: int) -> tuple[Fight, ...]:
@@ -167,6 +180,7 @@ class FightDetector:
         return len(self._tracks)
 
 
+@lru_cache(maxsize=1 << 12)
 def is_watched(resource: str, field: str) -> bool:
     if resource in NEVER_WATCHED or field.startswith(_SERVER_SET):
         return False
