@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.api.harness import ADMIN, JANE, Api, config_map, deployment, tell
 
+from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Obj
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -24,6 +25,12 @@ async def let_jane_write(api: Api) -> None:
     assert (await api.post(f"{ROLES}/clusterrolebindings", binding)).status == 201
 
 
+async def write(api: Api, mode: str, *, token: str = ADMIN, actor: str = "") -> int:
+    headers = {"content-type": MERGE_PATCH, "user-agent": "kubectl/v1.30", "fathom-actor": actor}
+    change = {"data": {"mode": mode}}
+    return (await api.call("PATCH", f"{MAPS}/settings", change, token=token, headers=headers)).status
+
+
 async def events(api: Api) -> list[Obj]:
     listed = (await api.get("/api/v1/namespaces/default/events")).obj["items"]
     return [event for event in listed if event["reason"] in {"FieldHasTwoWriters", "FieldOscillates"}]
@@ -35,11 +42,7 @@ def test_two_users_who_undo_each_other_get_an_event_and_a_condition(tmp_path: Pa
         await api.post(MAPS, config_map("settings", mode="start"))
         for turn in range(6):
             mode, token = (("a", ADMIN), ("b", JANE))[turn % 2]
-            headers = {"user-agent": "kubectl/v1.30"}
-            answer = await api.patch(
-                f"{MAPS}/settings", {"data": {"mode": mode}}, token=token, headers=headers
-            )
-            assert answer.status == 200
+            assert await write(api, mode, token=token) == 200
 
         async def named() -> bool:
             return bool(await events(api)) and (await api.get(SIGNALS)).status == 200
@@ -119,8 +122,7 @@ def test_only_accounts_of_fathom_are_believed_when_they_name_an_actor(tmp_path: 
     async def story(api: Api) -> None:
         await api.post(MAPS, config_map("settings", mode="start"))
         for turn in range(6):
-            headers = {"fathom-actor": "controllers/deployments", "user-agent": "kubectl"}
-            await api.patch(f"{MAPS}/settings", {"data": {"mode": f"{turn % 2}"}}, headers=headers)
+            assert await write(api, f"{turn % 2}", actor="controllers/deployments") == 200
 
         async def named() -> bool:
             return bool(await events(api))
