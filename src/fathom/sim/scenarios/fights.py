@@ -225,8 +225,8 @@ def named(world: World, form: str, field: str, *, kind: str = "") -> Obj | None:
 def condition(world: World, form: str) -> str:
     """The status of the condition that says whether a fight goes on."""
     signals = world.get(SIGNALS, Key("", "field-fights"))
-    found = find_condition(conditions_of(signals or {}), form)
-    return "" if found is None else str(found.get("status"))
+    ongoing = find_condition(conditions_of(signals or {}), form)
+    return "" if ongoing is None else str(ongoing.get("status"))
 
 
 SCENARIOS: tuple[Scenario, ...] = (two_writers, autoscaler_oscillates, busy_but_well)

@@ -16,7 +16,7 @@ from fathom.sim.zoo import put_back
 
 SCENARIOS = ("rollouts",)
 BREAKS = "every observed write is declared"
-MARK = "fathom.dev/counted"
+MARK = "example.com/counted"
 
 right = plan_replicas
 
