@@ -31,8 +31,8 @@ class LedgerKeeper(Plugin):
     trusted = True
     reads = (Reads("TenantQuota", ("spec",), "commit"),)
     writes = (
-        Writes("Pod", ("metadata.annotations",)),
-        Writes("Reservation", ("metadata.annotations",)),
+        Writes("Pod", (f"metadata.annotations[{ACCOUNT}]",)),
+        Writes("Reservation", (f"metadata.annotations[{ACCOUNT}]",)),
         Writes("NodeLedger", ("*",), creates=True, deletes=True),
         Writes("TenantLedger", ("*",), creates=True, deletes=True),
         Writes("IntentLedger", ("*",), creates=True, deletes=True),

@@ -34,6 +34,8 @@ class WritesAreDeclared(Checker):
         # What the API server writes in the commits of others, and what admission adds to their objects.
         server = [actor for actor in actors().values() if actor.process == "api-server"]
         self._server = _by_kind(write for actor in server for write in actor.writes)
+        plugins = [actor for actor in server if actor.mutates_requests]
+        self._admission = _by_kind(write for actor in plugins for write in actor.writes)
         self._writes: dict[str, Mapping[str, list[Writes]]] = {
             actor.name: _by_kind(actor.writes) for actor in actors().values()
         }
@@ -71,7 +73,7 @@ class WritesAreDeclared(Checker):
             last = any(write.deletes or covers(write.fields, "metadata.finalizers") for write in writes)
             return "" if last else "its deletion"
         fields = [field for write in writes for field in write.fields]
-        fields += [field for write in self._server.get(kind, ()) for field in write.fields]
+        fields += [field for write in self._admission.get(kind, ()) for field in write.fields]
         if any(write.deletes for write in writes):
             fields.append("metadata.finalizers")  # Deletion policies are finalizers.
         paths = changed_paths(change.old, change.new)
