@@ -44,6 +44,7 @@ from fathom.control.decision_log import DecisionLog
 from fathom.controllers.housekeeping.controller import Housekeeping
 from fathom.controllers.housekeeping.writer import ACCOUNT as HOUSEKEEPER
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
+from fathom.detect.field_fights import FieldFights
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.kube.definitions.registry import Registry
 from fathom.model.accounts import HOUSEKEEPING
@@ -76,6 +77,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
     journal: Journal = NoJournal()  # Keeps the decisions of housekeeping.
     decision_prefix: str = "housekeeping"  # Of their ids; another one at each start.
     sources: Sources | None = None  # Of answers to questions; None where there are no threads to answer in.
+    detect_fights: bool = True  # Name fields that two writers fight over, and values that oscillate.
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -88,6 +90,7 @@ class Parts(msgspec.Struct, frozen=True):
     decisions: DecisionLog
     authenticator: Authenticator
     own_tokens: Tokens  # Valid whatever the token file contains.
+    fights: FieldFights
 
     @property
     def core(self) -> Core:
@@ -147,7 +150,10 @@ def assemble(wanted: ServerSettings) -> Parts:
         tenant_status=tenant_status,
     )
     feed = WatchCacheFeed(wanted.store, cache, log, (CustomKinds(registry).observe, housekeeping.observe))
-    return Parts(server, feed, housekeeping, client, decisions, authenticator, own_tokens)
+    several = wanted.shared_store
+    fights = FieldFights(client, outside.clock, log, registry.by_resource, several_servers=several)
+    core.updates = fights if wanted.detect_fights else None
+    return Parts(server, feed, housekeeping, client, decisions, authenticator, own_tokens, fights)
 
 
 def _complain(log: Log) -> Callable[[str, Exception], None]:

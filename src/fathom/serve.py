@@ -247,6 +247,7 @@ async def _serve(running: Running) -> None:
         background = [
             group.create_task(parts.feed.follow()),
             group.create_task(parts.housekeeping.run()),
+            group.create_task(parts.fights.run()),
             group.create_task(_reload_tokens(running, running.data / "tokens.csv")),
             group.create_task(Retention(running.store, running.outside.clock).run()),
             group.create_task(running.audit.run()),

@@ -181,7 +181,8 @@ async def serving(
     )
     parts.authenticator.replace_tokens({**parts.own_tokens, **_tokens()})
     await parts.feed.load()
-    tasks = [asyncio.create_task(parts.feed.follow()), asyncio.create_task(parts.housekeeping.run())]
+    runs = (parts.feed.follow(), parts.housekeeping.run(), parts.fights.run())
+    tasks = [asyncio.create_task(run) for run in runs]
     try:
         await bootstrap(parts)
         yield Api(parts, audit)

@@ -47,6 +47,7 @@ SEEDS = {
     "seen-without-newest": 4,
     "status-of-old-spec": 20,
     "the-dead-adopt": 6,
+    "undeclared-writer": 2,
     "unknown-use-is-none": 2,
     "wake-lost-in-hand": 20,
 }

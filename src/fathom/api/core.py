@@ -23,6 +23,7 @@ from fathom.kube.rules.table import DEFAULT, STRATEGIES
 from fathom.model.audit import Verdict
 from fathom.model.errors import ApiError, timed_out
 from fathom.model.times import timestamp
+from fathom.model.updates import UpdateObserver
 from fathom.model.user import User
 from fathom.seams.outside import Outside
 from fathom.store.protocol import Entry, Store
@@ -70,6 +71,7 @@ class Core:
         audited: bool = True,
         limits: RequestLimits | None = None,
         agents: Agents | None = None,
+        updates: UpdateObserver | None = None,
     ) -> None:
         self.store = store
         self.health = StoreHealth(store)
@@ -84,6 +86,7 @@ class Core:
         self.audited = audited  # Record which fields a write changed.
         self.limits = limits or RequestLimits()
         self.agents: Agents = agents or NoAgents()  # Connections to the node agents.
+        self.updates = updates  # Is told which fields each committed update changed.
         self.stopping = False
         self.counts = ServerCounts()
 

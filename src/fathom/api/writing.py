@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -26,6 +27,7 @@ from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan
 from fathom.kinds.shape import GROUP
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.rules import metadata as metadata_rules
+from fathom.model.accounts import believed_actor
 from fathom.model.body import Body, canonical, with_revision
 from fathom.model.errors import (
     CHANGED_SINCE_READ,
@@ -40,8 +42,10 @@ from fathom.model.errors import (
     refused_by_store,
     timed_out,
 )
-from fathom.model.fields import changed_paths
+from fathom.model.fields import changed_paths, changed_values
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.updates import ObjectUpdate
+from fathom.model.well_known import ACTOR_HEADER
 from fathom.store.protocol import (
     BadCommit,
     Committed,
@@ -220,8 +224,10 @@ async def _update_once(
     if not gone and stored == before:
         return Written(obj=old, entry=entry)
     call.audit.name, call.audit.uid = call.target.name, metadata(admitted).get("uid", "")
+    observed = core.updates is not None and core.updates.wants(call.kind.resource)
+    changes = changed_values(old, admitted, CHANGED_PATHS_MAX) if core.audited or observed else []
     if core.audited:
-        call.audit.changed = changed_paths(old, admitted, limit=CHANGED_PATHS_MAX)
+        call.audit.changed = tuple(path for path, _, _ in changes)
     if call.dry_run:
         metadata(admitted)["resourceVersion"] = str(entry.revision)  # Unchanged so far.
         return Written(obj=admitted)
@@ -236,7 +242,27 @@ async def _update_once(
     if isinstance(outcome, Conflict):
         return outcome
     call.audit.revision = outcome.revision
+    if observed:
+        _tell_of_update(core, call, changes, owned="ownerReferences" in metadata(admitted))
     return Written(obj=admitted, entry=Entry(entry.key, body, outcome.revision, entry.created))
+
+
+def _tell_of_update(core: Core, call: Call, changes: list[tuple[str, Any, Any]], *, owned: bool) -> None:
+    assert core.updates is not None
+    user, headers = call.caller.user, call.request.headers
+    core.updates.updated(
+        ObjectUpdate(
+            resource=call.kind.resource,
+            namespace=call.namespace,
+            name=call.audit.name,
+            uid=call.audit.uid,
+            actor=believed_actor(user, headers.get(ACTOR_HEADER, "")),
+            user=user.name,
+            user_agent=call.caller.user_agent,
+            changes=changes,
+            owned=owned,
+        )
+    )
 
 
 async def renew(core: Core, call: Call) -> Written | None:

@@ -19,7 +19,7 @@ from fathom.cache.indexes import STANDARD, Index
 from fathom.cache.observer import CacheObserver, HandlerFailed, NoObserver
 from fathom.cache.reflector import Reflector
 from fathom.cache.scope import CacheScope, ListPace
-from fathom.cache.snapshot import Snapshot
+from fathom.cache.snapshot import Snapshot, SnapshotScope
 from fathom.client.api import Api
 from fathom.model.objects import Obj
 from fathom.seams.loop_clock import loop_now_s
@@ -59,6 +59,7 @@ class Caches:
         self._publishing = False
         self._tasks: list[asyncio.Task[None]] = []
         self._held: dict[str, HeldObject] | None = None  # For snapshots, until any of the caches changes.
+        self._shown: dict[str, dict[str, HeldObject]] = {}  # The same for the kinds that a reader declares.
 
     def add(self, kind: str, scope: CacheScope, *, indexes: Mapping[str, Index] = STANDARD) -> None:
         """Call before `start`. `kind` is the name in snapshots: the objects' own kind, or any other name with
@@ -114,8 +115,15 @@ class Caches:
     def synced(self) -> bool:
         return not self._unsynced()
 
-    def snapshot(self) -> Snapshot:
-        return self.snapshot_at(loop_now_s())
+    def snapshot(self, scope: SnapshotScope | None = None) -> Snapshot:
+        """With a `scope`, it shows only the kinds that its reader declares."""
+        if scope is None:
+            return self.snapshot_at(loop_now_s())
+        shown = self._shown.get(scope.reader)
+        if shown is None:
+            shown = {kind: self._cache(kind).held() for kind in scope.kinds}
+            self._shown[scope.reader] = shown
+        return Snapshot(shown, taken_s=loop_now_s(), reader=scope.reader)
 
     def snapshot_at(self, taken_s: float) -> Snapshot:
         """For callers outside the loop that the caches run on; `taken_s` is a time of that loop's clock."""
@@ -133,6 +141,7 @@ class Caches:
 
     def _forget_held(self) -> None:
         self._held = None
+        self._shown.clear()
 
     # Waiting.
 

@@ -71,6 +71,8 @@ class WriteLog:
 
 
 def is_seen(write: OwnWrite, snapshot: Snapshot) -> bool:
+    if not snapshot.shows(write.kind):
+        return True  # Who does not read the kind decides the same without the write.
     if not snapshot.synced(write.kind):
         return False
     if write.key is None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from fathom.cache.contents import NAMESPACE
 from fathom.cache.indexed import HeldObject
 from fathom.cache.indexes import OWNER
@@ -26,11 +28,26 @@ class NotSynced(InvariantBroken):
     """A kind was read that has not been listed yet: an empty result would look like an empty cluster."""
 
 
-class Snapshot:
-    __slots__ = ("_held", "taken_s")
+class UndeclaredRead(KeyError, InvariantBroken):
+    """A kind was read that its reader does not declare: nobody could tell who changes its inputs."""
 
-    def __init__(self, held: Mapping[str, HeldObject], *, taken_s: float) -> None:
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class SnapshotScope(msgspec.Struct, frozen=True):
+    """The kinds that a snapshot shows, because its reader declares them."""
+
+    reader: str
+    kinds: tuple[str, ...]
+
+
+class Snapshot:
+    __slots__ = ("_held", "_reader", "taken_s")
+
+    def __init__(self, held: Mapping[str, HeldObject], *, taken_s: float, reader: str = "") -> None:
         self._held = held
+        self._reader = reader  # Who declared the kinds that it shows; '': it shows all of them.
         self.taken_s = taken_s  # On the loop's clock.
 
     def get(self, kind: str, key: Key) -> Obj | None:
@@ -61,6 +78,9 @@ class Snapshot:
     @property
     def kinds(self) -> tuple[str, ...]:
         return tuple(self._held)
+
+    def shows(self, kind: str) -> bool:
+        return kind in self._held
 
     @property
     def revisions(self) -> dict[str, int]:
@@ -96,6 +116,9 @@ class Snapshot:
 
     def _known(self, kind: str) -> HeldObject:
         held = self._held.get(kind)
+        if held is None and self._reader:
+            shown = ", ".join(self._held)
+            raise UndeclaredRead(f"{self._reader} does not declare to read {kind}: it declares {shown}")
         if held is None:
             raise KeyError(f"no cache of {kind}: there are {', '.join(self._held) or 'none'}")
         return held

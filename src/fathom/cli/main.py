@@ -11,6 +11,7 @@ from cyclopts import App, CycloptsError
 
 from fathom.cli import (
     bench,
+    coupling,
     kubeconfig,
     record,
     repair,
@@ -90,6 +91,7 @@ def make_app() -> App:
     app.command(why.why)
     app.command(why.decisions)
     app.command(timeline.timeline)
+    app.command(coupling.coupling)
     app.command(version)
     return app
 

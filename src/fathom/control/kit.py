@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 
 from fathom.cache.caches import Caches
-from fathom.cache.snapshot import Snapshot
+from fathom.cache.snapshot import Snapshot, SnapshotScope
 from fathom.client.api import Api
 from fathom.control.commit import AppliedPlan, Commit, PlanPass
 from fathom.control.plan import Plan
@@ -37,6 +37,7 @@ class Kit:
         epoch: Callable[[], int] = lambda: 0,
         floor: int | None = None,
         own_trouble: Callable[[], Mapping[str, str]] = dict,
+        scope: SnapshotScope | None = None,
     ) -> None:
         self.api = api  # For objects that are not cached. Writes go through `apply`.
         self.floor = floor  # All writes of earlier terms are from before this revision; None: not known.
@@ -51,10 +52,12 @@ class Kit:
         self._queue = queue
         self._clock = clock
         self._epoch = epoch
+        self._scope = scope  # The kinds that the controller declares to read; None: all.
 
     def snapshot(self) -> Snapshot:
-        """The current snapshot. Between here and the plan there is no `await`."""
-        return self._caches.snapshot()
+        """The current snapshot, of the kinds that the controller declares to read: any other raises
+        UndeclaredRead. Between here and the plan there is no `await`."""
+        return self._caches.snapshot(self._scope)
 
     def now(self) -> str:
         """A timestamp for conditions."""

@@ -334,7 +334,7 @@ class Loop:
         self._reported_ns[key] = now_ns
         write = WriteStatus(target(self._primary.kind.name, obj), {"conditions": after})
         why = "reconciled" if failure is None else f"{failure.reason}: {failure.message}"
-        await self._kit.apply(key, Plan(statuses=(write,), why=why), seen=self._shared.caches.snapshot())
+        await self._kit.apply(key, Plan(statuses=(write,), why=why), seen=self._kit.snapshot())
 
     def _primary_of(self, key: Key) -> Obj | None:
         return self._shared.caches.snapshot().get(self._primary.kind.name, key)

@@ -24,6 +24,7 @@ from fathom.cache.metrics import counted, measure_caches
 from fathom.cache.observer import CacheObserver
 from fathom.cache.own_writes import WriteLog
 from fathom.cache.scope import CacheScope, ListPace
+from fathom.cache.snapshot import SnapshotScope
 from fathom.control.api_connection import ApiConnection
 from fathom.control.breaker import Breaker, BreakerView
 from fathom.control.commit import PROBE_S, Commit
@@ -42,6 +43,7 @@ from fathom.control.signals import SignalPublisher
 from fathom.control.waking import Waker
 from fathom.control.watches import Primary, Watch, WatchedKind
 from fathom.metrics.families import Family
+from fathom.model.declared import Reads
 from fathom.model.objects import Key
 from fathom.seams.process import Inside, NoEntry
 from fathom.seams.recorded_code import location_of
@@ -54,7 +56,9 @@ class Controller(Protocol):
     watches: tuple[Watch, ...]  # The first is the Primary.
     # Optional: `news`, a function from an action to Events about it: see `event_writer`.
     # Optional: `measure`, a function from a snapshot to families of metrics, called at each scrape.
-    # Optional: `writes: tuple[Kind, ...]`, kinds that the controller writes without watching them.
+    # Optional: `reads` and `writes`, the fields that it declares (`model/declared.py`). Its snapshots show
+    # only the kinds that it declares to read; without a declaration, those that it watches.
+    # Optional: `unwatched: tuple[WatchedKind, ...]`, kinds that it writes without watching them.
 
     def __call__(self, kit: Kit) -> Reconciler: ...
 
@@ -147,7 +151,12 @@ class Controllers:
             scope = CacheScope(kind.resource, namespace, fields=settings.fields.get(kind.name, ""))
             self.caches.add(kind.name, scope, indexes=indexes)
         self._wakers = {
-            controller.name: Waker(controller.watches, primary_of(controller).kind, self.caches)
+            controller.name: Waker(
+                controller.watches,
+                primary_of(controller).kind,
+                self.caches,
+                SnapshotScope(controller.name, shown_kinds(controller)),
+            )
             for controller in controllers
         }
         measure_caches(inside.metrics, self.caches, counts, clock)
@@ -306,6 +315,7 @@ class Controllers:
             epoch=lambda: term.epoch or 0 if term is not None else 0,
             floor=None if term is None else term.floor,
             own_trouble=self.health.raised,
+            scope=SnapshotScope(name, shown_kinds(controller)),
         )
         shared = Shared(self.caches, probes, written, self.breaker, inside.log, self.health, settings.workers)
         return Loop(
@@ -333,7 +343,19 @@ def primary_of(controller: Controller) -> Primary:
 
 
 def kinds_of(controller: Controller) -> list[WatchedKind]:
-    return [*(watch.kind for watch in controller.watches), *getattr(controller, "writes", ())]
+    return [*(watch.kind for watch in controller.watches), *getattr(controller, "unwatched", ())]
+
+
+def shown_kinds(controller: Controller) -> tuple[str, ...]:
+    """The kinds that a controller's snapshots show: those that it declares to read from the cache."""
+    watched_kinds = tuple(watch.kind.name for watch in controller.watches)
+    reads: tuple[Reads, ...] | None = getattr(controller, "reads", None)
+    if reads is None:
+        return watched_kinds
+    declared = dict.fromkeys(read.kind for read in reads if read.source == "cache")
+    if unwatched := [kind for kind in declared if kind not in watched_kinds]:
+        raise TypeError(f"{controller.name} declares to read {', '.join(unwatched)}, which it does not watch")
+    return tuple(declared)
 
 
 def watched(controllers: Sequence[Controller]) -> list[tuple[WatchedKind, dict[str, Index]]]:

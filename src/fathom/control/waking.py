@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from fathom.cache.caches import Caches
+from fathom.cache.snapshot import SnapshotScope
 from fathom.control.progress import is_only_progress
 from fathom.control.queue import WorkQueue
 from fathom.control.watches import Primary, Watch, WatchedKind
@@ -21,10 +22,16 @@ class Waker:
     """Lives as long as the caches; has a `queue` only while the process leads. On standby nothing is queued:
     a new leader looks at everything."""
 
-    def __init__(self, watches: Sequence[Watch], primary: WatchedKind, caches: Caches) -> None:
+    def __init__(
+        self,
+        watches: Sequence[Watch],
+        primary: WatchedKind,
+        caches: Caches,
+        scope: SnapshotScope | None = None,
+    ) -> None:
         self._watches = watches
         self._primary = primary
-        self._caches = caches
+        self._view = partial(caches.snapshot, scope)
         self.queue: WorkQueue[Key] | None = None
         self._rest: deque[Key] = deque()  # Keys of a full look that did not fit into the queue yet.
         self._cause = WakeCause("start")
@@ -34,7 +41,7 @@ class Waker:
     def look_at_all(self, cause: WakeCause) -> None:
         """Queues every primary, and every owner that a child names, existing or not: so the leftovers of a
         deleted owner are found. As many at a time as the queue has room for; `go_on` adds the rest."""
-        view = self._caches.snapshot()
+        view = self._view()
         keys = (
             key
             for watch in self._watches
@@ -68,7 +75,7 @@ class Waker:
         self._add(dict.fromkeys(keys), _event(watch, before, after), 0)
 
     def _keys(self, watch: Watch, obj: Obj) -> Iterable[Key]:
-        return watch.keys(obj, self._caches.snapshot, self._primary)
+        return watch.keys(obj, self._view, self._primary)
 
     def _add(self, keys: Iterable[Key], cause: WakeCause, priority: int) -> None:
         if self.queue is not None:

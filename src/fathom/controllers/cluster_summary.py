@@ -13,6 +13,7 @@ from fathom.control.kit import Kit
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import NAMESPACE, NODE, POD, Primary, Related, Watch
 from fathom.model.conditions import is_true
+from fathom.model.declared import Reads, Timer
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.pod_phase import TERMINAL_PHASES
 
@@ -42,6 +43,12 @@ class ClusterSummary:
         Related(NODE),
         Related(POD),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("Namespace", ()),
+        Reads("Node", ("status.conditions",)),
+        Reads("Pod", ("status.phase",)),
+    )
+    timers: ClassVar[tuple[Timer, ...]] = (Timer("summary", EVERY_S),)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit

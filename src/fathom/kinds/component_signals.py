@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fathom.kinds.definition import KindDefinition
 from fathom.kinds.schema import REQUIRED, Name, Time, field_schema
-from fathom.kinds.shape import Meta, Shape
+from fathom.kinds.shape import Conditions, Meta, Shape
 from fathom.model.column import Column
 
 
@@ -26,6 +26,7 @@ class ComponentSignalsStatus(Shape, frozen=True):
         tuple[ComponentSignal, ...],
         field_schema("The problems that the component reports about itself now. Empty: it is healthy."),
     ] = ()
+    conditions: Conditions = ()
 
 
 class ComponentSignals(Shape, frozen=True):

@@ -84,7 +84,7 @@ _MAPS = frozenset(
 # The server writes these with every change, so they are left out.
 _LEFT_OUT = frozenset({"metadata.resourceVersion", "metadata.managedFields"})
 
-_ABSENT: Final = object()
+ABSENT: Final = object()
 _NO_FIELDS: Final[Obj] = {}
 
 
@@ -96,12 +96,22 @@ def changed_paths(
 ) -> tuple[str, ...]:
     """The changed paths in the new object's field order, removed fields last. An absent object counts as
     empty."""
+    return tuple(path for path, _, _ in changed_values(old, new, limit, list_keys))
+
+
+def changed_values(
+    old: Obj | None,
+    new: Obj | None,
+    limit: int = PATHS_MAX,
+    list_keys: Mapping[str, tuple[str, ...]] = LIST_KEYS,
+) -> list[tuple[str, Any, Any]]:
+    """The changed paths, each with the value before and after; ABSENT where there is none."""
     for depth_max in (DEPTH_MAX, 2, 1):
         walk = _Walk(limit, depth_max, list_keys)
         walk.objects(old or {}, new or {}, "", "", 1)
         if len(walk.found) <= limit:
-            return tuple(walk.found)
-    return (EVERYTHING,)
+            return walk.found
+    return [(EVERYTHING, old, new)]
 
 
 class _Walk:
@@ -110,7 +120,7 @@ class _Walk:
     __slots__ = ("depth_max", "found", "limit", "list_keys")
 
     def __init__(self, limit: int, depth_max: int, list_keys: Mapping[str, tuple[str, ...]]) -> None:
-        self.found: list[str] = []
+        self.found: list[tuple[str, Any, Any]] = []
         self.limit = limit
         self.depth_max = depth_max
         self.list_keys = list_keys
@@ -118,12 +128,12 @@ class _Walk:
     def objects(self, old: Obj, new: Obj, field: str, path: str, depth: int) -> None:
         names_are_free = field in _MAPS
         for name, value in new.items():
-            before = old.get(name, _ABSENT)
+            before = old.get(name, ABSENT)
             if before is not value and before != value:
                 self._field(before, value, name, _under(path, name, names_are_free), depth)
         for name in old:
             if name not in new:
-                self._field(old[name], _ABSENT, name, _under(path, name, names_are_free), depth)
+                self._field(old[name], ABSENT, name, _under(path, name, names_are_free), depth)
 
     def _field(self, old: Any, new: Any, name: str, path: str, depth: int) -> None:
         if path in _LEFT_OUT or len(self.found) > self.limit:
@@ -131,16 +141,16 @@ class _Walk:
         if depth < self.depth_max and len(path) <= PATH_CHARS_MAX:
             # A map or struct that is added or removed is listed by its fields, so that the paths are the same
             # whether `labels` was absent or empty before.
-            if type(new) is dict and (type(old) is dict or (old is _ABSENT and new)):
+            if type(new) is dict and (type(old) is dict or (old is ABSENT and new)):
                 self.objects(old if type(old) is dict else _NO_FIELDS, new, name, path, depth + 1)
                 return
-            if type(old) is dict and new is _ABSENT and old:
+            if type(old) is dict and new is ABSENT and old:
                 self.objects(old, _NO_FIELDS, name, path, depth + 1)
                 return
             if type(old) is list and type(new) is list:
                 self._lists(old, new, name, path, depth)
                 return
-        self.found.append(path)
+        self.found.append((path, old, new))
 
     def _lists(self, old: list[Any], new: list[Any], name: str, path: str, depth: int) -> None:
         for key in self.list_keys.get(name, ()):
@@ -149,11 +159,11 @@ class _Walk:
                 self._keyed_lists(before, after, key, path, depth)
                 return
         if not all(type(item) is dict for item in (*old, *new)):
-            self.found.append(path)
+            self.found.append((path, old, new))
             return
         for index in range(max(len(old), len(new))):
-            was = old[index] if index < len(old) else _ABSENT
-            item = new[index] if index < len(new) else _ABSENT
+            was = old[index] if index < len(old) else ABSENT
+            item = new[index] if index < len(new) else ABSENT
             if was is not item and was != item:
                 self._item(was, item, f"{path}[{index}]", depth)
 
@@ -161,14 +171,14 @@ class _Walk:
         paths_before = len(self.found)
         label = f"{path}[{key}=" if key else f"{path}["
         for item_key, item in new.items():
-            before = old.get(item_key, _ABSENT)
+            before = old.get(item_key, ABSENT)
             if before is not item and before != item:
                 self._item(before, item, f"{label}{_short(item_key)}]", depth)
-        for item_key in old:
+        for item_key, item in old.items():
             if item_key not in new and len(self.found) <= self.limit:
-                self.found.append(f"{label}{_short(item_key)}]")
+                self.found.append((f"{label}{_short(item_key)}]", item, ABSENT))
         if len(self.found) == paths_before:
-            self.found.append(path)  # The same items in another order.
+            self.found.append((path, list(old), list(new)))  # The same items in another order.
 
     def _item(self, old: Any, new: Any, path: str, depth: int) -> None:
         if len(self.found) > self.limit:
@@ -176,7 +186,7 @@ class _Walk:
         if type(old) is dict and type(new) is dict and depth < self.depth_max and len(path) <= PATH_CHARS_MAX:
             self.objects(old, new, "", path, depth + 1)
         else:
-            self.found.append(path)
+            self.found.append((path, old, new))
 
 
 def _under(path: str, name: str, free: bool) -> str:

@@ -15,6 +15,7 @@ from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAt
 from fathom.api.admission.plugin import Plugin
 from fathom.model import causes
 from fathom.model.body import Body
+from fathom.model.declared import Reads, Writes
 from fathom.model.errors import Cause, internal, invalid
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.view import View
@@ -36,6 +37,14 @@ class ServiceAddresses(Plugin):
     resources = frozenset({SERVICES})
     operations = frozenset({CREATE, UPDATE, DELETE})
     trusted = True
+    reads = (
+        Reads("Service", ("spec",), "commit"),
+        Reads("ServiceClaim", source="commit"),
+    )
+    writes = (
+        Writes("Service", ("spec.clusterIP", "spec.clusterIPs", "spec.ports")),
+        Writes("ServiceClaim", ("*",), creates=True, deletes=True),
+    )
 
     def __init__(self, rng: random.Random, addresses: IPv4Network = ADDRESSES) -> None:
         self._rng = rng

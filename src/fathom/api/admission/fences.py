@@ -18,6 +18,7 @@ from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAt
 from fathom.api.admission.plugin import Plugin
 from fathom.model.accounts import SYSTEM_NAMESPACE, is_lease_for, lease_of
 from fathom.model.body import Body
+from fathom.model.declared import Reads, Writes
 from fathom.model.errors import ApiError, bad_request
 from fathom.model.objects import Key, Obj, metadata, with_metadata
 from fathom.model.processes import PREFIX
@@ -46,6 +47,8 @@ class LeaseFence(Plugin):
     resources = frozenset({LEASES})
     operations = frozenset({CREATE, UPDATE})
     trusted = True
+    reads = (Reads("Lease", ("spec",), "commit"),)
+    writes = (Writes("Fence", ("*",), creates=True, deletes=True),)
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         assert attempt.obj is not None
@@ -106,6 +109,7 @@ class Fencing(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = None
     trusted = True
+    reads = (Reads("Fence", source="commit"),)
 
     def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         wanted = lease_of(attempt.user.name)

@@ -11,6 +11,7 @@ from typing import Any
 
 from fathom.api.admission.attempt import CREATE, UPDATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
+from fathom.model.declared import Reads, Writes
 from fathom.model.objects import Obj, is_deleting, metadata
 from fathom.model.podresources import (
     LIMITS,
@@ -37,6 +38,8 @@ class LimitRanger(Plugin):
     resources = frozenset({"pods", CLAIMS})
     operations = frozenset({CREATE, UPDATE})
     trusted = True
+    reads = (Reads("LimitRange", ("spec",)),)
+    writes = (Writes("Pod", ("spec.containers", "spec.initContainers")),)
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         obj = attempt.obj

@@ -7,6 +7,7 @@ from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.node_writes import restrict_node, with_others_conditions
 from fathom.api.request import RequestTarget
 from fathom.model.accounts import NODES
+from fathom.model.declared import Writes
 from fathom.model.objects import Obj
 from fathom.model.view import View
 
@@ -21,6 +22,7 @@ class NodeConditions(Plugin):
     operations = frozenset({CREATE, UPDATE})
     subresources = frozenset({"", "status"})
     trusted = True
+    writes = (Writes("Node", ("status.conditions",)),)
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         assert attempt.obj is not None

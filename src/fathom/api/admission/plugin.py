@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fathom.api.admission.attempt import CREATE, UPDATE, Charge, WriteAttempt
 from fathom.kube.definitions.kind import Kind
+from fathom.model.declared import Reads, Writes
 from fathom.model.objects import Obj
 from fathom.model.view import View
 
@@ -19,6 +20,10 @@ class Plugin:
     subresources: frozenset[str] | None = frozenset({""})  # '' is the object itself; None means all.
     # True: the plugin never modifies its input, like the built-in ones. Untrusted plugins get copies.
     trusted: bool = False
+    # For `fathom coupling`: what `mutate` and `charge` look at, and what they change beyond the request.
+    reads: tuple[Reads, ...] = ()
+    writes: tuple[Writes, ...] = ()
+    takes: tuple[str, ...] = ()
 
     def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
         if operation not in self.operations:

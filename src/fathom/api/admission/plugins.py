@@ -33,6 +33,12 @@ from fathom.seams.outside import Clock
 
 GROUP = "fathom.admission"
 
+# Those that look at other objects, or write more than the request asks for: they declare what.
+DECLARING: tuple[type[Plugin], ...] = (
+    LimitRanger, ServiceAccount, NodeConditions, Priority, DefaultTolerationSeconds, RuntimeClass,
+    ServiceAddresses, LeaseFence, Fencing, ResourceQuota, LedgerKeeper, NodePlacement, PlacementRules,
+)  # fmt: skip
+
 
 class UnknownPlugin(Exception):
     """A requested plugin cannot be loaded: one line at the start; the server never runs without it."""

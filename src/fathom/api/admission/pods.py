@@ -5,6 +5,7 @@ from __future__ import annotations
 from fathom.api.admission.attempt import CREATE, UPDATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.references import SECRETS, projected_tokens, references
+from fathom.model.declared import Reads, Writes
 from fathom.model.mirror import is_mirror
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.view import View
@@ -23,6 +24,12 @@ class ServiceAccount(Plugin):
     resources = frozenset({"pods"})
     operations = frozenset({CREATE})
     trusted = True
+    reads = (Reads("ServiceAccount"),)
+    writes = (
+        Writes(
+            "Pod", ("spec.automountServiceAccountToken", "spec.serviceAccount", "spec.serviceAccountName")
+        ),
+    )
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         pod = attempt.obj
@@ -68,6 +75,7 @@ class DefaultTolerationSeconds(Plugin):
     resources = frozenset({"pods"})
     operations = frozenset({CREATE, UPDATE})
     trusted = True
+    writes = (Writes("Pod", ("spec.tolerations",)),)
 
     def __init__(self, not_ready_s: int = TOLERATION_S, unreachable_s: int = TOLERATION_S) -> None:
         self._defaults = ((NOT_READY_TAINT, not_ready_s), (UNREACHABLE_TAINT, unreachable_s))

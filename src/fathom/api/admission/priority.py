@@ -6,6 +6,7 @@ from fathom.api.admission.attempt import CREATE, UPDATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.kube.rules.cluster.priority_classes import SYSTEM_PREFIX, USER_VALUE_MAX
 from fathom.model import causes
+from fathom.model.declared import Reads, Writes
 from fathom.model.errors import Cause, invalid
 from fathom.model.objects import Key, Obj, metadata
 from fathom.model.view import View
@@ -25,6 +26,8 @@ class Priority(Plugin):
     resources = frozenset({"pods", CLASSES})
     operations = frozenset({CREATE, UPDATE})
     trusted = True
+    reads = (Reads("PriorityClass"),)
+    writes = (Writes("Pod", ("spec.preemptionPolicy", "spec.priority", "spec.priorityClassName")),)
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         assert attempt.obj is not None

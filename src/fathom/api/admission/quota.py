@@ -21,6 +21,7 @@ from fathom.api.admission.scopes import in_scope
 from fathom.api.admission.usage import CHANGEABLE, PODS, counted_by, unasked, usage_of
 from fathom.kinds.reservation import RESERVATIONS
 from fathom.model.body import Body, canonical
+from fathom.model.declared import RESOURCE_QUOTAS, Reads, Writes
 from fathom.model.errors import ApiError, Cause
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.pod_phase import is_terminal
@@ -49,6 +50,9 @@ class ResourceQuota(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = frozenset({"", "status", "resize"})
     trusted = True
+    reads = (Reads("ResourceQuota", ("spec", "status"), "commit"),)
+    writes = (Writes("ResourceQuota", ("status",)),)
+    takes = (RESOURCE_QUOTAS,)
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         """A new quota, or one whose spec changes, starts from a count."""

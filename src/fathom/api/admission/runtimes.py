@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fathom.api.admission.attempt import CREATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
+from fathom.model.declared import Reads, Writes
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.quantity import parse
 from fathom.model.view import View
@@ -16,6 +17,8 @@ class RuntimeClass(Plugin):
     resources = frozenset({"pods"})
     operations = frozenset({CREATE})
     trusted = True
+    reads = (Reads("RuntimeClass"),)
+    writes = (Writes("Pod", ("spec.nodeSelector", "spec.overhead", "spec.tolerations")),)
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         pod = attempt.obj

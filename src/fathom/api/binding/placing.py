@@ -26,6 +26,7 @@ from fathom.kinds.shape import read
 from fathom.kube.definitions.kind import Kind
 from fathom.model.accounts import NODES
 from fathom.model.body import Body
+from fathom.model.declared import Reads, Writes
 from fathom.model.errors import ApiError, Cause, conflict
 from fathom.model.mirror import is_mirror
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
@@ -44,6 +45,12 @@ class NodePlacement(Plugin):
     operations = frozenset({CREATE, UPDATE})
     subresources = None
     trusted = True
+    reads = (
+        Reads("Node", ("metadata", "spec", "status.allocatable", "status.conditions"), "commit"),
+        Reads("NodeLedger", source="commit"),
+        Reads("TenantLedger", source="commit"),
+        Reads("TenantQuota", ("spec",), "commit"),
+    )
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -146,6 +153,7 @@ class PlacementRules(Plugin):
     resources = frozenset({OVERRIDES, CAPACITY_CLASSES})
     operations = frozenset({CREATE, UPDATE, DELETE})
     trusted = True
+    writes = (Writes("PlacementRules", ("*",), creates=True),)
 
     def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         old, new = attempt.old or {}, attempt.obj or {}

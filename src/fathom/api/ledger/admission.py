@@ -17,6 +17,7 @@ from fathom.api.ledger.holdings import account_for
 from fathom.api.ledger.quota_charges import charged_pod
 from fathom.kinds.reservation import CHARGED_WITH, RESERVATIONS
 from fathom.kube.definitions.kind import Kind
+from fathom.model.declared import NODE_ROOM, TENANT_QUOTAS, Reads, Writes
 from fathom.model.objects import Key, Obj, lookup, metadata, with_metadata
 from fathom.model.tenancy import ACCOUNT
 from fathom.model.view import View
@@ -28,6 +29,16 @@ class LedgerKeeper(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = None
     trusted = True
+    reads = (Reads("TenantQuota", ("spec",), "commit"),)
+    writes = (
+        Writes("Pod", (f"metadata.annotations[{ACCOUNT}]",)),
+        Writes("Reservation", (f"metadata.annotations[{ACCOUNT}]",)),
+        Writes("NodeLedger", ("*",), creates=True, deletes=True),
+        Writes("TenantLedger", ("*",), creates=True, deletes=True),
+        Writes("IntentLedger", ("*",), creates=True, deletes=True),
+        Writes("Ledger", creates=True),
+    )
+    takes = (NODE_ROOM, TENANT_QUOTAS)
 
     def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
         return subresource != "binding" and super().concerns(kind, operation, subresource)

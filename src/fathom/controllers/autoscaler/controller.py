@@ -37,6 +37,7 @@ from fathom.controllers.pod_states import seconds
 from fathom.controllers.progress.controller import WORKLOAD_PROGRESS
 from fathom.controllers.progress.plan import progress_name
 from fathom.controllers.workload_events import of_autoscaler
+from fathom.model.declared import AGENTS, Reads, Timer, Writes
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
 from fathom.model.quantity import parse
@@ -70,6 +71,23 @@ class Autoscalers:
         Related(WORKLOAD_PROGRESS),
         Related(OVERRIDE),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("HorizontalPodAutoscaler", ("spec", "status")),
+        Reads("Deployment", ("spec.replicas", "spec.selector", "status")),
+        Reads("ReplicaSet", ("spec.replicas", "spec.selector", "status")),
+        Reads("Pod", ("metadata.labels", "spec", "status")),
+        Reads("WorkloadProgress", ("status",)),
+        Reads("SchedulerOverride", ("spec", "status")),
+        Reads("PodMetrics", source="api"),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("HorizontalPodAutoscaler", ("status",)),
+        Writes("Deployment", ("spec.replicas",)),
+        Writes("ReplicaSet", ("spec.replicas",)),
+        Writes("StatefulSet", ("spec.replicas",)),
+    )
+    calls: ClassVar[tuple[str, ...]] = (AGENTS,)
+    timers: ClassVar[tuple[Timer, ...]] = (Timer("sync period", EVERY_S),)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit

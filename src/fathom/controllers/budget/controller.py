@@ -25,6 +25,7 @@ from fathom.controllers.budget.plan import BudgetTrouble, look_again_s, plan_bud
 from fathom.controllers.deployment.revisions import size_of
 from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.controllers.pod_states import has_ended
+from fathom.model.declared import Reads, Writes
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
 
 
@@ -53,6 +54,13 @@ class DisruptionBudgets:
         Related(REPLICA_SET, concerns=_budgets_beside, indexes=FOR_CHILDREN),
         Related(DEPLOYMENT, concerns=_budgets_beside),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("PodDisruptionBudget", ("spec", "status")),
+        Reads("Pod", ("metadata.labels", "metadata.ownerReferences", "status.conditions", "status.phase")),
+        Reads("ReplicaSet", ("metadata.ownerReferences", "spec.replicas", "spec.template.metadata.labels")),
+        Reads("Deployment", ("spec.replicas", "spec.template.metadata.labels")),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (Writes("PodDisruptionBudget", ("status",)),)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit

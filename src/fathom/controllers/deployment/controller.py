@@ -22,6 +22,7 @@ from fathom.controllers.pod_states import has_ended, is_active, is_available, se
 from fathom.controllers.replicaset.controller import RACES
 from fathom.controllers.replicaset.plan import min_ready_s_of
 from fathom.controllers.workload_events import of_deployment
+from fathom.model.declared import Reads, Writes
 from fathom.model.objects import Key, Obj, key_of, uid_of
 
 
@@ -51,6 +52,21 @@ class Deployments:
         Related(REPLICA_SET, concerns=concerned(DEPLOYMENT), indexes=FOR_CHILDREN),
         Related(POD, concerns=_recreated, indexes=FOR_CHILDREN),
         Related(OVERRIDE, concerns=_overridden),
+    )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("Deployment", ("metadata.annotations", "spec", "status")),
+        Reads("ReplicaSet", ("metadata", "spec", "status")),
+        Reads("Pod", ("metadata.ownerReferences", "status.conditions", "status.phase")),
+        Reads("SchedulerOverride", ("spec", "status")),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("Deployment", ("metadata.annotations", "spec.template", "status")),
+        Writes(
+            "ReplicaSet",
+            ("metadata.annotations", "metadata.ownerReferences", "spec.minReadySeconds", "spec.replicas"),
+            creates=True,
+            deletes=True,
+        ),
     )
 
     def __init__(self, kit: Kit) -> None:

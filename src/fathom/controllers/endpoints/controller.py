@@ -13,6 +13,7 @@ from fathom.control.watches import NODE, POD, SERVICE, OwnedBy, Primary, Related
 from fathom.controllers.adoption import FOR_CHILDREN
 from fathom.controllers.endpoints.plan import plan_endpoints, plan_slices, selects
 from fathom.controllers.endpoints.plan_mirroring import plan_mirror
+from fathom.model.declared import Reads, Writes
 from fathom.model.objects import Key, Obj, key_of, labels_of, metadata, uid_of
 from fathom.model.well_known import ZONE_LABEL
 
@@ -41,6 +42,15 @@ class EndpointSlices:
         OwnedBy(ENDPOINT_SLICE),
         Related(NODE),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("Service", ("metadata.labels", "spec")),
+        Reads("Pod", ("metadata.labels", "spec", "status")),
+        Reads("EndpointSlice"),
+        Reads("Node", ("metadata.labels",)),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("EndpointSlice", ("endpoints", "metadata.labels", "ports"), creates=True, deletes=True),
+    )
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
@@ -67,6 +77,14 @@ class EndpointsOfServices:
         Related(POD, concerns=_services_of, indexes=FOR_CHILDREN),
         Related(ENDPOINTS, concerns=_namesake),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("Service", ("metadata.labels", "spec")),
+        Reads("Pod", ("metadata.labels", "spec", "status")),
+        Reads("Endpoints"),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("Endpoints", ("metadata.annotations", "metadata.labels", "subsets"), creates=True),
+    )
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
@@ -88,6 +106,19 @@ class MirroredEndpoints:
         Primary(ENDPOINTS, conditions=False),
         Related(SERVICE, concerns=_namesake),
         OwnedBy(ENDPOINT_SLICE),
+    )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("Endpoints"),
+        Reads("Service", ("metadata.labels", "spec")),
+        Reads("EndpointSlice"),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes(
+            "EndpointSlice",
+            ("endpoints", "metadata.annotations", "metadata.labels", "ports"),
+            creates=True,
+            deletes=True,
+        ),
     )
 
     def __init__(self, kit: Kit) -> None:

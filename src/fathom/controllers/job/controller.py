@@ -25,6 +25,7 @@ from fathom.controllers.progress.missing_pods import plan_refused
 from fathom.controllers.progress.plan import progress_name
 from fathom.controllers.replicaset.controller import RACES
 from fathom.controllers.workload_events import of_job
+from fathom.model.declared import RESOURCE_QUOTAS, Reads, Writes
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
@@ -61,6 +62,16 @@ class Jobs:
         Related(POD, concerns=_concerned, indexes={**FOR_CHILDREN, TRACKED_BY: _by_job}),
         Related(WORKLOAD_PROGRESS),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("Job", ("metadata", "spec", "status")),
+        Reads("Pod", ("metadata", "spec.nodeName", "status")),
+        Reads("WorkloadProgress", ("status",)),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("Job", ("status",), deletes=True),
+        Writes("Pod", ("metadata.finalizers", "metadata.ownerReferences"), creates=True, deletes=True),
+    )
+    takes: ClassVar[tuple[str, ...]] = (RESOURCE_QUOTAS,)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit

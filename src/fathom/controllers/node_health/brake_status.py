@@ -22,6 +22,7 @@ from fathom.controllers.node_health.plan import HELD, zone_of
 from fathom.metrics.families import Family, gauge
 from fathom.model.brake import BRAKE, SHOWN, limits_of, shown_limits
 from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.declared import Reads, Timer, Writes
 from fathom.model.objects import Key, Obj, is_deleting, key_of
 
 ANCHOR = Key("", SHOWN.namespace)  # The namespace under whose key it is reconciled.
@@ -42,6 +43,13 @@ class BrakeStatus:
         Related(BRAKE_LIMITS, concerns=_of_brake),
         Related(NODE),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("Namespace", ()),
+        Reads("ConfigMap", ("data",)),
+        Reads("Node", ("metadata.labels", "status.conditions")),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (Writes("ConfigMap", ("data",), creates=True),)
+    timers: ClassVar[tuple[Timer, ...]] = (Timer("state of the brake", LOOK_S),)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit

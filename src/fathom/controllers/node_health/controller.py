@@ -54,6 +54,7 @@ from fathom.controllers.workload_events import of_eviction
 from fathom.model.brake import BRAKE
 from fathom.model.conditions import conditions_of
 from fathom.model.decision import Considered, considered
+from fathom.model.declared import AGENTS, NODE_BRAKE, Reads, Timer, Writes
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata
 from fathom.model.times import SECOND_NS
@@ -105,6 +106,20 @@ class Nodes:
         Related(POD, concerns=_tainted_node_of_pod, indexes=FOR_PODS),
         Related(BRAKE_LIMITS),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("Node", ("metadata", "spec", "status.conditions")),
+        Reads("Lease", ("spec.renewTime",)),
+        Reads("Pod", ("spec.nodeName", "status")),
+        Reads("ConfigMap", ("data",)),
+        Reads("NodeConnection", source="api"),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("Node", ("spec.taints", "status.conditions")),
+        Writes("Pod", ("status.conditions",)),
+    )
+    takes: ClassVar[tuple[str, ...]] = (NODE_BRAKE,)
+    calls: ClassVar[tuple[str, ...]] = (AGENTS,)
+    timers: ClassVar[tuple[Timer, ...]] = (Timer("silent nodes", ILL_S), Timer("healthy nodes", WELL_S))
 
     def __init__(self, kit: Kit, limits: EvidenceLimits | None = None) -> None:
         self._kit = kit
@@ -304,6 +319,15 @@ class Evictions:
         Primary(NODE, conditions=False, indexes=FOR_NODES),
         Related(POD, concerns=_tainted_node_of_pod, indexes=FOR_PODS),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("Node", ("metadata", "spec.taints", "status.conditions")),
+        Reads("Pod", ("spec.nodeName", "spec.tolerations", "status")),
+        Reads("Node", ("metadata", "spec.taints", "status.conditions"), source="api"),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("Pod", ("status.conditions[type=DisruptionTarget]",), deletes=True),
+    )
+    takes: ClassVar[tuple[str, ...]] = (NODE_BRAKE,)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit

@@ -13,6 +13,7 @@ from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.controllers.node_health.events import of_quarantine
 from fathom.controllers.node_health.plan_trust import failing, may_quarantine, plan_trust
 from fathom.model.conditions import is_true
+from fathom.model.declared import QUARANTINED_NODES, Reads, Timer, Writes
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.trust import lost_of
 
@@ -31,6 +32,22 @@ class Trust:
         Primary(NODE, conditions=False, indexes=FOR_NODES),
         Related(POD, concerns=_node_of_failing_pod, indexes=FOR_PODS),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("Node", ("metadata.annotations", "spec.taints", "status.conditions")),
+        Reads("Pod", ("metadata.ownerReferences", "spec.nodeName", "status")),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes(
+            "Node",
+            (
+                "metadata.annotations[fathom.dev/trust-lost]",
+                "spec.taints",
+                "status.conditions[type=fathom.dev/Quarantined]",
+            ),
+        ),
+    )
+    takes: ClassVar[tuple[str, ...]] = (QUARANTINED_NODES,)
+    timers: ClassVar[tuple[Timer, ...]] = (Timer("lost trust comes back", LOOK_S),)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit

@@ -50,6 +50,7 @@ from fathom.controllers.progress.pod_stages import PodStage, stand_of
 from fathom.controllers.replicaset.plan import wanted_of
 from fathom.kinds import workload_progress
 from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
+from fathom.model.declared import Reads, Timer, Writes
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.well_known import SERVICE_NAME_LABEL
 
@@ -101,10 +102,27 @@ def watches_of(kind: WatchedKind) -> tuple[Watch, ...]:
     return (Primary(kind, conditions=False), *above, *beside)
 
 
+def reads_of(kind: WatchedKind) -> tuple[Reads, ...]:
+    above = (Reads("ReplicaSet", ("metadata", "spec", "status")),) if kind is DEPLOYMENT else ()
+    return (
+        Reads(kind.name, ("metadata", "spec", "status")),
+        *above,
+        Reads("Pod", ("metadata", "spec", "status")),
+        Reads("EndpointSlice", ("endpoints", "metadata.labels")),
+        Reads("Service", ("spec.selector",)),
+        Reads("Node", ("status.conditions",)),
+        Reads("WorkloadProgress"),
+    )
+
+
 class _Progress:
     """`count` is what differs between kinds of workload."""
 
     kind: ClassVar[WatchedKind]
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("WorkloadProgress", ("status",), creates=True, deletes=True),
+    )
+    timers: ClassVar[tuple[Timer, ...]] = (Timer("nodes of starting pods", NODES_S),)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
@@ -226,6 +244,7 @@ class DeploymentProgress(_Progress):
     name = "deployment-progress"
     kind = DEPLOYMENT
     watches: ClassVar[tuple[Watch, ...]] = watches_of(DEPLOYMENT)
+    reads: ClassVar[tuple[Reads, ...]] = reads_of(DEPLOYMENT)
 
     def count(self, view: Snapshot, workload: Obj, now: str) -> tuple[PodCounts, PodCounts | None]:
         sets = split(workload, claims_of(view, "ReplicaSet", workload).mine)
@@ -245,6 +264,7 @@ class ReplicaSetProgress(_Progress):
     name = "replicaset-progress"
     kind = REPLICA_SET
     watches: ClassVar[tuple[Watch, ...]] = watches_of(REPLICA_SET)
+    reads: ClassVar[tuple[Reads, ...]] = reads_of(REPLICA_SET)
 
     def is_counted(self, workload: Obj) -> bool:
         return controller_of(workload) is None
@@ -258,6 +278,7 @@ class JobProgress(_Progress):
     name = "job-progress"
     kind = JOB
     watches: ClassVar[tuple[Watch, ...]] = watches_of(JOB)
+    reads: ClassVar[tuple[Reads, ...]] = reads_of(JOB)
 
     def count(self, view: Snapshot, workload: Obj, now: str) -> tuple[PodCounts, PodCounts | None]:
         pods = view.owned("Pod", uid_of(workload))

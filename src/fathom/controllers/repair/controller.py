@@ -46,6 +46,7 @@ from fathom.controllers.repair.plan_proposals import (
 from fathom.kinds import repair_proposal, reservation, workload_progress
 from fathom.kinds.reservation import Reservation
 from fathom.kinds.shape import read
+from fathom.model.declared import NODE_ROOM, Reads, Timer, Writes
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, uid_of
 
 RESERVATION = own(reservation.DEFINITION)
@@ -82,6 +83,14 @@ class RepairReservations:
         Primary(RESERVATION, conditions=False, indexes={**STANDARD, "intent": by_intent, "pod": by_pod}),
         Related(POD, concerns=_reservations_of, indexes=FOR_PODS),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("Reservation"),
+        Reads("Pod", ("metadata", "spec", "status")),
+        Reads("Pod", ("metadata", "spec", "status"), source="api"),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (Writes("Reservation", ("status",), deletes=True),)
+    takes: ClassVar[tuple[str, ...]] = (NODE_ROOM,)
+    timers: ClassVar[tuple[Timer, ...]] = (Timer("scan", SCAN_S),)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
@@ -116,7 +125,17 @@ class RepairPods:
         Primary(POD, conditions=False, indexes=FOR_PODS),
         Related(NODE, concerns=_stranded),
     )
-    writes: ClassVar[tuple[WatchedKind, ...]] = (PROPOSAL,)
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("Pod", ("metadata", "spec.nodeName", "status")),
+        Reads("Node", ("spec.taints", "status.conditions")),
+        Reads("Node", ("spec.taints", "status.conditions"), source="api"),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("Pod", ("status.conditions[type=DisruptionTarget]", "status.phase"), deletes=True),
+        Writes("RepairProposal", creates=True),
+    )
+    timers: ClassVar[tuple[Timer, ...]] = (Timer("scan", SCAN_S),)
+    unwatched: ClassVar[tuple[WatchedKind, ...]] = (PROPOSAL,)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
@@ -174,7 +193,10 @@ def finalizers_of(of: WatchedKind) -> type[_Finalizers]:
         kind = of
         name: ClassVar[str] = f"repair-{of.resource.plural}"
         watches: ClassVar[tuple[Watch, ...]] = (Primary(of, conditions=False),)
-        writes: ClassVar[tuple[WatchedKind, ...]] = (PROPOSAL,)
+        unwatched: ClassVar[tuple[WatchedKind, ...]] = (PROPOSAL,)
+        reads: ClassVar[tuple[Reads, ...]] = (Reads(of.name, ("metadata",)),)
+        writes: ClassVar[tuple[Writes, ...]] = (Writes("RepairProposal", creates=True),)
+        timers: ClassVar[tuple[Timer, ...]] = (Timer("scan", SCAN_S),)
 
     return Finalizers
 
@@ -192,6 +214,24 @@ class RepairProposalsController:
 
     name = "repair-proposals"
     watches: ClassVar[tuple[Watch, ...]] = (Primary(PROPOSAL, conditions=False),)
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("RepairProposal"),
+        Reads("Pod", ("metadata", "spec", "status"), source="api"),
+        Reads("Deployment", ("metadata",), source="api"),
+        Reads("ReplicaSet", ("metadata",), source="api"),
+        Reads("Job", ("metadata",), source="api"),
+        Reads("Reservation", ("metadata",), source="api"),
+        Reads("Node", ("spec.taints", "status.conditions"), source="api"),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("RepairProposal", ("status",), deletes=True),
+        Writes("Pod", ("metadata.finalizers",), deletes=True),
+        Writes("Deployment", ("metadata.finalizers",)),
+        Writes("ReplicaSet", ("metadata.finalizers",)),
+        Writes("Job", ("metadata.finalizers",)),
+        Writes("Reservation", ("metadata.finalizers",), deletes=True),
+    )
+    timers: ClassVar[tuple[Timer, ...]] = (Timer("scan", SCAN_S),)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
@@ -289,6 +329,17 @@ class RepairCompletion:
         Related(REPLICA_SET),
         Related(POD, indexes=FOR_PODS),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("WorkloadProgress", ("spec", "status")),
+        Reads("Reservation"),
+        Reads("RepairProposal"),
+        Reads("ReplicaSet", ("metadata.ownerReferences",)),
+        Reads("Pod", ("metadata", "spec", "status")),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("WorkloadProgress", ("status.conditions[type=RepairComplete]",)),
+    )
+    timers: ClassVar[tuple[Timer, ...]] = (Timer("scan", SCAN_S),)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit

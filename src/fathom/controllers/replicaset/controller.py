@@ -23,6 +23,7 @@ from fathom.controllers.replicaset.plan import (
 )
 from fathom.controllers.workload_events import of_replica_set
 from fathom.model.conditions import NUMBERS_EVERY_S
+from fathom.model.declared import RESOURCE_QUOTAS, Reads, Writes
 from fathom.model.objects import Key, Obj, key_of, uid_of
 
 # Failure reasons that are no refusal: another pass will do.
@@ -36,6 +37,15 @@ class ReplicaSets:
         Primary(REPLICA_SET),
         Related(POD, concerns=concerned(REPLICA_SET), indexes=FOR_CHILDREN),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("ReplicaSet", ("metadata.ownerReferences", "spec", "status")),
+        Reads("Pod", ("metadata", "spec.nodeName", "status")),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("ReplicaSet", ("status",)),
+        Writes("Pod", ("metadata.ownerReferences",), creates=True, deletes=True),
+    )
+    takes: ClassVar[tuple[str, ...]] = (RESOURCE_QUOTAS,)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit

@@ -28,6 +28,7 @@ from fathom.model.conditions import (
     without_digits,
 )
 from fathom.model.decision import Considered, considered
+from fathom.model.declared import Reads, Timer, Writes
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.pod_phase import is_terminal
 from fathom.model.tenancy import tenant_of
@@ -71,6 +72,17 @@ class PolicyRollouts:
         Related(SERVICE),
         Related(COMPONENT_SIGNALS),
     )
+    reads: ClassVar[tuple[Reads, ...]] = (
+        Reads("PolicyRollout"),
+        Reads("SchedulingPolicy", ("spec",)),
+        Reads("Pod", ("metadata", "spec", "status")),
+        Reads("Node", ("metadata.labels", "spec", "status.conditions")),
+        Reads("Namespace", ("metadata.labels",)),
+        Reads("Service", ("spec", "status.conditions")),
+        Reads("ComponentSignals", ("status",)),
+    )
+    writes: ClassVar[tuple[Writes, ...]] = (Writes("PolicyRollout", ("status",)),)
+    timers: ClassVar[tuple[Timer, ...]] = (Timer("signals of the gates", LOOK_S),)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit

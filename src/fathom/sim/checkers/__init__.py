@@ -24,6 +24,7 @@ from fathom.sim.checkers.containers import (
     RunsAreTold,
 )
 from fathom.sim.checkers.decisions import EveryWriteHasItsDecision
+from fathom.sim.checkers.declared_writes import WritesAreDeclared
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.objects import (
@@ -69,6 +70,7 @@ def at_home() -> list[Checker]:
         ServersKnowTheStore(),
         AnswersAreTrue(),
         WritesAreAsAsked(),
+        WritesAreDeclared(),
         WhatIsSaidIsSo(),
         RecordsAreTrue(),
         EveryWriteHasItsDecision(),

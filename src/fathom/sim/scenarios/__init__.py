@@ -23,6 +23,7 @@ from fathom.sim.scenarios import (
     duplicate,
     endings,
     failures,
+    fights,
     gateways,
     gray,
     heirs,
@@ -100,6 +101,7 @@ MODULES = (
     policies,
     admitting,
     questions,
+    fights,
 )
 
 SCENARIOS: dict[str, Scenario] = {

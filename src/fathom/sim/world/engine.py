@@ -81,6 +81,7 @@ class Engine:
         self.happenings: dict[str, Callable[[], object]] = {}  # Events that the scenario defines, by name.
         self.violation: Violation | None = None  # The first one; ends the run.
         self.aftermath_s = 0.0  # How long the run goes on after a violation, to record its consequences.
+        self.detect_fights = False  # API servers name fights; a checker of `checkers/fights.py` turns it on.
         self.error: BaseException | None = None  # An error of a checker, for example: the run proves nothing.
         self._signing = signing
         self._tokens: Tokens = {}  # Shared by all API servers: each accepts every process, by its name.
@@ -136,7 +137,7 @@ class Engine:
             raise ValueError(f"process {name} already exists")
         process = SimProcess(self, name, entry, index=len(self.processes), server=server, options=options)
         self.processes[name] = process
-        user = account or User(name, (MASTERS,))
+        process.user = user = account or User(name, (MASTERS,))
         self._tokens[digest(name)] = User(user.name, (*user.groups, AUTHENTICATED))
         return process
 

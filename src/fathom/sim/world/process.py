@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from fathom.model.user import User
 from fathom.seams.domain import FAR_NS, Domain
 from fathom.seams.process import Birth, Entry, Inside, Process, clock_payload
 from fathom.seams.seam import Ask, Input, Seam
@@ -47,6 +48,7 @@ class SimProcess:
         self.name = name
         self.index = index  # In the order of joining; names it in the trace.
         self.server = server  # The API server that its requests go to.
+        self.user = User(name)  # Its requests are this user's.
         self.entry = entry
         self.options = options or {}
         self.incarnation = 0

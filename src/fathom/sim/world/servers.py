@@ -103,6 +103,7 @@ class SimServer:
                 measured=False,
                 journal=inside.journal,
                 decision_prefix=f"{inside.streams.stream('decisions').getrandbits(48):012x}",
+                detect_fights=process.world.detect_fights,
             )
         )
         self.parts.client.send = _with_own_headers(self.parts.client.send)
@@ -117,6 +118,7 @@ class SimServer:
             async with asyncio.TaskGroup() as group:
                 group.create_task(parts.feed.follow())
                 group.create_task(parts.housekeeping.run())
+                group.create_task(parts.fights.run())
                 group.create_task(Retention(self.link, self._inside.outside.clock).run())
                 group.create_task(self._stop_on_signal())
                 await bootstrap(parts)

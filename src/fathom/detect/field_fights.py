@@ -1,0 +1,157 @@
+"""Feeds the detector of fights with the committed updates of this API server, and reports what it finds: an
+Event about the object, and a condition of the ComponentSignals `field-fights`, for as long as it goes on.
+
+    update committed ──> FightDetector ──a fight is named──> Event, condition True ──over──> condition False
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import zlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from fathom.client.local import LocalClient
+from fathom.explain.coupling.fight_texts import event_of, fight_conditions
+from fathom.explain.coupling.fights import (
+    NEVER_WATCHED,
+    FieldChange,
+    Fight,
+    FightDetector,
+    FightObject,
+    is_watched,
+)
+from fathom.explain.coupling.observed import writer_label
+from fathom.kube.definitions.kind import Kind
+from fathom.model.conditions import conditions_of
+from fathom.model.errors import ApiError
+from fathom.model.fields import ABSENT
+from fathom.model.media_types import MERGE_PATCH
+from fathom.model.objects import Obj, metadata
+from fathom.model.times import timestamp
+from fathom.model.updates import ObjectUpdate
+from fathom.seams.log import Log
+from fathom.seams.outside import Clock
+
+SIGNALS = "/apis/fathom.dev/v1alpha1/componentsignals"
+NAME = "field-fights"
+EVERY_S = 5.0
+WAITING_MAX = 100  # Fights whose Event is not written yet.
+NUMBERS = frozenset({bool, int, float})
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class FieldFights:
+    """An UpdateObserver. Nothing is written while nothing is wrong."""
+
+    def __init__(
+        self,
+        client: LocalClient,
+        clock: Clock,
+        log: Log,
+        kind_of: Callable[[str], Kind | None],
+        *,
+        several_servers: bool = False,
+    ) -> None:
+        self.detector = FightDetector(several_servers=several_servers)
+        self._client = client
+        self._clock = clock
+        self._log = log
+        self._kind_of = kind_of
+        self._named: list[Fight] = []  # Without an Event yet.
+        self._news = asyncio.Event()
+
+    def wants(self, resource: str) -> bool:
+        return resource not in NEVER_WATCHED
+
+    def updated(self, update: ObjectUpdate) -> None:
+        about = FightObject(update.resource, update.namespace, update.name, update.uid)
+        writer = writer_label(update.actor, update.user, update.user_agent)
+        now_ns = self._clock.now_ns()
+        for path, before, after in update.changes:
+            if not is_watched(update.resource, path):
+                continue
+            values = comparable(before), comparable(after)
+            change = FieldChange(about, sys.intern(path), *values, writer, now_ns, update.owned)
+            fight = self.detector.changed(change)
+            if fight is not None and len(self._named) < WAITING_MAX:
+                self._named.append(fight)
+                self._news.set()
+
+    async def run(self) -> None:
+        """Reports for ever. A report that fails is made again with the next one."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if await self._report():
+                asyncio.get_running_loop().call_later(EVERY_S, self._news.set)
+
+    async def _report(self) -> bool:
+        """Whether a fight still goes on, or a report is due."""
+        fights = self.detector.active(self._clock.now_ns())
+        try:
+            while self._named:
+                await self._write_event(self._named[0])
+                self._named.pop(0)
+            await self._write_conditions(fights)
+        except ApiError as error:
+            self._log.warn("fight not reported", error=error.message)
+            return True
+        return bool(fights)
+
+    async def _write_event(self, fight: Fight) -> None:
+        kind = self._kind_of(fight.object.resource)
+        if kind is None:
+            return
+        self._log.warn("fight", form=fight.form, object=f"{fight.object.namespace}/{fight.object.name}",
+                       field=fight.field, writers=list(fight.writers), period_s=fight.period_s)  # fmt: skip
+        event = event_of(fight, kind, event_name(fight), timestamp(self._clock.now_ns()))
+        path = f"/api/v1/namespaces/{metadata(event)['namespace']}/events"
+        await self._create(path, event)
+
+    async def _write_conditions(self, fights: Iterable[Fight]) -> None:
+        now = timestamp(self._clock.now_ns())
+        current = await self._current()
+        before = conditions_of(current or {})
+        after = fight_conditions(before, fights, now)
+        if after == before:
+            return
+        if current is None:
+            head = {"apiVersion": "fathom.dev/v1alpha1", "kind": "ComponentSignals"}
+            await self._create(SIGNALS, {**head, "metadata": {"name": NAME}})
+        status = {"status": {"observedAt": now, "conditions": after}}
+        await self._client.call("PATCH", f"{SIGNALS}/{NAME}/status", body=status, content_type=MERGE_PATCH)
+
+    async def _current(self) -> Obj | None:
+        try:
+            return await self._client.call("GET", f"{SIGNALS}/{NAME}")
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def _create(self, path: str, obj: Obj) -> None:
+        try:
+            await self._client.call("POST", path, body=obj)
+        except ApiError as error:
+            if error.code != 409:  # Another API server named it first; or its namespace is going away.
+                raise
+
+
+def event_name(fight: Fight) -> str:
+    """The same in every API server, for ten minutes: so each fight has one Event."""
+    text = "/".join((fight.object.uid, fight.field, fight.form, str(fight.since_ns // 600_000_000_000)))
+    return f"{fight.object.name[:200]}.{zlib.crc32(text.encode()):08x}"
+
+
+def comparable(value: Any) -> object:
+    """Numbers as they are; of anything else only a hash, because it may be secret or large."""
+    kind = type(value)
+    if kind is str:
+        return (hash(value),)
+    if kind in NUMBERS or value is None:
+        return value
+    return "absent" if value is ABSENT else (hash(_encode(value)),)

@@ -1,0 +1,75 @@
+"""Fights in words, for an Event and for conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fathom.explain.coupling.fights import Fight, FightForm
+from fathom.kube.definitions.kind import Kind
+from fathom.model.conditions import set_condition
+from fathom.model.objects import Obj
+from fathom.model.times import timestamp
+
+SOURCE = "fathom-field-fights"
+SHOWN_MAX = 10  # In the message of a condition.
+SHARED = "default"  # As in Kubernetes, the namespace of Events about cluster-scoped objects.
+FORMS: tuple[FightForm, ...] = ("TwoWriters", "Oscillation")
+REASONS = {"TwoWriters": "FieldHasTwoWriters", "Oscillation": "FieldOscillates"}
+
+
+def fight_line(fight: Fight) -> str:
+    """What happens to which field."""
+    if fight.form == "TwoWriters":
+        writers = " and ".join(fight.writers)
+        return f"{fight.field} is changed back and forth by {writers}, every {fight.period_s:g} s"
+    writers = ", ".join(fight.writers)
+    return f"{fight.field} oscillates with a period of {fight.period_s:g} s, written by {writers}"
+
+
+def object_line(fight: Fight) -> str:
+    name = "/".join(part for part in (fight.object.namespace, fight.object.name) if part)
+    return f"{fight.object.resource} {name}: {fight_line(fight)}, since {timestamp(fight.since_ns)}"
+
+
+def fight_conditions(before: list[Obj], fights: Iterable[Fight], now: str) -> list[Obj]:
+    """The conditions with both forms up to date; the same ones if nothing is new. Without any fight so far
+    there is no condition."""
+    fights = tuple(fights)
+    for form in FORMS:
+        lines = [object_line(fight) for fight in fights if fight.form == form]
+        known = any(condition.get("type") == form for condition in before)
+        if lines:
+            more = f"; and {len(lines) - SHOWN_MAX} more" if len(lines) > SHOWN_MAX else ""
+            message = "; ".join(lines[:SHOWN_MAX]) + more
+            before = set_condition(
+                before, type=form, status="True", reason=REASONS[form], message=message, now=now
+            )
+        elif known:
+            before = set_condition(before, type=form, status="False", reason="NoFight", message="", now=now)
+    return before
+
+
+def event_of(fight: Fight, kind: Kind, name: str, now: str) -> Obj:
+    namespace = fight.object.namespace
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace or SHARED},
+        "involvedObject": {
+            "apiVersion": f"{kind.group}/{kind.version}" if kind.group else kind.version,
+            "kind": kind.kind,
+            **({"namespace": namespace} if namespace else {}),
+            "name": fight.object.name,
+            "uid": fight.object.uid,
+            "fieldPath": fight.field,
+        },
+        "type": "Warning",
+        "reason": REASONS[fight.form],
+        "message": fight_line(fight),
+        "source": {"component": SOURCE},
+        "reportingComponent": SOURCE,
+        "reportingInstance": "",
+        "firstTimestamp": timestamp(fight.since_ns),
+        "lastTimestamp": now,
+        "count": 1,
+    }

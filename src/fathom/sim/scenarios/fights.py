@@ -1,0 +1,232 @@
+"""Fights and oscillation, which the detector names; and a busy cluster, where it names nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from fathom.client.api import Api, Resource
+from fathom.control.kit import Kit
+from fathom.control.watches import CONFIG_MAP, NODE, SERVICE
+from fathom.controllers.autoscaler.controller import Autoscalers
+from fathom.controllers.autoscaler.samples import PodSample
+from fathom.controllers.deployment.controller import Deployments
+from fathom.controllers.pod_states import is_active, is_ready
+from fathom.controllers.progress.controller import DeploymentProgress
+from fathom.controllers.replicaset.controller import ReplicaSets
+from fathom.explain.coupling.fight_texts import REASONS
+from fathom.kube.definitions.own import OWN_KINDS
+from fathom.model import accounts
+from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.user import User
+from fathom.seams.process import Inside
+from fathom.sim.checkers import at_home
+from fathom.sim.checkers.fights import EVENTS, FightsAreWatched, NoFightIsNamed
+from fathom.sim.scenarios import real
+from fathom.sim.scenarios.loads import ASKED, HIGH, LOW
+from fathom.sim.scenarios.serving import service
+from fathom.sim.scenarios.staff import AGENT, TIMING, all_but
+from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, autoscaler, deployment
+from fathom.sim.standins.agent import AgentIn, Weather
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
+
+NAMED_WITHIN_S = 60.0
+OVER_WITHIN_S = 120.0
+RIVALS = ("rival-1", "rival-2")
+SIGNALS = next(kind.resource for kind in OWN_KINDS if kind.kind == "ComponentSignals")
+
+# Resource, object, field, and what each of two rivals wants it to be, as a merge patch.
+Contest = tuple[Resource, str, str, tuple[Obj, Obj]]
+CONTESTS: tuple[Contest, ...] = (
+    (DEPLOYMENTS, "web", "spec.replicas", ({"spec": {"replicas": 2}}, {"spec": {"replicas": 4}})),
+    (
+        DEPLOYMENTS,
+        "web",
+        "metadata.labels[team]",
+        ({"metadata": {"labels": {"team": "a"}}}, {"metadata": {"labels": {"team": "b"}}}),
+    ),
+    (
+        DEPLOYMENTS,
+        "web",
+        "metadata.annotations[owner]",
+        ({"metadata": {"annotations": {"owner": "a"}}}, {"metadata": {"annotations": {"owner": None}}}),
+    ),
+    (CONFIG_MAP.resource, "settings", "data[mode]", ({"data": {"mode": "x"}}, {"data": {"mode": "y"}})),
+    (
+        SERVICE.resource,
+        "web",
+        "spec.selector.app",
+        ({"spec": {"selector": {"app": "web"}}}, {"spec": {"selector": {"app": "other"}}}),
+    ),
+    (
+        NODE.resource,
+        "node-1",
+        "spec.unschedulable",
+        ({"spec": {"unschedulable": True}}, {"spec": {"unschedulable": None}}),
+    ),
+)
+
+
+def rival(resource: Resource, name: str, patch: Obj, period_s: float) -> Callable[[Inside], None]:
+    """A process that writes one field again and again, whatever it is."""
+
+    def begin(inside: Inside) -> None:
+        api = Api(inside.seam, headers=(("user-agent", "rival/1"),))
+
+        async def write() -> None:
+            while True:
+                namespace = "default" if resource.namespaced else ""
+                await api.patch(resource, namespace, name, patch)
+                await asyncio.sleep(period_s)
+
+        inside.domain.create_task(write(), name="rival")
+
+    return begin
+
+
+def watched() -> Sequence[Checker]:
+    return [*at_home(), FightsAreWatched()]
+
+
+@scenario(Menu(processes=("controllers-1",), most=0), checkers=watched)
+async def two_writers(world: World) -> None:
+    """Two actors write one field back and forth, each its own value, with a period of 1 to 15 seconds: an
+    Event names the object, the field, both writers and the period within a minute, and a condition says that
+    it goes on, for as long as it does."""
+    run_controllers(world, "controllers-1", Deployments, ReplicaSets)
+    await world.apply(DEPLOYMENTS, deployment("web", 2))
+    await world.apply(SERVICE.resource, service("web"))
+    await world.apply(CONFIG_MAP.resource, {"metadata": {"name": "settings"}, "data": {"mode": "x"}})
+    await world.apply(NODE.resource, {"metadata": {"name": "node-1"}, "spec": {}})
+    resource, name, field, patches = world.rng.choice(CONTESTS)
+    period_s = world.rng.uniform(1.0, 15.0)
+    world.process(RIVALS[0], rival(resource, name, patches[0], period_s))
+    await world.sleep(period_s * world.rng.uniform(0.2, 0.8))
+    world.process(RIVALS[1], rival(resource, name, patches[1], period_s))
+    await world.until(
+        lambda: named(world, "TwoWriters", field) is not None,
+        within_s=NAMED_WITHIN_S,
+        what=f"the fight over {field} every {period_s:.1f} s is named",
+    )
+    event = named(world, "TwoWriters", field)
+    assert event is not None
+    assert all(each in event["message"] for each in RIVALS), event["message"]
+    assert lookup(event, "involvedObject", "name") == name
+    said_s = float(event["message"].rpartition("every ")[2].removesuffix(" s"))
+    assert abs(said_s - period_s) < 0.25 * period_s, f"{said_s} s is said, and it is {period_s}"
+    await world.until(lambda: condition(world, "TwoWriters") == "True", within_s=10, what="a condition")
+    for each in RIVALS:
+        world.kill(each)
+    await world.until(
+        lambda: condition(world, "TwoWriters") == "False", within_s=OVER_WITHIN_S, what="the fight is over"
+    )
+
+
+class SwingingLoad:
+    """Autoscalers whose pods are busy while there are few of them, and idle while there are many: each change
+    of the number of replicas brings the next one."""
+
+    name = Autoscalers.name
+    watches = Autoscalers.watches
+    reads = Autoscalers.reads
+    writes = Autoscalers.writes
+    news = Autoscalers.news
+    few = 3
+
+    def __call__(self, kit: Kit) -> Autoscalers:
+        few = self.few
+
+        class Measured(Autoscalers):
+            async def _fetch_samples(self, namespace: str) -> tuple[dict[str, PodSample], str]:
+                pods = kit.snapshot().list("Pod", namespace)
+                measured = [pod for pod in pods if is_active(pod) and is_ready(pod)]
+                use = PodSample({"main": {"cpu": HIGH if len(measured) <= few else LOW}})
+                return {str(metadata(pod)["name"]): use for pod in measured}, ""
+
+        return Measured(kit)
+
+
+@scenario(Menu(processes=("controllers-1",), most=0), checkers=watched)
+async def autoscaler_oscillates(world: World) -> None:
+    """An autoscaler without a stabilization window follows a load that its own changes cause: the oscillation
+    of `spec.replicas` is named, with the autoscaler as its writer."""
+    run_controllers(
+        world,
+        "controllers-1",
+        Deployments,
+        ReplicaSets,
+        DeploymentProgress,
+        SwingingLoad(),
+        account=User(accounts.CONTROLLERS),
+        lease="fathom-system/controllers",
+        timing=TIMING,
+    )
+    run_controllers(world, AGENT, AgentIn(Weather()))
+    web = deployment("web", 2)
+    web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": ASKED}}
+    await world.apply(DEPLOYMENTS, web)
+    scaler = autoscaler("web", 8)
+    scaler["spec"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    await world.apply(AUTOSCALERS, scaler)
+    await world.until(
+        lambda: named(world, "Oscillation", "spec.replicas", kind="Deployment") is not None,
+        within_s=240,
+        what="the oscillation is named",
+    )
+    event = named(world, "Oscillation", "spec.replicas", kind="Deployment")
+    assert event is not None
+    assert "controllers/autoscaling" in event["message"], event["message"]
+
+
+def quiet() -> Sequence[Checker]:
+    return [*real.checkers(), NoFightIsNamed()]
+
+
+SIZES = (4, 6, 8, 7, 5, 3)
+# Leaders come and go: they crash, stop, pause, and lose their connection.
+LEADERS_CHANGE = all_but("crash", "stop", "crash-at-write", "stop-at-write", "pause", "partition")
+
+
+@scenario(
+    Menu(processes=real.DECIDERS, kinds=("/pods",), seconds=120, most=6, without=LEADERS_CHANGE),
+    checkers=quiet,
+    scale=6,
+)
+async def busy_but_well(world: World) -> None:
+    """Workloads are rolled out, rolled back and scaled while leaders change: the detector names nothing."""
+    real.employ_cluster(world, events=True)
+    for name, replicas in (("web", 6), ("api", 4)):
+        await world.apply(real.DEPLOYMENTS, real.deployment(name, replicas))
+        await world.apply(SERVICE.resource, service(name))
+    for step in range(world.scale):
+        await world.sleep(10 + 15 * world.rng.random())
+        name = world.rng.choice(("web", "api"))
+        # A new version, now and then the first one again; and a size that follows the day: up, then down.
+        tag = world.rng.choice((1, 1 + step, 2 + step))
+        await world.apply(real.DEPLOYMENTS, real.deployment(name, SIZES[step % len(SIZES)], tag=tag))
+    await world.heal_and_settle(quiet_s=90.0, within_s=900)
+
+
+def named(world: World, form: str, field: str, *, kind: str = "") -> Obj | None:
+    """The Event that names a fight over this field."""
+    for event in world.list(EVENTS, "default"):
+        about = event.get("involvedObject") or {}
+        same = event.get("reason") == REASONS[form] and about.get("fieldPath") == field
+        if same and kind in {"", about.get("kind")}:
+            return event
+    return None
+
+
+def condition(world: World, form: str) -> str:
+    """The status of the condition that says whether a fight goes on."""
+    signals = world.get(SIGNALS, Key("", "field-fights"))
+    ongoing = find_condition(conditions_of(signals or {}), form)
+    return "" if ongoing is None else str(ongoing.get("status"))
+
+
+SCENARIOS: tuple[Scenario, ...] = (two_writers, autoscaler_oscillates, busy_but_well)
