@@ -34,7 +34,7 @@ from fathom.record.segment import NotASegment
 
 T = TypeVar("T")
 
-# The journal was thinned or dropped under a query: it starts over, at most so many times.
+# Where a segment was replaced or dropped under a query, it starts over: so many tries in total.
 TRIES = 3
 
 
@@ -56,7 +56,7 @@ class JournalReader:
     def query(self, query: RecordQuery) -> list[KeptDecision]:
         """In the order in which they were recorded."""
         with self._lock:
-            return self._again(lambda: _Query(self._listed(), query).answer())
+            return self._again(lambda records: _Query(records, query).answer())
 
     def node_reasons(self, decision: Decision) -> dict[str, str] | None:
         """Node -> why it was rejected; '' where the pod fits. None where the table was dropped, or never
@@ -64,18 +64,16 @@ class JournalReader:
         if not decision.verdicts:
             return None
         with self._lock:
-            return self._again(lambda: _node_reasons(_Records(self._listed()), decision))
+            return self._again(lambda records: _node_reasons(records, decision))
 
-    def _again(self, read: Callable[[], T]) -> T:
+    def _again(self, read: Callable[[_Records], T]) -> T:
+        """The last try leaves out the records of segments that were replaced under it."""
         for _ in range(TRIES - 1):
             try:
-                return read()
+                return read(_Records(self._listed()))
             except Gone:
                 continue
-        try:
-            return read()
-        except Gone as error:
-            raise OSError(f"the journal {self._directory} changes too fast to be read") from error
+        return read(_Records(self._listed(), skip_gone=True))
 
     def _listed(self) -> list[PackedSegment | OpenSegment]:
         """The segments as they are now, oldest first."""
@@ -103,8 +101,9 @@ Pick = Callable[[Columns], np.ndarray]
 class _Records:
     """Candidates in the columns of all segments, and single records."""
 
-    def __init__(self, segments: list[PackedSegment | OpenSegment]) -> None:
+    def __init__(self, segments: list[PackedSegment | OpenSegment], *, skip_gone: bool = False) -> None:
         self._segments = segments
+        self._skip_gone = skip_gone
 
     def places(self, column: Pick, wanted: Iterable[int], offsets: Pick) -> Iterator[Place]:
         """The records whose column has a wanted hash. `offsets`: the column with their places."""
@@ -124,6 +123,10 @@ class _Records:
             return decode(self._segments[place.segment].body(place.offset)[1:])
         except (NotASegment, msgspec.DecodeError):
             return None
+        except Gone:
+            if self._skip_gone:
+                return None
+            raise
 
     def all_decisions(self, query: RecordQuery) -> Iterator[Place]:
         """Newest first, as far as the columns tell."""
@@ -140,8 +143,8 @@ class _Records:
 
 
 class _Query:
-    def __init__(self, segments: list[PackedSegment | OpenSegment], query: RecordQuery) -> None:
-        self._records = _Records(segments)
+    def __init__(self, records: _Records, query: RecordQuery) -> None:
+        self._records = records
         self._query = query
         self._kept: dict[Place, KeptDecision] = {}
 

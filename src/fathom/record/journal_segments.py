@@ -81,16 +81,21 @@ class PackedSegment:
 
 
 class OpenSegment:
-    """A segment that a process writes, or wrote when it was killed."""
+    """A segment that a process writes, or wrote when it was killed. Its file stays open: the packed one
+    replaces it when it is full, and the frames read so far must stay readable."""
 
     def __init__(self, path: Path, identity: Identity, header: SegmentHeader) -> None:
         self.path, self.identity = path, identity
+        self._file = path.open("rb")
+        status = os.fstat(self._file.fileno())
+        if (status.st_dev, status.st_ino) != identity[:2]:
+            raise Gone
         self._rows = Rows()
         self._end, self._chain = 0, header.chain
         self.columns = self._rows.columns()
 
     def follow(self) -> None:
-        """Index the frames that were written since. Raises Gone."""
+        """Index the frames that were written since."""
         end = self._end
         while self._read_more():
             pass
@@ -98,20 +103,20 @@ class OpenSegment:
             self.columns = self._rows.columns()
 
     def _read_more(self) -> bool:
-        block = _read(self.path, self.identity, self._end, self._end + READ_BYTES)
+        block = self._bytes(self._end, READ_BYTES)
         if len(block) >= FRAME.size and FRAME.unpack_from(block)[0] + FRAME.size > len(block):
-            whole = self._end + FRAME.unpack_from(block)[0] + FRAME.size
-            block = _read(self.path, self.identity, self._end, whole)
+            block = self._bytes(self._end, FRAME.unpack_from(block)[0] + FRAME.size)
         frames = Frames(block, self._chain)
         self._rows.add_frames(frames, self._end)
         self._end, self._chain = self._end + frames.end, frames.chain
         return frames.end > 0
 
     def body(self, offset: int) -> bytes:
-        """Raises Gone."""
-        length, _ = FRAME.unpack(_read(self.path, self.identity, offset, offset + FRAME.size))
-        start = offset + FRAME.size
-        return _read(self.path, self.identity, start, start + length)
+        length, _ = FRAME.unpack(self._bytes(offset, FRAME.size))
+        return self._bytes(offset + FRAME.size, length)
+
+    def _bytes(self, start: int, size: int) -> bytes:
+        return os.pread(self._file.fileno(), size, HEADER_BYTES + start)
 
 
 def open_segment(path: Path) -> PackedSegment | OpenSegment:
