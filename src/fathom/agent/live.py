@@ -40,6 +40,7 @@ from fathom.client.servers import find_files, server_of
 from fathom.metrics.process import process_metrics
 from fathom.metrics.registry import Registry
 from fathom.model.backoff import Backoff
+from fathom.record.kept_windows import KeptWindows
 from fathom.record.metrics import measure_records
 from fathom.record.recorded_process import RecordedProcess
 from fathom.record.tape import DiskTape
@@ -276,7 +277,10 @@ class LiveNode:
         def connect(host: Host) -> AgentBackend:
             return AgentBackend(host, HttpBackend(host, server), driver, log, used=self._used)
 
-        tape = DiskTape(wanted.record / node.name, log=log) if wanted.record else None
+        tape = None
+        if wanted.record:
+            kept = KeptWindows(wanted.record.parent, node.name)
+            tape = DiskTape(wanted.record / node.name, log=log, kept=kept)
         if tape is not None:
             self._closing.append(tape.close)
         metrics = self.registry.part("agent")

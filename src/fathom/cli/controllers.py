@@ -19,6 +19,7 @@ from fathom.controllers.all import CONTROLLERS
 from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
 from fathom.record.journal import DiskJournal
+from fathom.record.kept_windows import KeptWindows
 from fathom.record.metrics import measure_records
 from fathom.record.recorded_process import EndedByItself
 from fathom.record.ring import RingBusy
@@ -74,8 +75,9 @@ async def run_controllers(
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:
-        journal = DiskJournal(journal_directory(folder, WHO), log=log)
-        tape = DiskTape(tape_directory(folder, WHO), log=log) if record else None
+        kept = KeptWindows(folder, WHO)
+        journal = DiskJournal(journal_directory(folder, WHO), log=log, kept=kept)
+        tape = DiskTape(tape_directory(folder, WHO), log=log, kept=kept) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: are these controllers running already?") from error
     measure_records(metrics, journal, tape)

@@ -22,6 +22,7 @@ from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
 from fathom.record.journal import DiskJournal
+from fathom.record.kept_windows import KeptWindows
 from fathom.record.metrics import measure_records
 from fathom.record.recorded_process import EndedByItself
 from fathom.record.ring import RingBusy
@@ -106,8 +107,9 @@ async def run_scheduler(
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:
-        journal = DiskJournal(journal_directory(folder, process), log=log)
-        tape = DiskTape(tape_directory(folder, process), log=log) if record else None
+        kept = KeptWindows(folder, process)
+        journal = DiskJournal(journal_directory(folder, process), log=log, kept=kept)
+        tape = DiskTape(tape_directory(folder, process), log=log, kept=kept) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: is this scheduler running already?") from error
     timed = TimedJournal(journal)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -25,7 +25,8 @@ from fathom.model.decision import (
     Table,
     VerdictColumn,
 )
-from fathom.record.journal_trimming import Record, thinned
+from fathom.record.journal_trimming import ROUTINE, FailingObjects, Record, failures_only, thinned
+from fathom.record.kept_windows import KeptWindows
 from fathom.record.ring import Ring, runs
 from fathom.record.segment import JOURNAL, NotASegment, segments, thin
 from fathom.seams.log import Log
@@ -71,14 +72,36 @@ _KINDS: dict[bytes, Callable[[bytes], Record]] = {
 class DiskJournal:
     """A Journal on disk."""
 
-    def __init__(self, directory: Path, *, budget_bytes: int = BUDGET_BYTES, log: Log | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        budget_bytes: int = BUDGET_BYTES,
+        log: Log | None = None,
+        kept: KeptWindows | None = None,
+    ) -> None:
         self.written = 0
         self.bytes = 0  # Before compression.
-        self._ring = Ring(directory, JOURNAL, budget_bytes=budget_bytes, long_runs=False, log=log, thin=_thin)
+        self._kept = kept
+        self._failing = FailingObjects()
+        self._ring = Ring(
+            directory,
+            JOURNAL,
+            budget_bytes=budget_bytes,
+            long_runs=False,
+            log=log,
+            thin=self._thin,
+            reduce=_reduce,
+            kept=kept,
+        )
         self._encode = msgspec.json.Encoder().encode
         self._unfit = 0  # Records that JSON cannot hold: half a surrogate pair in a name.
 
     def decided(self, decision: Decision) -> None:
+        if decision.verdict not in ROUTINE:
+            self._failing.note(decision)
+        if self._kept is not None:
+            self._kept.note(decision)
         self._keep(decision)
 
     def concluded(self, outcome: Outcome) -> None:
@@ -96,6 +119,10 @@ class DiskJournal:
         if self._ring.append(_LETTERS[type(record)] + body):
             self.written += 1
             self.bytes += len(body) + 1
+
+    def _thin(self, path: Path) -> int:
+        failing = self._failing.keys()
+        return thin(path, lambda bodies: _encoded(thinned(_decoded(bodies), failing)))
 
     @property
     def lost(self) -> int:
@@ -186,12 +213,16 @@ def _joined(
     return {name: verdicts.reasons[code] for name, code in zip(names, codes, strict=True) if name}
 
 
-def _thin(path: Path) -> int:
-    return thin(path, _that_matter)
+def _reduce(path: Path) -> int:
+    return thin(path, lambda bodies: _encoded(failures_only(_decoded(bodies))), level=2)
 
 
-def _that_matter(bodies: list[bytes]) -> Iterator[bytes]:
-    for record in thinned([_KINDS[body[:1]](body[1:]) for body in bodies]):
+def _decoded(bodies: list[bytes]) -> list[Record]:
+    return [_KINDS[body[:1]](body[1:]) for body in bodies]
+
+
+def _encoded(records: Iterable[Record]) -> Iterator[bytes]:
+    for record in records:
         yield _LETTERS[type(record)] + msgspec.json.encode(record)
 
 

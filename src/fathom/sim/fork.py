@@ -24,7 +24,7 @@ from fathom.control.process import load_controller
 from fathom.controllers.all import CONTROLLERS
 from fathom.model import accounts
 from fathom.model.body import Body
-from fathom.model.objects import metadata
+from fathom.model.objects import Key, metadata
 from fathom.model.times import SECOND_NS
 from fathom.model.user import User
 from fathom.model.well_known import NODE_LEASE_NAMESPACE
@@ -150,9 +150,11 @@ def _start_deciders(world: World, options: Mapping[str, Any]) -> None:
 
 
 def _start_agents(world: World) -> None:
-    scripts = scripts_of(world.list("pods"), now_ns=world.engine.epoch_ns + world.engine.now_ns)
+    now_ns = world.engine.epoch_ns + world.engine.now_ns
+    scripts = scripts_of(world.list("pods"), now_ns=now_ns)
     for node in world.list("nodes"):
         name = str(metadata(node)["name"])
-        if is_alive(node):
+        lease = world.get("leases.coordination.k8s.io", Key(NODE_LEASE_NAMESPACE, name))
+        if is_alive(node, lease, now_ns=now_ns):
             account = accounts.node_user(name)
             world.process(name, begin_agent, account=account, **agent_options(node, scripts))

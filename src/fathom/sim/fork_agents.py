@@ -24,6 +24,8 @@ START_REASONS = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError"}
 )
 CRASHING = "CrashLoopBackOff"
+# An agent renews its lease every ten seconds: one that has missed two renewals is silent.
+SILENT_S = 25.0
 # A container that runs this long and is not ready will not become ready by waiting.
 NOT_READY_AFTER_S = 60.0
 
@@ -53,9 +55,11 @@ def _range_of(node: Obj) -> str:
     return str(network.network_address).rpartition(".")[0] if network.prefixlen == 24 else ""
 
 
-def is_alive(node: Obj) -> bool:
-    """Whether the node's agent was alive: one that was lost stays lost in the fork."""
-    return is_true(node, "Ready")
+def is_alive(node: Obj, lease: Obj | None, *, now_ns: int) -> bool:
+    """Whether the node's agent was alive: one that was silent stays silent in the fork."""
+    renewed_ns = moment_ns(lookup(lease or {}, "spec", "renewTime"))
+    silent_ns = 0 if renewed_ns is None else now_ns - renewed_ns
+    return is_true(node, "Ready") and silent_ns <= SILENT_S * SECOND_NS
 
 
 def scripts_of(pods: Sequence[Obj], *, now_ns: int) -> dict[str, Script]:

@@ -82,7 +82,8 @@ def _entry_of(listed: tuple[str, Obj]) -> Entry:
     meta = dict(metadata(obj))
     revision = int(meta.pop("resourceVersion", 0) or 0)
     kind_first = {name: obj[name] for name in ("kind", "apiVersion") if name in obj}
-    stored = {**kind_first, "metadata": meta, **{name: obj[name] for name in obj if name != "metadata"}}
+    rest = {name: value for name, value in obj.items() if name != "metadata"}
+    stored: Obj = {**kind_first, "metadata": meta, **rest}
     key = key_of(obj)
     path = f"{key.namespace}/{key.name}" if key.namespace else key.name
     return Entry(f"{REGISTRY}{resource}/{path}", Body(stored), revision, revision)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fathom.agent.process import Agent
+from fathom.agent.simulated import SimulatedRuntime
 from fathom.model.objects import Obj, lookup, metadata, uid_of
 from fathom.sim.fork_state import ContainerSample, PodSample
 from fathom.sim.world.world import World
@@ -37,7 +38,8 @@ class CarriedUsage:
     def __call__(self, node: str) -> dict[str, Any]:
         agent = self._world.state(node)
         assert isinstance(agent, Agent)
-        reported = agent.runtime.usage(node, WINDOW_S)  # type: ignore[union-attr]  # A fork's are simulated.
+        assert isinstance(agent.runtime, SimulatedRuntime)
+        reported = agent.runtime.usage(node, WINDOW_S)
         by_uid, counts = self._pods_now()
         used = []
         for pod_usage in reported.pods:
