@@ -79,6 +79,8 @@ def test_the_taint_that_keeps_most_nodes_closed_is_named() -> None:
         "the pod's owner",
         2,
         WISH,
+        node="a",
+        about=("spot", "yes", "NoSchedule"),
     )
 
 
@@ -277,6 +279,7 @@ def test_a_policys_zone_skew_is_told_in_its_own_words() -> None:
         1,
         ROOM,
         2,
+        about=("v5", "1", "2"),
     )
 
 

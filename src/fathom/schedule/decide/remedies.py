@@ -55,13 +55,17 @@ def taints(trial: Trial) -> Iterator[Remedy]:
         shown = f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
         if taint.key == QUARANTINE_TAINT:
             text = f"repair {_one_of(rows)} and lift the quarantine"
-            yield from _if_any(TAINTS, rows, text, OPERATOR, effort=GRANT)
+            yield from _if_any(TAINTS, rows, text, OPERATOR, effort=GRANT, about=_taint_words(taint))
         elif taint.key.startswith(SYSTEM):
             text = f"repair {_one_of(rows)}, which has the taint {shown}"
-            yield from _if_any(TAINTS, rows, text, OPERATOR, effort=GRANT)
+            yield from _if_any(TAINTS, rows, text, OPERATOR, effort=GRANT, about=_taint_words(taint))
         else:
             text = f"tolerate the taint {shown} of {_nodes(len(rows))}, or remove it"
-            yield from _if_any(TAINTS, rows, text, OWNER, effort=WISH)
+            yield from _if_any(TAINTS, rows, text, OWNER, effort=WISH, about=_taint_words(taint))
+
+
+def _taint_words(taint: Taint) -> tuple[str, ...]:
+    return (taint.key, taint.value, taint.effect)
 
 
 def _untolerated(trial: Trial) -> list[Taint]:
@@ -81,7 +85,7 @@ def affinity(trial: Trial) -> Iterator[Remedy]:
         rows = trial.opened(node_selector=fewer)
         if len(rows):
             text = f"drop {key}={value} from the nodeSelector, or label {_one_of(rows)} with it"
-            yield Remedy(AFFINITY, text, OWNER, len(rows), ELSEWHERE)
+            yield Remedy(AFFINITY, text, OWNER, len(rows), ELSEWHERE, node=rows.names[0], about=(key, value))
             return
     rows = trial.opened(node_selector=(), node_terms=None)
     text = f"change the pod's node affinity so that {_one_of(rows)} matches"
@@ -98,9 +102,12 @@ def override(trial: Trial) -> Iterator[Remedy]:
         remaining = tuple(avoidance for avoidance in trial.world.avoided if avoidance.override != name)
         rows = trial.opened(world={"avoided": remaining})
         if len(rows):
-            yield Remedy("Override", _ended((name,)), OPERATOR, len(rows), GRANT)
+            yield Remedy(
+                "Override", _ended((name,)), OPERATOR, len(rows), GRANT, node=rows.names[0], about=(name,)
+            )
             return
-    yield from _if_any("Override", trial.opened(world={"avoided": ()}), _ended(names), OPERATOR, effort=GRANT)
+    rows = trial.opened(world={"avoided": ()})
+    yield from _if_any("Override", rows, _ended(names), OPERATOR, effort=GRANT, about=names)
 
 
 def _ended(names: Iterable[str]) -> str:
@@ -119,7 +126,7 @@ def capacity_class(trial: Trial) -> Iterator[Remedy]:
         rows = trial.opened(world={"allowed": (*trial.world.allowed, Allowed("", name))})
         text = f"allow capacity class {name} by an override (opens {_nodes(len(rows))})"
         admitted = f", or admit tenant {trial.shape.tenant} to the class"
-        yield from _if_any("CapacityClass", rows, text + admitted, OPERATOR, effort=GRANT)
+        yield from _if_any("CapacityClass", rows, text + admitted, OPERATOR, effort=GRANT, about=(name,))
     if wanted:
         rows = trial.opened(capacity_class="")
         yield from _if_any(
@@ -146,7 +153,15 @@ def quota(trial: Trial) -> Iterator[Remedy]:
     for domain, count in places.items():
         short = layer.short_at(domain)
         text = " and ".join(_quota_short(tenant_quota.tenant, *shortage) for shortage in short)
-        yield Remedy("TenantQuota", text, TENANT_ADMIN, count, GRANT, len(short))
+        raised = tuple(
+            (name, _granted(limit, name), _granted(limit, name) + over) for limit, name, over in short
+        )
+        limits = tuple(quota_reason(tenant_quota.tenant, limit) for limit, _, _ in short)
+        yield Remedy("TenantQuota", text, TENANT_ADMIN, count, GRANT, len(short), about=limits, short=raised)
+
+
+def _granted(limit: QuotaLimit, resource: str) -> int:
+    return next((amount for name, amount in limit.needs if name == resource), 0)
 
 
 def _quota_short(tenant: str, limit: QuotaLimit, name: str, over: int) -> str:
@@ -160,9 +175,8 @@ def _quota_short(tenant: str, limit: QuotaLimit, name: str, over: int) -> str:
 def ports(trial: Trial) -> Iterator[Remedy]:
     rows = trial.opened(without=("NodePorts",))
     wanted = ", ".join(f"{port.port}/{port.protocol}" for port in trial.shape.ports)
-    yield from _if_any(
-        "NodePorts", rows, f"free host port {wanted} on {_one_of(rows)}", OPERATOR, effort=GRANT
-    )
+    text = f"free host port {wanted} on {_one_of(rows)}"
+    yield from _if_any("NodePorts", rows, text, OPERATOR, effort=GRANT)
 
 
 def resources(trial: Trial) -> Iterator[Remedy]:
@@ -180,7 +194,10 @@ def resources(trial: Trial) -> Iterator[Remedy]:
         for resource, requested, free in short
     )
     text = f"node {trial.table.names[row]} lacks {lacking} ({asks})"
-    yield Remedy("NodeResourcesFit", text, OPERATOR, 1, ROOM, rank[0] * 10**6 + rank[1])
+    yield Remedy(
+        "NodeResourcesFit", text, OPERATOR, 1, ROOM, rank[0] * 10**6 + rank[1],
+        node=trial.table.names[row], short=tuple(short),
+    )  # fmt: skip
 
 
 Short = list[tuple[str, int, int]]  # (resource, requested, free)
@@ -212,7 +229,9 @@ def _without_promises(trial: Trial) -> Iterator[Remedy]:
                 f"allow capacity class {reserved_class.name} by an override"
                 f" (opens {_nodes(len(rows))} with room kept for the class)"
             )
-            yield from _if_any("NodeResourcesFit", rows, text, OPERATOR, effort=GRANT)
+            yield from _if_any(
+                "NodeResourcesFit", rows, text, OPERATOR, effort=GRANT, about=(reserved_class.name,)
+            )
     if trial.table.claims_on:
         highest = trial.opened(priority=2**31)  # Above every claim.
         text = (
@@ -235,7 +254,7 @@ def volumes(trial: Trial) -> Iterator[Remedy]:
     rows = trial.opened(without=("VolumeBinding",))
     claims = ", ".join(trial.shape.claims)
     text = f"bind claim {claims} to a volume that {_one_of(rows)} reaches"
-    yield from _if_any("VolumeBinding", rows, text, OPERATOR, effort=ROOM)
+    yield from _if_any("VolumeBinding", rows, text, OPERATOR, effort=ROOM, about=trial.shape.claims)
 
 
 # Topology.
@@ -252,7 +271,10 @@ def spread(trial: Trial) -> Iterator[Remedy]:
             if most:
                 rows = trial.opened(spreads=(*others, msgspec.structs.replace(constraint, max_skew=most)))
             text = _relaxed(constraint, skew, most, rows, f"maxSkew over {constraint.topology_key}")
-            yield Remedy(rule, text, OWNER, len(rows), WISH, most)
+            about = (constraint.topology_key, str(constraint.max_skew), str(most))
+            yield Remedy(
+                rule, text, OWNER, len(rows), WISH, most, node=rows.names[0] if len(rows) else "", about=about
+            )
     if len(hard) > 1:
         rows = trial.opened(spreads=())
         keys = " and ".join(dict.fromkeys(constraint.topology_key for constraint in hard))
@@ -269,7 +291,8 @@ def zone_skew(trial: Trial) -> Iterator[Remedy]:
     most = _skew_needed(constraint, skew, rows)
     rows = trial.opened(world={"policy": msgspec.structs.replace(policy, max_zone_skew=most)})
     text = _relaxed(constraint, skew, most, rows, f"maxZoneSkew of policy {policy.name}")
-    yield Remedy("MaxZoneSkew", text, OPERATOR, len(rows), ROOM, most)
+    about = (policy.name, str(policy.max_zone_skew), str(most))
+    yield Remedy("MaxZoneSkew", text, OPERATOR, len(rows), ROOM, most, about=about)
 
 
 def _skew_needed(constraint: Spread, skew: ZoneSkew, rows: Rows) -> int:
@@ -303,7 +326,8 @@ def neighbours(trial: Trial) -> Iterator[Remedy]:
     named = ", ".join(blockers[:NAMED_MAX])
     more = f" and {len(blockers) - NAMED_MAX} more" if len(blockers) > NAMED_MAX else ""
     text = f"move {named}{more} out of the topology domain of {trial.table.names[row]}"
-    yield Remedy(rule, text, OPERATOR, 1, WISH, len(blockers))
+    name = trial.table.names[row]
+    yield Remedy(rule, text, OPERATOR, 1, WISH, len(blockers), node=name, about=tuple(blockers))
 
 
 def _with_company(trial: Trial, rows: Rows) -> list[int]:
@@ -359,9 +383,18 @@ def lifted(rule: str) -> Callable[[Trial], Iterator[Remedy]]:
     return remedy
 
 
-def _if_any(rule: str, rows: Rows, text: str, by: str, *, effort: int, amount: int = 0) -> Iterator[Remedy]:
+def _if_any(
+    rule: str,
+    rows: Rows,
+    text: str,
+    by: str,
+    *,
+    effort: int,
+    amount: int = 0,
+    about: tuple[str, ...] = (),
+) -> Iterator[Remedy]:
     if len(rows):
-        yield Remedy(rule, text, by, len(rows), effort, amount)
+        yield Remedy(rule, text, by, len(rows), effort, amount, rows.names[0], about)
 
 
 def _alive(trial: Trial) -> Iterable[int]:

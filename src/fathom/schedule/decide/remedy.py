@@ -76,7 +76,8 @@ def _several(trial: Trial) -> list[Remedy]:
     # A cordon is one change, though two rules reject it.
     text = "; and ".join(dict.fromkeys(part.change for part in parts))
     who = " and ".join(dict.fromkeys(part.by for part in parts))
-    return [Remedy(parts[-1].rule, text, who, 1, BUILD)] if parts else []
+    node = trial.table.names[row]
+    return [Remedy(parts[-1].rule, text, who, 1, BUILD, node=node, parts=tuple(parts))] if parts else []
 
 
 def _objecting(trial: Trial) -> dict[int, list[str]]:

@@ -102,6 +102,10 @@ class ShapeScan:
         """Every row's verdict, as of now. Not to be written to."""
         return self._joined
 
+    def totals(self) -> Ints:
+        """Every row's points; negative where it is not feasible."""
+        return self._totals_of(self._joined == FITS)
+
     def fits_now(self, row: int) -> bool:
         """Whether the pod could go to a row, as the table is at this moment (with pods lifted for a try)."""
         if self._judged_one(row) != FITS:

@@ -34,6 +34,13 @@ class Remedy(msgspec.Struct, frozen=True):
     nodes: int  # How many nodes it would open.
     effort: int  # Among remedies, the least effort comes first.
     amount: int = 0  # How much of it, to compare two of a kind.
+    node: str = ""  # A node that would take the pod then.
+    about: tuple[
+        str, ...
+    ] = ()  # What is to change: the taint, the label, the override, the class, the claim.
+    # Amounts that are to change. Room: (resource, requested, free). Quota: (resource, limit, new limit).
+    short: tuple[tuple[str, int, int], ...] = ()
+    parts: tuple[Remedy, ...] = ()  # Of a remedy that takes several changes: each of them.
 
 
 class Trial(msgspec.Struct, frozen=True):
