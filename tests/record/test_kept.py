@@ -53,7 +53,7 @@ def recorded_in_the_past(tmp_path: Path, now_ns: int) -> Path:
 
 
 def test_runs_of_a_declared_incident_outlive_younger_ones(tmp_path: Path) -> None:
-    now_ns = 1_800_000_000 * SECOND_NS
+    now_ns = 1_700_000_000 * SECOND_NS
     directory = recorded_in_the_past(tmp_path, now_ns)
     middle_ns = now_ns - 3 * 3600 * SECOND_NS - 600 * SECOND_NS
     declare(tmp_path, KeptWindow(middle_ns - SECOND_NS, middle_ns + SECOND_NS, "incident", "pod default/web"))
@@ -80,7 +80,7 @@ def test_when_the_budget_of_kept_runs_is_used_up_the_oldest_go_and_that_is_said(
 
 
 def test_kept_runs_leave_room_for_what_happens_now(tmp_path: Path) -> None:
-    now_ns = 1_800_000_000 * SECOND_NS
+    now_ns = 1_700_000_000 * SECOND_NS
     directory = recorded_in_the_past(tmp_path, now_ns)
     declare(tmp_path, KeptWindow(0, now_ns, "incident", "pod default/web"))
     ring = open_ring(directory, tmp_path)

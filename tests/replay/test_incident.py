@@ -19,19 +19,10 @@ from fathom.model.times import micro_timestamp
 from fathom.record.incident_file import open_incident
 
 SEED = 82219
-PATCH = '''"""Pods are bound in the order of names, not of scores."""
-from fathom.schedule.decide import place
+PATCH = """from fathom.controllers.replicaset import plan
 
-choose = place.Decider.place
-
-
-def first(self, view, context, *args, **kwargs):
-    placement = choose(self, view, context, *args, **kwargs)
-    return placement
-
-
-place.Decider.place = first
-'''
+plan.BURST_PODS_MAX = {burst}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -207,27 +198,28 @@ def test_ten_changed_lines_are_found(data: Path) -> None:
 
 def test_a_patch_without_effect_changes_no_decision(data: Path, tmp_path: Path) -> None:
     patch = tmp_path / "same.py"
-    patch.write_text(PATCH)
-    done = command("fathom.cli", "replay", str(data / "tapes" / "scheduler"), "--patch", str(patch))
+    patch.write_text(PATCH.format(burst=400))
+    done = command("fathom.cli", "replay", str(data / "tapes" / "controllers"), "--patch", str(patch))
     assert (done.returncode, done.stderr) == (0, "")
     assert "no decision and no request on the tape changes" in done.stdout
 
 
 def test_the_first_decision_that_a_patch_changes_is_named_and_no_more(data: Path, tmp_path: Path) -> None:
     patch = tmp_path / "fix.py"
-    changed = "return msgspec.structs.replace(placement, node='node-1')"
-    patch.write_text("import msgspec\n" + PATCH.replace("return placement", changed))
-    tape = str(data / "tapes" / "scheduler")
-    done = command("fathom.cli", "replay", tape, "--run", "1", "--patch", str(patch), "--json")
+    patch.write_text(PATCH.format(burst=2))
+    tape = str(data / "tapes" / "controllers")
+    done = command("fathom.cli", "replay", tape, "--patch", str(patch), "--json")
     assert done.returncode == 1, done.stderr
     (replayed,) = json.loads(done.stdout)["tapes"]
     changed = replayed["result"]["first_divergence"]["decision"]
     assert changed["live"]["object"] == changed["replayed"]["object"]
-    assert changed["live"]["node"] != changed["replayed"]["node"] == "node-1"
-    text = command("fathom.cli", "replay", tape, "--run", "1", "--patch", str(patch)).stdout
-    assert "  without: bind, on node-" in text
-    assert "  with:    bind, on node-1" in text
-    assert "what follows is not known" in text
+    assert changed["live"]["object"].startswith("replicasets.apps default/")
+    assert "actions" in changed["fields"]
+    text = command("fathom.cli", "replay", tape, "--patch", str(patch)).stdout
+    assert text.startswith(f"with {patch}, the first change is after input ")
+    assert "  without: create, " in text
+    assert "  with:    create, " in text
+    assert text.splitlines()[-1].startswith("what follows is not known")
 
 
 # Going on.

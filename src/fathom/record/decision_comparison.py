@@ -57,10 +57,11 @@ def summary_of(decision: Decision) -> DecisionSummary:
 
 
 class DecisionComparison:
-    """`live`: the decisions of the live process, in order; empty: there is nothing to compare with."""
+    """`live`: the decisions of the live process, in order; empty: there is nothing to compare with. Decisions
+    from before `since_ns` are of an earlier process."""
 
-    def __init__(self, live: Iterable[Decision] = ()) -> None:
-        self._live = list(live)
+    def __init__(self, live: Iterable[Decision] = (), *, since_ns: int = 0) -> None:
+        self._live = [decision for decision in live if decision.time_ns >= since_ns]
         self._places = {decision.id: place for place, decision in enumerate(self._live)}
         self._next = 0  # The first live decision after the last that the replay made too.
         self.made = 0

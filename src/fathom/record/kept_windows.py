@@ -80,6 +80,10 @@ class KeptWindows:
             with contextlib.suppress(OSError):  # A full disk: the window is known until the process ends.
                 _write(self._file, self._own)
 
+    @property
+    def active(self) -> bool:
+        return bool(self._own or self._incidents())
+
     def covers(self, since_ns: int, until_ns: int) -> bool:
         """Whether a window overlaps this time."""
         windows = (*self._own, *self._incidents())

@@ -96,7 +96,8 @@ def replay(
     if first is None or first.kind != Input.START:
         raise BadTape("the tape does not begin with the start of a process")
     birth = birth_of(first)
-    run = _Run(birth, entry or load_entry(birth.entry), journal, live)
+    comparison = DecisionComparison(live, since_ns=birth.epoch_ns + first.now_ns)
+    run = _Run(birth, entry or load_entry(birth.entry), _ComparingJournal(journal, comparison))
     collecting = gc.isenabled()
     gc.disable()  # As in the live process: its collections are on the tape.
     try:
@@ -119,9 +120,9 @@ class _NoBackend:
 class _ComparingJournal:
     """Compares decisions with live ones, and passes them on to another journal, if there is one."""
 
-    def __init__(self, journal: Journal | None, live: Iterable[Decision]) -> None:
+    def __init__(self, journal: Journal | None, comparison: DecisionComparison) -> None:
         self._journal = journal
-        self.comparison = DecisionComparison(live)
+        self.comparison = comparison
 
     def decided(self, decision: Decision) -> None:
         self.comparison.add(decision)
@@ -138,12 +139,12 @@ class _ComparingJournal:
 
 
 class _Run:
-    def __init__(self, birth: Birth, entry: Entry, journal: Journal | None, live: Iterable[Decision]) -> None:
+    def __init__(self, birth: Birth, entry: Entry, journal: _ComparingJournal) -> None:
         self._birth = birth
         self._domain = Domain()
         self._seam = Seam(self._domain, _NoBackend())
         self._seam.on_ask = self._on_ask
-        self._journal = _ComparingJournal(journal, live)
+        self._journal = journal
         self._entry, self._inside = entry, Inside(birth, self._domain, self._seam, journal=self._journal)
         self._process = Process(self._domain, self._seam, self._begin)
         self._state: object = None
@@ -226,6 +227,7 @@ class _Run:
         return Happened(self._inputs, Input(last.kind).name, time, last.now_ns, description)
 
     def end(self) -> None:
+        self._state = None  # Else its coroutines would outlive it, and end in another loop.
         self._seam.cut()
         self._domain.bury()
 

@@ -49,6 +49,8 @@ SEGMENTS_MIN = 8
 
 # Beyond this part of the budget, old segments are thinned: so the budget holds far more of them.
 THIN_FROM = 0.75
+# And beyond this part, the oldest thinned segments are reduced to what failed.
+REDUCE_FROM = 0.875
 
 # Segments of kept windows may use this part of the budget.
 KEPT_SHARE = 0.5
@@ -67,6 +69,11 @@ NAME = re.compile(r"(\d{8})-(\d{6})\.seg")
 
 class Keeping(Protocol):
     """Which times keep full detail."""
+
+    @property
+    def active(self) -> bool:
+        """Whether there are any."""
+        ...
 
     def covers(self, since_ns: int, until_ns: int) -> bool: ...
 
@@ -107,6 +114,7 @@ class Ring:
         self._kept = kept
         self._thinned: set[Path] = set()
         self._reduced: set[Path] = set()
+        self._changed: dict[Path, int] = {}  # When sealed segments were last written.
         self._packer = ThreadPoolExecutor(1, thread_name_prefix="fathom-pack")
         self._packing: dict[Path, Future[int]] = {}
         self._sizes: dict[Path, int] = {}  # Every segment of the directory; oldest first.
@@ -245,10 +253,13 @@ class Ring:
         self._packing[path] = self._packer.submit(self._pack, path)
 
     def _thin_ahead(self) -> None:
-        """Thin one segment for each that is sealed, so that `append` need not wait when the budget is
-        full."""
-        if sum(self._sizes.values()) > self._budget_bytes * THIN_FROM:
+        """Thin and reduce one segment for each that is sealed, so that `append` need not wait when the
+        budget is full."""
+        stored = sum(self._sizes.values())
+        if stored > self._budget_bytes * THIN_FROM:
             self._thin_oldest()
+        if stored > self._budget_bytes * REDUCE_FROM:
+            self._reduce_oldest()
 
     def _thin_oldest(self) -> bool:
         """Whether there is a segment to thin: segments not thinned may take half of the budget that kept
@@ -284,29 +295,42 @@ class Ring:
     def _protected(self) -> set[Path]:
         """Segments of kept windows, the newest first, as many as fit into their part of the budget."""
         protected: set[Path] = set()
-        if self._kept is None:
-            return protected
         left_bytes = round(self._budget_bytes * KEPT_SHARE)
-        for run in sorted({run_of(path) for path in self._sizes} - {self.run}, reverse=True):
-            members = self._members(run)
-            if not self._kept.covers(*self._span_ns(members)):
-                continue
+        for members in reversed(self._kept_runs()):
             left_bytes -= sum(self._sizes[path] for path in members)
             if left_bytes < 0:
                 break
             protected.update(members)
         return protected
 
+    def _kept_runs(self) -> list[list[Path]]:
+        """The segments of each run that overlaps a kept window, oldest first; without the current run. A run
+        lasts from the end of the one before it to its own end."""
+        if self._kept is None or not self._kept.active:
+            return []
+        runs: dict[int, list[Path]] = {}
+        for path in sorted(self._sizes):
+            runs.setdefault(run_of(path), []).append(path)
+        kept, since_ns = [], 0
+        for run, members in runs.items():
+            until_ns = max(map(self._changed_ns, members))
+            if run != self.run and self._kept.covers(since_ns, until_ns):
+                kept.append(members)
+            since_ns = until_ns
+        return kept
+
+    def _changed_ns(self, path: Path) -> int:
+        if path == self._path:
+            return _changed_ns(path)
+        if path not in self._changed:
+            self._changed[path] = _changed_ns(path)
+        return self._changed[path]
+
     def _members(self, run: int) -> list[Path]:
         return [path for path in self._sizes if run_of(path) == run]
 
-    def _span_ns(self, members: list[Path]) -> tuple[int, int]:
-        """From the end of the segment before them to their own end."""
-        before = [path for path in self._sizes if path < min(members)]
-        return (_changed_ns(max(before)) if before else 0, max(map(_changed_ns, members)))
-
     def _say_if_kept(self, members: list[Path]) -> None:
-        if self._kept is not None and self._kept.covers(*self._span_ns(members)):
+        if self._kept is not None and any(members[0] in kept for kept in self._kept_runs()):
             self._log.warn(
                 "records of a kept window lose detail: their part of the budget is used up",
                 path=str(members[0]),
@@ -355,6 +379,7 @@ class Ring:
             del self._sizes[path]
             self._thinned.discard(path)
             self._reduced.discard(path)
+            self._changed.pop(path, None)
 
 
 def _mapped(path: Path, size: int) -> mmap.mmap:
