@@ -304,13 +304,15 @@ def _continued(source: Source, options: TapeOptions, ends: _Ends) -> Continuatio
 
 
 def _state(source: Source, ends: _Ends) -> ClusterState:
-    from fathom.sim.fork_state import ClusterState, samples_of  # noqa: PLC0415
+    from fathom.sim.fork_state import ClusterState, newest_time_ns, samples_of  # noqa: PLC0415
     from fathom.sim.tape_state import state_at_end  # noqa: PLC0415
 
     pod_metrics = [sample for tape in ends.metrics for sample in tape.pod_metrics]
     if source.state is not None:
-        stored = source.state
-        return ClusterState(contents=stored.contents, time_ns=stored.time_ns, usage=samples_of(pod_metrics))
+        contents, usage = source.state.contents, samples_of(pod_metrics)
+        # A cluster that stood still when it was exported goes on from then.
+        time_ns = newest_time_ns(contents) or source.state.time_ns
+        return ClusterState(contents=contents, time_ns=time_ns, usage=usage)
     if not ends.objects:
         raise Problem("this tape does not say what the cluster's state was: its process has no cache")
     return state_at_end(ends.objects, pod_metrics)

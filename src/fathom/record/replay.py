@@ -96,7 +96,9 @@ def replay(
     if first is None or first.kind != Input.START:
         raise BadTape("the tape does not begin with the start of a process")
     birth = birth_of(first)
-    comparison = DecisionComparison(live, since_ns=birth.epoch_ns + first.now_ns)
+    # Another version may record more of the same decision.
+    comparable = live if birth.fathom == __version__ else ()
+    comparison = DecisionComparison(comparable, since_ns=birth.epoch_ns + first.now_ns)
     run = _Run(birth, entry or load_entry(birth.entry), _ComparingJournal(journal, comparison))
     collecting = gc.isenabled()
     gc.disable()  # As in the live process: its collections are on the tape.

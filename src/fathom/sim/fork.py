@@ -1,6 +1,6 @@
 """A fork: live state as the beginning of a simulated world, which goes on by itself.
 
-    world = fork(state_from_store(Path("backup.db"), time_ns=...), "1")
+    world = fork(state_from_store(Path("backup.db")), "1")
     run_for(world, 600)
     print(len(world.list("pods")))
     end(world)

@@ -44,10 +44,15 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     usage: tuple[PodSample, ...] = ()
 
 
-def state_from_store(path: Path, *, time_ns: int, pod_metrics: Iterable[Obj] = ()) -> ClusterState:
-    """`path`: a file of `fathom store backup`, or a data directory. `pod_metrics`: the API's answer to a list
-    of PodMetrics; the store does not have them."""
-    return ClusterState(contents=read_contents(path), time_ns=time_ns, usage=samples_of(pod_metrics))
+def state_from_store(
+    path: Path, *, time_ns: int | None = None, pod_metrics: Iterable[Obj] = ()
+) -> ClusterState:
+    """`path`: a file of `fathom store backup`, or a data directory. `time_ns`: when it was made; by default
+    the newest renewal of a lease in it. `pod_metrics`: the API's answer to a list of PodMetrics; the store
+    does not have them."""
+    contents = read_contents(path)
+    time_ns = newest_time_ns(contents) if time_ns is None else time_ns
+    return ClusterState(contents=contents, time_ns=time_ns, usage=samples_of(pod_metrics))
 
 
 def state_from_objects(
