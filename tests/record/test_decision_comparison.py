@@ -60,3 +60,15 @@ def test_a_live_decision_that_the_replay_did_not_make_is_named() -> None:
 
 def test_nothing_is_named_where_nothing_is_known() -> None:
     assert DecisionComparison().around(10, replayed=False) is None
+
+
+def test_where_the_replay_stops_the_first_decision_that_it_does_not_make_is_named() -> None:
+    stopped = compared([1, 9], [1]).around(2, replayed=False)
+    assert stopped is not None
+    assert stopped.live == summary_of(decision(9))
+
+
+def test_a_later_live_decision_does_not_belong_to_a_request_of_the_replay() -> None:
+    sent = compared([1, 9], [1]).around(2, replayed=True)
+    assert sent is not None
+    assert (sent.live, sent.replayed) == (None, summary_of(decision(1)))

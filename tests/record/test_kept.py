@@ -14,7 +14,6 @@ from tests.record.test_journal import decision, outcome
 from fathom.cli.main import run
 from fathom.model.decision import Considered, Subject
 from fathom.model.times import SECOND_NS
-from fathom.record import ring as rings
 from fathom.record.journal import DiskJournal, WantedDecisions, read_journal
 from fathom.record.kept_windows import KeptWindow, KeptWindows, declare, declared, noted, used_up_since
 from fathom.record.ring import KEPT_SHARE, Ring, ring_files, run_of
@@ -170,7 +169,7 @@ def test_a_full_disk_is_said_and_the_process_goes_on(tmp_path: Path, monkeypatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as full:
-        full.setattr(rings.os, "posix_fallocate", no_room)
+        full.setattr(os, "posix_fallocate", no_room)
         routine(journal, range(1000, 3000))
         assert journal.lost > 0
         assert any(

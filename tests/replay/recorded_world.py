@@ -12,6 +12,7 @@ import msgspec
 from tests.replay.toys import ListJournal
 
 from fathom import __version__
+from fathom.agent.process import begin as begin_agent
 from fathom.client.api import Resource
 from fathom.control.process import begin as begin_controllers
 from fathom.controllers.all import CONTROLLERS
@@ -27,7 +28,7 @@ from fathom.schedule.loop.live import journal_directory
 from fathom.schedule.loop.process import begin as begin_scheduler
 from fathom.seams.process import Birth, Inside
 from fathom.seams.seam import Ask, Input
-from fathom.sim.scenarios.real import DEPLOYMENTS, TIMING, ZONES, begin_agent, deployment
+from fathom.sim.scenarios.real import DEPLOYMENTS, TIMING, ZONES, deployment
 from fathom.sim.world.engine import Engine
 from fathom.sim.world.process import SimProcess
 from fathom.sim.world.signing_key import world_key

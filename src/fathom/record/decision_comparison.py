@@ -86,12 +86,13 @@ class DecisionComparison:
 
     def around(self, now_ns: int, *, replayed: bool) -> ChangedDecision | None:
         """The decision that a request belongs to in which the replay differs, as far as it is known: the
-        newest of the replay where the replay sent it, and the live one that the replay has not made."""
+        newest of the replay where the replay sent it, and the first live one that the replay has not made. A
+        live one of a later time does not belong to a request that the replay sent."""
         if self.changed is not None:
             return self.changed
         made = self.newest if replayed and self.newest is not None else None
         missing = self._live[self._next] if self._next < len(self._live) else None
-        if missing is not None and missing.time_ns > now_ns:
+        if made is not None and missing is not None and missing.time_ns > now_ns:
             missing = None
         if made is None and missing is None:
             made = self.newest if self.newest is not None and self.newest.time_ns == now_ns else None

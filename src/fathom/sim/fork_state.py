@@ -86,7 +86,7 @@ def _entry_of(listed: tuple[str, Obj]) -> Entry:
     resource, obj = listed
     meta = dict(metadata(obj))
     revision = int(meta.pop("resourceVersion", 0) or 0)
-    kind_first = {name: obj[name] for name in ("kind", "apiVersion") if name in obj}
+    kind_first: Obj = {name: obj[name] for name in ("kind", "apiVersion") if name in obj}
     rest = {name: value for name, value in obj.items() if name != "metadata"}
     stored: Obj = {**kind_first, "metadata": meta, **rest}
     key = key_of(obj)

@@ -41,7 +41,7 @@ class CarriedUsage:
         assert isinstance(agent.runtime, SimulatedRuntime)
         reported = agent.runtime.usage(node, WINDOW_S)
         by_uid, counts = self._pods_now()
-        used = []
+        used: list[dict[str, Any]] = []
         for pod_usage in reported.pods:
             pod = by_uid.get(pod_usage.uid)
             containers = self._containers(pod, counts) if pod is not None else None
