@@ -24,7 +24,8 @@ Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace
 
 def make_app() -> App:
     app = App(
-        name="record", help="List and export tapes: recordings of the scheduler, controllers and agents."
+        name="record",
+        help="List, keep and export recordings of the scheduler, controllers and agents.",
     )
     app.command(status)
     app.command(export)
