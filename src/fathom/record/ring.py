@@ -50,7 +50,7 @@ SEGMENTS_MIN = 8
 # Beyond this part of the budget, old segments are thinned: so the budget holds far more of them.
 THIN_FROM = 0.75
 # And beyond this part, the oldest thinned segments are reduced to what failed.
-REDUCE_FROM = 0.875
+REDUCE_FROM = 0.95
 
 # Segments of kept windows may use this part of the budget.
 KEPT_SHARE = 0.5
@@ -253,11 +253,12 @@ class Ring:
         self._packing[path] = self._packer.submit(self._pack, path)
 
     def _thin_ahead(self) -> None:
-        """Thin and reduce one segment for each that is sealed, so that `append` need not wait when the
-        budget is full."""
+        """Thin or reduce one segment for each that is sealed, so that `append` need not wait when the budget
+        is full."""
+        self._settle()
         stored = sum(self._sizes.values())
-        if stored > self._budget_bytes * THIN_FROM:
-            self._thin_oldest()
+        if stored > self._budget_bytes * THIN_FROM and self._thin_oldest():
+            return
         if stored > self._budget_bytes * REDUCE_FROM:
             self._reduce_oldest()
 
