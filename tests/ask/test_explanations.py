@@ -174,7 +174,8 @@ def test_a_question_about_the_past_is_answered_from_the_store_as_it_was_then(tmp
         api.audit.flush()
         now = await api.post(WHERE, question("web-1"))
         before = await api.post(WHERE, question("web-1", at=then))
-        assert (now.obj["status"]["state"], before.obj["status"]["state"]) == ("unschedulable", "gated")
+        gates = ["example.com/wait" in str(answer.obj["status"]) for answer in (now, before)]
+        assert gates == [False, True]
         as_of = before.obj["status"]["asOf"]
         assert (as_of["revision"], as_of["source"]) == (int(then), "store")
         by_time = await api.post(WHERE, question("web-1", at=as_of["time"]))
@@ -182,5 +183,39 @@ def test_a_question_about_the_past_is_answered_from_the_store_as_it_was_then(tmp
         for at in ("yesterday", "999999"):
             assert (await api.post(WHERE, question("web-1", at=at))).status == 400
         assert (await api.post(WHERE, question("web-1", at="2001-01-01T00:00:00Z"))).status == 410
+
+    asked(story, tmp_path)
+
+
+def test_a_timeline_is_answered_with_the_writes_of_the_object_and_who_made_them(tmp_path: Path) -> None:
+    async def story(api: Api, scheduler: AskedProcess) -> None:
+        await api.post("/api/v1/namespaces/default/pods", pod("web-1"))
+        labels = {"metadata": {"labels": {"tier": "front"}}}
+        await api.patch("/api/v1/namespaces/default/pods/web-1", labels)
+        api.audit.flush()
+        answer = await api.get(f"{OWN}/namespaces/default/timelines/pod.web-1")
+        assert answer.status == 200, answer.obj
+        writes = [entry["text"] for entry in answer.obj["status"]["entries"] if entry["source"] == "audit"]
+        assert len(writes) == 2, answer.obj["status"]["entries"]
+        assert (await api.get(f"{OWN}/namespaces/default/timelines/pod.web-1", token=JANE)).status == 403
+
+    asked(story, tmp_path)
+
+
+def test_coupling_names_the_writers_of_a_field_and_refuses_an_unknown_controller(tmp_path: Path) -> None:
+    async def story(api: Api, scheduler: AskedProcess) -> None:
+        await api.post("/apis/apps/v1/namespaces/default/deployments", workload("web"))
+        await api.patch("/apis/apps/v1/namespaces/default/deployments/web", {"spec": {"replicas": 5}})
+        api.audit.flush()
+        where = f"{OWN}/namespaces/default/couplings"
+        about = {"subject": {"kind": "Deployment", "name": "web"}, "field": "spec.replicas"}
+        head = {"kind": "Coupling", "apiVersion": "fathom.dev/v1alpha1"}
+        answer = await api.post(where, {**head, "spec": about})
+        assert answer.status == 201, answer.obj
+        assert answer.obj["status"]["observed"], answer.obj["status"]
+        controller = await api.post(where, {**head, "spec": {"controller": "autoscaling"}})
+        assert controller.obj["status"]["inputs"], controller.obj
+        nobody = await api.post(where, {**head, "spec": {"controller": "nobody"}})
+        assert (nobody.status, nobody.reason) == (404, "NotFound")
 
     asked(story, tmp_path)

@@ -12,15 +12,18 @@ from typing import Any
 import msgspec
 
 from fathom.explain import questions
+from fathom.explain.coupling import answer as coupling_answer
 from fathom.explain.evidence import Evidence, ObjectRef, Objects, RecordQuery
 from fathom.explain.status import NoSubject
+from fathom.explain.timeline import asked
+from fathom.explain.timeline import wanted as timeline_wanted
 from fathom.explain.why.what_if import BadPatch, read_patch, what_if
 from fathom.explain.why_of.kinds import NoExplanation
 from fathom.explain.why_of.lookups import CLUSTER_SCOPED, KIND_NAMES
 from fathom.kinds.coupling import COUPLINGS, CouplingSpec
 from fathom.kinds.explanation import EXPLANATIONS, ExplanationSpec
 from fathom.kinds.timeline import TIMELINES, TimelineSpec
-from fathom.model.errors import bad_request, not_found
+from fathom.model.errors import ApiError, bad_request, not_found
 from fathom.schedule.loop.user_rules import installed_rules
 
 Spec = ExplanationSpec | TimelineSpec | CouplingSpec
@@ -74,7 +77,21 @@ def _resource_of(kind: str) -> tuple[str, bool] | None:
     return None
 
 
-# Kind of question -> who answers it. A kind that is missing here is answered with 501.
+def _more_of_timeline(evidence: Evidence, spec: TimelineSpec) -> RecordQuery | None:
+    return timeline_wanted.wanted_more(evidence, asked.spec_of(spec, now_ns=evidence.now_ns))
+
+
+def _coupled(evidence: Evidence, spec: CouplingSpec) -> msgspec.Struct:
+    """Raises 404 for a controller that does not exist."""
+    try:
+        return coupling_answer.answer(evidence, spec)
+    except coupling_answer.UnknownActor as error:
+        raise ApiError(404, "NotFound", str(error)) from None
+
+
+# Kind of question -> who answers it.
 ANSWERS: dict[str, AnswerFunctions] = {
     EXPLANATIONS: AnswerFunctions(_wanted, _explained),
+    TIMELINES: AnswerFunctions(asked.wanted, asked.answer, _more_of_timeline),
+    COUPLINGS: AnswerFunctions(coupling_answer.wanted, _coupled),
 }

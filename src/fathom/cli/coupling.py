@@ -52,15 +52,29 @@ def coupling(
 
 
 def ask(subject: str, namespace: str, kubeconfig: Path | None, data: Path) -> Coupling:
-    """The one way to an answer. Here it is made from the files beside the kubeconfig; an API server that
-    serves Couplings answers from any machine."""
+    """From the API server; or, where it does not answer such questions, from the files of its machine."""
     from fathom.explain.coupling.answer import UnknownActor, answer  # noqa: PLC0415
 
     about, question = parse(subject, namespace)
+    if (answered := _ask_server(about, question, kubeconfig)) is not None:
+        return answered
     try:
         return answer(asyncio.run(_evidence(about, question, kubeconfig, data)), question)
     except UnknownActor as error:
         raise Problem(str(error)) from error
+
+
+def _ask_server(about: ObjectRef, question: CouplingQuestion, kubeconfig: Path | None) -> Coupling | None:
+    import msgspec  # noqa: PLC0415
+
+    from fathom.cli.explanations import SYSTEM_NAMESPACE, ApiServer  # noqa: PLC0415
+    from fathom.explain.coupling.answer import Coupling  # noqa: PLC0415
+
+    named = {"resource": about.resource, "name": about.name} if about.resource else {}
+    spec = {"subject": named, "controller": question.controller, "field": question.field}
+    wanted = {name: value for name, value in spec.items() if value}
+    answered = ApiServer(kubeconfig).ask("Coupling", "couplings", wanted, about.namespace or SYSTEM_NAMESPACE)
+    return None if answered is None else msgspec.convert(answered, Coupling)
 
 
 def parse(subject: str, namespace: str) -> tuple[ObjectRef, CouplingQuestion]:

@@ -100,6 +100,17 @@ class ApiServer:
             raise NotAnswered  # An older server, which does not know the view.
         return explanation
 
+    def ask(self, kind: str, plural: str, spec: Answer, namespace: str) -> Answer | None:
+        """The answer to another question than an Explanation; None: the server does not know its kind. Raises
+        Problem."""
+        body = {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "spec": spec}
+        status, answer = self._request("POST", f"{OWN_KINDS}{_in_namespace(namespace)}/{plural}", body)
+        if status in {405, 501} or (status == 404 and not answer.get("message")):
+            return None
+        if status not in {200, 201}:
+            raise Problem(str(answer.get("message") or f"the API server answered with HTTP {status}"))
+        return answer.get("status") or {}
+
     def kinds_of(self, name: str, namespace: str) -> list[str]:
         """The kinds of which an object has this name."""
         found = []
