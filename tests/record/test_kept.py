@@ -11,13 +11,17 @@ import pytest
 from tests.record.entries import Lines
 from tests.record.test_journal import decision, outcome
 
+from fathom.cli.journals import opened_journal
 from fathom.cli.main import run
 from fathom.model.decision import Considered, Subject
+from fathom.model.record_query import ObjectRef, RecordQuery
 from fathom.model.times import SECOND_NS
 from fathom.record.journal import DiskJournal, WantedDecisions, read_journal
+from fathom.record.journal_index import read_index
+from fathom.record.journal_reader import JournalReader
 from fathom.record.kept_windows import KeptWindow, KeptWindows, declare, declared, noted, used_up_since
 from fathom.record.ring import KEPT_SHARE, Ring, ring_files, run_of
-from fathom.record.segment import TAPE, read_header
+from fathom.record.segment import HEADER_BYTES, TAPE, read_header
 
 BUDGET = 64 * 1024  # Segments of 8 KiB.
 FAILING = Subject("pods", "default", "failing")
@@ -135,6 +139,30 @@ def test_a_failing_pod_keeps_its_records_however_much_routine_follows(tmp_path: 
     assert journal.disk_bytes <= 128 * 1024
     levels = {read_header(path).thinned for path in ring_files(tmp_path)}
     assert 2 in levels
+
+
+def test_a_reduced_journal_is_read_through_its_index(tmp_path: Path) -> None:
+    journal = journal_of(tmp_path)
+    failing(journal, range(5))
+    routine(journal, range(100, 6000))
+    journal.close()
+    reduced = [path for path in ring_files(tmp_path) if read_header(path).thinned == 2]
+    assert reduced
+    for path in ring_files(tmp_path):
+        assert read_index(path, path.read_bytes()[:HEADER_BYTES]) is not None, path
+    stored = [path.stat().st_size for path in tmp_path.iterdir() if path.suffix in {".seg", ".index"}]
+    assert journal.disk_bytes == sum(stored)
+    reader = JournalReader(tmp_path)
+    about = RecordQuery(objects=(ObjectRef("pods", "default", "failing"),))
+    assert [kept.decision.id for kept in reader.query(about)] == [decision(number).id for number in range(5)]
+
+
+def test_a_journal_that_a_command_opens_notes_and_keeps_windows(tmp_path: Path) -> None:
+    with opened_journal(tmp_path, "gateway", Lines()) as journal:
+        journal.decided(decision(1, overrides=(Considered("freeze"),)))
+        assert journal.kept is not None
+        assert journal.kept.covers(decision(1).time_ns, decision(1).time_ns)
+    assert list(noted(tmp_path)) == ["gateway"]
 
 
 def test_a_journal_keeps_the_detail_of_a_declared_incident(tmp_path: Path) -> None:
