@@ -86,7 +86,7 @@ def test_a_kubeconfig_is_shown_or_pointed_at(tmp_path: Path, capsys: pytest.Capt
 
 def test_no_kubeconfig_says_how_to_get_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["kubeconfig", "--data", str(tmp_path)]) == 2
-    assert f"(fathom up --data {tmp_path})" in capsys.readouterr().err
+    assert f"`fathom up --data {tmp_path}`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
