@@ -41,6 +41,7 @@ from fathom.record.audit import AuditLog
 from fathom.record.journal import DiskJournal
 from fathom.record.journal_reader import JournalReader
 from fathom.record.journals import SMALL_BUDGET_BYTES, journal_directory
+from fathom.record.kept_windows import KeptWindows
 from fathom.record.metrics import measure_records
 from fathom.record.ring import RingBusy
 from fathom.seams.log import JsonLog, Log
@@ -193,7 +194,8 @@ def _open_journal(data: Path, log: Log) -> DiskJournal | None:
     """The journal of housekeeping. The API server starts without it: None, which is logged."""
     try:
         directory = journal_directory(data, HOUSEKEEPER)
-        return DiskJournal(directory, budget_bytes=SMALL_BUDGET_BYTES, log=log)
+        kept = KeptWindows(data, HOUSEKEEPER)
+        return DiskJournal(directory, budget_bytes=SMALL_BUDGET_BYTES, log=log, kept=kept)
     except (RingBusy, OSError) as error:
         log.error("housekeeping keeps no journal of its decisions", error=str(error))
         return None

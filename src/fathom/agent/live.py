@@ -41,7 +41,8 @@ from fathom.metrics.process import process_metrics
 from fathom.metrics.registry import Registry
 from fathom.model.backoff import Backoff
 from fathom.record.journal import DiskJournal
-from fathom.record.journals import SMALL_BUDGET_BYTES
+from fathom.record.journals import SMALL_BUDGET_BYTES, data_directory
+from fathom.record.kept_windows import KeptWindows
 from fathom.record.metrics import measure_records
 from fathom.record.recorded_process import RecordedProcess
 from fathom.record.ring import RingBusy
@@ -131,7 +132,8 @@ def _open_journal(directory: Path | None, log: Log) -> DiskJournal | None:
     if directory is None:
         return None
     try:
-        return DiskJournal(directory, budget_bytes=SMALL_BUDGET_BYTES, log=log)
+        kept = KeptWindows(data_directory(directory), directory.name)
+        return DiskJournal(directory, budget_bytes=SMALL_BUDGET_BYTES, log=log, kept=kept)
     except RingBusy as error:
         raise AlreadyRuns(f"{error}: are these agents running already?") from error
 
@@ -294,7 +296,10 @@ class LiveNode:
         def connect(host: Host) -> AgentBackend:
             return AgentBackend(host, HttpBackend(host, server), driver, log, used=self._used)
 
-        tape = DiskTape(wanted.record / node.name, log=log) if wanted.record else None
+        tape = None
+        if wanted.record:
+            kept = KeptWindows(wanted.record.parent, node.name)
+            tape = DiskTape(wanted.record / node.name, log=log, kept=kept)
         if tape is not None:
             self._closing.append(tape.close)
         metrics = self.registry.part("agent")

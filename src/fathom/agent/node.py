@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fathom.agent.addresses import node_address
 from fathom.agent.settings import AgentSettings
 from fathom.model.conditions import conditions_of, set_condition
@@ -62,6 +64,8 @@ def new_node(settings: AgentSettings, now: str) -> Obj:
 def node_patch(settings: AgentSettings, node: Obj) -> Obj | None:
     """A patch with the labels and annotations that an existing node lacks; None: it lacks none. Labels that
     users and controllers have put on it stay."""
+    if settings.takes_over:
+        return None
     labels, annotations = labels_of(node), metadata(node).get("annotations") or {}
     wanted = {name: text for name, text in node_labels(settings).items() if labels.get(name) != text}
     noted = {name: text for name, text in node_annotations(settings).items() if annotations.get(name) != text}
@@ -71,6 +75,8 @@ def node_patch(settings: AgentSettings, node: Obj) -> Obj | None:
 
 def node_status(settings: AgentSettings, node: Obj, now: str) -> Obj:
     """The whole status; conditions are merged into the existing ones."""
+    if settings.takes_over and node.get("status"):
+        return {**node["status"], "conditions": _with_heartbeats(conditions_of(node), now)}
     capacity = {**CAPACITY, **settings.capacity}
     return {
         "capacity": capacity,
@@ -111,6 +117,10 @@ def _conditions(node: Obj, now: str, notice: str) -> list[Obj]:
         conditions = set_condition(
             conditions, type=type_, status=status, reason=reason, message=message, now=now  # type: ignore[arg-type]  # one of two words
         )  # fmt: skip
+    return _with_heartbeats(conditions, now)
+
+
+def _with_heartbeats(conditions: Sequence[Obj], now: str) -> list[Obj]:
     ours = {"Ready", *(name for name, _, _ in _NO_PRESSURE)}
     return [
         {**condition, "lastHeartbeatTime": now} if condition.get("type") in ours else condition

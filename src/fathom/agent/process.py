@@ -138,6 +138,8 @@ class Agent:
                 clock=clock,
                 pod_range=settings.pod_range,
                 reported=self._reported_addresses,
+                scripts=settings.scripts,
+                takes_over=settings.takes_over,
             )
         return SeamRuntime(self._inside.seam)
 

@@ -43,6 +43,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     target: str = "api"
     user_agent: str = "fathom-agent"
     script: Script = Script()  # For the simulated driver.
+    scripts: dict[str, Script] = {}  # Of single pods, by the UID of the pod or of its owner.
+    takes_over: bool = False  # Another agent's node and containers go on as they are: in a fork.
     lease_s: int = 40  # As in kubelet.
     renew_s: float = 10.0
     status_s: float = 30.0  # An unchanged status is written this often.

@@ -9,7 +9,7 @@ started but not yet reported starts again; no client saw it.)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -50,9 +50,18 @@ def fails_at(script: Script, attempt: int) -> str:
 
 class SimulatedRuntime:
     def __init__(
-        self, script: Script, *, clock: Clock, pod_range: str, reported: Callable[[], Iterable[str]] = tuple
+        self,
+        script: Script,
+        *,
+        clock: Clock,
+        pod_range: str,
+        reported: Callable[[], Iterable[str]] = tuple,
+        scripts: Mapping[str, Script] | None = None,
+        takes_over: bool = False,
     ) -> None:
-        self._script = script
+        self._default = script
+        self._scripts = scripts or {}  # Instead of the default, by the UID of the pod or of its owner.
+        self._takes_over = takes_over  # Also runs that another driver reported.
         self._clock = clock
         self._range = pod_range
         self._reported = reported  # Addresses in the status of the node's pods, admitted yet or not.
@@ -63,6 +72,11 @@ class SimulatedRuntime:
         self._probed: dict[str, int] = {}  # Number of probes, of runs that falter.
         self._last = ""
         self._ended: Callable[[ContainerRun], None] = lambda run: None
+
+    def _script(self, pod: Obj) -> Script:
+        owners = (str(owner.get("uid")) for owner in metadata(pod).get("ownerReferences") or ())
+        known = (self._scripts[uid] for uid in (uid_of(pod), *owners) if uid in self._scripts)
+        return script_of(pod, next(known, self._default))
 
     async def listen(self, ended: Callable[[ContainerRun], None], began: Callable[[], None]) -> None:
         self._ended = ended
@@ -80,7 +94,7 @@ class SimulatedRuntime:
             free = reported_ip and reported_ip not in taken
             ip = reported_ip if free else next_address(self._range, taken.union(self._reported()), self._last)
             self._last = ip or self._last
-            runs = tuple(_reported(pod))
+            runs = tuple(_reported(pod, "" if self._takes_over else SCHEME))
             self._pods[uid] = KeptContainer(pod, ip or "", runs)
             for run in runs:
                 if run.exit is None:
@@ -88,7 +102,7 @@ class SimulatedRuntime:
         return self._pods[uid]
 
     async def start(self, launch: Launch) -> ContainerRun | ContainerNotStarted:
-        script, attempt = script_of(launch.pod, self._script), launch.attempt
+        script, attempt = self._script(launch.pod), launch.attempt
         fail = fails_at(script, attempt)
         await asyncio.sleep(script.image_s)
         if fail == "image":
@@ -116,12 +130,12 @@ class SimulatedRuntime:
         if kill:
             self._end(run.id, 137, 9)
         else:
-            self._end_in(run.id, script_of(pod, self._script).stop_s, 143, 15)
+            self._end_in(run.id, self._script(pod).stop_s, 143, 15)
 
     async def probe(self, run: ContainerRun, pod: Obj, probe: Obj, *, ip: str) -> ProbeResult:
         if run.id not in self._runs:
             return ProbeResult(False, "the container is not running")
-        script = script_of(pod, self._script)
+        script = self._script(pod)
         if probe.get("hook"):
             return ProbeResult(True)
         if fails_at(script, run.attempt) in {"readiness", "liveness"}:
@@ -157,7 +171,7 @@ class SimulatedRuntime:
         return NodeUsage(node, self._clock.now_ns(), window_ns, cpu_nano, memory, tuple(pods))
 
     def _container_usage(self, pod: Obj, name: str) -> ContainerUsage:
-        script = script_of(pod, self._script)
+        script = self._script(pod)
         container = next((candidate.spec for candidate in containers_of(pod) if candidate.name == name), {})
         requests = container_amounts(container, REQUESTS)
         cpu = script.cpu_milli if script.cpu_milli >= 0 else requests.get("cpu", of_milli(10)).milli // 2
@@ -170,7 +184,7 @@ class SimulatedRuntime:
 
     def _live(self, run: ContainerRun, pod: Obj) -> None:
         self._runs[run.id] = run
-        script = script_of(pod, self._script)
+        script = self._script(pod)
         age_s = max(0.0, (self._clock.now_ns() - run.started_ns) / SECOND_NS)
         self._began_ns[run.id] = self._clock.monotonic_ns() - round(age_s * SECOND_NS)
         if fails_at(script, run.attempt) == "crash":
@@ -195,13 +209,13 @@ class SimulatedRuntime:
             self._ended(msgspec.structs.replace(run, exit=Exit(code, self._clock.now_ns(), signal)))
 
 
-def _reported(pod: Obj) -> list[ContainerRun]:
-    """Runs in the pod's status."""
+def _reported(pod: Obj, scheme: str) -> list[ContainerRun]:
+    """Runs in the pod's status whose ids begin with the scheme."""
     runs = []
     for field in ("initContainerStatuses", "containerStatuses"):
         for status in lookup(pod, "status", field) or ():
             id_ = str(status.get("containerID") or "")
-            if id_.startswith(SCHEME):
+            if id_ and id_.startswith(scheme):
                 runs += _run(uid_of(pod), status, id_)
     return runs
 

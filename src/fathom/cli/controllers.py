@@ -91,7 +91,7 @@ async def run_controllers(
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:
-        tape = DiskTape(tape_directory(folder, WHO), log=log) if record else None
+        tape = DiskTape(tape_directory(folder, WHO), log=log, kept=journal.kept) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: are these controllers running already?") from error
     measure_records(metrics, journal, tape)

@@ -9,6 +9,7 @@ from pathlib import Path
 from fathom.cli.problem import Problem
 from fathom.record.journal import BUDGET_BYTES, DiskJournal
 from fathom.record.journals import journal_directory
+from fathom.record.kept_windows import KeptWindows
 from fathom.record.ring import RingBusy
 from fathom.seams.log import Log
 
@@ -19,7 +20,8 @@ def opened_journal(
 ) -> Iterator[DiskJournal]:
     """Raises Problem if another process writes it."""
     try:
-        journal = DiskJournal(journal_directory(data, process), budget_bytes=budget_bytes, log=log)
+        directory, kept = journal_directory(data, process), KeptWindows(data, process)
+        journal = DiskJournal(directory, budget_bytes=budget_bytes, log=log, kept=kept)
     except RingBusy as error:
         raise Problem(f"{error}: is this process running already?") from error
     try:

@@ -116,7 +116,7 @@ async def run_scheduler(
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:
-        tape = DiskTape(tape_directory(folder, process), log=log) if record else None
+        tape = DiskTape(tape_directory(folder, process), log=log, kept=journal.kept) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: is this scheduler running already?") from error
     timed = TimedJournal(journal)

@@ -29,9 +29,12 @@ from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.decision import Journal
 from fathom.record.journal import DiskJournal
+from fathom.record.journals import JOURNALS
+from fathom.record.kept_windows import KeptWindows
 from fathom.record.recorded_process import EndedByItself, RecordedProcess, fly
 from fathom.record.redact import secret_data
 from fathom.record.tape import DiskTape
+from fathom.record.tape_list import ALONE
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
 from fathom.seams.process import NoEntry
@@ -114,8 +117,9 @@ async def _main(options: argparse.Namespace, environ: Mapping[str, str]) -> None
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     record: Path | None = options.record
-    tape = DiskTape(record / "tape", log=log) if record else None
-    journal = DiskJournal(record / "journal", log=log) if record else None
+    kept = KeptWindows(record, ALONE) if record else None
+    tape = DiskTape(record / ALONE, log=log, kept=kept) if record else None
+    journal = DiskJournal(record / JOURNALS, log=log, kept=kept) if record else None
     try:
         await run_live(
             _settings(options, server),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,8 @@ from fathom.model.decision import (
     VerdictColumn,
 )
 from fathom.record.journal_index import PART_BYTES, SUFFIX, pack_with_index, write_index
-from fathom.record.journal_trimming import Record, thinned
+from fathom.record.journal_trimming import ROUTINE, FailingObjects, Record, failures_only, thinned
+from fathom.record.kept_windows import KeptWindows
 from fathom.record.ring import Ring, runs
 from fathom.record.segment import JOURNAL, NotASegment, segments, thin
 from fathom.seams.log import Log
@@ -72,10 +73,19 @@ _KINDS: dict[bytes, Callable[[bytes], Record]] = {
 class DiskJournal:
     """A Journal on disk."""
 
-    def __init__(self, directory: Path, *, budget_bytes: int = BUDGET_BYTES, log: Log | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        budget_bytes: int = BUDGET_BYTES,
+        log: Log | None = None,
+        kept: KeptWindows | None = None,
+    ) -> None:
         self.written = 0
         self.bytes = 0  # Before compression.
         self.directory = directory
+        self.kept = kept  # A tape of the same process keeps the same windows.
+        self._failing = FailingObjects()
         self._ring = Ring(
             directory,
             JOURNAL,
@@ -83,13 +93,19 @@ class DiskJournal:
             long_runs=False,
             log=log,
             pack=pack_with_index,
-            thin=_thin,
+            thin=self._thin,
+            reduce=_reduce,
             beside=SUFFIX,
+            kept=kept,
         )
         self._encode = msgspec.json.Encoder().encode
         self._unfit = 0  # Records that JSON cannot hold: half a surrogate pair in a name.
 
     def decided(self, decision: Decision) -> None:
+        if decision.verdict not in ROUTINE:
+            self._failing.note(decision)
+        if self.kept is not None:
+            self.kept.note(decision)
         self._keep(decision)
 
     def concluded(self, outcome: Outcome) -> None:
@@ -107,6 +123,10 @@ class DiskJournal:
         if self._ring.append(_LETTERS[type(record)] + body):
             self.written += 1
             self.bytes += len(body) + 1
+
+    def _thin(self, path: Path) -> int:
+        failing = self._failing.keys()
+        return _replaced(path, lambda records: thinned(records, failing), level=1)
 
     @property
     def lost(self) -> int:
@@ -197,12 +217,22 @@ def joined_reasons(
     return {name: verdicts.reasons[code] for name, code in zip(names, codes, strict=True) if name}
 
 
-def _thin(path: Path) -> int:
-    return thin(path, _that_matter, PART_BYTES) + write_index(path)
+def _reduce(path: Path) -> int:
+    return _replaced(path, failures_only, level=2)
 
 
-def _that_matter(bodies: list[bytes]) -> Iterator[bytes]:
-    for record in thinned([_KINDS[body[:1]](body[1:]) for body in bodies]):
+def _replaced(path: Path, trim: Callable[[list[Record]], Iterable[Record]], *, level: int) -> int:
+    """Replace a segment's records and write its index again; returns the size of both."""
+    size = thin(path, lambda bodies: _encoded(trim(_decoded(bodies))), PART_BYTES, level)
+    return size + write_index(path)
+
+
+def _decoded(bodies: list[bytes]) -> list[Record]:
+    return [_KINDS[body[:1]](body[1:]) for body in bodies]
+
+
+def _encoded(records: Iterable[Record]) -> Iterator[bytes]:
+    for record in records:
         yield _LETTERS[type(record)] + msgspec.json.encode(record)
 
 

@@ -4,12 +4,15 @@ Failures, unknown outcomes, decisions by an override, a policy or a quota, pods 
 decision under each policy: these stay whole, with every other decision about the same object, so that its
 history has no gap. Routine decisions stay in brief: object, time, cause, action and node; no longer the
 revisions seen and the reasons against other nodes. Of a decision to do nothing the reason stays, which is all
-that it has. Nothing here drops a cause: it goes with its segment, since no reader could join records without.
+that it has. Nothing here drops the cause of a decision that stays: no reader could join records without it.
+
+When that is not enough, routine decisions are removed (`failures_only`), the oldest first: an object that
+failed keeps its own records, however many routine ones follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 import msgspec
 
@@ -28,29 +31,69 @@ NOTHING = "nothing"  # The verdict of a decision that sends nothing, and so has 
 ROUTINE = frozenset({"bind", "create", "patch", "delete", "status", NOTHING})
 WELL = frozenset({"committed", "settled"})
 
+# How many failing objects a journal remembers; the one that failed longest ago is forgotten first.
+FAILING_MAX = 10_000
+
 Record = Decision | Outcome | Table
+SubjectKey = tuple[str, str, str]
 
 
-def thinned(records: Iterable[Record]) -> Iterator[Record]:
-    """The records of a part of a journal after trimming, in their order."""
+class FailingObjects:
+    """Objects whose decisions were no routine, so that later segments keep their detail too."""
+
+    def __init__(self) -> None:
+        self._subjects: dict[SubjectKey, None] = {}
+
+    def note(self, decision: Decision) -> None:
+        key = _subject_key(decision)
+        self._subjects.pop(key, None)
+        self._subjects[key] = None
+        if len(self._subjects) > FAILING_MAX:
+            del self._subjects[next(iter(self._subjects))]
+
+    def keys(self) -> frozenset[SubjectKey]:
+        return frozenset(self._subjects.copy())
+
+
+def failures_only(records: Iterable[Record]) -> Iterator[Record]:
+    """The records of objects with a decision that failed or whose outcome is in doubt, in their order."""
     records = list(records)
     decisions = [record for record in records if isinstance(record, Decision)]
-    matter = _subjects_that_matter(decisions, [record for record in records if isinstance(record, Outcome)])
+    doubtful = {record.id for record in records if isinstance(record, Outcome) and record.result not in WELL}
+    failed = {
+        _subject_key(decision)
+        for decision in decisions
+        if decision.id in doubtful or not ROUTINE.issuperset(decision.verdict.split("+"))
+    }
+    kept = {decision.id: decision for decision in decisions if _subject_key(decision) in failed}
+    tables = _in_use(records, {decision.verdicts for decision in kept.values()})
+    for record in records:
+        if record.id in (tables if isinstance(record, Table) else kept):
+            yield record
+
+
+def thinned(records: Iterable[Record], failing: Set[SubjectKey] = frozenset()) -> Iterator[Record]:
+    """The records of a part of a journal after trimming, in their order. `failing`: objects that failed in
+    other parts."""
+    records = list(records)
+    decisions = [record for record in records if isinstance(record, Decision)]
+    outcomes = [record for record in records if isinstance(record, Outcome)]
+    matter = _subjects_that_matter(decisions, outcomes) | failing
     tables = _in_use(
         records, {decision.verdicts for decision in decisions if _subject_key(decision) in matter}
     )
     for record in records:
         if isinstance(record, Decision):
-            yield record if _subject_key(record) in matter else _in_brief(record)
+            yield record if _subject_key(record) in matter else in_brief(record)
         elif isinstance(record, Outcome) or record.id in tables:
             yield record
 
 
-def _subject_key(decision: Decision) -> tuple[str, str, str]:
+def _subject_key(decision: Decision) -> SubjectKey:
     return decision.subject.resource, decision.subject.namespace, decision.subject.name
 
 
-def _subjects_that_matter(decisions: list[Decision], outcomes: list[Outcome]) -> set[tuple[str, str, str]]:
+def _subjects_that_matter(decisions: list[Decision], outcomes: list[Outcome]) -> set[SubjectKey]:
     ended = {outcome.id for outcome in outcomes if outcome.result in WELL}
     doubtful = {outcome.id for outcome in outcomes if outcome.result not in WELL}
     policies: set[Considered] = set()
@@ -82,7 +125,7 @@ def _in_use(records: list[Record], verdicts: set[str]) -> set[str]:
     return verdicts | (parts & recorded)
 
 
-def _in_brief(decision: Decision) -> Decision:
+def in_brief(decision: Decision) -> Decision:
     return msgspec.structs.replace(
         decision,
         brief=True,

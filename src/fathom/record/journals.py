@@ -14,3 +14,8 @@ SMALL_BUDGET_BYTES = 64 << 20
 def journal_directory(data: Path, component: str = "scheduler") -> Path:
     """The directory of a process's decision journal."""
     return data / JOURNALS / component
+
+
+def data_directory(journal: Path) -> Path:
+    """The data directory of a process's journal."""
+    return journal.parent.parent

@@ -30,6 +30,11 @@ def _without_data(payload: bytes) -> bytes:
     return b"".join(_line(line) for line in lines)
 
 
+def object_data(encoded: bytes) -> bytes:
+    """One encoded object without the contents that a Secret has."""
+    return _line(encoded)
+
+
 def _line(line: bytes) -> bytes:
     try:
         document = _decode(line)

@@ -13,13 +13,14 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from fathom import __version__
 from fathom.model.decision import Decision, Journal, Outcome, Table
 from fathom.model.times import micro_timestamp
+from fathom.record.decision_comparison import ChangedDecision, DecisionComparison
 from fathom.record.tape import ASK, BadTape, Record, TapedRequest, ask_payload, asked, birth_of
 from fathom.seams.domain import Domain
 from fathom.seams.process import Birth, Entry, Inside, Process, load_entry
@@ -54,6 +55,7 @@ class Divergence(msgspec.Struct, frozen=True):
     live: TapedRequest | None
     replayed: TapedRequest | None
     after: Happened
+    decision: ChangedDecision | None = None  # None: the request belongs to no decision that is known.
 
 
 class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,20 +73,39 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     birth: Birth
 
 
+class ProcessEnd(msgspec.Struct, frozen=True):
+    """A replayed process where its tape ends."""
+
+    state: object  # What its entry returned.
+    now_ns: int  # The wall clock.
+
+
 def replay(
-    records: Iterable[Record], *, entry: Entry | None = None, journal: Journal | None = None
+    records: Iterable[Record],
+    *,
+    entry: Entry | None = None,
+    journal: Journal | None = None,
+    live: Iterable[Decision] = (),
+    at_end: Callable[[ProcessEnd], None] | None = None,
 ) -> ReplayResult:
-    """Raises BadTape for what is no tape, NoEntry where the code cannot be found."""
+    """Raises BadTape for what is no tape, NoEntry where the code cannot be found. `live`: decisions of the
+    live process, from its journal; then decisions are compared too. `at_end` gets the process before it is
+    ended, unless the replay differs."""
     stream = iter(records)
     first = next(stream, None)
     if first is None or first.kind != Input.START:
         raise BadTape("the tape does not begin with the start of a process")
     birth = birth_of(first)
-    run = _Run(birth, entry or load_entry(birth.entry), journal)
+    # Another version may record more of the same decision.
+    comparable = live if birth.fathom == __version__ else ()
+    comparison = DecisionComparison(comparable, since_ns=birth.epoch_ns + first.now_ns)
+    run = _Run(birth, entry or load_entry(birth.entry), _ComparingJournal(journal, comparison))
     collecting = gc.isenabled()
     gc.disable()  # As in the live process: its collections are on the tape.
     try:
         divergence = run.feed(first) or next(filter(None, map(run.feed, stream)), None)
+        if at_end is not None and divergence is None:
+            at_end(run.process_end())
         return run.result(divergence)
     finally:
         if collecting:
@@ -98,15 +119,15 @@ class _NoBackend:
     def cancel(self, number: int) -> None: ...
 
 
-class _CountingJournal:
-    """Counts decisions, and passes them on to another journal, if there is one."""
+class _ComparingJournal:
+    """Compares decisions with live ones, and passes them on to another journal, if there is one."""
 
-    def __init__(self, journal: Journal | None) -> None:
+    def __init__(self, journal: Journal | None, comparison: DecisionComparison) -> None:
         self._journal = journal
-        self.decisions = 0
+        self.comparison = comparison
 
     def decided(self, decision: Decision) -> None:
-        self.decisions += 1
+        self.comparison.add(decision)
         if self._journal is not None:
             self._journal.decided(decision)
 
@@ -120,19 +141,26 @@ class _CountingJournal:
 
 
 class _Run:
-    def __init__(self, birth: Birth, entry: Entry, journal: Journal | None) -> None:
+    def __init__(self, birth: Birth, entry: Entry, journal: _ComparingJournal) -> None:
         self._birth = birth
         self._domain = Domain()
         self._seam = Seam(self._domain, _NoBackend())
         self._seam.on_ask = self._on_ask
-        self._journal = _CountingJournal(journal)
-        inside = Inside(birth, self._domain, self._seam, journal=self._journal)
-        self._process = Process(self._domain, self._seam, lambda: entry(inside))
+        self._journal = journal
+        self._entry, self._inside = entry, Inside(birth, self._domain, self._seam, journal=self._journal)
+        self._process = Process(self._domain, self._seam, self._begin)
+        self._state: object = None
         self._fresh: deque[tuple[int, Ask, int]] = deque()  # Asked now, not yet compared.
         self._texts: dict[int, str] = {}
         self._last: Record | None = None
         self._inputs = self._asks = self._writes = 0
         self._error = ""  # Raised by the code: no further record may follow.
+
+    def _begin(self) -> None:
+        self._state = self._entry(self._inside)
+
+    def process_end(self) -> ProcessEnd:
+        return ProcessEnd(self._state, self._domain.epoch_ns + self._domain.now_ns)
 
     def feed(self, record: Record) -> Divergence | None:
         return self._compare(record) if record.kind == ASK else self._deliver(record)
@@ -152,6 +180,9 @@ class _Run:
             self._process.take(kind, record.number, record.now_ns, record.status, record.payload)
         except Exception as error:  # The live process ended with it too, if the tape ends here.
             self._error = f"{type(error).__name__}: {error}"
+        if self._journal.comparison.changed is not None:
+            replayed = self._next_replayed() if self._fresh else None
+            return self._divergence("the replay decided differently", None, replayed)
         return None
 
     def _compare(self, record: Record) -> Divergence | None:
@@ -183,7 +214,9 @@ class _Run:
 
     def _divergence(self, why: str, live: TapedRequest | None, replayed: TapedRequest | None) -> Divergence:
         number = max(ask.number for ask in (live, replayed) if ask) if live or replayed else 0
-        return Divergence(number, why, live, replayed, self._last_input())
+        now_ns = self._domain.epoch_ns + self._domain.now_ns
+        decision = self._journal.comparison.around(now_ns, replayed=replayed is not None)
+        return Divergence(number, why, live, replayed, self._last_input(), decision)
 
     def _last_input(self) -> Happened:
         last = self._last
@@ -196,6 +229,7 @@ class _Run:
         return Happened(self._inputs, Input(last.kind).name, time, last.now_ns, description)
 
     def end(self) -> None:
+        self._state = None  # Else its coroutines would outlive it, and end in another loop.
         self._seam.cut()
         self._domain.bury()
 
@@ -205,7 +239,7 @@ class _Run:
             inputs=self._inputs,
             asks=self._asks,
             writes=self._writes,
-            decisions=self._journal.decisions,
+            decisions=self._journal.comparison.made,
             unrecorded=len(self._fresh) if divergence is None else 0,
             seconds=round(self._domain.now_ns / 1e9, 3),
             complete=divergence is None and (bool(self._error) or not self._domain.tasks),

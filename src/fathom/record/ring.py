@@ -3,11 +3,16 @@
     append ──> the newest segment, mapped into memory ──full──> the next; the full one is packed in a thread
                                                         ├─nearly at the budget──> the oldest is thinned, if
                                                         │                         there is a way to thin it
-                                                        └─over budget──> the oldest *run* goes, whole
+                                                        ├─over budget──> the oldest segments are reduced to
+                                                        │                what failed, if there is a way
+                                                        └─then──> the oldest *run* goes, whole
 
 When `append` returns, the record is in the page cache: it outlives the process, whatever kills that. The
 kernel writes it to disk later. Segments are allocated whole before they are mapped, because a full disk must
 be an error here and not a signal (SIGBUS) in the middle of a memory write.
+
+Segments of kept windows (`kept_windows`) are neither thinned nor dropped while they fit into their part of
+the budget. A file's time of change says when its records were made: packing and thinning preserve it.
 
 A run is a part that can be read by itself. The current one is never cut: when it alone fills the budget,
 nothing more is recorded until `begin` starts the next, and `lost` counts the records that were not kept.
@@ -23,6 +28,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Protocol
 from zlib import crc32
 
 from fathom.private_files import make_directories
@@ -43,6 +49,14 @@ SEGMENTS_MIN = 8
 
 # Beyond this part of the budget, old segments are thinned: so the budget holds far more of them.
 THIN_FROM = 0.75
+# And beyond this part, the oldest thinned segments are reduced to what failed.
+REDUCE_FROM = 0.95
+
+# Segments of kept windows may use this part of the budget.
+KEPT_SHARE = 0.5
+
+# Segments may shrink to a few records each; more files than this make reading slow.
+FILES_MAX = 2000
 
 # Without long runs, writing is tried again on a full disk after so many lost records.
 LOST_PER_TRY = 1000
@@ -51,6 +65,21 @@ _FRAME_BYTES = FRAME.size
 _pack_frame = FRAME.pack_into
 
 NAME = re.compile(r"(\d{8})-(\d{6})\.seg")
+
+
+class Keeping(Protocol):
+    """Which times keep full detail."""
+
+    @property
+    def active(self) -> bool:
+        """Whether there are any."""
+        ...
+
+    def covers(self, since_ns: int, until_ns: int) -> bool: ...
+
+    def used_up(self) -> None:
+        """Called before records of such a time are thinned or dropped: there is no room left for them."""
+        ...
 
 
 class RingBusy(Exception):
@@ -70,10 +99,12 @@ class Ring:
         log: Log | None = None,
         pack: Callable[[Path], int] = pack,
         thin: Callable[[Path], int] | None = None,
+        reduce: Callable[[Path], int] | None = None,
         beside: str = "",
+        kept: Keeping | None = None,
     ) -> None:
-        """`beside`: the suffix of a file that `pack` and `thin` may write beside a segment: it goes with the
-        segment, and the sizes that they return include it."""
+        """`beside`: the suffix of a file that `pack`, `thin` and `reduce` may write beside a segment: it goes
+        with the segment, and the sizes that they return include it."""
         self.lost = 0  # Records that could not be kept.
         self.run = 0
         self._directory = directory
@@ -82,8 +113,11 @@ class Ring:
         self._long_runs = long_runs  # Else each segment is a run of its own.
         self._segment_bytes = min(SEGMENT_BYTES, max(mmap.PAGESIZE, budget_bytes // SEGMENTS_MIN))
         self._log = log or NoLog()
-        self._pack, self._thin, self._beside = pack, thin, beside
+        self._pack, self._thin, self._reduce = pack, thin, reduce
+        self._beside, self._kept = beside, kept
         self._thinned: set[Path] = set()
+        self._reduced: set[Path] = set()
+        self._changed: dict[Path, int] = {}  # When sealed segments were last written.
         self._packer = ThreadPoolExecutor(1, thread_name_prefix="fathom-pack")
         self._packing: dict[Path, Future[int]] = {}
         self._sizes: dict[Path, int] = {}  # Every segment of the directory; oldest first.
@@ -107,8 +141,11 @@ class Ring:
         for path in ring_files(self._directory):
             self._sizes[path] = path.stat().st_size + self._size_beside(path)
             self.run = max(self.run, run_of(path))
-            if _is_thinned(path):
+            level = _thinned_level(path)
+            if level:
                 self._thinned.add(path)
+            if level > 1:
+                self._reduced.add(path)
             self._pack_later(path)  # Left by a process that was killed.
         return lock
 
@@ -231,22 +268,91 @@ class Ring:
         self._packing[path] = self._packer.submit(self._pack, path)
 
     def _thin_ahead(self) -> None:
-        """Thin one segment for each that is sealed, so that `append` need not wait when the budget is
-        full."""
-        if sum(self._sizes.values()) > self._budget_bytes * THIN_FROM:
-            self._thin_oldest()
+        """Thin or reduce one segment for each that is sealed, so that `append` need not wait when the budget
+        is full."""
+        self._settle()
+        stored = sum(self._sizes.values())
+        if stored > self._budget_bytes * THIN_FROM and self._thin_oldest():
+            return
+        if stored > self._budget_bytes * REDUCE_FROM:
+            self._reduce_oldest()
 
     def _thin_oldest(self) -> bool:
-        """Whether there is a segment to thin: segments not thinned may take half of the budget."""
-        whole = [path for path in self._sizes if path not in self._thinned]
-        if self._thin is None or sum(self._sizes[path] for path in whole) <= self._budget_bytes // 2:
+        """Whether there is a segment to thin: segments not thinned may take half of the budget that kept
+        ones leave."""
+        if self._thin is None:
             return False
-        oldest = next((path for path in whole if path not in self._packing and path != self._path), None)
+        protected = self._protected()
+        whole = [path for path in self._sizes if path not in self._thinned and path not in protected]
+        kept_bytes = sum(self._sizes[path] for path in protected)
+        if sum(self._sizes[path] for path in whole) <= (self._budget_bytes - kept_bytes) // 2:
+            return False
+        return self._shorten(whole, self._thin, self._thinned)
+
+    def _reduce_oldest(self) -> bool:
+        """Whether there is a thinned segment to reduce to what failed."""
+        if self._reduce is None or len(self._sizes) > FILES_MAX:
+            return False
+        protected = self._protected()
+        paths = [path for path in self._thinned if path not in self._reduced and path not in protected]
+        return self._shorten(sorted(paths), self._reduce, self._reduced)
+
+    def _shorten(self, paths: list[Path], how: Callable[[Path], int], done: set[Path]) -> bool:
+        oldest = next((path for path in paths if path not in self._packing and path != self._path), None)
         if oldest is None:
             return False
-        self._thinned.add(oldest)
-        self._packing[oldest] = self._packer.submit(self._thin, oldest)
+        self._say_if_kept([oldest])
+        done.add(oldest)
+        self._packing[oldest] = self._packer.submit(how, oldest)
         return True
+
+    # Kept windows.
+
+    def _protected(self) -> set[Path]:
+        """Segments of kept windows, the newest first, as many as fit into their part of the budget."""
+        protected: set[Path] = set()
+        left_bytes = round(self._budget_bytes * KEPT_SHARE)
+        for members in reversed(self._kept_runs()):
+            left_bytes -= sum(self._sizes[path] for path in members)
+            if left_bytes < 0:
+                break
+            protected.update(members)
+        return protected
+
+    def _kept_runs(self) -> list[list[Path]]:
+        """The segments of each run that overlaps a kept window, oldest first; without the current run. A run
+        lasts from the end of the one before it to its own end."""
+        if self._kept is None or not self._kept.active:
+            return []
+        runs: dict[int, list[Path]] = {}
+        for path in sorted(self._sizes):
+            runs.setdefault(run_of(path), []).append(path)
+        kept, since_ns = [], 0
+        for run, members in runs.items():
+            until_ns = max(map(self._changed_ns, members))
+            if run != self.run and self._kept.covers(since_ns, until_ns):
+                kept.append(members)
+            since_ns = until_ns
+        return kept
+
+    def _changed_ns(self, path: Path) -> int:
+        if path == self._path:
+            return _changed_ns(path)
+        if path not in self._changed:
+            self._changed[path] = _changed_ns(path)
+        return self._changed[path]
+
+    def _members(self, run: int) -> list[Path]:
+        return [path for path in self._sizes if run_of(path) == run]
+
+    def _say_if_kept(self, members: list[Path]) -> None:
+        if self._kept is not None and any(members[0] in kept for kept in self._kept_runs()):
+            self._log.warn(
+                "records of a kept window lose detail: their part of the budget is used up",
+                path=str(members[0]),
+                budget_bytes=round(self._budget_bytes * KEPT_SHARE),
+            )
+            self._kept.used_up()
 
     def _settle(self, *, wait_for_all: bool = False) -> None:
         """Update the sizes of segments that have been packed meanwhile."""
@@ -261,20 +367,27 @@ class Ring:
             del self._packing[path]
 
     def _make_room(self, need: int) -> bool:
-        """Delete the oldest runs until there is room; False if only the current run is left."""
+        """Shorten or delete the oldest runs until there is room; False if only the current run and kept ones
+        are left."""
         self._settle()
-        while sum(self._sizes.values()) + need > self._budget_bytes:
-            oldest = min(map(run_of, self._sizes), default=self.run)
-            members = [path for path in self._sizes if run_of(path) == oldest]
-            if self._packing.keys() & members:
+        while sum(self._sizes.values()) + need > self._budget_bytes or len(self._sizes) > FILES_MAX:
+            oldest = self._oldest_to_drop()
+            members = [] if oldest is None else self._members(oldest)
+            if self._packing and (oldest is None or self._packing.keys() & members):
                 self._settle(wait_for_all=True)  # Packing would recreate a dropped file.
-            elif oldest == self.run:
-                return False
-            elif self._thin_oldest():
+            elif self._thin_oldest() or self._reduce_oldest():
                 self._settle(wait_for_all=True)
+            elif oldest is None:
+                return False
             else:
+                self._say_if_kept(members)
                 self._drop(members)
         return True
+
+    def _oldest_to_drop(self) -> int | None:
+        protected = self._protected()
+        runs = {run_of(path) for path in self._sizes if path not in protected} - {self.run}
+        return min(runs, default=None)
 
     def _drop(self, members: list[Path]) -> None:
         for path in members:
@@ -283,6 +396,8 @@ class Ring:
                 path.with_suffix(self._beside).unlink(missing_ok=True)
             del self._sizes[path]
             self._thinned.discard(path)
+            self._reduced.discard(path)
+            self._changed.pop(path, None)
 
 
 def _mapped(path: Path, size: int) -> mmap.mmap:
@@ -294,11 +409,18 @@ def _mapped(path: Path, size: int) -> mmap.mmap:
         os.close(handle)
 
 
-def _is_thinned(path: Path) -> bool:
+def _thinned_level(path: Path) -> int:
     try:
-        return bool(read_header(path).thinned)
+        return read_header(path).thinned
     except NotASegment:
-        return False  # Allocated, but never written.
+        return 0  # Allocated, but never written.
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def run_of(path: Path) -> int:

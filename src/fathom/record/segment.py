@@ -49,7 +49,7 @@ class SegmentHeader(msgspec.Struct, frozen=True):
     chain: int  # The check that the first frame's check continues.
     codec: int = RAW
     stored: int = 0  # Bytes that follow; 0: all of them.
-    thinned: int = 0  # 1: the least important records have been removed or shortened.
+    thinned: int = 0  # 1: routine records have been shortened. 2: they have been removed.
 
     def encode(self) -> bytes:
         fields = _HEADER.pack(
@@ -141,6 +141,11 @@ def packed(segment: Segment) -> bytes:
     return _packed(segment.header, segment.frames.block)
 
 
+def packed_frames(header: SegmentHeader, bodies: Iterable[bytes]) -> bytes:
+    """A packed segment of these records."""
+    return _packed(header, framed(bodies, header.chain))
+
+
 def _packed(header: SegmentHeader, block: bytes) -> bytes:
     return _with_header(header, zlib.compress(block, LEVEL))
 
@@ -189,12 +194,12 @@ def pack(path: Path) -> int:
     return replace_file(path, packed(segment))
 
 
-def thin(path: Path, keep: Callable[[list[bytes]], Iterable[bytes]], part_bytes: int) -> int:
+def thin(path: Path, keep: Callable[[list[bytes]], Iterable[bytes]], part_bytes: int, level: int = 1) -> int:
     """Replace a segment by the records that `keep` returns; returns its new size. In `pack`'s thread."""
     (segment,) = segments(path)
-    if segment.header.thinned:
+    if segment.header.thinned >= level:
         return path.stat().st_size
-    header = msgspec.structs.replace(segment.header, thinned=1)
+    header = msgspec.structs.replace(segment.header, thinned=level)
     block = framed(keep(list(segment.frames)), header.chain)
     return replace_file(path, packed_in_parts(header, block, part_bytes)[0])
 
@@ -209,9 +214,11 @@ def framed(bodies: Iterable[bytes], chain: int) -> bytes:
 
 def replace_file(path: Path, content: bytes) -> int:
     packing = path.with_suffix(".packing")
+    written_ns = path.stat().st_mtime_ns  # It says when the segment's records were made: see `ring`.
     with os.fdopen(os.open(packing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())  # Else a power cut could leave the new name without the old content.
+    os.utime(packing, ns=(written_ns, written_ns))
     packing.replace(path)
     return len(content)

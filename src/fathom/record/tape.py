@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.record.ring import Ring, runs
+from fathom.record.ring import Keeping, Ring, runs
 from fathom.record.segment import TAPE, NotASegment, segments
 from fathom.seams.log import Log
 from fathom.seams.process import Birth
@@ -51,9 +51,10 @@ class DiskTape:
         budget_bytes: int = BUDGET_BYTES,
         whole_asks: bool = False,
         log: Log | None = None,
+        kept: Keeping | None = None,
     ) -> None:
         self.records = 0  # Kept in total.
-        self._ring = Ring(directory, TAPE, budget_bytes=budget_bytes, log=log)
+        self._ring = Ring(directory, TAPE, budget_bytes=budget_bytes, log=log, kept=kept)
         self._whole_asks = whole_asks  # With bodies: half as much again, and a divergence shows both.
 
     def append(
@@ -161,6 +162,11 @@ def _record(body: bytes) -> Record:
     if flags:
         raise BadTape(f"a record has unknown flags ({flags:#x}): use a newer version of fathom")
     return Record(kind, number, now_ns, status, checksum, body[HEAD.size :])
+
+
+def record_time_ns(body: bytes) -> int:
+    """The process's own time of a record."""
+    return _record(body).now_ns
 
 
 def reels(path: Path) -> list[Reel]:

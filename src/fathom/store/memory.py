@@ -8,7 +8,7 @@ real one), `range` (compact first), `announce` (delay watches; until then only r
 from __future__ import annotations
 
 import bisect
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from operator import itemgetter
 
 from fathom.store.feed import StoreFeed, Watch
@@ -42,6 +42,13 @@ class MemoryStore:
         self._keys: list[str] = []  # The keys of `_pasts`, sorted.
         self._feed = StoreFeed(revision=1, floor=0, bounded=False)
         self._closed = False
+
+    def load(self, entries: Iterable[Entry], revision: int) -> None:
+        """Begin with these entries, at this revision, without the history before it. For an empty store."""
+        self._pasts = {entry.key: [(entry.revision, entry)] for entry in entries}
+        self._keys = sorted(self._pasts)
+        self._revision = revision
+        self._feed = StoreFeed(revision=revision, floor=revision, bounded=False)
 
     async def revision(self) -> int:
         self._check_open()

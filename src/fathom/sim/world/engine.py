@@ -35,13 +35,14 @@ from fathom.sim.world.initial_cluster import Genesis, genesis_of, puts
 from fathom.sim.world.journals import WorldJournals
 from fathom.sim.world.network import Network, WatchListener
 from fathom.sim.world.oracle import Oracle, Seeded
-from fathom.sim.world.process import SimProcess
+from fathom.sim.world.process import EPOCH_NS, SimProcess
 from fathom.sim.world.record_readers import ReadJournal, RecordReader
 from fathom.sim.world.servers import SimServer
 from fathom.sim.world.shared_objects_guard import changed_in_place
 from fathom.sim.world.store_link import Committer, WorldStore
 from fathom.sim.world.trace import Trace
 from fathom.sim.world.violation import Violation
+from fathom.store.contents import StoreContents
 from fathom.store.protocol import Change
 
 # A run that takes more makes no progress: some process retries without waiting.
@@ -60,9 +61,14 @@ class Engine:
         oracle: Oracle | None = None,
         chronicle: Chronicle | None = None,
         genesis: Genesis | None = None,
+        contents: StoreContents | None = None,
+        epoch_ns: int = EPOCH_NS,
     ) -> None:
-        """`genesis`: the objects that the store begins with; by default those of `initial_cluster`."""
+        """`genesis`: the objects that the store begins with; by default those of `initial_cluster`.
+        `contents`: instead of them, a whole store, with its revisions. `epoch_ns`: the wall clock's time at
+        the beginning."""
         self.now_ns = 0
+        self.epoch_ns = epoch_ns
         self.began_ns = 0  # When the scenario began: faults and reports count from here.
         self.streams = Streams(seed)
         self.oracle: Oracle = oracle or Seeded(self.streams)
@@ -71,13 +77,17 @@ class Engine:
         self.journals = WorldJournals()
         self.faults = ActiveFaults(self, faults)
         self.network = Network(self)
-        self.store = WorldStore(self, puts(genesis_of(Engine) if genesis is None else genesis))
+        if contents is not None:
+            self.store = WorldStore(self, contents=contents)
+        else:
+            self.store = WorldStore(self, puts(genesis_of(Engine) if genesis is None else genesis))
         self.processes: dict[str, SimProcess] = {}
         self.graveyard: list[Domain] = []  # Domains of ended processes, with their tasks, until `end`.
         self.watchers: list[CommitWatcher] = []  # Invariants: called after every commit.
         self.listeners: list[WatchListener] = []  # Invariants: get the requests and answers of API servers.
         self.record_readers: list[RecordReader] = []  # Invariants: get what processes record.
         self.committer: Committer | None = None  # Which request or server made the newest commit.
+        self.usage_of: Callable[[str], dict[str, Any]] | None = None  # What an agent reports of its node.
         self.happenings: dict[str, Callable[[], object]] = {}  # Events that the scenario defines, by name.
         self.violation: Violation | None = None  # The first one; ends the run.
         self.aftermath_s = 0.0  # How long the run goes on after a violation, to record its consequences.

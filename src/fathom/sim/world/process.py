@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fathom.sim.world.engine import Engine
     from fathom.sim.world.network import Exchange
 
-# Every world begins at the same moment, so that timestamps in objects are the same in every run.
+# Every world but a fork begins at the same moment, so that timestamps in objects are the same in every run.
 EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 
 # A request that reaches a server, or an answer of the store: inputs that only simulated processes have.
@@ -92,7 +92,7 @@ class SimProcess:
         birth = Birth(
             entry=getattr(self.entry, "__qualname__", type(self.entry).__name__),
             seed=f"{world.streams.seed}/{self.name}",
-            epoch_ns=EPOCH_NS + self.skew_ns,
+            epoch_ns=world.epoch_ns + self.skew_ns,
             incarnation=self.incarnation,
             predecessor=predecessor.identity if predecessor else "",
             options=self.options,
@@ -180,7 +180,7 @@ class SimProcess:
 
     def set_clock(self, skew_ns: int) -> None:
         self.skew_ns = skew_ns
-        self.deliver(Input.CLOCK, 0, 0, clock_payload(EPOCH_NS + skew_ns))
+        self.deliver(Input.CLOCK, 0, 0, clock_payload(self.world.epoch_ns + skew_ns))
 
     def _input(self, kind: int, number: int, way: tuple[Any, ...]) -> None:
         world = self.world

@@ -49,7 +49,10 @@ class WorldAgents:
         return await NoAgents().logs(at, ask)
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
-        return await NoAgents().usage(at)
+        usage_of, agent = self._process.world.usage_of, self._process.world.processes.get(at.node)
+        if usage_of is None or agent is None or not agent.alive:
+            return await NoAgents().usage(at)
+        return usage_of(at.node)
 
     async def page(self, at: AgentAddress, path: str) -> tuple[int, bytes]:
         return await NoAgents().page(at, path)

@@ -14,6 +14,7 @@ from fathom.seams.seam import Ask
 from fathom.sim.world.faults import STORE, AnyFault, CommitLost
 from fathom.sim.world.network import OWN_HEADERS, SERVING, Exchange
 from fathom.sim.world.process import SimProcess
+from fathom.store.contents import StoreContents
 from fathom.store.memory import MemoryStore
 from fathom.store.protocol import (
     Batch,
@@ -72,11 +73,15 @@ class Committer(msgspec.Struct, frozen=True):
 class WorldStore(MemoryStore):
     """The store itself. Reports every commit to the world before any process can act on it."""
 
-    def __init__(self, world: Engine, first: Sequence[Write] = ()) -> None:
+    def __init__(
+        self, world: Engine, first: Sequence[Write] = (), *, contents: StoreContents | None = None
+    ) -> None:
         super().__init__()
         self._world = world
         self.links: list[StoreLink] = []
         self._began = False
+        if contents is not None:
+            self.load(contents.entries, contents.revision)
         if first:
             self.commit_now((), first)
         self._began = True
