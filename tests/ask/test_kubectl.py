@@ -83,7 +83,7 @@ def test_kubectl_finds_the_kinds_prints_decisions_and_asks(kubectl: str, tmp_pat
         shown = json.loads((await admin.run("get decision a-1 -o json")).out)
         assert shown["spec"]["subject"]["name"] == "db-1"
         by_name = await admin.run("get explanation pod.db-1 -o json")
-        assert json.loads(by_name.out)["status"]["pod"] == "team/db-1", by_name.err
+        assert json.loads(by_name.out)["status"]["subject"]["name"] == "db-1", by_name.err
         question = {
             "apiVersion": "fathom.dev/v1alpha1",
             "kind": "Explanation",
@@ -117,7 +117,8 @@ def test_a_user_of_one_namespace_asks_there_and_a_dead_scheduler_is_said(
         listed = (await tom.run("get decisions -A -o name")).out.split()
         assert listed == ["decision.fathom.dev/a-1"]
         assert "node-1" not in (await tom.run("get decision a-1 -o yaml")).out
-        assert json.loads((await tom.run("get explanation pod.db-1 -o json")).out)["status"]["pod"]
+        explained = json.loads((await tom.run("get explanation pod.db-1 -o json")).out)["status"]
+        assert explained["subject"]["name"] == "db-1"
         refused = await tom.run("get explanation pod.db-1 --namespace other")
         assert (refused.code, "Forbidden" in refused.err) == (1, True)
         assert (await tom.run("get explanation node.node-1")).code == 1
