@@ -91,7 +91,7 @@ def test_kubectl_finds_the_kinds_prints_decisions_and_asks(kubectl: str, tmp_pat
             "spec": {"subject": {"kind": "Pod", "name": "db-1"}},
         }
         sent = await admin.run("create -o json -f -", stdin=json.dumps(question))
-        assert json.loads(sent.out)["status"]["pod"] == "team/db-1", sent.err
+        assert json.loads(sent.out)["status"]["subject"]["name"] == "db-1", sent.err
         assert "FIELDS" in (await admin.run("explain explanation.spec.subject")).out
         missing = await admin.run("get decision nobody")
         assert (missing.code, "NotFound" in missing.err) == (1, True)

@@ -86,15 +86,15 @@ def test_a_question_is_asked_with_create_and_with_get(
     create(cluster, namespace, "large", TOO_LARGE)
     until_decided(cluster, kubectl, "large", "unschedulable")
     asked = json.loads(kubectl.run("get explanation pod.large -o json").out)
-    assert asked["status"]["state"] == "unschedulable"
-    assert "gaps" not in asked["status"]
+    assert asked["status"]["verdict"] == "is not scheduled"
+    assert asked["status"]["gaps"] == []
     question = {
         "apiVersion": "fathom.dev/v1alpha1",
         "kind": "Explanation",
         "spec": {"subject": {"kind": "Pod", "name": "large"}},
     }
     sent = kubectl.run("create -o json -f -", stdin=json.dumps(question))
-    assert json.loads(sent.out)["status"]["state"] == "unschedulable", sent.err
+    assert json.loads(sent.out)["status"]["verdict"] == "is not scheduled", sent.err
     assert "subject" in kubectl.run("explain explanation.spec").out
     assert "decisions" in kubectl.run("api-resources --api-group fathom.dev").out
 
@@ -127,7 +127,7 @@ def test_a_user_of_one_namespace_asks_about_it_and_about_no_other(
         refused = until_decided(cluster, kubectl, "large", "unschedulable")
         until_decided(cluster, kubectl.within("default"), "elsewhere", "unschedulable")
         answer = viewer.run("get explanation pod.large -o json")
-        assert json.loads(answer.out)["status"]["state"] == "unschedulable", answer.err
+        assert json.loads(answer.out)["status"]["verdict"] == "is not scheduled", answer.err
         shown = viewer.run(f"get decision {refused['metadata']['name']} -o json").out
         assert "node-1" not in shown
         assert sum(json.loads(shown)["status"]["reasons"].values()) == 3
