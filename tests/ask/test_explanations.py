@@ -90,7 +90,9 @@ def test_a_question_that_cannot_be_understood_says_why(tmp_path: Path) -> None:
         ):
             answer = await api.get(path)
             assert (answer.status, text in answer.obj["message"]) == (400, True), path
-        assert (await api.get(f"{WHERE}/pod.nobody")).status == 404
+        nobody = await api.get(f"{WHERE}/pod.nobody")
+        assert (nobody.status, nobody.reason) == (404, "NotFound")
+        assert nobody.obj["message"] == "there is no pod default/nobody, and nothing is on record about one"
         assert (await api.get(WHERE)).status == 405
         assert (await api.delete(f"{WHERE}/pod.web-1")).status == 405
         assert (await api.post(WHERE, {"spec": {}})).status in {400, 422}
@@ -140,6 +142,16 @@ def test_a_workload_has_a_why_a_status_and_a_place_in_the_list_of_what_is_stuck(
         assert [item["subject"]["name"] for item in listed.obj["status"]["items"]] == ["web"]
         elsewhere = question("", subject={"kind": "Namespace", "name": "default"}, view="stuck")
         assert (await api.post(system, elsewhere, token=JANE)).status == 403
+        everywhere = question("", subject={"kind": "Namespace"}, view="stuck")
+        hers, all_of_it = [
+            {item["subject"]["name"] for item in answer.obj["status"]["items"]}
+            for answer in (
+                await api.post(system, everywhere, token=JANE),
+                await api.post(system, everywhere),
+            )
+        ]
+        assert hers == {"web"}
+        assert all_of_it >= {"web", "other"}
 
     asked(story, tmp_path)
 

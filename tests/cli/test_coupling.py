@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 
 import pytest
+from tests.clients.running import Server, running
+from tests.cluster.living import until
 
 from fathom.cli.coupling import parse
 from fathom.cli.main import run
 from fathom.cli.problem import Problem
 from fathom.explain.coupling.answer import CouplingQuestion
 from fathom.explain.evidence import ObjectRef
+
+Ask = Callable[..., tuple[int, str, str]]
 
 
 @pytest.mark.parametrize(
@@ -44,23 +49,58 @@ def test_without_a_subject_the_names_are_listed(capsys: pytest.CaptureFixture[st
     assert {"scheduler", "binder", "controllers/autoscaling", "admission/LimitRanger", "agent"} <= set(names)
 
 
-def test_a_controller_is_answered_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["coupling", "autoscaling"]) == 0
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("controllers/autoscaling decides from 7 kinds")
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running(tmp_path_factory.mktemp("coupling")) as started:
+        yield started
 
 
-def test_json_and_dot_are_whole_documents(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["coupling", "scheduler", "-o", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+@pytest.fixture
+def ask(server: Server, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """The exit code of `fathom coupling`, and what it wrote."""
+
+    def coupling(*words: str) -> tuple[int, str, str]:
+        code = run(["coupling", *words, "--kubeconfig", str(server.kubeconfig)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return coupling
+
+
+def test_a_controller_is_answered(ask: Ask) -> None:
+    code, out, err = ask("autoscaling")
+    assert code == 0, err
+    assert out.startswith("controllers/autoscaling decides from 7 kinds")
+
+
+def test_json_and_dot_are_whole_documents(ask: Ask) -> None:
+    code, out, err = ask("scheduler", "-o", "json")
+    assert code == 0, err
+    document = json.loads(out)
     assert document["subject"] == "scheduler"
     assert {link["form"] for link in document["links"]} >= {"two-writers", "shared-capacity", "cache-lag"}
-    assert run(["coupling", "scheduler", "-o", "dot"]) == 0
-    graph = capsys.readouterr().out
+    code, graph, _ = ask("scheduler", "-o", "dot")
+    assert code == 0
     assert graph.startswith("digraph coupling {")
     assert graph.rstrip().endswith("}")
 
 
-def test_an_unknown_controller_is_an_error_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["coupling", "nobody"]) == 2
-    assert "there is no controller 'nobody': there are scheduler" in capsys.readouterr().err
+def test_a_field_names_who_wrote_it(server: Server, ask: Ask) -> None:
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}, "data": {"a": "1"}}
+    server.request("POST", "/api/v1/namespaces/default/configmaps", config_map)
+    answers: list[tuple[int, str, str]] = []
+
+    def is_on_record() -> bool:
+        answers.append(ask("cm/web:data", "-o", "json"))
+        return bool(json.loads(answers[-1][1])["observed"])
+
+    until(is_on_record, lambda: str(answers[-1:]))  # The audit log is written a moment after the answer.
+    assert answers[-1][0] == 0
+
+
+def test_what_does_not_exist_is_an_error_in_one_line(ask: Ask) -> None:
+    code, _, err = ask("nobody")
+    assert (code, "there is no controller 'nobody': there are scheduler" in err) == (2, True)
+    code, _, err = ask("deploy/none")
+    line = "fathom: error: there is no deployment default/none, and nothing is on record about one\n"
+    assert (code, err) == (1, line)

@@ -1,24 +1,20 @@
-"""`fathom status`: the lines of the view, and the view made by the command itself from a real API server."""
+"""`fathom status`: the lines of the view, and a view that a real API server answers."""
 
 from __future__ import annotations
 
-import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.api.harness import ADMIN, serving
+from tests.api.harness import Api
+from tests.ask.processes import AskedProcess
+from tests.cli.asking import PODS, Fathom, told
 
 from fathom.cli.problem import Problem
-from fathom.cli.read_evidence import read_evidence, resource_named
 from fathom.cli.status import status_lines
-from fathom.client.api import Api
-from fathom.explain.evidence import ObjectRef
-from fathom.explain.status import explain_status
 from fathom.model.decision import Decision, Rejection, SeenVersions, Subject
 from fathom.model.objects import Obj
-from fathom.record.journal import DiskJournal
-from fathom.seams.seam import Ask, Reply, Stream
 
 
 def entry(value: Any, source: str = "somewhere") -> Obj:
@@ -83,32 +79,6 @@ def test_wide_output_has_the_source_of_every_line() -> None:
     assert all("[somewhere]" in line for line in lines[1:])
 
 
-@pytest.mark.parametrize(
-    ("kind", "resource"),
-    [("deploy", "deployments.apps"), ("Pod", "pods"), ("hpa", "horizontalpodautoscalers.autoscaling"),
-     ("nodes", "nodes"), ("scheduleroverride", "scheduleroverrides.fathom.dev")],
-)  # fmt: skip
-def test_kinds_are_found_by_the_names_that_users_write(kind: str, resource: str) -> None:
-    found = resource_named(kind)
-    assert found is not None
-    assert found.name == resource
-    assert resource_named("nonsense") is None
-
-
-class InProcess:
-    """A transport to an API server in this process."""
-
-    def __init__(self, server: Any) -> None:
-        self._server = server
-
-    async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
-        raw = await self._server.raw(ask.method, ask.target, ask.body or None, token=ADMIN)
-        return Reply(raw.status, raw.body)
-
-    async def open(self, ask: Ask, *, timeout_s: float) -> Stream | Reply:
-        raise NotImplementedError
-
-
 def workload() -> Obj:
     template = {
         "metadata": {"labels": {"app": "web"}},
@@ -118,39 +88,32 @@ def workload() -> Obj:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
 
 
-def test_the_command_reads_objects_journals_and_gaps_itself(tmp_path: Path) -> None:
-    asyncio.run(read_itself(tmp_path))
+async def with_a_pod(api: Api) -> Obj:
+    """A Deployment of two replicas, its ReplicaSet and one pod, as controllers create them: the pod."""
+    apps = "/apis/apps/v1/namespaces/default"
+    made = (await api.post(f"{apps}/deployments", workload())).obj
+    reference = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": "web",
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+    }
+    meta = {"name": "web-1", "labels": {"app": "web"}, "ownerReferences": [reference]}
+    spec = {name: made["spec"][name] for name in ("replicas", "selector", "template")}
+    replica_set = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": spec}
+    owner = (await api.post(f"{apps}/replicasets", replica_set)).obj
+    of_pod = {**reference, "kind": "ReplicaSet", "name": "web-1", "uid": owner["metadata"]["uid"]}
+    meta = {"name": "web-1-0", "labels": {"app": "web"}, "ownerReferences": [of_pod]}
+    pod = {"metadata": meta, "spec": made["spec"]["template"]["spec"]}
+    created: Obj = (await api.post(PODS, pod)).obj
+    return created
 
 
-async def read_itself(tmp_path: Path) -> None:
-    async with serving(tmp_path / "server") as server:
-        apps = "/apis/apps/v1/namespaces/default"
-        made = (await server.post(f"{apps}/deployments", workload())).obj
-        replica_set = {**made, "kind": "ReplicaSet", "metadata": {"name": "web-1", "labels": {"app": "web"}}}
-        reference = {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "name": "web",
-            "uid": made["metadata"]["uid"],
-            "controller": True,
-        }
-        replica_set["metadata"]["ownerReferences"] = [reference]
-        replica_set["spec"] = {name: made["spec"][name] for name in ("replicas", "selector", "template")}
-        owner = (await server.post(f"{apps}/replicasets", replica_set)).obj
-        assert "uid" in owner["metadata"], owner
-        pod = {
-            "metadata": {
-                "name": "web-1-0",
-                "labels": {"app": "web"},
-                "ownerReferences": [
-                    {**reference, "kind": "ReplicaSet", "name": "web-1", "uid": owner["metadata"]["uid"]}
-                ],
-            },
-            "spec": made["spec"]["template"]["spec"],
-        }
-        created = (await server.post("/api/v1/namespaces/default/pods", pod)).obj
-        journal = DiskJournal(tmp_path / "data" / "journal" / "scheduler")
-        journal.decided(
+def test_the_command_shows_the_objects_and_the_decisions_that_the_server_knows(tmp_path: Path) -> None:
+    async def dialogue(api: Api, scheduler: AskedProcess, fathom: Fathom) -> None:
+        created = await with_a_pod(api)
+        scheduler.journal.decided(
             Decision(
                 id="d-1",
                 time_ns=5,
@@ -161,14 +124,17 @@ async def read_itself(tmp_path: Path) -> None:
                 rejected=(Rejection("TenantQuota", "quota", 1, reason="quota/risk-zone-c"),),
             )
         )
-        journal.close()
-        api, about = Api(InProcess(server)), ObjectRef("deployments.apps", "default", "web")
-        evidence = await read_evidence(api, about, tmp_path / "data", now_ns=6)
-    status = explain_status(evidence)
-    assert status.pending_replicas.value == ["web-1-0", "1 not created"]
-    assert status.last_reason.value == "quota/risk-zone-c"
-    assert status.cache_revision["TenantQuota"].value == 3
-    assert [gap.source for gap in status.gaps] == ["audit log"]
+        code, out, err = await fathom("status", "deploy/web", "-o", "json")
+        assert code == 1, err
+        status = json.loads(out)
+        assert status["pendingReplicas"]["value"] == ["web-1-0", "1 not created"]
+        assert status["lastReason"]["value"] == "quota/risk-zone-c"
+        assert status["cacheRevision"]["TenantQuota"]["value"] == 3
+        code, out, err = await fathom("status", "deploy/none")
+        assert (code, out) == (1, "")
+        assert "there is no deployment default/none, and nothing is on record about one" in err
+
+    told(dialogue, tmp_path)
 
 
 def test_a_subject_without_a_kind_is_a_usage_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`fathom timeline` with a real API server, its audit log, and a journal beside it."""
+"""`fathom timeline` with a real API server, its audit log, and the journal of a scheduler."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.api.harness import Api
+from tests.ask.processes import AskedProcess
+from tests.cli.asking import PODS, Fathom, told
 from tests.clients.running import Server, running
 
 from fathom.cli.main import run
@@ -19,11 +23,7 @@ from fathom.cli.timeline import with_news
 from fathom.explain.evidence import ObjectRef
 from fathom.explain.timeline.timeline import Edge, Entry, Timeline
 from fathom.model.cause import WakeCause
-from fathom.model.decision import Decision, Outcome, SeenVersions, Subject
-from fathom.record.journal import DiskJournal
-from fathom.schedule.loop.live import JOURNALS
-
-PODS = "/api/v1/namespaces/default/pods"
+from fathom.model.decision import Decision, SeenVersions, Subject
 
 
 @pytest.fixture(scope="module")
@@ -32,28 +32,25 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
-def pod(server: Server, name: str) -> dict[str, Any]:
+def pod_of(name: str) -> dict[str, Any]:
     spec = {"containers": [{"name": "main", "image": "example.com/web:1"}]}
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-    created: dict[str, Any] = server.request("POST", PODS, body)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def pod(server: Server, name: str) -> dict[str, Any]:
+    created: dict[str, Any] = server.request("POST", PODS, pod_of(name))
     return created
 
 
-def decide(server: Server, obj: dict[str, Any], id_: str, *, revision: int = 0) -> None:
+def decided(obj: dict[str, Any], id_: str) -> Decision:
     """As a scheduler would have recorded it."""
     meta = obj["metadata"]
-    journal = DiskJournal(server.data / JOURNALS / id_, budget_bytes=4 << 20)
     subject = Subject("pods", "default", meta["name"], meta["uid"], 1)
     cause = WakeCause("event", "", "pods", "default", meta["name"], int(meta["resourceVersion"]))
-    journal.decided(
-        Decision(
-            id=id_, time_ns=time.time_ns(), controller="scheduler", subject=subject, verdict="unschedulable",
-            cause=cause, nodes=3, seen={"Node": SeenVersions(7)}, message="0/3 nodes are available",
-        )
+    return Decision(
+        id=id_, time_ns=time.time_ns(), controller="scheduler", subject=subject, verdict="unschedulable",
+        cause=cause, nodes=3, seen={"Node": SeenVersions(7)}, message="0/3 nodes are available",
     )  # fmt: skip
-    if revision:
-        journal.concluded(Outcome(id=id_, time_ns=time.time_ns(), result="committed", revision=revision))
-    journal.close()
 
 
 def shown(server: Server, *words: str) -> tuple[int, dict[str, Any]]:
@@ -75,28 +72,38 @@ def when_audited(server: Server, subject: str) -> dict[str, Any]:
             return timeline
 
 
-def test_a_pod_is_told_from_audit_log_journal_and_api(server: Server) -> None:
-    created = pod(server, "web-1")
-    decide(server, created, "place-1")
-    timeline = when_audited(server, "pod/web-1")
-    by_source = {entry["source"]: entry for entry in timeline["entries"]}
-    write = f"write:{created['metadata']['resourceVersion']}:pods/default/web-1"
-    assert timeline["subject"]["uid"] == created["metadata"]["uid"]
-    assert by_source["decision"]["text"] == "finds no node for pod web-1: 0/3 nodes are available"
-    assert {"cause": write, "effect": "decision:place-1", "kind": "woke"} in timeline["edges"]
-    assert any(gap["why"].startswith("it begins at") for gap in timeline["gaps"])
+def test_a_pod_is_told_from_audit_log_journal_and_api(tmp_path: Path) -> None:
+    async def dialogue(api: Api, scheduler: AskedProcess, fathom: Fathom) -> None:
+        created = (await api.post(PODS, pod_of("web-1"))).obj
+        scheduler.journal.decided(decided(created, "place-1"))
+        api.audit.flush()
+        code, out, err = await fathom("timeline", "pod/web-1", "-o", "json")
+        assert code == 0, err
+        timeline = json.loads(out)
+        by_source = {entry["source"]: entry for entry in timeline["entries"]}
+        write = f"write:{created['metadata']['resourceVersion']}:pods/default/web-1"
+        assert timeline["subject"]["uid"] == created["metadata"]["uid"]
+        assert by_source["decision"]["text"] == "finds no node for pod web-1: 0/3 nodes are available"
+        assert {"cause": write, "effect": "decision:place-1", "kind": "woke"} in timeline["edges"]
+
+    told(dialogue, tmp_path)
 
 
-def test_a_namesake_has_a_timeline_of_its_own(server: Server) -> None:
-    first = pod(server, "web-2")
-    decide(server, first, "place-2a")
-    server.request("DELETE", f"{PODS}/web-2?gracePeriodSeconds=0")
-    second = pod(server, "web-2")
-    decide(server, second, "place-2b")
-    timeline = when_audited(server, "pod/web-2")
-    uids = {entry["object"]["uid"] for entry in timeline["entries"] if entry["object"]["name"] == "web-2"}
-    assert uids == {second["metadata"]["uid"]}
-    assert "decision:place-2b" in {entry["id"] for entry in timeline["entries"]}
+def test_a_namesake_has_a_timeline_of_its_own(tmp_path: Path) -> None:
+    async def dialogue(api: Api, scheduler: AskedProcess, fathom: Fathom) -> None:
+        first = (await api.post(PODS, pod_of("web-2"))).obj
+        scheduler.journal.decided(decided(first, "place-2a"))
+        await api.delete(f"{PODS}/web-2?gracePeriodSeconds=0")
+        second = (await api.post(PODS, pod_of("web-2"))).obj
+        scheduler.journal.decided(decided(second, "place-2b"))
+        api.audit.flush()
+        _, out, _ = await fathom("timeline", "pod/web-2", "-o", "json")
+        entries = json.loads(out)["entries"]
+        uids = {entry["object"]["uid"] for entry in entries if entry["object"]["name"] == "web-2"}
+        assert uids == {second["metadata"]["uid"]}
+        assert "decision:place-2b" in {entry["id"] for entry in entries}
+
+    told(dialogue, tmp_path)
 
 
 def test_text_names_the_object_and_who_wrote_it(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,8 +126,8 @@ def test_nothing_on_record_exits_with_1(server: Server) -> None:
     [["pod"], ["ghost/x"], ["pod/x", "--since", "yesterday"]],
     ids=["no name", "no kind", "no duration"],
 )
-def test_wrong_use_exits_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["timeline", *words]) == 2
+def test_wrong_use_exits_with_2(words: list[str], server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["timeline", *words, "--kubeconfig", str(server.kubeconfig)]) == 2
     assert capsys.readouterr().err.startswith("fathom: error: ")
 
 

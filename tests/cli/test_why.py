@@ -1,4 +1,4 @@
-"""What a person sees of `fathom why`: its lines, its patches, what it refuses."""
+"""What a person sees of `fathom why`: its lines, and what it refuses."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import pytest
 from tests.explain.builders import decided, evidence, node, pod, why
 
 from fathom.cli.explanation_text import explanation_lines
-from fathom.cli.local_evidence import resource_of
 from fathom.cli.main import run
 from fathom.explain.evidence import Gap
-from fathom.explain.why.what_if import BadPatch, ObjectPatch, read_patch
 
 
 def lines(*, wide: bool = False) -> list[str]:
@@ -55,27 +53,9 @@ def test_a_command_that_is_the_change_itself_is_not_said_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('node/n={"a":1}', ObjectPatch("nodes", "", "n", {"a": 1})),
-        ("pod/web=null", ObjectPatch("pods", "shop", "web", None)),
-        ('TenantQuota/shop={"spec":{}}', ObjectPatch("tenantquotas.fathom.dev", "", "shop", {"spec": {}})),
-    ],
-)
-def test_a_patch_names_its_object_as_kubectl_does(text: str, expected: ObjectPatch) -> None:
-    assert read_patch(text, "shop", resource_of) == expected
-
-
-@pytest.mark.parametrize("text", ["node/n", "node={}", "nosuch/n={}", "node/n={", "/n={}"])
-def test_a_patch_that_cannot_be_read_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(BadPatch):
-        read_patch(text, "shop", resource_of)
-
-
-@pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "name an object to explain"),
+        (["pod/x"], "does not answer"),
         (["pod/"], "KIND/NAME or NAME"),
         (["pod/x", "--kubeconfig", "/nosuch/file"], "cannot read /nosuch/file"),
     ],

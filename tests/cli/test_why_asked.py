@@ -4,65 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
-from tests.api.harness import ADMIN, Api, tell
-from tests.explain.builders import container
-
-from fathom.api.http import Http
-
-Obj = dict[str, Any]
-Why = Callable[..., Awaitable[tuple[int, str, str]]]
-Dialogue = Callable[[Api, Why], Awaitable[None]]
-
-PODS = "/api/v1/namespaces/default/pods"
-
-
-def told(dialogue: Dialogue, data: Path) -> None:
-    async def story(api: Api) -> None:
-        http = Http(api.parts.server, keep_alive_s=60)
-        server = await asyncio.get_running_loop().create_server(http.connection, "127.0.0.1", 0)
-        host, port = server.sockets[0].getsockname()[:2]
-        config = data / "kubeconfig"
-        config.write_text(json.dumps(kubeconfig(f"http://{host}:{port}")))
-
-        async def why(*words: str) -> tuple[int, str, str]:
-            command = [sys.executable, "-m", "fathom.cli", "why", *words, "--kubeconfig", str(config)]
-            process = await asyncio.create_subprocess_exec(
-                *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-            )
-            out, err = await asyncio.wait_for(process.communicate(), 60)
-            return process.returncode or 0, out.decode(), err.decode()
-
-        try:
-            await dialogue(api, why)
-        finally:
-            server.close()
-            await http.stop(patience_s=1)
-
-    tell(story, data)
-
-
-def kubeconfig(url: str) -> Obj:
-    return {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {"token": ADMIN}}],
-    }
-
-
-def node(name: str, cpu: str) -> Obj:
-    room = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
-    return {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}, "status": {"allocatable": room}}
-
-
-def pod(name: str, cpu: str) -> Obj:
-    spec = {"containers": [container(cpu=cpu)]}
-    return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name}, "spec": spec}
+import pytest
+from tests.api.harness import Api
+from tests.ask.processes import AskedProcess
+from tests.cli.asking import PODS, Fathom, commands_of, listening, node, pod, told
 
 
 async def filled(api: Api) -> None:
@@ -73,43 +20,109 @@ async def filled(api: Api) -> None:
 
 
 def test_pods_are_explained_by_name_and_the_exit_code_says_whether_all_is_well(tmp_path: Path) -> None:
-    async def dialogue(api: Api, why: Why) -> None:
+    async def dialogue(api: Api, scheduler: AskedProcess, fathom: Fathom) -> None:
         await filled(api)
-        code, out, err = await why("pod/large")
+        code, out, err = await fathom("why", "pod/large")
         assert (code, err) == (1, "")
         assert out.startswith("pod default/large is not scheduled: no scheduler named 'default-scheduler'")
         assert "or: lower cpu of container web to 1 (the pod's owner)" in out
-        code, out, _ = await why("large", "pod/small", "-o", "json")
+        code, out, _ = await fathom("why", "large", "pod/small", "-o", "json")
         assert code == 1
         assert [document["subject"]["name"] for document in json.loads(out)] == ["large", "small"]
-        code, out, _ = await why("pod/nosuch")
-        assert (code, out.splitlines()[0]) == (
-            1, "pod default/nosuch does not exist: there is no pod of this name, and no record of one",
-        )  # fmt: skip
+
+    told(dialogue, tmp_path)
+
+
+def test_an_object_that_never_was_is_named_in_one_line_and_the_others_are_explained(tmp_path: Path) -> None:
+    async def dialogue(api: Api, scheduler: AskedProcess, fathom: Fathom) -> None:
+        await filled(api)
+        line = "fathom: error: there is no pod default/nosuch, and nothing is on record about one\n"
+        assert await fathom("why", "pod/nosuch") == (1, "", line)
+        code, out, err = await fathom("why", "pod/nosuch", "pod/large")
+        assert (code, err) == (1, line)
+        assert out.startswith("pod default/large is not scheduled")
+        _, _, err = await fathom("why", "node/nosuch")
+        assert "there is no node nosuch, and nothing is on record about one" in err
+        code, _, err = await fathom("why", "gadget/x")
+        assert (code, "there is no kind 'gadget'" in err) == (2, True)
+
+    told(dialogue, tmp_path)
+
+
+def test_what_is_stuck_is_listed_for_a_namespace_and_for_the_cluster(tmp_path: Path) -> None:
+    async def dialogue(api: Api, scheduler: AskedProcess, fathom: Fathom) -> None:
+        await filled(api)
+        await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+        await api.post("/api/v1/namespaces/team/pods", pod("huge", "3"))
+        stuck = {}
+        for words in (("-n", "team"), ("-A",)):
+            code, out, err = await fathom("why", *words, "-o", "json")
+            assert code == 1, err
+            names = {item["subject"]["name"] for item in json.loads(out)["items"]}
+            stuck[words[0]] = names & {"huge", "large", "node-1"}
+        assert stuck == {"-n": {"huge"}, "-A": {"huge", "large", "node-1"}}
 
     told(dialogue, tmp_path)
 
 
 def test_a_change_can_be_tried_and_nothing_is_written(tmp_path: Path) -> None:
-    async def dialogue(api: Api, why: Why) -> None:
+    async def dialogue(api: Api, scheduler: AskedProcess, fathom: Fathom) -> None:
         await filled(api)
         larger = 'node/node-2={"status":{"allocatable":{"cpu":"4"}}}'
-        _, out, _ = await why("pod/large", "-o", "json", "--what-if", larger)
+        _, out, _ = await fathom("why", "pod/large", "-o", "json", "--what-if", larger)
         assert json.loads(out)["now"]["answer"] == "it fits node-2"
         assert (await api.get("/api/v1/nodes/node-2")).obj["status"]["allocatable"]["cpu"] == "666m"
-        code, _, err = await why("pod/large", "--what-if", "node-2")
+        code, _, err = await fathom("why", "pod/large", "--what-if", "node-2")
         assert (code, "KIND/NAME=PATCH" in err) == (2, True)
 
     told(dialogue, tmp_path)
 
 
 def test_a_bare_name_that_several_objects_have_is_refused_with_what_it_may_be(tmp_path: Path) -> None:
-    async def dialogue(api: Api, why: Why) -> None:
+    async def dialogue(api: Api, scheduler: AskedProcess, fathom: Fathom) -> None:
         await filled(api)
         port = {"ports": [{"port": 80}]}
         service = {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "small"}, "spec": port}
         assert (await api.post("/api/v1/namespaces/default/services", service)).status == 201
-        code, _, err = await why("small")
+        code, _, err = await fathom("why", "small")
         assert (code, err) == (2, "fathom: error: small may be pod/small, service/small: name the kind\n")
 
     told(dialogue, tmp_path)
+
+
+class OtherServer(asyncio.Protocol):
+    """An API server without fathom's kinds, with one answer for every request."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        head = f"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: {len(self._content)}\r\n\r\n"
+        self._transport.write(head.encode() + self._content)
+        self._transport.close()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"404 page not found\n",
+        b'{"kind":"Status","reason":"NotFound","message":"the server could not find the requested resource"}',
+    ],
+    ids=["no such group", "no such resource"],
+)
+def test_a_server_that_answers_no_questions_is_named_as_such(tmp_path: Path, content: bytes) -> None:
+    async def asked_in_vain() -> None:
+        async with listening(lambda: OtherServer(content)) as url:
+            fathom = commands_of(url, tmp_path)
+            for words in (
+                ("why", "pod/web"), ("why", "-A"), ("status", "deployment/web"),
+                ("timeline", "pod/web"), ("coupling", "autoscaling"), ("coupling", "deploy/web"),
+            ):  # fmt: skip
+                line = "this API server does not answer questions: it is not fathom, or older than 0.1"
+                assert await fathom(*words) == (2, "", f"fathom: error: {line}\n"), words
+
+    asyncio.run(asked_in_vain())

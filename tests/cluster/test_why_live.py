@@ -248,7 +248,7 @@ def test_several_pods_are_explained_at_once_and_a_bare_name_is_enough(
     assert run(["why", "pod/well", "ill", *config]) == 1
     assert capsys.readouterr().out.count(f"pod {kubectl.namespace}/") >= 2
     assert run(["why", "pod/nosuch", *config]) == 1
-    assert "does not exist" in capsys.readouterr().out
+    assert f"there is no pod {kubectl.namespace}/nosuch, and nothing is on record" in capsys.readouterr().err
 
 
 def test_what_if_answers_for_a_change_that_nobody_makes(

@@ -333,6 +333,7 @@ class AskedSpec(msgspec.Struct, frozen=True):
     since: str = ""
     at: str = ""
     generation: int = 0
+    fold: bool = True
 
 
 @pytest.mark.parametrize(
@@ -343,6 +344,7 @@ class AskedSpec(msgspec.Struct, frozen=True):
         (AskedSpec(since="2026-11-16T12:00:05Z"), TimelineSpec(since_ns=at(5))),
         (AskedSpec(at="918946", generation=42), TimelineSpec(until_revision=918946, generation=42)),
         (AskedSpec(at="2026-11-16T12:00:07Z"), TimelineSpec(until_ns=at(7))),
+        (AskedSpec(fold=False), TimelineSpec(fold=False)),
     ],
 )
 def test_the_apis_question_has_times_as_people_write_them(spec: AskedSpec, expected: TimelineSpec) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from fathom.explain.evidence import ObjectRef
+from fathom.explain.why_of.lookups import title
 from fathom.kinds.question import AskedObject
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.registry import Registry
 from fathom.model.accounts import SYSTEM_NAMESPACE
-from fathom.model.errors import bad_request
+from fathom.model.errors import ApiError, bad_request, not_found
 
 
 def asked_object(registry: Registry, asked: AskedObject, namespace: str) -> tuple[Kind, ObjectRef]:
@@ -51,3 +52,9 @@ def _names(kind: Kind) -> set[str]:
 def namespace_of_answer(namespace: str) -> str:
     """Where the answer about a subject is: in the subject's namespace, or in `fathom-system`."""
     return namespace or SYSTEM_NAMESPACE
+
+
+def no_such_subject(subject: ObjectRef) -> ApiError:
+    name = title(subject.resource, subject.key)
+    message = f"there is no {name[0].lower()}{name[1:]}, and nothing is on record about one"
+    return ApiError(404, "NotFound", message, details=not_found(subject.resource, subject.name).details)

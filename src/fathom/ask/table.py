@@ -11,19 +11,22 @@ from typing import Any
 
 import msgspec
 
+from fathom.ask.subjects import no_such_subject
 from fathom.explain import questions
 from fathom.explain.coupling import answer as coupling_answer
 from fathom.explain.evidence import Evidence, ObjectRef, Objects, RecordQuery
 from fathom.explain.status import NoSubject
 from fathom.explain.timeline import asked
 from fathom.explain.timeline import wanted as timeline_wanted
+from fathom.explain.why.answer import Explanation
+from fathom.explain.why.gone import NO_RECORD
 from fathom.explain.why.what_if import BadPatch, read_patch, what_if
 from fathom.explain.why_of.kinds import NoExplanation
 from fathom.explain.why_of.lookups import CLUSTER_SCOPED, KIND_NAMES
 from fathom.kinds.coupling import COUPLINGS, CouplingSpec
 from fathom.kinds.explanation import EXPLANATIONS, ExplanationSpec
 from fathom.kinds.timeline import TIMELINES, TimelineSpec
-from fathom.model.errors import ApiError, bad_request, not_found
+from fathom.model.errors import ApiError, bad_request
 from fathom.schedule.loop.user_rules import installed_rules
 
 Spec = ExplanationSpec | TimelineSpec | CouplingSpec
@@ -56,19 +59,26 @@ def _explained(evidence: Evidence, spec: ExplanationSpec) -> msgspec.Struct:
     """Raises 400 for a kind that has no explanation, 404 for an object of which nothing is known."""
     subject = evidence.subject
     try:
-        patches = [read_patch(text, subject.namespace, _resource_of) for text in spec.what_if]
+        patches = [read_patch(text, subject.namespace, resource_of) for text in spec.what_if]
         answer = questions.answer(what_if(evidence, patches), view=spec.view, rules=installed_rules())
     except (BadPatch, NoExplanation) as error:
         raise bad_request(str(error)) from None
     except NoSubject:
-        raise not_found(subject.resource, subject.name) from None
-    exists = evidence.objects.get(subject.resource, subject.key) is not None
-    if not exists and not evidence.decisions and not evidence.audit and not evidence.gaps:
-        raise not_found(subject.resource, subject.name)
+        raise no_such_subject(subject) from None
+    # A pod that was refused has a cause, though it does not exist and no decision is about it.
+    has_cause = isinstance(answer, Explanation) and answer.cause not in {"", NO_RECORD}
+    if subject.name and not has_cause and not _is_known(evidence):
+        raise no_such_subject(subject)
     return answer
 
 
-def _resource_of(kind: str) -> tuple[str, bool] | None:
+def _is_known(evidence: Evidence) -> bool:
+    """Whether the subject exists, or something is on record about it, or may be where nobody could look."""
+    exists = evidence.objects.get(evidence.subject.resource, evidence.subject.key) is not None
+    return exists or bool(evidence.decisions or evidence.audit or evidence.gaps)
+
+
+def resource_of(kind: str) -> tuple[str, bool] | None:
     """'node', 'Node', 'nodes', 'tenantquotas.fathom.dev': the resource, and whether it has namespaces."""
     wanted = kind.lower()
     for resource, name in KIND_NAMES.items():
@@ -82,7 +92,9 @@ def _more_of_timeline(evidence: Evidence, spec: TimelineSpec) -> RecordQuery | N
 
 
 def _coupled(evidence: Evidence, spec: CouplingSpec) -> msgspec.Struct:
-    """Raises 404 for a controller that does not exist."""
+    """Raises 404 for a controller that does not exist, and for an object of which nothing is known."""
+    if not spec.controller and not _is_known(evidence):
+        raise no_such_subject(evidence.subject)
     try:
         return coupling_answer.answer(evidence, spec)
     except coupling_answer.UnknownActor as error:

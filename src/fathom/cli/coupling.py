@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from fathom.cli.kubeconfig import data_beside, found_kubeconfig
+from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.cli.why import Data, Kubeconfig
+from fathom.cli.why import Kubeconfig
 from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
     from fathom.explain.coupling.answer import Coupling, CouplingQuestion
-    from fathom.explain.evidence import Evidence, ObjectRef
+    from fathom.explain.evidence import ObjectRef
 
 Output = Literal["", "wide", "json", "dot"]
-AUDIT = "audit"  # The directory of the audit log, in the API server's data directory.
 
 
 def coupling(
@@ -37,7 +34,6 @@ def coupling(
         Parameter(name=("--output", "-o"), help="wide: all names. json: one document. dot: a graph."),
     ] = "",
     kubeconfig: Kubeconfig = None,
-    data: Data = None,
 ) -> int:
     """Show which parts of the control plane can change the inputs of a decision without calling its
     controller, and who wrote a field. Without a subject: the names of the controllers. Exits with 1 if
@@ -45,36 +41,23 @@ def coupling(
     if not subject:
         say(*_names())
         return 0
-    kubeconfig = found_kubeconfig(kubeconfig)
-    answer = ask(subject, namespace, kubeconfig, data or data_beside(kubeconfig))
+    answer = ask(subject, namespace, found_kubeconfig(kubeconfig))
     _show(answer, output)
     return ANSWER_IS_NO if answer.contested else 0
 
 
-def ask(subject: str, namespace: str, kubeconfig: Path | None, data: Path) -> Coupling:
-    """From the API server; or, where it does not answer such questions, from the files of its machine."""
-    from fathom.explain.coupling.answer import UnknownActor, answer  # noqa: PLC0415
-
-    about, question = parse(subject, namespace)
-    if (answered := _ask_server(about, question, kubeconfig)) is not None:
-        return answered
-    try:
-        return answer(asyncio.run(_evidence(about, question, kubeconfig, data)), question)
-    except UnknownActor as error:
-        raise Problem(str(error)) from error
-
-
-def _ask_server(about: ObjectRef, question: CouplingQuestion, kubeconfig: Path | None) -> Coupling | None:
+def ask(subject: str, namespace: str, kubeconfig: Path | None) -> Coupling:
     import msgspec  # noqa: PLC0415
 
     from fathom.cli.explanations import SYSTEM_NAMESPACE, ApiServer  # noqa: PLC0415
     from fathom.explain.coupling.answer import Coupling  # noqa: PLC0415
 
+    about, question = parse(subject, namespace)
     named = {"resource": about.resource, "name": about.name} if about.resource else {}
     spec = {"subject": named, "controller": question.controller, "field": question.field}
     wanted = {name: value for name, value in spec.items() if value}
-    answered = ApiServer(kubeconfig).ask("Coupling", "couplings", wanted, about.namespace or SYSTEM_NAMESPACE)
-    return None if answered is None else msgspec.convert(answered, Coupling)
+    answer = ApiServer(kubeconfig).ask("Coupling", "couplings", wanted, about.namespace or SYSTEM_NAMESPACE)
+    return msgspec.convert(answer, Coupling)
 
 
 def parse(subject: str, namespace: str) -> tuple[ObjectRef, CouplingQuestion]:
@@ -93,42 +76,6 @@ def parse(subject: str, namespace: str) -> tuple[ObjectRef, CouplingQuestion]:
         raise Problem(f"there is no kind {kind_name!r}: write KIND/NAME, or the name of a controller")
     where = namespace if is_namespaced(kind) else ""
     return ObjectRef(resource_of(kind), where, name), CouplingQuestion(field=field)
-
-
-async def _evidence(
-    about: ObjectRef, question: CouplingQuestion, kubeconfig: Path | None, data: Path
-) -> Evidence:
-    """The object as the API server has it, and its entries in the audit log beside the kubeconfig."""
-    from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
-    from fathom.client.once import api_of  # noqa: PLC0415
-    from fathom.client.servers import find_server  # noqa: PLC0415
-    from fathom.explain.coupling.kind_names import api_resource  # noqa: PLC0415
-    from fathom.explain.evidence import Evidence, Gap, HeldObjects, ObjectRef  # noqa: PLC0415
-    from fathom.model.errors import ApiError  # noqa: PLC0415
-    from fathom.model.objects import uid_of  # noqa: PLC0415
-    from fathom.record.audit_reading import files, read_entries  # noqa: PLC0415
-    from fathom.seams.outside import live  # noqa: PLC0415
-
-    if question.controller:
-        return Evidence(subject=about, objects=HeldObjects({}))
-    clock = live().clock
-    try:
-        async with api_of(find_server(kubeconfig, clock=clock, environ=os.environ)) as api:
-            obj = await api.get(api_resource(about.resource), about.namespace, about.name)
-    except (BadKubeconfig, ApiError) as error:
-        raise Problem(str(error)) from error
-    if obj is None:
-        raise Problem(f"there is no {about.resource} {about.namespace}/{about.name}".replace(" /", " "))
-    logged = data / AUDIT
-    entries = read_entries(logged, resource=about.resource, namespace=about.namespace, name=about.name)
-    gaps = () if files(logged) else (Gap("audit log", f"there is none in {logged}"),)
-    return Evidence(
-        subject=ObjectRef(about.resource, about.namespace, about.name, uid_of(obj)),
-        objects=HeldObjects({about.resource: [obj]}),
-        audit=tuple(entries),
-        gaps=gaps,
-        now_ns=clock.now_ns(),
-    )
 
 
 def _names() -> list[str]:

@@ -1,6 +1,6 @@
 """Asks the API server to explain objects. Small and without an event loop: a question is one request.
 
-POST /apis/fathom.dev/v1alpha1/namespaces/NS/explanations   spec: {subject, at, whatIf} -> status: the answer
+POST /apis/fathom.dev/v1alpha1/namespaces/NS/explanations   spec: {subject, at, …} -> status: the answer
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from fathom.cli.problem import Problem
+from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.client.credentials import NoCredentials
 from fathom.client.kubeconfig import BadKubeconfig
 from fathom.client.servers import find_server
@@ -52,8 +52,13 @@ FIELDS_OF_VIEWS = {
 }
 
 
-class NotAnswered(Exception):
-    """The API server has no such kind as Explanation."""
+# What API servers say of a kind that they do not know.
+NO_SUCH_PATH = "the server could not find the requested resource"
+ANSWERS_NO_QUESTIONS = "this API server does not answer questions: it is not fathom, or older than 0.1"
+
+
+class NoSuchObject(Problem):
+    """There is no such object as the question's, and nothing is on record about one."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +85,7 @@ class ApiServer:
         self._prefix = urlsplit(self._server.url).path
 
     def explain(self, question: Question) -> Answer:
-        """Raises NotAnswered, Problem."""
+        """Raises Problem."""
         namespace = SYSTEM_NAMESPACE if question.kind.lower() in WITHOUT_NAMESPACE else question.namespace
         spec: Answer = {"subject": {"kind": question.kind, "name": question.name}}
         if question.at:
@@ -89,27 +94,19 @@ class ApiServer:
             spec["whatIf"] = list(question.what_if)
         if question.view:
             spec["view"] = question.view
-        body = {"apiVersion": "fathom.dev/v1alpha1", "kind": "Explanation", "spec": spec}
-        status, answer = self._request("POST", f"{OWN_KINDS}{_in_namespace(namespace)}/explanations", body)
-        if status in {404, 405} and answer.get("reason") in {"NotFound", "MethodNotAllowed", None}:
-            raise NotAnswered
-        if status not in {200, 201}:
-            raise Problem(str(answer.get("message") or f"the API server answered with HTTP {status}"))
-        explanation: Answer = answer.get("status") or {}
+        explanation = self.ask("Explanation", "explanations", spec, namespace)
         if not FIELDS_OF_VIEWS[question.view] <= explanation.keys():
-            raise NotAnswered  # An older server, which does not know the view.
+            raise Problem(ANSWERS_NO_QUESTIONS)  # It has such a kind, but does not know the view.
         return explanation
 
-    def ask(self, kind: str, plural: str, spec: Answer, namespace: str) -> Answer | None:
-        """The answer to another question than an Explanation; None: the server does not know its kind. Raises
-        Problem."""
+    def ask(self, kind: str, plural: str, spec: Answer, namespace: str) -> Answer:
+        """Raises Problem."""
         body = {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "spec": spec}
         status, answer = self._request("POST", f"{OWN_KINDS}{_in_namespace(namespace)}/{plural}", body)
-        if status in {405, 501} or (status == 404 and not answer.get("message")):
-            return None
         if status not in {200, 201}:
-            raise Problem(str(answer.get("message") or f"the API server answered with HTTP {status}"))
-        return answer.get("status") or {}
+            raise _problem(status, answer)
+        answered: Answer = answer.get("status") or {}
+        return answered
 
     def kinds_of(self, name: str, namespace: str) -> list[str]:
         """The kinds of which an object has this name."""
@@ -150,6 +147,20 @@ class ApiServer:
             except NoCredentials as error:
                 raise Problem(str(error)) from error
         return (("user-agent", "fathom"), ("accept", "application/json"), *self._server.credentials())
+
+
+def answers_no_questions(status: int, reason: str, message: str) -> bool:
+    """Whether the server does not know the kind of the question."""
+    return status in {405, 501} or (status == 404 and (not reason or message == NO_SUCH_PATH))
+
+
+def _problem(status: int, answer: Answer) -> Problem:
+    message = str(answer.get("message") or f"the API server answered with HTTP {status}")
+    if answers_no_questions(status, str(answer.get("reason") or ""), message):
+        return Problem(ANSWERS_NO_QUESTIONS)
+    if status == 404 and (answer.get("details") or {}).get("name"):
+        return NoSuchObject(message, exit_code=ANSWER_IS_NO)
+    return Problem(message)
 
 
 def _in_namespace(namespace: str) -> str:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from fathom.cli.kubeconfig import data_beside, found_kubeconfig
+from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.cli.why import Data, Kubeconfig, Namespace
+from fathom.cli.why import Kubeconfig, Namespace
 from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -36,15 +36,13 @@ def status(
         Parameter(name=("--output", "-o"), help="wide: the source of every field. json: one JSON document."),
     ] = "",
     kubeconfig: Kubeconfig = None,
-    data: Data = None,
 ) -> int:
     """Show what the control plane knows about a workload: generation, rollback, pending replicas, the last
     scheduling reason, the revisions it used and the latest ones, autoscaler, repair. Exits with 1 if replicas
     are pending."""
     import msgspec  # noqa: PLC0415  # See the package's docstring.
 
-    kubeconfig = found_kubeconfig(kubeconfig)
-    view = _ask(subject, namespace, kubeconfig, data or data_beside(kubeconfig))
+    view = _ask(subject, namespace, found_kubeconfig(kubeconfig))
     if output == "json":
         say_json(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
     else:
@@ -55,20 +53,14 @@ def status(
 # Asking.
 
 
-def _ask(subject: str, namespace: str, kubeconfig: Path | None, data: Path) -> View:
-    """The API server's answer; where it gives none, one from what the command can read itself."""
-    from fathom.cli.explanations import ApiServer, NotAnswered, Question  # noqa: PLC0415
+def _ask(subject: str, namespace: str, kubeconfig: Path | None) -> View:
+    from fathom.cli.explanations import ApiServer, Question  # noqa: PLC0415
 
     kind, slash, name = subject.partition("/")
     if not slash or not kind or not name:
         raise Problem(f"write the workload as KIND/NAME, such as deployment/web, not {subject!r}")
     question = Question(kind=kind, name=name, namespace=namespace, view="status")
-    try:
-        return ApiServer(kubeconfig).explain(question)
-    except NotAnswered:
-        from fathom.cli.read_evidence import answer_question  # noqa: PLC0415
-
-        return answer_question(question, kubeconfig, data)
+    return ApiServer(kubeconfig).explain(question)
 
 
 # Output.

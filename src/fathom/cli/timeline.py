@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from cyclopts import Parameter
 
-from fathom.cli.kubeconfig import data_beside, found_kubeconfig
+from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.cli.why import Data, Kubeconfig, is_of, journals
+from fathom.cli.why import Kubeconfig
 from fathom.model.times import SECOND_NS, duration_ns, timestamp
 from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fathom.client.api import Api
-    from fathom.explain.evidence import ObjectRef
     from fathom.explain.timeline.timeline import Timeline, TimelineSpec
+    from fathom.model.objects import Obj
 
 POLL_S = 1.0
 # Records of several processes arrive in no exact order: each poll looks back this far.
 OVERLAP_NS = 10 * SECOND_NS
-NOT_SERVED = frozenset({404, 405, 501})  # Answers of an API server that knows no Timelines.
 
 
 def timeline(
@@ -42,19 +42,17 @@ def timeline(
         Literal["", "json"], Parameter(name=("--output", "-o"), help="json: print one JSON document.")
     ] = "",
     kubeconfig: Kubeconfig = None,
-    data: Data = None,
 ) -> int:
     """Show what happened to an object: writes, decisions, Events, conditions, what caches had received, and
     which of them caused which. Exits with 1 if nothing is on record."""
     before_ns = duration_ns(since) if since else 0
     if before_ns is None:
         raise Problem(f"--since takes a duration such as 10m, not {since!r}")
-    kubeconfig = found_kubeconfig(kubeconfig)
-    question = TimelineQuestion(
-        _subject(subject, namespace), before_ns, kubeconfig, data or data_beside(kubeconfig)
-    )
+    question = _question(subject, namespace, before_ns)
     try:
-        return asyncio.run(_show(question, watch=watch, as_json=output == "json"))
+        return asyncio.run(
+            _show(question, found_kubeconfig(kubeconfig), watch=watch, as_json=output == "json")
+        )
     except KeyboardInterrupt:
         if watch:
             return 0
@@ -64,23 +62,17 @@ def timeline(
 class TimelineQuestion(NamedTuple):
     """What is asked, and where."""
 
-    subject: ObjectRef
+    kind: str  # As users write it: deploy, Deployment, deployments.apps.
+    name: str
+    namespace: str
     before_ns: int  # How far back; 0: all that is on record.
-    kubeconfig: Path | None
-    data: Path
 
 
-def _subject(text: str, namespace: str) -> ObjectRef:
-    from fathom.cli.timeline_records import KINDS  # noqa: PLC0415  # See the package's docstring.
-    from fathom.explain.evidence import ObjectRef  # noqa: PLC0415
-
+def _question(text: str, namespace: str, before_ns: int) -> TimelineQuestion:
     kind, slash, name = text.partition("/")
-    if not slash or not name:
+    if not slash or not kind or not name:
         raise Problem(f"write the object as KIND/NAME, not {text!r}")
-    resource = next((resource for resource in KINDS if is_of(kind, resource.name)), None)
-    if resource is None:
-        raise Problem(f"there are no timelines of {kind!r}")
-    return ObjectRef(resource.name, namespace if resource.namespaced else "", name)
+    return TimelineQuestion(kind, name, namespace, before_ns)
 
 
 # Asking.
@@ -88,7 +80,7 @@ def _subject(text: str, namespace: str) -> ObjectRef:
 Fetch = Callable[["TimelineSpec"], Awaitable["Timeline"]]
 
 
-async def _show(question: TimelineQuestion, *, watch: bool, as_json: bool) -> int:
+async def _show(question: TimelineQuestion, kubeconfig: Path | None, *, watch: bool, as_json: bool) -> int:
     from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
     from fathom.client.once import api_of  # noqa: PLC0415
     from fathom.client.servers import find_server  # noqa: PLC0415
@@ -100,10 +92,10 @@ async def _show(question: TimelineQuestion, *, watch: bool, as_json: bool) -> in
     since_ns = clock.now_ns() - question.before_ns if question.before_ns else 0
 
     async def fetch(spec: TimelineSpec) -> Timeline:
-        return await fetch_timeline(api, question.subject, spec, data=question.data, now_ns=clock.now_ns())
+        return await fetch_timeline(api, question, spec)
 
     try:
-        async with api_of(find_server(question.kubeconfig, clock=clock, environ=os.environ)) as api:
+        async with api_of(find_server(kubeconfig, clock=clock, environ=os.environ)) as api:
             shown = await fetch(TimelineSpec(since_ns=since_ns))
             (print_json if as_json else print_text)(shown)
             if watch:
@@ -113,40 +105,35 @@ async def _show(question: TimelineQuestion, *, watch: bool, as_json: bool) -> in
     return 0 if shown.entries else ANSWER_IS_NO
 
 
-async def fetch_timeline(
-    api: Api, subject: ObjectRef, spec: TimelineSpec, *, data: Path, now_ns: int
-) -> Timeline:
-    """From the API server; or, where it does not answer such questions, from the files of its machine."""
-    from fathom.cli.timeline_records import local_timeline  # noqa: PLC0415
-
-    answered = await _asked(api, subject, spec)
-    if answered is not None:
-        return answered
-    return await local_timeline(api, subject, spec, data=data, journals=journals(data), now_ns=now_ns)
-
-
-async def _asked(api: Api, subject: ObjectRef, spec: TimelineSpec) -> Timeline | None:
-    """None: the server knows no Timelines."""
+async def fetch_timeline(api: Api, question: TimelineQuestion, spec: TimelineSpec) -> Timeline:
+    """Raises ApiError, Problem."""
     import msgspec  # noqa: PLC0415
 
+    from fathom.cli.explanations import ANSWERS_NO_QUESTIONS, answers_no_questions  # noqa: PLC0415
     from fathom.client.api import Resource  # noqa: PLC0415
     from fathom.client.outcomes import Committed, Rejected  # noqa: PLC0415
     from fathom.explain.timeline.timeline import Timeline  # noqa: PLC0415
-    from fathom.model.accounts import SYSTEM_NAMESPACE  # noqa: PLC0415
     from fathom.model.errors import ApiError, bad_request  # noqa: PLC0415
 
     timelines = Resource("fathom.dev", "v1alpha1", "timelines")
-    asked = {"resource": subject.resource, "name": subject.name, "uid": subject.uid}
-    since = {"since": timestamp(spec.since_ns)} if spec.since_ns else {}
-    question = {"apiVersion": "fathom.dev/v1alpha1", "kind": "Timeline", "spec": {"subject": asked, **since}}
-    outcome = await api.create(timelines, subject.namespace or SYSTEM_NAMESPACE, question)
+    outcome = await api.create(timelines, question.namespace, _document(question, spec))
     if isinstance(outcome, Committed):
         return msgspec.convert(outcome.obj.get("status") or {}, Timeline)
-    if isinstance(outcome, Rejected) and outcome.code in NOT_SERVED:
-        return None
+    if isinstance(outcome, Rejected) and answers_no_questions(outcome.code, outcome.reason, outcome.message):
+        raise Problem(ANSWERS_NO_QUESTIONS)
     if isinstance(outcome, Rejected):
         raise ApiError(outcome.code, outcome.reason, outcome.message)
     raise bad_request(f"the API server did not answer the question: {outcome}")
+
+
+def _document(question: TimelineQuestion, spec: TimelineSpec) -> Obj:
+    """The question as an object of the API."""
+    asked: Obj = {"subject": {"kind": question.kind, "name": question.name}}
+    if spec.since_ns:
+        asked["since"] = timestamp(spec.since_ns)
+    if not spec.fold:
+        asked["fold"] = False
+    return {"apiVersion": "fathom.dev/v1alpha1", "kind": "Timeline", "spec": asked}
 
 
 # Showing.

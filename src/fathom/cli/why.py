@@ -13,7 +13,7 @@ from fathom.model.times import micro_timestamp
 from fathom.terminal import say, say_json, say_text
 
 if TYPE_CHECKING:
-    from fathom.cli.explanations import Answer, ApiServer, Question
+    from fathom.cli.explanations import Answer, ApiServer
     from fathom.model.decision import KeptDecision
 
 Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the objects.")]
@@ -49,25 +49,29 @@ def why(
         Parameter(help="KIND/NAME=PATCH: answer as if the object had this JSON merge patch.", negative=()),
     ] = (),
     kubeconfig: Kubeconfig = None,
-    data: Data = None,
 ) -> int:
     """Explain why objects are as they are, and the smallest change that helps. Exits with 1 if one of them is
     not as wanted."""
-    from fathom.cli.explanations import ApiServer, Question  # noqa: PLC0415  # See the package's docstring.
+    from fathom.cli.explanations import ApiServer, NoSuchObject, Question  # noqa: PLC0415  # See the package's docstring.
 
-    kubeconfig = found_kubeconfig(kubeconfig)
-    server = ApiServer(kubeconfig)
+    server = ApiServer(found_kubeconfig(kubeconfig))
     if not subjects:
         where = Question(
             kind="namespace", name="" if all_namespaces else namespace, namespace=namespace, view="stuck"
         )
-        return _print_stuck(_answer(server, where, kubeconfig, data), output)
-    documents = []
+        return _print_stuck(server.explain(where), output)
+    documents, missing = [], []
     for subject in subjects:
         kind, name = _kind_and_name(subject, namespace, server)
         question = Question(kind=kind, name=name, namespace=namespace, at=at, what_if=what_if)
-        documents.append(_answer(server, question, kubeconfig, data))
-    _print(documents, output)
+        try:
+            documents.append(server.explain(question))
+        except NoSuchObject as error:
+            missing.append(str(error))
+    if documents:
+        _print(documents, output)
+    if missing:
+        raise Problem("; ".join(missing), exit_code=ANSWER_IS_NO)
     return 0 if all(document.get("asWanted") for document in documents) else ANSWER_IS_NO
 
 
@@ -83,20 +87,6 @@ def _kind_and_name(subject: str, namespace: str, server: ApiServer) -> tuple[str
         listed = ", ".join(f"{kind}/{subject}" for kind in kinds)
         raise Problem(f"{subject} may be {listed}: name the kind")
     return (kinds[0] if kinds else "pod"), subject
-
-
-def _answer(server: ApiServer, question: Question, kubeconfig: Path | None, data: Path | None) -> Answer:
-    """The API server's answer; where it gives none, one from what the command can read itself."""
-    from fathom.cli.explanations import NotAnswered  # noqa: PLC0415
-
-    try:
-        if not question.name:  # The API answers for one namespace.
-            raise NotAnswered
-        return server.explain(question)
-    except NotAnswered:
-        from fathom.cli.local_evidence import explain_locally  # noqa: PLC0415
-
-        return explain_locally(question, kubeconfig, data or data_beside(kubeconfig))
 
 
 def _print_stuck(document: Answer, output: str) -> int:

@@ -23,6 +23,7 @@ class TimelineSpec(Shape, frozen=True):
     since: Annotated[
         str, field_schema("Its beginning: a duration such as 10m, or an RFC 3339 time.", maxLength=64)
     ] = ""
+    fold: Annotated[bool, field_schema("Whether similar entries are shown as one, with a count.")] = True
     generation: Annotated[int, field_schema("Only this generation of the object.", minimum=0)] = 0
 
 

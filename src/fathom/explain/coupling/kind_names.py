@@ -7,7 +7,6 @@ from functools import cache
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.kube.definitions.registry import Registry
-from fathom.model.resource import Resource
 
 # Resources of the store, not of the API: what is held on a node, by a tenant, for an intent, and more.
 STORE_ONLY = {
@@ -53,9 +52,3 @@ def kind_of(name: str) -> str:
 def is_namespaced(kind: str) -> bool:
     known = _kinds().get(resource_of(kind))
     return known is None or known.namespaced
-
-
-def api_resource(resource: str) -> Resource:
-    """'deployments.apps', with its group and version. Raises KeyError."""
-    kind = _kinds()[resource]
-    return Resource(kind.group, kind.version, kind.plural, kind.namespaced)

@@ -23,6 +23,9 @@ class AskedTimeline(Protocol):
     @property
     def generation(self) -> int: ...
 
+    @property
+    def fold(self) -> bool: ...
+
 
 def wanted(subject: ObjectRef, objects: Objects, spec: AskedTimeline) -> RecordQuery:
     """A duration is counted from the evidence's time, which is not known yet: everything is read then."""
@@ -42,4 +45,5 @@ def spec_of(spec: AskedTimeline, *, now_ns: int) -> TimelineSpec:
         until_ns=moment_ns(spec.at) or 0,
         until_revision=int(spec.at) if spec.at.isdecimal() else 0,
         generation=spec.generation,
+        fold=spec.fold,
     )

@@ -13,6 +13,7 @@ from fathom.model.objects import Key, metadata, uid_of
 from fathom.model.times import timestamp
 
 STAGE = "gone"
+NO_RECORD = "there is no pod of this name, and no record of one"
 
 
 def terminating(case: PodCase) -> Explanation | None:
@@ -102,7 +103,7 @@ def _cause(
         last = events[-1]
         return f"the last Event about it is {last.get('reason')}: {last.get('message')}"
     if not records:
-        return "there is no pod of this name, and no record of one"
+        return NO_RECORD
     decision = records[-1].kept.decision
     verdict = f"{decision.verdict} {decision.node}".rstrip()
     return (

@@ -66,7 +66,7 @@ def _subjects(evidence: Evidence) -> Iterator[ObjectRef]:
 
 
 def _may_see(evidence: Evidence, resource: str) -> bool:
-    return evidence.may_read_nodes if resource == NODES else True
+    return evidence.may_read_nodes if resource == NODES else evidence.readable is None
 
 
 def _is_readable(evidence: Evidence, obj: Obj) -> bool:
