@@ -4,9 +4,9 @@
 
 The story runs on a real cluster in a temporary directory (its nodes are simulated). Names and numbers are
 drawn from the seed. A scheduling policy is rolled out and rolled back. A workload is scaled up, and its new
-replica waits for a quota; an autoscaler adds another one. The quota is raised, but the scheduler does not learn
-of it, because a proxy holds back its watch of quotas. A user with a role in one namespace asks, from another
-directory, what is wrong. Then the watch goes on, and the replicas run.
+replica waits for a quota; an autoscaler adds another one. The quota is raised, but the scheduler does not
+learn of it, because a proxy holds back its watch of quotas. A user with a role in one namespace asks, from
+another directory, what is wrong. Then the watch goes on, and the replicas run.
 
 Exits with 0 if every answer was as it should be, with 1 if one was not.
 """
