@@ -215,9 +215,36 @@ def test_a_condition_follows_the_only_write_that_can_have_changed_it() -> None:
     )
     cause = f"write:918960:pods/{SPACE}/{POD}"
     assert Edge(cause, condition.id, "reported", inferred=True) in timeline.edges
-    second = msgspec.structs.replace(write, id="audit-y", revision=918961)
+    second = msgspec.structs.replace(write, id="audit-y", revision=918961, time=micro_timestamp(at(12.1)))
     doubtful = answer(lesson(objects=objects, audit=(*AUDIT, write, second)), WHOLE)
     assert not [edge for edge in doubtful.edges if edge.effect.startswith("condition:")]
+    (condition,) = [entry for entry in doubtful.entries if entry.source == "condition"]
+    assert condition.time == micro_timestamp(at(11.6)), "not before any write that can have changed it"
+
+
+def test_a_condition_that_was_written_again_has_the_reason_of_now() -> None:
+    limited = {
+        "type": "Ready", "status": "False", "reason": "Crashed", "lastTransitionTime": "2026-11-16T12:00:11Z",
+    }  # fmt: skip
+    pod = thing(POD, owner="ReplicaSet", spec={"nodeName": "node-c12"}, status={"conditions": [limited]})
+    first = audit(
+        11.6, "system:node:node-c12", "patch", "pods", POD, 918960, subresource="status",
+        changed=("status.conditions",),
+    )  # fmt: skip
+    later = msgspec.structs.replace(
+        first,
+        id="audit-y",
+        revision=918961,
+        time=micro_timestamp(at(40)),
+        changed=("status.conditions[type=Ready].reason",),
+    )
+    objects = HeldObjects({**OBJECTS, "pods": [pod]})
+    timeline = answer(lesson(objects=objects, audit=(*AUDIT, first, later)), WHOLE)
+    (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
+    assert (condition.time, condition.text) == (
+        micro_timestamp(at(11.6)),
+        "has condition Ready=False, now (Crashed)",
+    )
 
 
 def test_gaps_are_said_and_quiet_time_is_folded() -> None:

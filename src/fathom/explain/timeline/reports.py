@@ -1,7 +1,7 @@
 """Entries from Events and conditions: what was reported about the objects, and by which decision or write.
 
 Their times are in whole seconds, and most name no decision. A cause is inferred only where there is a single
-candidate; the entry then has the candidate's time, if that is later.
+candidate. The entry has the time of the first candidate, if that is later: nobody saw the report before.
 """
 
 from __future__ import annotations
@@ -93,14 +93,15 @@ def condition_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple
             changed_ns = moment_ns(condition.get("lastTransitionTime"))
             if changed_ns is None:
                 continue
-            candidates = _candidates(condition, changed_ns, writes.of(ref.uid))
+            written = _written_since(condition, changed_ns, writes.of(ref.uid))
+            candidates = [write for write in written if _time_ns(write) < changed_ns + SECOND_NS + LATE_NS]
             cause = candidates[0] if len(candidates) == 1 else None
-            cause_ns = 0 if cause is None else moment_ns(cause.time) or 0
-            entry = _condition(condition, ref, max(changed_ns, cause_ns))
+            time_ns = max(changed_ns, min(map(_time_ns, candidates), default=0))
+            entry = _condition(condition, ref, time_ns, is_older=len(candidates) < len(written))
             entries.append(entry)
             if cause is not None:
-                written = write_id(cause.revision, audit_ref(cause))
-                edges.append(Edge(written, entry.id, "reported", inferred=True))
+                cause_id = write_id(cause.revision, audit_ref(cause))
+                edges.append(Edge(cause_id, entry.id, "reported", inferred=True))
     return entries, edges
 
 
@@ -112,25 +113,30 @@ def _present(evidence: Evidence, scope: Scope) -> Iterator[tuple[Obj, ObjectRef]
             yield obj, ref_of(ref.resource, obj)
 
 
-def _candidates(condition: Obj, changed_ns: int, writes: Sequence[AuditEntry]) -> list[AuditEntry]:
+def _written_since(condition: Obj, changed_ns: int, writes: Sequence[AuditEntry]) -> list[AuditEntry]:
     field = f"status.conditions[type={condition.get('type')}]"
     return [
         entry
         for entry in writes
-        if changed_ns <= (moment_ns(entry.time) or 0) < changed_ns + SECOND_NS + LATE_NS
-        and any(touches(path, field) for path in entry.changed)
+        if _time_ns(entry) >= changed_ns and any(touches(path, field) for path in entry.changed)
     ]
 
 
-def _condition(condition: Obj, ref: ObjectRef, time_ns: int) -> Entry:
+def _time_ns(entry: AuditEntry) -> int:
+    return moment_ns(entry.time) or 0
+
+
+def _condition(condition: Obj, ref: ObjectRef, time_ns: int, *, is_older: bool) -> Entry:
+    """`is_older`: it was written again after this change, so reason and message may be newer."""
     reason = f" ({condition['reason']})" if condition.get("reason") else ""
+    now = ", now" if is_older and (reason or condition.get("message")) else ""
     message = f": {condition['message']}" if condition.get("message") else ""
     return Entry(
         id=f"condition:{ref.uid}:{condition.get('type')}:{condition.get('lastTransitionTime')}",
         time=micro_timestamp(time_ns),
         source="condition",
         actor=words_for(ref),
-        text=f"has condition {condition.get('type')}={condition.get('status')}{reason}{message}",
+        text=f"has condition {condition.get('type')}={condition.get('status')}{now}{reason}{message}",
         object=ref,
         generation=int(condition.get("observedGeneration") or 0),
     )
