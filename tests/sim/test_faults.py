@@ -15,10 +15,14 @@ from fathom.sim.world.faults import (
     AnyFault,
     Crash,
     CrashAtWrite,
+    HoldWatch,
     LoseReply,
+    OfCommits,
+    OfMessages,
     Partition,
     Refuse,
     Skew,
+    StaleServer,
     sentence,
 )
 
@@ -103,3 +107,9 @@ def test_names_of_objects_are_no_sites(target: str, site: str) -> None:
 )
 def test_a_fault_in_words(fault: AnyFault, words: str) -> None:
     assert sentence(fault) == words
+
+
+def test_every_fault_is_of_one_sort_that_active_faults_selects() -> None:
+    sorts = (OfMessages, OfCommits, CrashAtWrite, Partition, HoldWatch, StaleServer)
+    for kind in AnyFault.__args__:
+        assert sum(issubclass(kind, sort) for sort in sorts) + kind.momentary == 1, kind

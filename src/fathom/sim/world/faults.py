@@ -192,6 +192,9 @@ AnyFault = (
     | Happening
 )
 
+# `active_faults` selects by these two unions and by `momentary`: it needs no change for a new member of them.
+# The code where it takes effect does: `network` for messages, `store_link` for commits, `engine.happen` for
+# momentary faults. Faults of another sort (Partition, HoldWatch, StaleServer) have a list each there.
 OfMessages = LoseRequest | SlowRequest | LoseReply | SlowReply | Refuse
 OfCommits = CommitUnknown | CommitLost
 
