@@ -145,7 +145,7 @@ def test_a_held_watch_shows_between_the_quotas_change_and_the_binding() -> None:
         "driver sets spec.limits[0].resources.cpu of tenantquota default",
         "scheduler-1 receives revision",
         "scheduler-1 chooses node-",
-        f"scheduler binds pod {pod.name} to node-",
+        f"scheduler-1 binds pod {pod.name} to node-",
     )
     texts = [f"{entry.actor} {entry.text}" for entry in timeline.entries]
     places = [next((at for at, text in enumerate(texts) if text.startswith(step)), -1) for step in steps]

@@ -56,12 +56,12 @@ def wanted_more(evidence: Evidence, spec: TimelineSpec) -> RecordQuery | None:
         if cause.revision and scope.has(record.kept.decision.subject.uid):
             refs.append(ObjectRef(cause.resource, cause.namespace, cause.name))
     refs += cited_by(evidence, scope.uids)
-    asked = set(wanted(evidence.subject, evidence.objects, spec).objects)
+    asked = dict.fromkeys(wanted(evidence.subject, evidence.objects, spec).objects)
     more = [ref for ref in dict.fromkeys(refs) if ref not in asked and not _is_covered(ref, asked)]
     return _query(more, spec) if more else None
 
 
-def _is_covered(ref: ObjectRef, asked: set[ObjectRef]) -> bool:
+def _is_covered(ref: ObjectRef, asked: Iterable[ObjectRef]) -> bool:
     return not ref.uid and any((ref.resource, ref.key) == (other.resource, other.key) for other in asked)
 
 

@@ -46,7 +46,7 @@ class KeptCluster:
         before = self._held[NAMESPACE]
         return any(
             self._view.tenant_changed(before.get(key), namespaces.get(key))
-            for key in before.keys() | namespaces.keys()
+            for key in {**before, **namespaces}
         )
 
     def _update(self, kind: str, before: Held, after: Held) -> None:
