@@ -94,7 +94,7 @@ def test_verification_is_skipped_only_when_the_file_says_so(tmp_path: Path, conf
         ({"users": [{"name": "me", "user": {"exec": {"command": "x"}}}]}, "'exec' is not supported here"),
         ({"users": [{"name": "me", "user": {"tokenFile": "gone"}}]}, "No such file"),
         ({"users": [{"name": "me", "user": {"client-certificate-data": "%%"}}]}, "is not base64"),
-        ({"users": [{"name": "me", "user": {"client-certificate-data": "YWJj"}}]}, "is not usable"),
+        ({"users": [{"name": "me", "user": {"client-certificate-data": "YWJj"}}]}, "cannot be used"),
         ({"kind": "Pod"}, "is not a kubeconfig"),
     ],
 )

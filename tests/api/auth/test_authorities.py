@@ -76,7 +76,7 @@ def test_an_authority_of_the_operators_own_signs_and_is_trusted(tmp_path: Path, 
     [
         (rsa.generate_private_key(65537, 1024), True, "2048 bits"),
         (ed25519.Ed25519PrivateKey.generate(), True, "RSA key"),
-        (rsa.generate_private_key(65537, 2048), False, "no authority"),
+        (rsa.generate_private_key(65537, 2048), False, "is not a CA certificate"),
     ],
 )
 def test_an_authority_that_cannot_sign_for_us_is_refused_in_one_line(

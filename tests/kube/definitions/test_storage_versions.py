@@ -15,7 +15,9 @@ KNOWN = {
     ("/api/v1", "configmaps"): "qFsyl6wFWjQ=",
     ("/api/v1", "nodes"): "XwShjMxG9Fs=",
 }
-NOT_STORED = ("bindings", "bindingbatches", "nodeconnections")
+NOT_STORED = (
+    "bindings", "bindingbatches", "nodeconnections", "decisions", "explanations", "timelines", "couplings",
+)  # fmt: skip
 CRD = {
     "metadata": {"name": "things.example.com"},
     "spec": {

@@ -28,8 +28,15 @@ def answer(evidence: Evidence, spec: TimelineSpec) -> Timeline:
     events, from_events = event_entries(evidence, scope)
     conditions, from_conditions = condition_entries(evidence, scope, writes)
     everything = _once([*written, *decided, *cached, *events, *conditions])
-    named = _named_decisions(written)
-    edges = [*from_writes, *from_decisions, *from_caches, *from_events, *from_conditions, *named]
+    decisions_of_writes = _named_decisions(written)
+    edges = [
+        *from_writes,
+        *from_decisions,
+        *from_caches,
+        *from_events,
+        *from_conditions,
+        *decisions_of_writes,
+    ]
     readable = [entry for entry in everything if _may_see(entry, evidence)]
     entries = _of_generation(_within(_meanwhile(readable, scope, edges), spec), scope, spec)
     gaps = [*evidence.gaps, *_gaps(evidence, scope, written, len(everything) - len(readable))]

@@ -41,7 +41,7 @@ def _rank(
         rank = (times[id_], 0)
         for cause in causes.get(id_, ()):
             if cause not in above:  # A circle of causes: records cannot say what came first.
-                time_ns, depth = _rank(cause, times, causes, ranks, {*above, id_})
+                time_ns, depth = _rank(cause, times, causes, ranks, above | {id_})
                 rank = max(rank, (time_ns, depth + 1))
         ranks[id_] = rank
     return ranks[id_]

@@ -176,18 +176,18 @@ def _alive(ref: ObjectRef, objects: Objects) -> Obj | None:
     return obj if obj is not None and (not ref.uid or uid_of(obj) == ref.uid) else None
 
 
-def written_children(evidence: Evidence, owners: set[str]) -> list[ObjectRef]:
+def written_children(evidence: Evidence, owner_uids: set[str]) -> list[ObjectRef]:
     """Objects that a decision about an owner created, which may be deleted by now: their outcomes have the
     UIDs."""
     return list(
         dict.fromkeys(
             ObjectRef(written.resource, written.namespace, written.name, written.uid)
             for record in evidence.decisions
-            if record.kept.decision.subject.uid in owners
+            if record.kept.decision.subject.uid in owner_uids
             for outcome in record.kept.outcomes
             if (written := outcome.object) is not None
             and written.uid
-            and written.uid not in owners
+            and written.uid not in owner_uids
             and outcome.message.startswith(CREATED)
         )
     )
