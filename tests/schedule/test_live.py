@@ -85,13 +85,21 @@ class Cluster:
 
     def rejected(self, namespace: str, name: str) -> dict[str, list[str]]:
         """Rule -> nodes, as `why` groups them; the record and the answer now must agree."""
-        self.waits(namespace, name)
+        message = self.waits(namespace, name)
         code, found = self.why(namespace, name)
-        assert (code, found["schedulable"], found["now"]["differs"]) == (1, False, False), found
-        assert found["groups"] == found["now"]["groups"]
+        assert (code, found["asWanted"], found["stage"]) == (1, False, "unschedulable"), found
+        assert found["verdict"] == "is not scheduled"
+        assert (found["now"]["differs"], found["now"]["answer"]) == (False, message), found
+        recorded, cited = self.decisions(namespace, name)[-1], found["decisions"][-1]
+        assert (cited["id"], cited["verdict"]) == (recorded["id"], "unschedulable")
         groups = {one["reason"].partition(":")[0]: one["nodes"] for one in found["groups"]}
-        assert {one["reason"].partition(":")[0]: one["count"] for one in found["groups"]} == {
-            rule: len(nodes) for rule, nodes in groups.items()
+        counts = {rule: len(nodes) for rule, nodes in groups.items()}
+        assert {one["reason"].partition(":")[0]: one["count"] for one in found["groups"]} == counts
+        assert {one["rule"]: one["nodes"] for one in found["rejected"]} == counts
+        said = {one["reason"].partition(": ")[2]: one["count"] for one in found["groups"]}
+        assert said == recorded["filters"]
+        assert {one["node"]: one["reason"] for one in found["nodes"] if not one["fits"]} == {
+            node: one["reason"] for one in found["groups"] for node in one["nodes"]
         }
         return groups
 
@@ -175,7 +183,12 @@ def test_a_pod_that_fits_is_bound_and_its_decision_says_where_and_why(cluster: C
     cluster.pod(space, "small", cpu="100m")
     where = cluster.bound(space, "small")
     code, found = cluster.why(space, "small")
-    assert (code, found["state"], found["node"]) == (0, "scheduled", where)
+    assert (code, found["stage"]) == (1, "not-ready")  # No agent has begun to start it.
+    assert found["cause"] == f"the agent of {where} has not begun to start it"
+    report_ready(cluster, space, "small")
+    code, found = cluster.why(space, "small")
+    assert (code, found["asWanted"], found["stage"], found["verdict"]) == (0, True, "placed", "is ready")
+    assert found["cause"].startswith(f"it runs on {where}, the best of 3 nodes that fit, with ")
     assert found["groups"] == [
         {
             "reason": "TaintToleration: node(s) had untolerated taint {dedicated: x}",
@@ -187,6 +200,23 @@ def test_a_pod_that_fits_is_bound_and_its_decision_says_where_and_why(cluster: C
     annotations = cluster.get(space, "small")["metadata"]["annotations"]
     assert annotations["fathom.dev/decision"] == decision["id"]
     assert (decision["verdict"], decision["node"], decision["epoch"]) == ("bind", where, 1)
+    (cited,) = found["decisions"]
+    assert (cited["id"], cited["verdict"], cited["node"]) == (decision["id"], "bind", where)
+
+
+def report_ready(cluster: Cluster, namespace: str, name: str) -> None:
+    """As the agent of its node would."""
+    running_since = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    main = {"name": "main", "image": "pause", "imageID": "", "ready": True, "restartCount": 0}
+    status = {
+        "phase": "Running",
+        "conditions": [
+            *cluster.get(namespace, name)["status"]["conditions"],
+            {"type": "Ready", "status": "True"},
+        ],
+        "containerStatuses": [{**main, "state": running_since}],
+    }
+    cluster.server.patch(f"/api/v1/namespaces/{namespace}/pods/{name}/status", {"status": status})
 
 
 def test_resources(cluster: Cluster) -> None:
@@ -200,8 +230,11 @@ def test_resources(cluster: Cluster) -> None:
     assert message.startswith("0/4 nodes are available: ")
     assert "3 Insufficient cpu" in message
     _, found = cluster.why(space, "big")
-    assert found["change"]["rule"] == "NodeResourcesFit"
-    assert "lacks 5" in found["summary"]
+    assert found["cause"] == "3 of 4 nodes have too little free cpu (NodeResourcesFit)"
+    assert found["change"]["what"].startswith("lower cpu of container main to ")
+    assert found["change"]["who"] == "the pod's owner"
+    assert "/requests/cpu" in found["change"]["command"]
+    assert found["change"]["what"] in found["summary"]
 
 
 def test_taints(cluster: Cluster) -> None:
@@ -209,7 +242,11 @@ def test_taints(cluster: Cluster) -> None:
     cluster.pod(space, "p", nodeSelector={HOST: "tainted"})
     assert cluster.rejected(space, "p") == {"TaintToleration": ["tainted"], "NodeAffinity": ["a", "b", "c"]}
     _, found = cluster.why(space, "p")
-    assert found["change"]["rule"] in {"TaintToleration", "NodeAffinity"}
+    assert found["cause"] == "1 of 4 nodes had untolerated taint {dedicated: x} (TaintToleration)"
+    assert [one["what"] for one in (found["change"], *found["changes"])] == [
+        "tolerate the taint dedicated=x:NoSchedule",
+        f"drop {HOST}=tainted from the nodeSelector",
+    ]
 
 
 def test_affinity(cluster: Cluster) -> None:
@@ -250,16 +287,17 @@ def test_gates(cluster: Cluster) -> None:
     space = cluster.namespace("gates")
     cluster.pod(space, "p", schedulingGates=[{"name": "example.dev/wait"}])
     code, found = until(lambda: _recorded(cluster.why(space, "p")))
-    assert (code, found["state"], found["attempt"]["verdict"]) == (1, "gated", "gated")
-    assert found["decisive"] == "SchedulingGates (example.dev/wait)"
-    assert found["change"]["what"] == "remove the scheduling gates example.dev/wait"
+    assert (code, found["stage"], found["decisions"][-1]["verdict"]) == (1, "gated", "gated")
+    assert (found["asWanted"], found["cause"]) == (False, "it has a scheduling gate")
+    assert found["change"]["what"] == "remove the scheduling gate example.dev/wait"
+    assert found["change"]["who"] == "whoever set the gate"
     path = f"/api/v1/namespaces/{space}/pods/p"
     cluster.server.patch(path, {"spec": {"schedulingGates": None}})
     assert cluster.bound(space, "p") in "abc"
 
 
 def _recorded(answer: tuple[int, Obj]) -> tuple[int, Obj] | None:
-    return answer if answer[1].get("attempt") else None
+    return answer if answer[1]["decisions"] else None
 
 
 def test_policy(cluster: Cluster) -> None:
@@ -293,9 +331,19 @@ def test_policy(cluster: Cluster) -> None:
     found = cluster.rejected(space, "fourth")
     assert found == {"MaxZoneSkew": ["a", "b", "c"], "TaintToleration": ["tainted"]}
     (decision,) = cluster.decisions(space, "fourth")
-    assert [one["name"] for one in decision["policies"]] == ["narrow-v1"]
+    assert [(one["resource"], one["name"], one["decisive"]) for one in decision["policies"]] == [
+        ("schedulingpolicies.fathom.dev", "narrow-v1", True),
+        ("policyrollouts.fathom.dev", "narrow", False),
+    ]
     _, answer = cluster.why(space, "fourth")
-    assert answer["decisive"].startswith("MaxZoneSkew: policy/narrow-v1")
+    assert answer["cause"].startswith("policy/narrow-v1: ")
+    assert answer["cause"].endswith("(MaxZoneSkew)")
+    assert answer["rejected"][0]["rule"] == "MaxZoneSkew"
+    revision = policy_made["metadata"]["resourceVersion"]
+    assert answer["decisions"][-1]["considered"] == [
+        f"policy narrow-v1 at {revision}, decisive",
+        f"rollout narrow at {rollout_made['metadata']['resourceVersion']}",
+    ]
 
 
 def test_overrides(cluster: Cluster) -> None:
@@ -313,7 +361,10 @@ def test_overrides(cluster: Cluster) -> None:
     cluster.pod(space, "p")
     assert cluster.rejected(space, "p") == {"Override": ["a", "b", "c"], "TaintToleration": ["tainted"]}
     _, found = cluster.why(space, "p")
-    assert found["decisive"].startswith("Override: override/overrides/away")
+    assert found["cause"].startswith("override/overrides/away: ")
+    assert found["cause"].endswith("(Override)")
+    assert found["rejected"][0]["rule"] == "Override"
+    assert found["change"]["what"] == "end override overrides/away"
     assert made["kind"] == "SchedulerOverride"
     cluster.server.request("DELETE", f"{OWN}/namespaces/{space}/scheduleroverrides/away")
     assert cluster.bound(space, "p") in "abc"
@@ -347,7 +398,11 @@ def test_a_freed_quota_wakes_as_many_as_it_can_help(cluster: Cluster) -> None:
             "TaintToleration": ["tainted"],
         }
     _, found = cluster.why(space, "p3")
-    assert found["change"]["what"] == "quota/quota is short by 10m cpu"
+    assert found["cause"] == "quota/quota, on 3 of 4 nodes (TenantQuota)"
+    assert found["change"]["what"] == "raise cpu of quota/quota from 20m to 30m"
+    assert found["change"]["who"] == "whoever grants the tenant's quota"
+    assert (found["change"]["nodes"], found["change"]["oneOf"]) == (3, 1)
+    assert found["change"]["what"] not in [one["what"] for one in found["changes"]]  # One limit, three zones.
     cluster.delete(space, "p1")
     cluster.bound(space, "p3")
     assert woken_by(cluster.decisions(space, "p3")[-1])[1:] == ("pods", "p1")
@@ -405,7 +460,10 @@ def test_room_that_a_class_keeps_is_opened_by_an_override(cluster: Cluster) -> N
     cluster.pod(space, "p", cpu="2", nodeSelector={HOST: "k"})
     cluster.waits(space, "p")
     _, found = cluster.why(space, "p")
-    assert found["decisive"].startswith("NodeResourcesFit: Insufficient cpu (1 of ")
+    assert found["cause"].startswith("1 of ")
+    assert found["cause"].endswith(" nodes have too little free cpu (NodeResourcesFit)")
+    assert found["rejected"][0]["rule"] == "NodeResourcesFit"
+    assert found["change"]["what"] == "admit tenant kept to capacity class kept"
     spec = {
         "target": "workload/p",
         "reason": "recovery",
@@ -425,17 +483,19 @@ def test_a_pod_that_is_gone_is_told_from_the_record(cluster: Cluster) -> None:
     assert cluster.bound(space, "p") == "b"
     cluster.delete(space, "p")
     code, found = until(lambda: _gone(cluster.why(space, "p")))
-    assert (code, found["state"], found["node"], found["attempts"]) == (1, "gone", "b", 1)
-    assert found["summary"].startswith(f"pod {space}/p no longer exists; the last decision ")
+    assert (code, found["asWanted"], found["verdict"]) == (1, False, "no longer exists")
+    assert found["summary"].startswith(f"pod {space}/p no longer exists: deleted by fathom-admin at ")
+    (cited,) = found["decisions"]
+    assert (cited["verdict"], cited["node"], cited["attempt"]) == ("bind", "b", 1)
     code, text = cluster.fathom("why", "pod/never", "-n", space)
     assert (code, text) == (
-        2,
-        f"fathom: error: there is no pod {space}/never, and no recorded decision about one\n",
+        1,  # The answer is no: nothing went wrong with the question.
+        f"fathom: error: there is no pod {space}/never, and nothing is on record about one\n",
     )
 
 
 def _gone(answer: tuple[int, Obj]) -> tuple[int, Obj] | None:
-    return answer if answer[1]["state"] == "gone" else None
+    return answer if answer[1]["stage"] == "gone" else None
 
 
 def test_decisions_as_json_have_all_their_fields(cluster: Cluster) -> None:
@@ -489,11 +549,15 @@ def test_what_victims_leave_is_reserved_until_the_pod_is_bound(cluster: Cluster)
     )
     assert (said["status"], said["reason"]) == ("True", "PreemptionByScheduler")
     _, found = cluster.why(space, "vip")
+    assert (found["stage"], found["asWanted"]) == ("preempting", False)
+    assert found["cause"] == "reserves/victim is being evicted from f for it"
+    assert found["rejected"][0]["rule"] == "NodeResourcesFit"
     assert found["change"] == {
-        "what": "wait for the eviction of reserves/victim from f to end: it makes room for the pod",
-        "who": "time",
-        "rule": "NodeResourcesFit",
+        "what": "wait for the eviction to end",
+        "command": "",
+        "who": "nobody has to act",
         "nodes": 1,
+        "oneOf": 1,
     }
     cluster.delete(space, "victim")
     assert cluster.bound(space, "vip") == "f"

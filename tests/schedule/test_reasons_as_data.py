@@ -146,7 +146,8 @@ def test_why_tells_the_place_at_which_the_queue_took_the_pod(tmp_path: Path) -> 
         cluster.process = start(server, tmp_path / "scheduler.log")
         try:
             cluster.waits(few, "only")
-            assert cluster.why(few, "only")[1]["queue"] == [2, 20]
+            queue = cluster.why(few, "only")[1]["queue"]
+            assert (queue["place"], queue["of"], queue["source"]) == (2, 20, "record")
             for number in range(19):
                 cluster.waits(many, f"p{number}")
             first = {one["subject"]["name"]: one["place"] for one in reversed(cluster.decisions(many, ""))}

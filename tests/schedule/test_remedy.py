@@ -97,6 +97,13 @@ def test_quota_says_by_how_much_it_is_short() -> None:
     assert "QuotaChanged" in placement.helped_by
 
 
+def test_a_quota_of_all_zones_is_raised_once_for_all_their_nodes() -> None:
+    table = table_of(node("a"), node("c", zone="zone-c"), node("d", zone="zone-c"))
+    quota = Quota("risk", (QuotaLimit((("cpu", 100),)),))
+    (only,) = remedies(pod().shape, table, PlacementContext(quota=quota))
+    assert (only.change, only.nodes) == ("quota/risk is short by 400m cpu", 3)
+
+
 @pytest.mark.parametrize(
     ("nodes", "view", "world", "expected"),
     [

@@ -53,7 +53,9 @@ def considered_texts(decision: Decision) -> Iterable[str]:
         ("quota", decision.quotas),
     ):
         for considered in listed:
-            yield f"{kind} {_considered(considered)}"
+            # A pod's policy is listed with the rollout that gave it.
+            which = "rollout" if considered.resource == RESOURCES["PolicyRollout"] else kind
+            yield f"{which} {_considered(considered)}"
 
 
 def _considered(considered: Considered) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
@@ -140,18 +141,17 @@ def _classes(trial: Trial) -> list[str]:
 
 def quota(trial: Trial) -> Iterator[Remedy]:
     """Raise the quota for one domain: a zone and the class that the pod would draw on there. All limits that
-    it exceeds there must be raised."""
+    it exceeds there must be raised; domains that lack the same are opened by one change."""
     tenant_quota = trial.world.quota
     rows = trial.opened(without=("TenantQuota",))
     if tenant_quota is None or not len(rows):
         return
     layer = QuotaLayer(trial.shape, Rows(trial.table), trial.world, tenant_quota, Reasons())
-    places: dict[int, int] = {}
-    for row in rows.numbers():
-        domain = int(layer.domains[row])
-        places[domain] = places.get(domain, 0) + 1
+    places = Counter(int(layer.domains[row]) for row in rows.numbers())
+    opened: Counter[tuple[tuple[QuotaLimit, str, int], ...]] = Counter()
     for domain, count in places.items():
-        short = layer.short_at(domain)
+        opened[tuple(layer.short_at(domain))] += count
+    for short, count in opened.items():
         text = " and ".join(_quota_short(tenant_quota.tenant, *shortage) for shortage in short)
         raised = tuple(
             (name, _granted(limit, name), _granted(limit, name) + over) for limit, name, over in short
