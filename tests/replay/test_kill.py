@@ -20,6 +20,7 @@ from fathom.record.replay import replay
 from fathom.record.tape import ASK, reels
 
 ENTRY = "tests.replay.adversary:begin"
+ATTEMPTS = 5
 HARDSHIPS = ("REPLY 500", "REPLY 0", "OPENED 410", "ENDED 0", "COLLECT 0")
 
 
@@ -39,11 +40,22 @@ def recorded_until_killed(directory: Path, *, writes: int, seed: int, workers: i
     return tape
 
 
+def with_every_hardship(directory: Path, *, writes: int, seed: int, workers: int) -> Path:
+    """A tape that has each of them. Some come seldom, and on a busy machine not in every run."""
+    for attempt in range(ATTEMPTS):
+        place = directory / str(attempt)
+        place.mkdir()
+        tape = recorded_until_killed(place, writes=writes, seed=seed + attempt, workers=workers)
+        (reel,) = reels(tape)
+        met = outcomes_met(reel)
+        if all(met[name] for name in HARDSHIPS):
+            return tape
+    raise AssertionError(f"not every hardship was met: {met}")
+
+
 def prove(directory: Path, *, writes: int, seed: int, workers: int) -> None:
-    tape = recorded_until_killed(directory, writes=writes, seed=seed, workers=workers)
+    tape = with_every_hardship(directory, writes=writes, seed=seed, workers=workers)
     (reel,) = reels(tape)
-    met = outcomes_met(reel)
-    assert [name for name in HARDSHIPS if not met[name]] == [], met
 
     trust = ("--trust", "tests.replay")
     results = [replayed_by_command(tape, hash_seed, *trust) for hash_seed in (0, seed + 1)]
@@ -59,7 +71,7 @@ def prove(directory: Path, *, writes: int, seed: int, workers: int) -> None:
     assert again[: len(live)] == live
     assert 0 <= len(again) - len(live) <= workers
 
-    sent = Counter((directory / "writes").read_text().split())
+    sent = Counter((tape.parent / "writes").read_text().split())
     on_tape = Counter(f"{record.checksum:08x}" for record in reel.records() if record.kind == ASK)
     assert sent - on_tape == Counter(), "a request was sent that is not on the tape"
 
