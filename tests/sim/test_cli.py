@@ -202,7 +202,7 @@ def test_a_patch_that_does_not_say_where_it_lives_is_refused(tmp_path: Path) -> 
     (tmp_path / "homeless.py").write_text('"""Nothing."""\n')
     code, _, err = fathom("sim", "zoo", "--folder", tmp_path, folder=tmp_path)
     assert code == 2
-    assert "does not say in which SCENARIOS" in err
+    assert "does not name the SCENARIOS" in err
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from fathom.client.local import LocalClient
+from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.explain.coupling.fight_texts import event_of, fight_conditions
 from fathom.explain.coupling.fights import (
     NEVER_WATCHED,
@@ -26,17 +27,20 @@ from fathom.explain.coupling.fights import (
 )
 from fathom.explain.coupling.observed import writer_label
 from fathom.kube.definitions.kind import Kind
+from fathom.model.cause import WakeCause
 from fathom.model.conditions import conditions_of
+from fathom.model.decision import Subject
 from fathom.model.errors import ApiError
 from fathom.model.fields import ABSENT
 from fathom.model.media_types import MERGE_PATCH
-from fathom.model.objects import Obj, metadata
+from fathom.model.objects import Obj, metadata, uid_of
 from fathom.model.times import timestamp
 from fathom.model.updates import ObjectUpdate
 from fathom.seams.log import Log
 from fathom.seams.outside import Clock
 
 SIGNALS = "/apis/fathom.dev/v1alpha1/componentsignals"
+RESOURCE = "componentsignals.fathom.dev"
 NAME = "field-fights"
 EVERY_S = 5.0
 WAITING_MAX = 100  # Fights whose Event is not written yet.
@@ -50,6 +54,7 @@ class FieldFights:
     def __init__(
         self,
         client: LocalClient,
+        writer: HousekeepingWriter,
         clock: Clock,
         log: Log,
         kind_of: Callable[[str], Kind | None],
@@ -58,6 +63,7 @@ class FieldFights:
     ) -> None:
         self.detector = FightDetector(several_servers=several_servers)
         self._client = client
+        self._writer = writer  # For all but Events: its writes name a recorded decision.
         self._clock = clock
         self._log = log
         self._kind_of = kind_of
@@ -110,35 +116,38 @@ class FieldFights:
                        field=fight.field, writers=list(fight.writers), period_s=fight.period_s)  # fmt: skip
         event = event_of(fight, kind, event_name(fight), timestamp(self._clock.now_ns()))
         path = f"/api/v1/namespaces/{metadata(event)['namespace']}/events"
-        await self._create(path, event)
+        with ignored(409):  # Another API server named it first; or its namespace is going away.
+            await self._client.call("POST", path, body=event)
 
     async def _write_conditions(self, fights: Iterable[Fight]) -> None:
         now = timestamp(self._clock.now_ns())
-        current = await self._current()
+        current = await self._writer.read(f"{SIGNALS}/{NAME}")
         before = conditions_of(current or {})
         after = fight_conditions(before, fights, now)
         if after == before:
             return
+        why = "; ".join(condition["message"] for condition in after if condition["status"] == "True")
+        await self._write_signals(
+            current, {"observedAt": now, "conditions": after}, why or "no fight goes on"
+        )
+
+    async def _write_signals(self, current: Obj | None, status: Obj, why: str) -> None:
+        subject = Subject(RESOURCE, "", NAME, uid_of(current or {}))
+        cause = WakeCause("event", "committed updates")
         if current is None:
             head = {"apiVersion": "fathom.dev/v1alpha1", "kind": "ComponentSignals"}
-            await self._create(SIGNALS, {**head, "metadata": {"name": NAME}})
-        status = {"status": {"observedAt": now, "conditions": after}}
-        await self._client.call("PATCH", f"{SIGNALS}/{NAME}/status", body=status, content_type=MERGE_PATCH)
-
-    async def _current(self) -> Obj | None:
-        try:
-            return await self._client.call("GET", f"{SIGNALS}/{NAME}")
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
-
-    async def _create(self, path: str, obj: Obj) -> None:
-        try:
-            await self._client.call("POST", path, body=obj)
-        except ApiError as error:
-            if error.code != 409:  # Another API server named it first; or its namespace is going away.
-                raise
+            body = {**head, "metadata": {"name": NAME}}
+            with ignored(409):
+                await self._writer.write("POST", SIGNALS, subject, cause=cause, why=why, body=body)
+        await self._writer.write(
+            "PATCH",
+            f"{SIGNALS}/{NAME}/status",
+            subject,
+            cause=cause,
+            why=why,
+            body={"status": status},
+            content_type=MERGE_PATCH,
+        )
 
 
 def event_name(fight: Fight) -> str:
