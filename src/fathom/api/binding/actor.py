@@ -3,6 +3,7 @@ and the ledger. Admission plugins declare theirs in their classes."""
 
 from __future__ import annotations
 
+from fathom.model.conditions import BLOCKED_BY_POLICY
 from fathom.model.declared import (
     COMMIT_LANES,
     DISRUPTIONS,
@@ -42,6 +43,7 @@ BINDER = Actor(
                 "status.conditions[type=PodScheduled]",
                 "status.conditions[type=Queued]",
                 "status.conditions[type=SchedulingRetrying]",
+                f"status.conditions[type={BLOCKED_BY_POLICY}]",
                 "status.nominatedNodeName",
             ),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fathom.control.actor import LEADING_READS, LEADING_TIMERS, LEADING_WRITES
 from fathom.model.accounts import SCHEDULER as ACCOUNT
+from fathom.model.conditions import BLOCKED_BY_POLICY
 from fathom.model.declared import (
     API_SERVER,
     DISRUPTIONS,
@@ -44,6 +45,7 @@ SCHEDULER = Actor(
                 "status.conditions[type=PodScheduled]",
                 "status.conditions[type=Queued]",
                 "status.conditions[type=SchedulingRetrying]",
+                f"status.conditions[type={BLOCKED_BY_POLICY}]",
                 "status.nominatedNodeName",
             ),
             deletes=True,

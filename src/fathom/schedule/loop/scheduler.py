@@ -216,7 +216,9 @@ class Scheduler:
         )
         result, revision, message = result_of(outcome)
         now_ns = self._state.clock.now_ns()
-        self._state.recorder.concluded(id_, now_ns, result, revision=revision, message=message)
+        self._state.recorder.concluded(
+            id_, now_ns, result, written=subject, revision=revision, message=message
+        )
 
     def _record_waiting(self, message: PodMessage, pod: Obj) -> str:
         """Records the decision to write that a pod waits, where no attempt to place it has said so."""
