@@ -79,9 +79,13 @@ def test_why_shows_no_escapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], form: tuple[str, ...]
 ) -> None:
     with running(tmp_path) as server:
-        pod = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
-        made = server.request("POST", "/api/v1/namespaces/default/pods", pod)
-        keep(server.data, made["metadata"]["uid"])
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]}
+        server.request("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
+        pods = "/api/v1/namespaces/default/pods"
+        server.request("POST", pods, {"metadata": {"name": "web"}, "spec": spec})
+        message = EVIL.removesuffix("\ud800")
+        status = {"phase": "Failed", "reason": "Evicted", "message": message}
+        server.patch(f"{pods}/web/status", {"status": status})
         assert run(["why", "pod/web", "--kubeconfig", str(server.kubeconfig), *form]) == 1
         shown = capsys.readouterr().out
     assert "owned" in shown
@@ -98,6 +102,8 @@ class _Refusing(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(raw)))
         self.end_headers()
         self.wfile.write(raw)
+
+    do_POST = do_GET
 
     def log_message(self, *_: object) -> None: ...
 
