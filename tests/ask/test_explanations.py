@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from tests.api.harness import JANE, Api, pod
@@ -9,6 +10,7 @@ from tests.ask.processes import OWN, AskedProcess
 from tests.ask.test_decisions import asked, decision, outcome
 from tests.security.people import grant, namespaces
 
+from fathom.ask.views import QUESTIONS_MAX
 from fathom.model.decision import Decision, Subject
 from fathom.model.objects import Obj
 from fathom.record.audit_reading import read_entries
@@ -229,5 +231,17 @@ def test_coupling_names_the_writers_of_a_field_and_refuses_an_unknown_controller
         assert controller.obj["status"]["inputs"], controller.obj
         nobody = await api.post(where, {**head, "spec": {"controller": "nobody"}})
         assert (nobody.status, nobody.reason) == (404, "NotFound")
+
+    asked(story, tmp_path)
+
+
+def test_more_questions_than_the_server_answers_at_once_are_told_to_come_again(tmp_path: Path) -> None:
+    async def story(api: Api, scheduler: AskedProcess) -> None:
+        await api.post("/api/v1/namespaces/default/pods", pod("web-1"))
+        asks = [api.get(f"{WHERE}/pod.web-1") for _ in range(QUESTIONS_MAX + 8)]
+        answers = await asyncio.gather(*asks)
+        statuses = sorted(answer.status for answer in answers)
+        assert statuses == [200] * QUESTIONS_MAX + [429] * 8
+        assert (await api.get(f"{WHERE}/pod.web-1")).status == 200
 
     asked(story, tmp_path)

@@ -37,12 +37,21 @@ from fathom.kinds.shape import read
 from fathom.kinds.timeline import TimelineSpec
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.body import encode_json
-from fathom.model.errors import bad_request, method_not_allowed, not_found, not_supported, unavailable
+from fathom.model.errors import (
+    bad_request,
+    method_not_allowed,
+    not_found,
+    not_supported,
+    too_many_requests,
+    unavailable,
+)
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.selectors import parse_field_selector, parse_label_selector
 from fathom.model.times import micro_timestamp
 
 DECISIONS_SHOWN, DECISIONS_SHOWN_MAX = 500, 5000
+# A question may cost as much as a scheduling pass and a search of the audit log, and every user may ask.
+QUESTIONS_AT_ONCE, QUESTIONS_MAX = 2, 32
 
 
 class AskViews:
@@ -50,8 +59,21 @@ class AskViews:
         self._core = core
         self._authorizer = authorizer
         self._collector = Collector(core.agents, sources, core.outside.clock)
+        self._turns = asyncio.Semaphore(QUESTIONS_AT_ONCE)
+        self._questions = 0  # Being answered or waiting for their turn: at most QUESTIONS_MAX.
 
     async def serve(self, call: Call) -> Response:
+        """Raises 429 if too many questions wait."""
+        if self._questions >= QUESTIONS_MAX:
+            raise too_many_requests(f"{QUESTIONS_MAX} questions are being answered: ask again later")
+        self._questions += 1
+        try:
+            async with self._turns:
+                return await self._serve(call)
+        finally:
+            self._questions -= 1
+
+    async def _serve(self, call: Call) -> Response:
         verb = call.target.verb
         if call.kind.resource == DECISIONS:
             if verb not in {"get", "list"}:

@@ -14,7 +14,6 @@ from fathom.record.audit_reading import writers_of
 
 # Two names and the item of a list: 'status.conditions[type=Ready]', 'spec.replicas'.
 _field = re.compile(r"[^.\[]+(?:\.[^.\[]+)?(?:\[[^\]]*\])?").match
-WRITES_SHOWN = 50
 # Changes by another writer than the last one, within the entries asked about: as often as in `fights`.
 ALTERNATIONS_MIN = 3
 _SERVER_SET = ("metadata.generation", "metadata.resourceVersion", "metadata.deletion")

@@ -6,14 +6,13 @@ The controller that creates them has the server's message in its condition Repli
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why import commands
 from fathom.explain.why.answer import Change, Explanation, summary_of
-from fathom.explain.why.case import controller_reference, events_about
+from fathom.explain.why.case import events_about
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.model.quantity import parse
@@ -133,14 +132,3 @@ def maker_of(subject: ObjectRef, evidence: Evidence) -> Obj | None:
         if subject.name.startswith(f"{key_of(owner).name}-")
     ]
     return max(candidates, key=lambda owner: len(key_of(owner).name), default=None)
-
-
-def makers_under(owner: Obj, evidence: Evidence) -> Sequence[Obj]:
-    """The controllers that make pods for a workload: a Deployment's ReplicaSets."""
-    namespace = key_of(owner).namespace
-    return [
-        made
-        for resource in MAKERS
-        for made in evidence.objects.list(resource, namespace)
-        if (controller_reference(made) or {}).get("uid") == uid_of(owner)
-    ]

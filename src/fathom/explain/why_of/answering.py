@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef, Recorded
-from fathom.explain.why.answer import CauseGroup, Change, CitedDecision, Explanation, summary_of
+from fathom.explain.why.answer import CauseGroup, Change, Explanation, summary_of
+from fathom.explain.why.records import cited
 from fathom.explain.why_of.lookups import freshness_of, last_decision, title
 from fathom.model.objects import Obj, key_of
-from fathom.model.times import timestamp
 
 
 class SubjectTrouble(msgspec.Struct, frozen=True):
@@ -75,31 +75,7 @@ def explained(
         change=change,
         causes=tuple(causes),
         related=tuple(dict.fromkeys(related)),
-        decisions=tuple(cited(recorded) for recorded in records),
+        decisions=cited(records),
         gaps=evidence.gaps,
         freshness=freshness_of(evidence, records[-1] if records else None),
-    )
-
-
-def cited(recorded: Recorded) -> CitedDecision:
-    decision, outcomes = recorded.kept.decision, recorded.kept.outcomes
-    last = outcomes[-1] if outcomes else None
-    at = f" at {last.revision}" if last is not None and last.revision else ""
-    considered = (*decision.policies, *decision.overrides, *decision.quotas)
-    return CitedDecision(
-        id=decision.id,
-        time=timestamp(decision.time_ns),
-        process=recorded.process,
-        controller=decision.controller,
-        verdict=decision.verdict,
-        attempt=decision.attempt,
-        queued_ms=decision.queued_ms,
-        cause=f"{decision.cause.kind}: {decision.cause.text}".removesuffix(": "),
-        node=decision.node,
-        message=decision.message,
-        outcome="" if last is None else f"{last.result}{at}",
-        considered=tuple(
-            f"{each.name} at {each.revision}{', decisive' if each.decisive else ''}" for each in considered
-        ),
-        victims=decision.victims,
     )

@@ -34,8 +34,6 @@ PARKED_S_MAX = 60.0
 # A batch may overtake older pods of other shapes, of the same tenant and priority: by so many at most, once.
 BATCH_MAX = 256
 
-IN_LINE = WAITING - TAKEN - {"gated"}
-
 
 class WaitingPod(msgspec.Struct, frozen=True):
     """The properties of a pod that the queue orders by."""
