@@ -323,3 +323,6 @@ def _measured(measure: Callable[[], R]) -> R:
         raise Problem(f"the benchmark failed: {error}", exit_code=ANSWER_IS_NO) from error
     except BadTarget as error:
         raise Problem(str(error)) from error
+
+
+app = make_app()

@@ -9,25 +9,29 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from fathom.cli import (
-    bench,
-    coupling,
-    kubeconfig,
-    record,
-    repair,
-    replay,
-    serve,
-    sim,
-    status,
-    store,
-    timeline,
-    up,
-    why,
-)
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
 from fathom.terminal import say, say_text
 
 DEBUG_VARIABLE = "FATHOM_DEBUG"
+
+# Command -> its function or its own commands. Only the one that runs is imported: importing all takes longer
+# than a question.
+COMMANDS = {
+    "up": "fathom.cli.up:up",
+    "serve": "fathom.cli.serve:app",
+    "kubeconfig": "fathom.cli.kubeconfig:kubeconfig",
+    "store": "fathom.cli.store:app",
+    "bench": "fathom.cli.bench:app",
+    "record": "fathom.cli.record:app",
+    "replay": "fathom.cli.replay:replay",
+    "repair": "fathom.cli.repair:app",
+    "sim": "fathom.cli.sim:app",
+    "status": "fathom.cli.status:status",
+    "why": "fathom.cli.why:why",
+    "decisions": "fathom.cli.why:decisions",
+    "timeline": "fathom.cli.timeline:timeline",
+    "coupling": "fathom.cli.coupling:coupling",
+}
 
 
 def main() -> None:
@@ -38,7 +42,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; its exit code. Users see no traceback unless they ask for one."""
     debug = "--debug" in arguments or os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
     try:
-        return int(make_app()([word for word in arguments if word != "--debug"]) or 0)
+        words = [word for word in arguments if word != "--debug"]
+        return int(make_app(words)(words) or 0)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # The reader is gone (`fathom … | head`): print nothing.
@@ -65,7 +70,8 @@ def one_line(error: Exception) -> str:
     return f"{kind}: {message or 'no message'} (set {DEBUG_VARIABLE}=1 to see the traceback)"
 
 
-def make_app() -> App:
+def make_app(words: Sequence[str] = ()) -> App:
+    """`words`: the command line. All commands are imported unless it names one: help shows what each does."""
     app = App(
         name="fathom",
         help="A scheduler control plane for the Kubernetes API that explains and replays its decisions.",
@@ -78,21 +84,11 @@ def make_app() -> App:
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
-    app.command(up.up)
-    app.command(serve.make_app())
-    app.command(kubeconfig.kubeconfig)
-    app.command(store.make_app())
-    app.command(bench.make_app())
-    app.command(record.make_app())
-    app.command(replay.replay)
-    app.command(repair.make_app())
-    app.command(sim.make_app())
-    app.command(status.status)
-    app.command(why.why)
-    app.command(why.decisions)
-    app.command(timeline.timeline)
-    app.command(coupling.coupling)
+    for command, where in COMMANDS.items():
+        app.command(where, name=command)
     app.command(version)
+    for command in () if words and words[0] in COMMANDS else COMMANDS:
+        app[command]  # Imports it.
     return app
 
 

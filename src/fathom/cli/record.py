@@ -200,3 +200,6 @@ def _tape_errors_as_problems() -> Iterator[None]:
 
 def _size(count: int) -> str:
     return f"{count / 1e6:,.1f} MB"
+
+
+app = make_app()

@@ -100,3 +100,6 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
         "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+app = make_app()

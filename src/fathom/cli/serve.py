@@ -272,3 +272,6 @@ def run_on_uvloop(main: Coroutine[Any, Any, None]) -> None:
     take_all()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main)
+
+
+app = make_app()

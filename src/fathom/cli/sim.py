@@ -392,3 +392,6 @@ class _Table:
             f"{hunted.name:<{self._width}}  {is_found:<5}  {random:>6}  {pct:>4}  {lineage:>7}  "
             f"{faults:>6}  {hunted.seconds:>7.1f}  {hunted.invariant or f'(expected: {hunted.expected})'}",
         )
+
+
+app = make_app()

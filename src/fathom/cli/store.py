@@ -76,3 +76,6 @@ def _store_errors_as_problems() -> Iterator[None]:
         yield
     except StoreUnavailable as error:
         raise Problem(str(error)) from error
+
+
+app = make_app()

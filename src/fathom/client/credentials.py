@@ -5,7 +5,6 @@ Called for each request, on the host's loop. `renew`, awaited before the request
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import os
@@ -87,6 +86,8 @@ class PluginCredentials:
     def __init__(
         self, plugin: CredentialPlugin, tls: ssl.SSLContext, clock: Clock, environ: Mapping[str, str]
     ) -> None:
+        import asyncio  # noqa: PLC0415  # 20 ms, which `fathom why` need not wait for: plugins are rare.
+
         self._plugin = plugin
         self._tls = tls
         self._clock = clock
@@ -143,6 +144,8 @@ class PluginCredentials:
 
 async def run_plugin(plugin: CredentialPlugin, environ: Mapping[str, str]) -> Mapping[str, Any]:
     """The `status` of the plugin's output. Its stderr goes to ours."""
+    import asyncio  # noqa: PLC0415
+
     spec: dict[str, Any] = {"interactive": False}
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
