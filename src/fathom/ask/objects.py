@@ -30,6 +30,9 @@ class CachedObjects:
             for key in sorted(key for key in entries if key.startswith(prefix))
         ]
 
+    def entries(self, resource: str) -> Mapping[str, Entry]:
+        return self._copy(resource)[1]
+
     def revision(self, resource: str) -> int:
         return self._copy(resource)[0]
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from fathom.ask.kept_cluster import KeptCluster
+from fathom.ask.objects import CachedObjects
 from fathom.ask.subjects import no_such_subject
 from fathom.explain import questions
 from fathom.explain.coupling import answer as coupling_answer
@@ -27,14 +29,13 @@ from fathom.kinds.coupling import COUPLINGS, CouplingSpec
 from fathom.kinds.explanation import EXPLANATIONS, ExplanationSpec
 from fathom.kinds.timeline import TIMELINES, TimelineSpec
 from fathom.model.errors import ApiError, bad_request
-from fathom.schedule.loop.user_rules import installed_rules
 
 Spec = ExplanationSpec | TimelineSpec | CouplingSpec
 
 
 class AnswerFunctions(msgspec.Struct, frozen=True):
     wanted: Callable[[ObjectRef, Objects, Any], RecordQuery]
-    answer: Callable[[Evidence, Any], msgspec.Struct]
+    answer: Callable[[Evidence, Any, KeptCluster], msgspec.Struct]
     # What the records cite beyond the first query, if anything: asked for once.
     wanted_more: Callable[[Evidence, Any], RecordQuery | None] | None = None
 
@@ -55,12 +56,12 @@ def _wanted(subject: ObjectRef, objects: Objects, spec: ExplanationSpec) -> Reco
     return questions.wanted(subject, objects, view=spec.view)
 
 
-def _explained(evidence: Evidence, spec: ExplanationSpec) -> msgspec.Struct:
+def _explained(evidence: Evidence, spec: ExplanationSpec, kept: KeptCluster) -> msgspec.Struct:
     """Raises 400 for a kind that has no explanation, 404 for an object of which nothing is known."""
     subject = evidence.subject
     try:
         patches = [read_patch(text, subject.namespace, resource_of) for text in spec.what_if]
-        answer = questions.answer(what_if(evidence, patches), view=spec.view, rules=installed_rules())
+        answer = _answer(what_if(evidence, patches) if patches else evidence, spec, kept)
     except (BadPatch, NoExplanation) as error:
         raise bad_request(str(error)) from None
     except NoSubject:
@@ -70,6 +71,18 @@ def _explained(evidence: Evidence, spec: ExplanationSpec) -> msgspec.Struct:
     if subject.name and not has_cause and not _is_known(evidence):
         raise no_such_subject(subject)
     return answer
+
+
+def _answer(evidence: Evidence, spec: ExplanationSpec, kept: KeptCluster) -> msgspec.Struct:
+    """Objects of the past, and those of a question "what if", get a view of their own."""
+    if not isinstance(evidence.objects, CachedObjects) or spec.view == questions.STATUS:
+        return questions.answer(evidence, view=spec.view, rules=kept.rules)
+    with kept.view_of(evidence.objects, now_ns=evidence.now_ns) as cluster:
+        try:
+            return questions.answer(evidence, view=spec.view, rules=kept.rules, cluster=cluster)
+        except (NoSubject, NoExplanation) as error:
+            refusal = error  # Raised outside: an unexpected error discards the view.
+    raise refusal
 
 
 def _is_known(evidence: Evidence) -> bool:
@@ -91,7 +104,11 @@ def _more_of_timeline(evidence: Evidence, spec: TimelineSpec) -> RecordQuery | N
     return timeline_wanted.wanted_more(evidence, asked.spec_of(spec, now_ns=evidence.now_ns))
 
 
-def _coupled(evidence: Evidence, spec: CouplingSpec) -> msgspec.Struct:
+def _timeline(evidence: Evidence, spec: TimelineSpec, kept: KeptCluster) -> msgspec.Struct:
+    return asked.answer(evidence, spec)
+
+
+def _coupled(evidence: Evidence, spec: CouplingSpec, kept: KeptCluster) -> msgspec.Struct:
     """Raises 404 for a controller that does not exist, and for an object of which nothing is known."""
     if not spec.controller and not _is_known(evidence):
         raise no_such_subject(evidence.subject)
@@ -104,6 +121,6 @@ def _coupled(evidence: Evidence, spec: CouplingSpec) -> msgspec.Struct:
 # Kind of question -> who answers it.
 ANSWERS: dict[str, AnswerFunctions] = {
     EXPLANATIONS: AnswerFunctions(_wanted, _explained),
-    TIMELINES: AnswerFunctions(asked.wanted, asked.answer, _more_of_timeline),
+    TIMELINES: AnswerFunctions(asked.wanted, _timeline, _more_of_timeline),
     COUPLINGS: AnswerFunctions(coupling_answer.wanted, _coupled),
 }

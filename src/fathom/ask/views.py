@@ -24,6 +24,7 @@ from fathom.api.verbs.versions import parse_limit
 from fathom.ask.access import Access
 from fathom.ask.collect import Collector, Sources
 from fathom.ask.decisions import Sight, decision_object
+from fathom.ask.kept_cluster import KeptCluster
 from fathom.ask.objects import CachedObjects
 from fathom.ask.past import PastMoment, moment_of, objects_at
 from fathom.ask.subjects import asked_object, kind_named, namespace_of_answer, object_of_name
@@ -48,6 +49,7 @@ from fathom.model.errors import (
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.selectors import parse_field_selector, parse_label_selector
 from fathom.model.times import micro_timestamp
+from fathom.schedule.loop.user_rules import installed_rules
 
 DECISIONS_SHOWN, DECISIONS_SHOWN_MAX = 500, 5000
 # A question may cost as much as a scheduling pass and a search of the audit log, and every user may ask.
@@ -59,6 +61,7 @@ class AskViews:
         self._core = core
         self._authorizer = authorizer
         self._collector = Collector(core.agents, sources, core.outside.clock)
+        self._kept = KeptCluster(installed_rules)
         self._turns = asyncio.Semaphore(QUESTIONS_AT_ONCE)
         self._questions = 0  # Being answered or waiting for their turn: at most QUESTIONS_MAX.
 
@@ -115,7 +118,7 @@ class AskViews:
         if functions.wanted_more is not None:
             more = await asyncio.to_thread(functions.wanted_more, evidence, spec)
             evidence = await self._collector.collect_more(evidence, more) if more is not None else evidence
-        answer = await asyncio.to_thread(functions.answer, evidence, spec)
+        answer = await asyncio.to_thread(functions.answer, evidence, spec, self._kept)
         return {
             "metadata": {"name": name, "namespace": namespace_of_answer(subject.namespace)},
             "status": {**_source(past), **_gaps(evidence.gaps), **msgspec.to_builtins(answer)},

@@ -41,30 +41,31 @@ def wanted(subject: ObjectRef, objects: Objects, *, view: str = WHY) -> RecordQu
 
 
 def answer(
-    evidence: Evidence, *, view: str = WHY, rules: Rules = RULES
+    evidence: Evidence, *, view: str = WHY, rules: Rules = RULES, cluster: ClusterView | None = None
 ) -> StatusView | StuckObjects | Explanation:
-    """`rules`: the scheduler's, with those that users have installed. Raises NoSubject, NoExplanation."""
+    """`rules`: the scheduler's, with those that users have installed. `cluster`: its view of the evidence's
+    objects, where the caller has one. Raises NoSubject, NoExplanation."""
     if view == STATUS:
         return explain_status(evidence)
     if view == STUCK:
-        items = tuple(stuck(_in_namespace(evidence), explain_pod=PodExplainer(rules)))
+        items = tuple(stuck(_in_namespace(evidence), explain_pod=PodExplainer(rules, cluster)))
         return StuckObjects(not items, items, evidence.gaps)
-    return why(evidence, rules=rules)
+    return why(evidence, rules=rules, cluster=cluster)
 
 
-def why(evidence: Evidence, *, rules: Rules = RULES) -> Explanation:
+def why(evidence: Evidence, *, rules: Rules = RULES, cluster: ClusterView | None = None) -> Explanation:
     """Raises NoExplanation."""
-    if evidence.subject.resource == PODS:
-        return pod.explain(evidence.subject, evidence, rules=rules)  # Also one that is gone, or was refused.
-    return explain_object(evidence, explain_pod=PodExplainer(rules))
+    if evidence.subject.resource == PODS:  # Also one that is gone, or was refused.
+        return pod.explain(evidence.subject, evidence, rules=rules, cluster=cluster)
+    return explain_object(evidence, explain_pod=PodExplainer(rules, cluster))
 
 
 class PodExplainer:
     """Explains pods of one evidence: the scheduler's view of the cluster is made once, if it is needed."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, cluster: ClusterView | None = None) -> None:
         self._rules = rules
-        self._cluster: ClusterView | None = None
+        self._cluster = cluster
 
     def __call__(self, obj: Obj, evidence: Evidence) -> Explanation:
         if self._cluster is None:

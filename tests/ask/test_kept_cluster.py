@@ -1,0 +1,206 @@
+"""The scheduler's view that is kept between questions answers as a new one, after any stream of changes."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.explain.builders import NOW_NS, Obj, at, lease, node, own, pod
+
+from fathom.api.watch_cache import WatchCache
+from fathom.ask.kept_cluster import RESOURCES, KeptCluster
+from fathom.ask.objects import CachedObjects
+from fathom.explain.evidence import Evidence, ObjectRef
+from fathom.explain.why.case import cluster_of
+from fathom.explain.why.pod import explain
+from fathom.kinds.reservation import HOLDER_UID
+from fathom.model.body import Body, canonical
+from fathom.model.objects import key_of
+from fathom.schedule.decide.rules import RULES
+from fathom.schedule.loop.cluster_view import ClusterView
+from fathom.schedule.loop.watched_kinds import KINDS
+from fathom.store.protocol import Batch, Change, Entry
+
+NODES, PODS = ("a", "b", "c", "d"), ("p", "q", "r", "s")
+ZONE = "topology.kubernetes.io/zone"
+
+Draw = st.DrawFn
+Write = tuple[str, str, Obj | None]  # Resource, path, object; None: deleted.
+
+
+class Cluster:
+    """An API server's cache, written by changes as the store delivers them."""
+
+    def __init__(self) -> None:
+        self.cache = WatchCache()
+        self._entries: dict[str, Entry] = {}
+        self._revision = 1
+        self.write("leases.coordination.k8s.io", "fathom-system/scheduler", lease())
+
+    def write(self, resource: str, path: str, obj: Obj | None) -> None:
+        key = f"/registry/{resource}/{path}"
+        previous = self._entries.pop(key, None)
+        if previous is None and obj is None:
+            return
+        self._revision += 1
+        entry = None
+        if obj is not None:
+            created = previous.created if previous is not None else self._revision
+            entry = self._entries[key] = Entry(key, Body(canonical(obj)), self._revision, created)
+        change = Change(key, self._revision, entry, previous)
+        self.cache.apply(Batch((change,), self._revision))
+
+    def objects(self) -> CachedObjects:
+        return CachedObjects(self.cache)
+
+
+@st.composite
+def nodes(draw: Draw) -> Write:
+    name = draw(st.sampled_from(NODES))
+    labels = {ZONE: draw(st.sampled_from(["east", "west"]))}
+    taints = draw(st.sampled_from([[], [{"key": "k", "value": "v", "effect": "NoSchedule"}]]))
+    obj = node(name, draw(st.sampled_from(["1", "2", "4"])), labels=labels, taints=taints)
+    return "nodes", name, draw(st.sampled_from([None, obj, obj]))
+
+
+@st.composite
+def pods(draw: Draw) -> Write:
+    name, uid = draw(st.sampled_from(PODS)), draw(st.sampled_from(["1", "2"]))
+    on = draw(st.sampled_from(["", "", *NODES]))
+    nominated = draw(st.sampled_from(["", "", "a", "b"])) if not on else ""
+    status = {
+        "phase": draw(st.sampled_from(["Pending", "Running", "Failed"])),
+        "nominatedNodeName": nominated,
+    }
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"tier": "web"}},
+    }
+    obj = pod(
+        name,
+        cpu=draw(st.sampled_from(["500m", "1", "3"])),
+        on=on,
+        status=status,
+        meta={"uid": f"{name}-{uid}", "labels": {"tier": "web"}},
+        priority=draw(st.sampled_from([0, 0, 10])),
+        topologySpreadConstraints=draw(st.sampled_from([[], [spread]])),
+    )
+    return "pods", f"shop/{name}", draw(st.sampled_from([None, obj, obj, obj]))
+
+
+@st.composite
+def others(draw: Draw) -> Write:
+    tenant = draw(st.sampled_from(["shop", "bank"]))
+    namespace = {"metadata": {"name": "shop", "labels": {"fathom.dev/tenant": tenant}}}
+    limits = [{"resources": {"cpu": draw(st.sampled_from(["1", "8"]))}}]
+    quota = own("TenantQuota", tenant, limits=limits)
+    override = own(
+        "SchedulerOverride", "calm", namespace="shop", target="workload/web", reason="r", expiresAfter="1h",
+        changes={"avoidNodes": ["a"]},
+        status={"active": True, "expiresAt": at(draw(st.sampled_from([-9, 9])))},
+    )  # fmt: skip
+    holder = {HOLDER_UID: draw(st.sampled_from(["p-1", "q-1", "z-1"]))}
+    room = own(
+        "Reservation", "room", namespace="shop", nodeName=draw(st.sampled_from(["a", "b"])),
+        resources={"cpu": "1"}, status={"phase": draw(st.sampled_from(["Active", "Released"]))},
+    )  # fmt: skip
+    room["metadata"]["annotations"] = holder
+    written: list[tuple[str, str, Obj]] = [
+        ("namespaces", "shop", namespace),
+        ("tenantquotas.fathom.dev", tenant, quota),
+        ("scheduleroverrides.fathom.dev", "shop/calm", override),
+        ("reservations.fathom.dev", "shop/room", room),
+    ]
+    resource, path, obj = draw(st.sampled_from(written))
+    return resource, path, draw(st.sampled_from([None, obj, obj]))
+
+
+def answers(cluster: Cluster, view: ClusterView) -> list[object]:
+    """What each pod is told, and a pod that asks for room on every node."""
+    objects = cluster.objects()
+    return [
+        msgspec.to_builtins(
+            explain(
+                ObjectRef("pods", *key_of(each)),
+                Evidence(subject=ObjectRef("pods", *key_of(each)), objects=objects, now_ns=NOW_NS),
+                cluster=view,
+            )
+        )
+        for each in objects.list("pods")
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(nodes() | pods() | pods() | others(), max_size=6), min_size=2, max_size=8))
+def test_after_any_stream_of_changes_the_answers_are_those_of_a_new_view(stream: list[list[Write]]) -> None:
+    cluster, kept = Cluster(), KeptCluster(lambda: RULES)
+    for writes in stream:
+        for write in writes:
+            cluster.write(*write)
+        objects = cluster.objects()
+        with kept.view_of(objects, now_ns=NOW_NS) as view:
+            assert answers(cluster, view) == answers(cluster, cluster_of(objects))
+
+
+def test_an_override_that_has_expired_since_does_not_count() -> None:
+    cluster, kept = Cluster(), KeptCluster(lambda: RULES)
+    override = own(
+        "SchedulerOverride", "calm", namespace="shop", target="workload/web", reason="r", expiresAfter="1h",
+        changes={"avoidNodes": ["a"]}, status={"active": True, "expiresAt": at(-9)},
+    )  # fmt: skip
+    cluster.write("scheduleroverrides.fathom.dev", "shop/calm", override)
+    cluster.write("nodes", "a", node("a"))
+    web = pod("web", meta={"labels": {"app": "web"}})
+
+    def avoided(now_ns: int) -> int:
+        with kept.view_of(cluster.objects(), now_ns=now_ns) as view:
+            return len(view.context(view.view(web), now_ns=now_ns).avoided)
+
+    assert [avoided(NOW_NS), avoided(NOW_NS + 10 * 10**9)] == [1, 0]
+
+
+def test_the_view_is_the_same_one_while_only_pods_and_nodes_change() -> None:
+    cluster, kept = Cluster(), KeptCluster(lambda: RULES)
+
+    def view() -> ClusterView:
+        with kept.view_of(cluster.objects(), now_ns=NOW_NS) as current:
+            return current
+
+    for name in ("a", "c"):
+        cluster.write("nodes", name, node(name))
+    first = view()
+    cluster.write("pods", "shop/p", pod("p", on="a"))
+    cluster.write("nodes", "a", node("a", "2"))
+    cluster.write("nodes", "d", node("d"))
+    assert view() is first
+    cluster.write("nodes", "b", node("b"))  # Between the others: of equal nodes the order decides.
+    second = view()
+    assert second is not first
+    assert [second.table.names[row] for row in sorted(second.table.row_of.values())] == ["a", "b", "c", "d"]
+
+
+def test_after_an_error_in_an_answer_the_view_is_made_anew() -> None:
+    cluster, kept = Cluster(), KeptCluster(lambda: RULES)
+    cluster.write("nodes", "a", node("a"))
+    cluster.write("pods", "shop/p", pod("p", on="a"))
+    views: list[ClusterView] = []
+
+    def fail() -> None:
+        with kept.view_of(cluster.objects(), now_ns=NOW_NS) as view:
+            views.append(view)
+            view.table.lift("uid-p")  # A trial that never puts it back.
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with kept.view_of(cluster.objects(), now_ns=NOW_NS) as view:
+        assert view is not views[0]
+        assert list(view.table.pods_on[view.table.row_of["a"]]) == ["uid-p"]
+
+
+def test_every_kind_that_the_scheduler_follows_is_looked_at_and_pods_come_last() -> None:
+    assert set(RESOURCES) == {kind.name for kind in KINDS}
+    assert list(RESOURCES)[-1] == "Pod"
