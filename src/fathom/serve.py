@@ -38,6 +38,7 @@ from fathom.model.user import User
 from fathom.open_files import take_all
 from fathom.private_files import prepare_directory, write_private
 from fathom.record.audit import AuditLog
+from fathom.record.audit_index import AuditIndex
 from fathom.record.journal import DiskJournal
 from fathom.record.journal_reader import JournalReader
 from fathom.record.journals import SMALL_BUDGET_BYTES, journal_directory
@@ -58,6 +59,7 @@ KEEP_ALIVE_S = 300  # Idle client connections are cheap; a new one costs a hands
 BACKLOG = 2048  # Connections not yet accepted: thousands of agents may connect at once.
 STOP_S = 3  # Time that running requests get to finish when the server stops.
 TOKENS_CHECK_S = 5.0
+INDEX_AUDIT_S = 2.0  # At full speed, some 10,000 writes: a question may have to index so many, in 15 ms.
 
 # A server's garbage is trees, which reference counting frees; live objects live long. With Python's own
 # threshold of 700 a sixth of the CPU time went into scanning the same live objects again and again. So many
@@ -122,6 +124,7 @@ class Running(msgspec.Struct, frozen=True):
     parts: Parts
     store: Store
     audit: AuditLog
+    audit_index: AuditIndex
     journal: DiskJournal | None
     pki: Pki
     outside: Outside
@@ -157,6 +160,7 @@ async def _run(
         names = [own[0]] if host in {"", "0.0.0.0", "::"} else [own[0], host]
         pki = ensure_pki(data, names, clock=outside.clock)
         audit = AuditLog(data / "audit", clock=outside.clock, log=log)
+        audit_index = AuditIndex(data / "audit")
         journal = _open_journal(data, log)
         agents = AgentsOverHttps(pki, outside.clock)
         parts = assemble(
@@ -172,7 +176,7 @@ async def _run(
                 agents=agents,
                 sources=Sources(
                     journals={"housekeeping": JournalReader(journal_directory(data, "housekeeping"))},
-                    audit=data / "audit",
+                    audit=audit_index,
                 ),
                 service_addresses=service_addresses,
                 journal=journal or NoJournal(),
@@ -180,9 +184,14 @@ async def _run(
             )
         )
         await parts.feed.load()
-        await _serve(Running(parts, opened, audit, journal, pki, outside, log, data, listener, own, warnings))
+        await _serve(
+            Running(
+                parts, opened, audit, audit_index, journal, pki, outside, log, data, listener, own, warnings
+            )
+        )
         await agents.close()
         audit.close()
+        audit_index.close()
         if journal is not None:
             journal.close()
     finally:
@@ -253,6 +262,7 @@ async def _serve(running: Running) -> None:
             group.create_task(_reload_tokens(running, running.data / "tokens.csv")),
             group.create_task(Retention(running.store, running.outside.clock).run()),
             group.create_task(running.audit.run()),
+            group.create_task(_index_audit(running.audit_index, running.log)),
         ]
         await bootstrap(parts)
         listening = await asyncio.get_running_loop().create_server(
@@ -269,6 +279,16 @@ async def _serve(running: Running) -> None:
         await http.stop(patience_s=STOP_S)
         for task in background:
             task.cancel()
+
+
+async def _index_audit(index: AuditIndex, log: Log) -> None:
+    """Keep the index of the audit log up to date, so that no question has to index much."""
+    while True:
+        try:
+            await asyncio.to_thread(index.follow)
+        except OSError as error:
+            log.warn("the audit log is not indexed", error=str(error))
+        await asyncio.sleep(INDEX_AUDIT_S)
 
 
 def _measure(parts: Parts, http: Http) -> None:

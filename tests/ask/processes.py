@@ -16,6 +16,7 @@ from fathom.ask.collect import Sources
 from fathom.endpoint.publish import Published, slice_of
 from fathom.endpoint.server import ProcessEndpoint, tls_of
 from fathom.metrics.registry import Registry
+from fathom.record.audit_index import AuditIndex
 from fathom.record.journal import DiskJournal
 from fathom.record.journal_reader import JournalReader
 from fathom.seams.outside import SystemClock
@@ -65,7 +66,7 @@ async def asked_server(data: Path) -> AsyncIterator[tuple[Api, Pki]]:
     pki = ensure_pki(data, clock=clock)
     agents = AgentsOverHttps(pki, clock)
     own = JournalReader(data / "journal" / "housekeeping")
-    sources = Sources(journals={"housekeeping": own}, audit=data / "audit")
+    sources = Sources(journals={"housekeeping": own}, audit=AuditIndex(data / "audit"))
     try:
         async with serving(data, sources=sources, agents=agents) as api:
             yield api, pki

@@ -18,6 +18,7 @@ from fathom.ask.processes import agents_of, registered_processes
 from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, ProcessState, Recorded, RecordQuery
 from fathom.model.objects import lookup, uid_of
 from fathom.model.record_query import DecisionReader
+from fathom.record.audit_index import AuditIndex
 from fathom.record_pages import read_records
 from fathom.seams.outside import Clock
 
@@ -26,7 +27,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """Where an API server reads what it does not hold itself."""
 
     journals: dict[str, DecisionReader] = {}  # Of parts that run in the API server: 'housekeeping'.
-    audit: Path | None = None  # The directory of its audit log.
+    audit: AuditIndex | None = None
 
 
 class Collector:
@@ -97,7 +98,8 @@ class Collector:
 
     @property
     def audit(self) -> Path | None:
-        return self._sources.audit
+        """The directory of the audit log."""
+        return None if self._sources.audit is None else self._sources.audit.directory
 
     async def _ask(
         self, objects: Objects, query: RecordQuery, refs: Sequence[ObjectRef]
