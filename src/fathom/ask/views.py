@@ -52,7 +52,8 @@ from fathom.model.times import micro_timestamp
 from fathom.schedule.loop.user_rules import installed_rules
 
 DECISIONS_SHOWN, DECISIONS_SHOWN_MAX = 500, 5000
-# A question may cost as much as a scheduling pass and a search of the audit log, and every user may ask.
+# The first question makes the scheduler's view of the cluster, one about a list has thousands of pods, and
+# every user may ask.
 QUESTIONS_AT_ONCE, QUESTIONS_MAX = 2, 32
 
 

@@ -36,6 +36,11 @@ CHURN_EVERY_S = 0.1
 START_S_MAX = 30.0
 encode = msgspec.json.encode
 
+# What the scheduler records, and the options that make it do so. The journal is what `fathom why` reads, the
+# tape what `fathom replay` reads.
+NOTHING, JOURNAL, TAPE = "nothing", "journal", "tape"
+RECORDING_OPTIONS = {NOTHING: ("--journal-mib", "0"), JOURNAL: (), TAPE: ("--record",)}
+
 
 class ScheduleLoad(msgspec.Struct, frozen=True):
     workload: str
@@ -44,6 +49,7 @@ class ScheduleLoad(msgspec.Struct, frozen=True):
     pods: int
     connections: int
     schedulers: int = 1  # Several: all for all pods, without a lease, so that they collide.
+    recording: str = JOURNAL  # Or NOTHING, or TAPE: the tape beside the journal.
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -69,6 +75,7 @@ class ScheduleResult(msgspec.Struct, frozen=True, kw_only=True):
     recording: Recording | None = None
     cores: CoreUse
     scheduler_cores: float | None = None
+    scheduler_us_per_pod: float | None = None  # CPU time of the schedulers' processes.
     parameters: dict[str, int | str]
     machine: Machine
     server: Server
@@ -97,10 +104,13 @@ def run_schedule(against: Against, load: ScheduleLoad) -> ScheduleResult:
             for number in range(load.schedulers if against.kubeconfig is None else 0):
                 directory = data / f"scheduler-{number}"
                 directory.mkdir()
-                scheduler = own_scheduler(open_session, directory, alone=load.schedulers == 1)
+                options = RECORDING_OPTIONS[load.recording]
+                scheduler = own_scheduler(
+                    open_session, directory, alone=load.schedulers == 1, options=options
+                )
                 own.append(stack.enter_context(scheduler))
             measured = _measure(open_session, workload, load, own)
-        if own:
+        if own and load.recording != NOTHING:
             measured = _with_journal(measured, own)
         rate = decisions_per_s(workload, nodes=load.nodes, init_pods=load.init_pods, pods=load.pods)
         return msgspec.structs.replace(measured, decisions_per_s=round(rate, 1))
@@ -119,12 +129,14 @@ class OwnScheduler(msgspec.Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def own_scheduler(open_session: Session, data: Path, *, alone: bool) -> Iterator[OwnScheduler]:
+def own_scheduler(
+    open_session: Session, data: Path, *, alone: bool, options: Sequence[str] = ()
+) -> Iterator[OwnScheduler]:
     """`fathom serve scheduler` beside the server; stopped, and its log complete, afterwards."""
     log = data / "scheduler.log"
     command = [sys.executable, "-m", "fathom.cli", "serve", "scheduler"]
     command += ["--kubeconfig", str(open_session.kubeconfig), "--data", str(data)]
-    command += [] if alone else ["--lease", ""]
+    command += [*options] if alone else [*options, "--lease", ""]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
@@ -190,16 +202,14 @@ def _measure(
     space = _namespace(open_session)
     connections = open_session.connect(load.connections)
     try:
-        _create_all(
-            open_session, connections, b"/api/v1/nodes", [workload.node(n) for n in range(load.nodes)]
-        )
+        create_all(open_session, connections, b"/api/v1/nodes", [workload.node(n) for n in range(load.nodes)])
         for extra in workload.extra:
-            _create_all(open_session, connections[:1], b"/apis/scheduling.k8s.io/v1/priorityclasses", [extra])
+            create_all(open_session, connections[:1], b"/apis/scheduling.k8s.io/v1/priorityclasses", [extra])
         pods = b"/api/v1/namespaces/%s/pods" % space
         init_pods = [workload.init_pod(number) for number in range(load.init_pods)]
         if init_pods:
             _bind_all(open_session, connections, pods, init_pods)
-        _create_all(open_session, connections, pods, [stuck_pod(number) for number in range(workload.stuck)])
+        create_all(open_session, connections, pods, [stuck_pod(number) for number in range(workload.stuck)])
         wanted = [workload.pod(number) for number in range(load.pods)]
         before = open_session.usage()
         pids = [scheduler.process.pid for scheduler in own]
@@ -218,6 +228,7 @@ def _measure(
         create_per_s=round(run.creates.per_s, 1),
         cores=cores_between(before, after),
         scheduler_cores=None if scheduler_s is None else round(scheduler_s / elapsed_s, 2),
+        scheduler_us_per_pod=None if scheduler_s is None else round(1e6 * scheduler_s / len(wanted), 1),
         parameters=msgspec.to_builtins(load),
         machine=this_machine(),
         server=open_session.server,
@@ -342,8 +353,8 @@ def _lane(asker: Asker, path: bytes, bodies: Iterator[bytes]) -> Lane:
         expect(answer, 201, "creating an object")
 
 
-def _create_all(
-    open_session: Session, connections: Sequence[WireConnection], path: bytes, objects: list[Obj]
+def create_all(
+    open_session: Session, connections: Sequence[WireConnection], path: bytes, objects: Sequence[Obj]
 ) -> None:
     asker = Asker(open_session.target, namespace="", object_bytes=0)
     bodies = iter([encode(obj) for obj in objects])

@@ -45,7 +45,7 @@ class Session:
         self.server = server
         self.ready_s = ready_s
         self.kubeconfig = kubeconfig
-        self._pids = pids
+        self.pids = pids
         self._open: list[WireConnection] = []
 
     def connect(self, count: int) -> list[WireConnection]:
@@ -58,10 +58,10 @@ class Session:
             connection.close()
 
     def rss_mb(self) -> float | None:
-        return round(rss_mb(self._pids), 1) if self._pids else None
+        return round(rss_mb(self.pids), 1) if self.pids else None
 
     def usage(self) -> ServerUsage:
-        server_s = cpu_s(self._pids) if self._pids else None
+        server_s = cpu_s(self.pids) if self.pids else None
         return ServerUsage(time.perf_counter(), time.process_time(), server_s, machine_cpu_s())
 
     def measure(self, connections: Sequence[WireConnection], lanes: Sequence[Lane]) -> tuple[Phase, CoreUse]:

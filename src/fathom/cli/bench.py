@@ -16,6 +16,7 @@ from fathom.terminal import say_json, say_text
 
 if TYPE_CHECKING:
     from fathom.bench.result import Result
+    from fathom.bench.schedule import ScheduleLoad
     from fathom.bench.session import Against
 
 R = TypeVar("R")
@@ -85,6 +86,7 @@ def make_app() -> App:
     app.command(record)
     app.command(cache)
     app.command(schedule)
+    app.command(why)
     app.command(sim)
     app.command(cluster)
     return app
@@ -267,19 +269,71 @@ def schedule(
     growth: Annotated[
         bool, Parameter(negative=(), help="As --decide-only: time and memory while the cluster fills up.")
     ] = False,
+    compare: Annotated[
+        Literal["", "recording"],
+        Parameter(
+            help="recording: measure alternately without and with the journal, and compare each pair of runs."
+        ),
+    ] = "",
+    pairs: Annotated[
+        int, Parameter(validator=AT_LEAST_ONE, help="With --compare: number of pairs of runs.")
+    ] = 5,
+    record: Annotated[
+        bool, Parameter(negative=(), help="The scheduler records a tape too, for `fathom replay`.")
+    ] = False,
     where: Where = NEW_SERVER,
     as_json: AsJson = False,
 ) -> None:
     """Measure how fast the scheduler binds new pods; with --kubeconfig, the scheduler of that cluster."""
     from fathom.bench import schedule as bench_schedule  # noqa: PLC0415
 
+    if (compare or record) and where.kubeconfig:
+        raise Problem("--compare and --record apply only to a scheduler that the benchmark starts")
     init_pods, pods = bench_schedule.sized(workload, init_pods, pods)
     if decide_only or growth:
         _decide(workload, nodes, init_pods, pods, growth=growth, as_json=as_json)
         return
-    load = bench_schedule.ScheduleLoad(workload, nodes, init_pods, pods, connections, schedulers)
+    recording = bench_schedule.TAPE if record else bench_schedule.JOURNAL
+    load = bench_schedule.ScheduleLoad(workload, nodes, init_pods, pods, connections, schedulers, recording)
+    if compare:
+        _compare(load, where.against(), pairs, as_json=as_json)
+        return
     result = _measured(lambda: bench_schedule.run_schedule(where.against(), load))
     _show(bench_schedule, result, as_json=as_json)
+
+
+def _compare(load: ScheduleLoad, against: Against, pairs: int, *, as_json: bool) -> None:
+    from fathom.bench import recording_cost  # noqa: PLC0415
+
+    result = _measured(lambda: recording_cost.run_pairs(against, load, pairs))
+    _show(recording_cost, result, as_json=as_json)
+
+
+def why(
+    *,
+    decisions: Annotated[
+        int, Parameter(validator=AT_LEAST_ONE, help="Number of decisions on record.")
+    ] = 1_000_000,
+    writes: Annotated[
+        int, Parameter(validator=AT_LEAST_ONE, help="Number of writes in the audit log.")
+    ] = 1_000_000,
+    nodes: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Number of nodes.")] = 1000,
+    pods: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Number of pods.")] = 10_000,
+    waiting: Annotated[
+        int, Parameter(validator=Number(gte=0), help="Number of these pods that no node takes.")
+    ] = 100,
+    questions: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Number of questions.")] = 100,
+    seed: Annotated[int, Parameter(help="Seed of the pods that are asked about.")] = 1,
+    data: Annotated[Path | None, Parameter(help="Directory for the temporary data of the servers.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure `fathom why` over a long history: time, and CPU of the client and of each server."""
+    from fathom.bench import asked_cluster  # noqa: PLC0415
+    from fathom.bench import why as bench_why  # noqa: PLC0415
+
+    load = asked_cluster.WhyLoad(nodes, pods, waiting, decisions, writes, questions, seed)
+    result = _measured(lambda: bench_why.run_why(load, data))
+    _show(bench_why, result, as_json=as_json)
 
 
 def _decide(workload: str, nodes: int, init_pods: int, pods: int, *, growth: bool, as_json: bool) -> None:

@@ -7,6 +7,7 @@ import re
 import socket
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 from fathom import __version__
@@ -21,6 +22,7 @@ from fathom.client.once import api_of
 from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.accounts import SYSTEM_NAMESPACE
+from fathom.model.decision import NoJournal
 from fathom.model.errors import ApiError
 from fathom.record.journal import DiskJournal
 from fathom.record.metrics import measure_records
@@ -63,12 +65,15 @@ def serve_scheduler(
     lease: str | None,
     shard: str,
     record: bool,
+    journal_mib: int,
     metrics_address: str,
 ) -> None:
     async def run() -> None:
         stop, log, server = stop_event(), JsonLog(sys.stderr, live().clock), server_at(kubeconfig)
         process, folder = who_is(names, _shard(shard)), data or data_beside(kubeconfig)
-        with opened_journal(folder, process, log) as journal:
+        budget_bytes = journal_mib << 20
+        opened = opened_journal(folder, process, log, budget_bytes=budget_bytes) if journal_mib else None
+        with opened or nullcontext() as journal:
             async with measured(
                 process,
                 ("scheduler",),
@@ -76,7 +81,7 @@ def serve_scheduler(
                 address=metrics_address,
                 where=str(folder.absolute()),
                 log=log,
-                journal=journal,
+                journal=journal or NoJournal(),
             ) as registry:
                 await run_scheduler(
                     kubeconfig,
@@ -97,7 +102,7 @@ async def run_scheduler(
     kubeconfig: Path | None,
     stop: asyncio.Event,
     *,
-    journal: DiskJournal,
+    journal: DiskJournal | None,
     names: tuple[str, ...] = NAMES,
     data: Path | None = None,
     lease: str | None = None,
@@ -105,7 +110,8 @@ async def run_scheduler(
     record: bool = False,
     metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
-    """Run on the current loop until `stop` is set. Raises Problem."""
+    """Run on the current loop until `stop` is set. Without a journal nothing is recorded but the tape. Raises
+    Problem."""
     part = _shard(shard)
     process = who_is(names, part)
     chosen = lease is not None
@@ -116,10 +122,11 @@ async def run_scheduler(
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:
-        tape = DiskTape(tape_directory(folder, process), log=log, kept=journal.kept) if record else None
+        kept = None if journal is None else journal.kept
+        tape = DiskTape(tape_directory(folder, process), log=log, kept=kept) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: is this scheduler running already?") from error
-    timed = TimedJournal(journal)
+    timed = None if journal is None else TimedJournal(journal)
     measure_records(metrics, journal, tape)
     settings = SchedulerSettings(
         names=names,
@@ -138,15 +145,15 @@ async def run_scheduler(
     except EndedByItself as error:
         raise Problem(str(error)) from error
     finally:
-        cpu_s = time.process_time() - began_s
-        log.info(
-            "journal",
-            records=journal.written,
-            bytes=journal.bytes,
-            lost=journal.lost,
-            seconds=round(timed.spent_ns / 1e9, 3),
-            cpu_seconds=round(cpu_s, 3),
-        )
+        if journal is not None and timed is not None:
+            log.info(
+                "journal",
+                records=journal.written,
+                bytes=journal.bytes,
+                lost=journal.lost,
+                seconds=round(timed.spent_ns / 1e9, 3),
+                cpu_seconds=round(time.process_time() - began_s, 3),
+            )
         if tape is not None:
             tape.close()
 

@@ -45,6 +45,7 @@ Admission = Annotated[
     tuple[str, ...],
     Parameter(negative=(), help="Admission plugin of yours, as module:name; may be repeated."),
 ]
+JOURNAL_MIB = 256  # As `record.journal.BUDGET_BYTES`.
 DEFAULT_ADDRESS = "127.0.0.1:0"  # Any free port: the API server reads it from the process's EndpointSlice.
 MetricsAddress = Annotated[
     str,
@@ -187,6 +188,13 @@ def scheduler(
         str, Parameter(help="I/N: schedule only the tenants of shard I of N; the first is 0.")
     ] = "0/1",
     record: Annotated[bool, Parameter(negative=(), help="Also record a tape, for `fathom replay`.")] = False,
+    journal_mib: Annotated[
+        int,
+        Parameter(
+            validator=Number(gte=0),
+            help="Disk space for the journal of decisions, in MiB. 0: none, and nothing can be explained.",
+        ),
+    ] = JOURNAL_MIB,
     metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
     """Run the scheduler. It records the reasons of each decision."""
@@ -199,6 +207,7 @@ def scheduler(
         lease=lease,
         shard=shard,
         record=record,
+        journal_mib=journal_mib,
         metrics_address=metrics_address,
     )
 

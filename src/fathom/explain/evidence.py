@@ -8,7 +8,7 @@ A question takes two pure steps around the collecting: from the objects follows 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -41,6 +41,34 @@ class Objects(Protocol):
     def revision(self, resource: str) -> int:
         """The revision that the objects of this kind are as of."""
         ...
+
+
+@runtime_checkable
+class SearchableObjects(Protocol):
+    """Objects that can be searched without decoding all of them."""
+
+    def newest_revision(self, resource: str) -> int: ...
+
+    def mentioning(self, resource: str, namespace: str, text: str) -> list[Obj]: ...
+
+
+def newest_revision(objects: Objects, resource: str) -> int:
+    """The revision of the kind's newest object; 0 if there is none."""
+    if isinstance(objects, SearchableObjects):
+        return objects.newest_revision(resource)
+    return max((_revision(obj) for obj in objects.list(resource)), default=0)
+
+
+def mentioning(objects: Objects, resource: str, namespace: str, text: str) -> list[Obj]:
+    """At least the objects of a namespace that have the text as a value somewhere."""
+    if isinstance(objects, SearchableObjects):
+        return objects.mentioning(resource, namespace, text)
+    return objects.list(resource, namespace)
+
+
+def _revision(obj: Obj) -> int:
+    text = str(metadata(obj).get("resourceVersion") or "")
+    return int(text) if text.isdecimal() else 0
 
 
 class Gap(msgspec.Struct, frozen=True):

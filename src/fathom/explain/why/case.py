@@ -7,7 +7,7 @@ from functools import cached_property
 
 import msgspec
 
-from fathom.explain.evidence import Evidence, Objects, Recorded
+from fathom.explain.evidence import Evidence, Objects, Recorded, mentioning
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.model.times import moment_ns
@@ -151,7 +151,7 @@ def resource_name(group: str, plural: str) -> str:
 def events_about(objects: Objects, key: Key, uid: str) -> tuple[Obj, ...]:
     about = [
         event
-        for event in objects.list(EVENTS, key.namespace)
+        for event in mentioning(objects, EVENTS, key.namespace, key.name)
         if lookup(event, "involvedObject", "name") == key.name
         and lookup(event, "involvedObject", "uid") in {None, "", uid}
     ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fathom.explain.evidence import Evidence, Objects, ProcessState, Recorded
+from fathom.explain.evidence import Evidence, Objects, ProcessState, Recorded, newest_revision
 from fathom.explain.why.answer import CitedDecision, Freshness, NodeGroup, QueuePlace
 from fathom.explain.why.case import PodCase, resource_name
 from fathom.model.decision import Considered, Decision, Outcome, SeenVersions
-from fathom.model.objects import metadata, uid_of
+from fathom.model.objects import uid_of
 from fathom.model.times import timestamp
 from fathom.schedule.loop.watched_kinds import KINDS
 
@@ -78,18 +78,9 @@ def freshness(case: PodCase) -> tuple[Freshness, ...]:
 def _freshness(kind: str, seen: SeenVersions, objects: Objects) -> Freshness:
     """The newest change of the kind is its newest object's: a deletion leaves none behind."""
     resource = RESOURCES.get(kind, kind)
-    changed = newest_change(objects, resource)
+    changed = newest_revision(objects, resource)
     applied = max(seen.revision, seen.applied)
     return Freshness(kind, seen.revision, applied, max(changed, applied), seen.age_ms)
-
-
-def newest_change(objects: Objects, resource: str) -> int:
-    return max((revision_of(obj) for obj in objects.list(resource)), default=0)
-
-
-def revision_of(obj: dict[str, object]) -> int:
-    text = str(metadata(obj).get("resourceVersion") or "")
-    return int(text) if text.isdecimal() else 0
 
 
 def schedulers(evidence: Evidence) -> list[ProcessState]:

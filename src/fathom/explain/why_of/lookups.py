@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from fathom.explain.evidence import Evidence, ObjectRef, Recorded
+from fathom.explain.evidence import Evidence, ObjectRef, Recorded, mentioning, newest_revision
 from fathom.explain.why.answer import Explanation, Freshness
 from fathom.model.audit import AuditEntry
 from fathom.model.decision import SeenVersions
@@ -111,7 +111,7 @@ def events_of(evidence: Evidence, obj: Obj) -> list[Obj]:
     uid, namespace = uid_of(obj), key_of(obj).namespace or "default"
     events = [
         event
-        for event in evidence.objects.list(EVENTS, namespace)
+        for event in mentioning(evidence.objects, EVENTS, namespace, uid)
         if (lookup(event, "involvedObject", "uid") or lookup(event, "regarding", "uid")) == uid
     ]
     return sorted(events, key=_event_ns, reverse=True)
@@ -165,7 +165,7 @@ def _freshness(evidence: Evidence, kind: str, seen: SeenVersions) -> Freshness:
 def newest(evidence: Evidence, kind: str) -> int:
     """The revision of the kind's newest object; 0 if there is none, or the kind is not known here."""
     resource = RESOURCES.get(kind, kind)
-    return max((revision_of(obj) for obj in evidence.objects.list(resource)), default=0)
+    return newest_revision(evidence.objects, resource)
 
 
 def last_writer(evidence: Evidence, obj: Obj, resource: str, field: str) -> AuditEntry | None:
