@@ -63,7 +63,9 @@ def test_of_many_writes_the_newest_are_read_oldest_first(tmp_path: Path) -> None
     log = log_in(tmp_path, file_bytes_max=2_000)
     for number in range(50):
         log.record(entry(number))
+        log.flush()
     log.close()
+    assert len(files(tmp_path)) > 2
     newest = AuditIndex(tmp_path).newest([WEB], 7)
     assert [each.id for each in newest] == [f"id-{number}" for number in range(43, 50)]
 
@@ -163,3 +165,21 @@ def test_a_log_that_does_not_exist_yet_is_empty(tmp_path: Path) -> None:
     log.record(entry(1))
     log.close()
     assert [each.id for each in index.newest([WEB], 10)] == ["id-1"]
+
+
+def test_the_last_write_before_a_moment_is_found_as_a_scan_finds_it(tmp_path: Path) -> None:
+    log, index = log_in(tmp_path, file_bytes_max=2_000), AuditIndex(tmp_path)
+    assert index.last_write(lambda _: False) is None
+    for number in range(0, 60, 2):
+        refused = number % 6 == 0
+        log.record(entry(number, code=409 if refused else 200, revision=0 if refused else 100 + number))
+        log.flush()
+    log.close()
+    assert len(files(tmp_path)) > 2
+    for revision in range(98, 164):
+
+        def is_after(write: AuditEntry, revision: int = revision) -> bool:
+            return write.revision > revision
+
+        writes = [each for each in read_entries(tmp_path) if each.wrote and not is_after(each)]
+        assert index.last_write(is_after) == (writes[-1] if writes else None), revision

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -97,9 +96,8 @@ class Collector:
         return records, [answer.gap for answer in answers if answer.gap is not None]
 
     @property
-    def audit(self) -> Path | None:
-        """The directory of the audit log."""
-        return None if self._sources.audit is None else self._sources.audit.directory
+    def audit(self) -> AuditIndex | None:
+        return self._sources.audit
 
     async def _ask(
         self, objects: Objects, query: RecordQuery, refs: Sequence[ObjectRef]

@@ -23,14 +23,6 @@ class CachedObjects:
         entry = self._copy(resource)[1].get(f"/registry/{resource}/{path}")
         return None if entry is None else entry.body.obj_at(entry.revision)
 
-    def list(self, resource: str, namespace: str | None = None) -> list[Obj]:
-        entries = self._copy(resource)[1]
-        prefix = f"/registry/{resource}/" if namespace is None else f"/registry/{resource}/{namespace}/"
-        return [
-            entries[key].body.obj_at(entries[key].revision)
-            for key in sorted(key for key in entries if key.startswith(prefix))
-        ]
-
     def newest_revision(self, resource: str) -> int:
         return max((entry.revision for entry in self._copy(resource)[1].values()), default=0)
 
@@ -43,6 +35,14 @@ class CachedObjects:
             if key.startswith(prefix) and value in entry.body.encoded
         ]
         return [entry.body.obj_at(entry.revision) for entry in sorted(entries, key=lambda entry: entry.key)]
+
+    def list(self, resource: str, namespace: str | None = None) -> list[Obj]:
+        entries = self._copy(resource)[1]
+        prefix = f"/registry/{resource}/" if namespace is None else f"/registry/{resource}/{namespace}/"
+        return [
+            entries[key].body.obj_at(entries[key].revision)
+            for key in sorted(key for key in entries if key.startswith(prefix))
+        ]
 
     def entries(self, resource: str) -> Mapping[str, Entry]:
         return self._copy(resource)[1]

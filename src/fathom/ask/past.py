@@ -7,7 +7,6 @@ deciding processes: `fathom replay` reads those.
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import msgspec
 
@@ -16,7 +15,7 @@ from fathom.explain.evidence import HeldObjects
 from fathom.model.audit import AuditEntry
 from fathom.model.errors import bad_request, expired
 from fathom.model.times import moment_ns
-from fathom.record.audit_reading import read_entries
+from fathom.record.audit_index import AuditIndex
 from fathom.store.protocol import Compacted, FutureRevision
 
 
@@ -25,7 +24,7 @@ class PastMoment(msgspec.Struct, frozen=True):
     time_ns: int
 
 
-async def moment_of(core: Core, at: str, audit: Path | None) -> PastMoment:
+async def moment_of(core: Core, at: str, audit: AuditIndex | None) -> PastMoment:
     """`at`: a revision, or an RFC 3339 time. Raises 400 for anything else, and for the future."""
     time_ns = moment_ns(at)
     if not at.isdecimal() and time_ns is None:
@@ -43,18 +42,15 @@ async def moment_of(core: Core, at: str, audit: Path | None) -> PastMoment:
     return PastMoment(revision or entry.revision, time_ns or moment_ns(entry.time) or 0)
 
 
-def _last_write(audit: Path, revision: int | None, time_ns: int | None) -> AuditEntry | None:
+def _last_write(audit: AuditIndex, revision: int | None, time_ns: int | None) -> AuditEntry | None:
     """The last write up to the revision or the time."""
-    last = None
-    for entry in read_entries(audit):
-        if not entry.wrote:
-            continue
-        if revision is not None and entry.revision > revision:
-            break
-        if time_ns is not None and (moment_ns(entry.time) or 0) > time_ns:
-            break
-        last = entry
-    return last
+
+    def is_after(entry: AuditEntry) -> bool:
+        if revision is not None:
+            return entry.revision > revision
+        return (moment_ns(entry.time) or 0) > (time_ns or 0)
+
+    return audit.last_write(is_after)
 
 
 async def objects_at(core: Core, revision: int) -> HeldObjects:

@@ -33,6 +33,7 @@ from fathom.seams.outside import SystemClock
 
 BATCH = 256
 ROUND_NS = 60_000_000_000  # Between two attempts of a pod: as long as a pod is parked at most.
+BATCH_NS = 1_000_000
 SECOND = 1_000_000_000
 TOO_MUCH_CPU = "64"
 
@@ -54,9 +55,17 @@ class _Past:
         self._revisions = count(1000)
         self.decisions = 0
 
-    def attempt(self, pods: Sequence[Obj], *, attempt: int, time_ns: int) -> None:
-        """Decide pods of one shape, as the scheduler takes them: together."""
-        views = [self._cluster.view(pod) for pod in pods]
+    def batches(self, pods: Sequence[Obj]) -> list[list[PodView]]:
+        """As the scheduler takes them: pods of one shape together."""
+        shapes: dict[object, list[PodView]] = {}
+        for pod in pods:
+            view = self._cluster.view(pod)
+            shapes.setdefault(view.shape, []).append(view)
+        return [
+            views[start : start + BATCH] for views in shapes.values() for start in range(0, len(views), BATCH)
+        ]
+
+    def attempt(self, views: Sequence[PodView], *, attempt: int, time_ns: int) -> None:
         context = self._cluster.context(views[0], now_ns=time_ns)
         around = self._around(views, time_ns, context)
         for view, placement in zip(views, self._cluster.decider.place_batch(views, context), strict=True):
@@ -112,12 +121,12 @@ def write_decisions(
     """`rounds` decisions for each pod, the last one shortly before `until_ns`."""
     journal = DiskJournal(directory, budget_bytes=budget_bytes)
     past = _Past(journal, nodes)
-    wanting_more = [_with_cpu(pod, TOO_MUCH_CPU) for pod in pods]
+    fitting = past.batches(pods)
+    wanting_more = past.batches([_with_cpu(pod, TOO_MUCH_CPU) for pod in pods])
     for attempt in range(1, rounds + 1):
         time_ns = until_ns - (rounds + 1 - attempt) * ROUND_NS
-        listed = pods if attempt % 2 else wanting_more
-        for start in range(0, len(listed), BATCH):
-            past.attempt(listed[start : start + BATCH], attempt=attempt, time_ns=time_ns + start * 1000)
+        for number, views in enumerate(fitting if attempt % 2 else wanting_more):
+            past.attempt(views, attempt=attempt, time_ns=time_ns + number * BATCH_NS)
     journal.close()
     return WrittenHistory(past.decisions, journal.bytes)
 

@@ -18,7 +18,8 @@ import os
 import struct
 import threading
 from array import array
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from zlib import crc32
@@ -82,6 +83,13 @@ class FileIndex:
         """Where lines begin that are perhaps about these objects, in their order."""
         rows = matching(np.frombuffer(self._hashes, np.uint32), hashes)
         return [self._offsets[row] for row in rows.tolist()]
+
+    @property
+    def lines(self) -> int:
+        return len(self._offsets)
+
+    def offset(self, line: int) -> int:
+        return self._offsets[line]
 
     def line(self, offset: int) -> bytes:
         return line_at(self._file, offset)
@@ -165,6 +173,20 @@ class AuditIndex:
             entries = list(islice(self._newest_first(wanted), count_max))
         return entries[::-1]
 
+    def last_write(self, is_after: Callable[[AuditEntry], bool]) -> AuditEntry | None:
+        """The last write that is not after a moment; None if the log does not go back so far. Writes are in
+        the log's order, which is nearly that of their revisions and times. Raises OSError."""
+        with self._lock:
+            self._follow()
+            count = sum(file.lines for file in self._files.values())
+
+            def ends_before(line: int) -> bool:
+                write = next(self._writes(range(line, count)), None)
+                return write is None or is_after(write)
+
+            end = bisect_left(range(count), True, key=ends_before)
+            return next(self._writes(range(end - 1, -1, -1)), None)
+
     def close(self) -> None:
         """Save what is not saved yet."""
         with self._lock:
@@ -180,6 +202,20 @@ class AuditIndex:
                 entry = entry_of(file.line(offset))
                 if entry is not None and (entry.resource, entry.namespace, entry.name) in wanted:
                     yield entry
+
+    def _writes(self, lines: Iterable[int]) -> Iterator[AuditEntry]:
+        """Lines of the whole log, by their numbers; only those that wrote something."""
+        for number in lines:
+            before = 0
+            for file in self._files.values():
+                if number < before + file.lines:
+                    entry = entry_of(file.line(file.offset(number - before)))
+                    break
+                before += file.lines
+            else:
+                return
+            if entry is not None and entry.wrote:
+                yield entry
 
     def _follow(self) -> None:
         current, known = self._listed(), self._files
