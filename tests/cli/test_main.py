@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.cli.main import one_line, run
+from fathom.cli.main import COMMANDS, one_line, run
 from fathom.cli.problem import Problem
 
 FATHOM = [sys.executable, "-m", "fathom.cli"]
@@ -44,6 +44,29 @@ def test_help_loads_nothing_that_it_does_not_need(arguments: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "fathom.cli.main" in done.stderr
     assert [name for name in done.stderr.split() if name.startswith(HEAVY)] == []
+
+
+def test_every_command_says_in_the_help_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    lines = [line.strip("│ ").split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    texts = {words[0]: words[1] for words in lines if len(words) == 2}
+    assert [command for command in COMMANDS if len(texts.get(command, "")) < 10] == []
+
+
+def test_a_question_loads_no_other_command_and_no_event_loop() -> None:
+    """It runs once for each question: what it loads is what a user waits for."""
+    arguments = ["why", "pod/x", "--kubeconfig", "/nowhere"]
+    code = f"import sys; from fathom.cli.main import run; run({arguments!r}); print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "cannot read /nowhere" in done.stderr
+    loaded = done.stdout.split()
+    assert "fathom.cli.why" in loaded
+    others = {where.partition(":")[0] for where in COMMANDS.values()} - {
+        "fathom.cli.why",
+        "fathom.cli.kubeconfig",
+    }
+    assert others.intersection(loaded) == set()
+    assert {"asyncio", "numpy", "aiohttp", "cryptography"}.intersection(loaded) == set()
 
 
 def test_version_names_fathom_and_python(capsys: pytest.CaptureFixture[str]) -> None:

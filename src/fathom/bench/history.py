@@ -47,7 +47,6 @@ class _Past:
     """The scheduler of these pods, in the past."""
 
     def __init__(self, journal: DiskJournal, nodes: Sequence[Obj]) -> None:
-        self._journal = journal
         self._recorder = Recorder(journal, prefix="bench", controller="scheduler")
         self._cluster = ClusterView()
         for node in nodes:
