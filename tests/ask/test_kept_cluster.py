@@ -15,6 +15,7 @@ from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.case import cluster_of
 from fathom.explain.why.pod import explain
 from fathom.kinds.reservation import HOLDER_UID
+from fathom.kinds.scheduler_override import USED_OVERRIDES
 from fathom.model.body import Body, canonical
 from fathom.model.objects import key_of
 from fathom.schedule.decide.rules import RULES
@@ -79,12 +80,13 @@ def pods(draw: Draw) -> Write:
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"tier": "web"}},
     }
+    uses = {USED_OVERRIDES: "shop/calm"} if draw(st.booleans()) else {}
     obj = pod(
         name,
         cpu=draw(st.sampled_from(["500m", "1", "3"])),
         on=on,
         status=status,
-        meta={"uid": f"{name}-{uid}", "labels": {"tier": "web"}},
+        meta={"uid": f"{name}-{uid}", "labels": {"tier": "web"}, "annotations": uses},
         priority=draw(st.sampled_from([0, 0, 10])),
         topologySpreadConstraints=draw(st.sampled_from([[], [spread]])),
     )
@@ -97,11 +99,13 @@ def others(draw: Draw) -> Write:
     namespace = {"metadata": {"name": "shop", "labels": {"fathom.dev/tenant": tenant}}}
     limits = [{"resources": {"cpu": draw(st.sampled_from(["1", "8"]))}}]
     quota = own("TenantQuota", tenant, limits=limits)
+    allow = {"allowReservedCapacityClass": "gold", "reservedReplicas": draw(st.sampled_from([1, 2]))}
     override = own(
-        "SchedulerOverride", "calm", namespace="shop", target="workload/web", reason="r", expiresAfter="1h",
-        changes={"avoidNodes": ["a"]},
+        "SchedulerOverride", "calm", namespace="shop", target=f"workload/{draw(st.sampled_from(PODS))}",
+        reason="r", expiresAfter="1h", changes=draw(st.sampled_from([{"avoidNodes": ["a"]}, allow])),
         status={"active": True, "expiresAt": at(draw(st.sampled_from([-9, 9])))},
     )  # fmt: skip
+    gold = own("CapacityClass", "gold", nodeSelector={ZONE: draw(st.sampled_from(["east", "west"]))})
     holder = {HOLDER_UID: draw(st.sampled_from(["p-1", "q-1", "z-1"]))}
     room = own(
         "Reservation", "room", namespace="shop", nodeName=draw(st.sampled_from(["a", "b"])),
@@ -112,6 +116,8 @@ def others(draw: Draw) -> Write:
         ("namespaces", "shop", namespace),
         ("tenantquotas.fathom.dev", tenant, quota),
         ("scheduleroverrides.fathom.dev", "shop/calm", override),
+        ("scheduleroverrides.fathom.dev", "shop/calm", override),
+        ("capacityclasses.fathom.dev", "gold", gold),
         ("reservations.fathom.dev", "shop/room", room),
     ]
     resource, path, obj = draw(st.sampled_from(written))

@@ -89,9 +89,10 @@ class KeptCluster:
         is_gone = new is None or uid_of(new) != uid
         if old is not None and (is_gone or not _waits(new)):
             self._view.unnominate(uid)
+        if old is not None:
+            self._view.gone(uid)  # Its use of overrides is noted again, if it still uses them.
         if old is not None and is_gone:
             self._view.table.remove_pod(uid)
-            self._view.gone(uid)
         if new is not None:
             self._view.put_pod(new)
 

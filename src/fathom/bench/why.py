@@ -38,6 +38,7 @@ IDLE_S = 5.0
 QUIET_CORES = 0.1  # Of both servers: above it they still work off the pods that were just bound.
 QUIET_TRIES = 12
 ANSWERED = (0, 1)  # Exit codes; 1: the pod is not as wanted.
+CITED = 5  # Decisions in an answer, the newest.
 # An answer that lacks one of these sources is no answer. No agents run, and answers may say that.
 SOURCES = ("journal of scheduler", "audit log", "journal of housekeeping")
 
@@ -112,6 +113,7 @@ def _measured(cluster: AskedCluster, size: JournalSize, servers: Mapping[str, in
     between = _used(servers)
     questions = [_ask(cluster, name) for name in names]
     after = _used(servers)
+    _check_records(cluster, names[-1])
     client_s = sum(question.client_ns for question in questions) / 1e9
     servers_s = sum(after.servers_s[name] - between.servers_s[name] for name in servers)
     others_s = after.machine_s - between.machine_s - servers_s - client_s
@@ -154,19 +156,39 @@ def _by_server(before: _Used, after: _Used, idle: Mapping[str, float], questions
 
 def _ask(cluster: AskedCluster, name: str) -> _Question:
     """One question, as a user asks it. Raises BenchFailed for an answer that is none."""
-    command = [sys.executable, "-m", "fathom.cli", "why", f"pod/{name}"]
-    command += ["--kubeconfig", str(cluster.kubeconfig)]
     began_ns = time.perf_counter_ns()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+    with subprocess.Popen(
+        _command(cluster, name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
         assert process.stdout is not None
         text = process.stdout.read().decode(errors="replace")
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     wall_ns = time.perf_counter_ns() - began_ns
-    unread = [source for source in SOURCES if f"no data from the {source}" in text]
+    unread = [source for source in SOURCES if f"no data: {source}" in text]
     if process.returncode not in ANSWERED or not text.startswith(f"pod default/{name} ") or unread:
         raise BenchFailed(f"fathom why pod/{name} exited with {process.returncode}: {text[:300]}")
     return _Question(wall_ns, round((used.ru_utime + used.ru_stime) * 1e9))
+
+
+def _check_records(cluster: AskedCluster, name: str) -> None:
+    """The history must be in the answers: else they were quick because they had nothing to read."""
+    answer = subprocess.run([*_command(cluster, name), "-o", "json"], capture_output=True, check=False)
+    try:
+        cited = msgspec.json.decode(answer.stdout, type=_Answer).decisions
+    except msgspec.DecodeError as error:
+        raise BenchFailed(f"fathom why pod/{name} -o json: {error}") from error
+    if len(cited) < min(CITED, cluster.decisions // cluster.load.pods):
+        raise BenchFailed(f"fathom why pod/{name} cites only {len(cited)} decisions")
+
+
+class _Answer(msgspec.Struct):
+    decisions: list[msgspec.Raw] = []
+
+
+def _command(cluster: AskedCluster, name: str) -> list[str]:
+    kubeconfig = str(cluster.kubeconfig)
+    return [sys.executable, "-m", "fathom.cli", "why", f"pod/{name}", "--kubeconfig", kubeconfig]
 
 
 def _spread(times_ns: Iterable[int]) -> Spread:

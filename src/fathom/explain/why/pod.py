@@ -26,6 +26,9 @@ from fathom.model.well_known import DECISION_ANNOTATION
 from fathom.schedule.decide.rules import RULES, Rules
 from fathom.schedule.loop.cluster_view import ClusterView
 
+# Of each object and process. An answer cites five; stages look for what ended a pod, which is never far back.
+RECORDS_MAX = 50
+
 Stage = Callable[[PodCase], Explanation | None]
 
 
@@ -50,7 +53,7 @@ def wanted(subject: ObjectRef, objects: Objects) -> RecordQuery:
         if maker is not None:
             resource = OWNER_RESOURCES.get(str(maker.get("kind")), "replicasets.apps")
             about.append(ObjectRef(resource, *key_of(maker), uid_of(maker)))
-    return RecordQuery(objects=tuple(about), decisions=decisions)
+    return RecordQuery(objects=tuple(about), decisions=decisions, newest=RECORDS_MAX)
 
 
 def explain(
