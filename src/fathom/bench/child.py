@@ -125,6 +125,12 @@ def cpu_s(pids: Iterable[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def own_cpu_s(pid: int) -> float:
+    """CPU time that one process has taken so far. Its children's is not in it: it would be gone with them."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def machine_cpu_s() -> float:
     """CPU time everything on this machine has taken so far: user, nice, system, irq, softirq."""
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.bench.child import cpu_s
+from fathom.bench.child import own_cpu_s
 from fathom.bench.deciding import decisions_per_s
 from fathom.bench.drive import DriveCaller, DriveListener, Lane, Phase, drive, listen, percentile_ms
 from fathom.bench.errors import BadTarget, BenchFailed
@@ -213,10 +213,10 @@ def _measure(
         wanted = [workload.pod(number) for number in range(load.pods)]
         before = open_session.usage()
         pids = [scheduler.process.pid for scheduler in own]
-        scheduler_before_s = cpu_s(pids)
+        scheduler_before_s = sum(map(own_cpu_s, pids))
         run = _bind_all(open_session, connections, pods, wanted, churns=workload.churns)
         after = open_session.usage()
-        scheduler_s = cpu_s(pids) - scheduler_before_s if own else None
+        scheduler_s = sum(map(own_cpu_s, pids)) - scheduler_before_s if own else None
     finally:
         if not open_session.server.own:
             _clean(open_session, space, load.nodes)

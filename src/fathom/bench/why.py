@@ -27,7 +27,7 @@ from fathom.bench.asked_cluster import (
     pod_name,
     size_of,
 )
-from fathom.bench.child import cpu_s, machine_cpu_s
+from fathom.bench.child import machine_cpu_s, own_cpu_s
 from fathom.bench.drive import percentile_ms
 from fathom.bench.errors import BadTarget, BenchFailed
 from fathom.bench.result import Machine, Server, this_machine
@@ -95,7 +95,7 @@ class _Used(msgspec.Struct, frozen=True):
 
 
 def _used(servers: Mapping[str, int]) -> _Used:
-    cpu = {name: cpu_s([pid]) for name, pid in servers.items()}
+    cpu = {name: own_cpu_s(pid) for name, pid in servers.items()}
     return _Used(time.perf_counter(), cpu, machine_cpu_s())
 
 
