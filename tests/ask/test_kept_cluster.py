@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -149,6 +151,71 @@ def test_after_any_stream_of_changes_the_answers_are_those_of_a_new_view(stream:
         objects = cluster.objects()
         with kept.view_of(objects, now_ns=NOW_NS) as view:
             assert answers(cluster, view) == answers(cluster, cluster_of(objects))
+
+
+BIG_POD = {"cpu": "3", "priority": 10}
+OVERRIDE = own(
+    "SchedulerOverride", "calm", namespace="shop", target="workload/p", reason="r", expiresAfter="1h",
+    changes={"allowReservedCapacityClass": "gold", "reservedReplicas": 1},
+    status={"active": True, "expiresAt": at(-9)},
+)  # fmt: skip
+EAST = {ZONE: "east"}
+
+
+def in_shop(name: str, **fields: Any) -> Write:
+    return "pods", f"shop/{name}", pod(name, **fields)
+
+
+def nominated(name: str, node: str, phase: str = "Pending") -> Write:
+    status = {"phase": phase, "nominatedNodeName": node}
+    return in_shop(name, status=status, **BIG_POD)
+
+
+def tenant(name: str) -> Write:
+    return "namespaces", "shop", {"metadata": {"name": "shop", "labels": {"fathom.dev/tenant": name}}}
+
+
+def quota(name: str, cpu: str) -> Write:
+    return "tenantquotas.fathom.dev", name, own("TenantQuota", name, limits=[{"resources": {"cpu": cpu}}])
+
+
+# Each a first state and the changes to it, for which a careless update gives another answer than a new view.
+STORIES: dict[str, tuple[list[Write], list[Write]]] = {
+    "a pod with an earlier name is nominated later": (
+        [("nodes", "a", node("a")), nominated("q", "a"), in_shop("p", **BIG_POD)],
+        [nominated("p", "a")],
+    ),
+    "a nominated pod has failed": (
+        [("nodes", "a", node("a")), nominated("q", "a"), in_shop("p", cpu="3")],
+        [nominated("q", "a", "Failed")],
+    ),
+    "a namespace gets another tenant": (
+        [("nodes", "a", node("a")), tenant("shop"), quota("shop", "9"), quota("bank", "1"),
+         in_shop("q", on="a"), in_shop("p")],
+        [tenant("bank")],
+    ),
+    "a pod that used an override is gone": (
+        [("nodes", "a", node("a", labels=EAST)),
+         ("capacityclasses.fathom.dev", "gold", own("CapacityClass", "gold", nodeSelector=EAST)),
+         ("scheduleroverrides.fathom.dev", "shop/calm", OVERRIDE),
+         in_shop("q", on="a", meta={"annotations": {USED_OVERRIDES: "shop/calm"}}), in_shop("p")],
+        [("pods", "shop/q", None)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_change_that_could_be_overlooked_is_not(story: str) -> None:
+    cluster, kept = Cluster(), KeptCluster(lambda: RULES)
+    told = []
+    for writes in STORIES[story]:
+        for write in writes:
+            cluster.write(*write)
+        objects = cluster.objects()
+        with kept.view_of(objects, now_ns=NOW_NS) as view:
+            told.append(answers(cluster, view))
+            assert told[-1] == answers(cluster, cluster_of(objects))
+    assert told[0] != told[1]
 
 
 def test_an_override_that_has_expired_since_does_not_count() -> None:
