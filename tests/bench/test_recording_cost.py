@@ -26,6 +26,7 @@ def test_the_order_changes_from_pair_to_pair_and_each_pair_is_compared() -> None
             create_per_s=0.0,
             cores=CoreUse(0.1, 0.9, 0.3),
             scheduler_us_per_pod=100.0 if load.recording == NOTHING else 104.0,
+            server_us_per_pod=100.0,
             parameters={},
             machine=this_machine(),
             server=Server("fathom", True),
@@ -35,7 +36,8 @@ def test_the_order_changes_from_pair_to_pair_and_each_pair_is_compared() -> None
     assert order == [NOTHING, JOURNAL, JOURNAL, NOTHING, NOTHING, JOURNAL]
     assert cost.slower_percent_by_pair == [1.0, 5.0, -1.0]
     assert msgspec.to_builtins(cost.slower_percent) == {"median": 1.0, "min": -1.0, "max": 5.0}
-    assert cost.more_cpu_percent.median == 4.0
+    assert cost.more_cpu_percent.median == 2.0
+    assert cost.scheduler_us_with == [104.0, 104.0, 104.0]
     assert msgspec.json.decode(as_json(cost))["pods_per_s_with"] == [990.0, 950.0, 1010.0]
     assert "1.0 % (-1.0 to 5.0)" in as_table(cost)
 

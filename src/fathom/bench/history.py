@@ -79,7 +79,7 @@ class _Past:
             seen=seen,
             seen_briefly={kind: seen[kind] for kind in ("Pod", "Node", "Namespace")},
             epoch=1,
-            need="any age: the API server checks the binding",
+            need="any age",
             context=context,
             generation=dict.fromkeys((view.uid for view in views), 1),
             consulted=self._cluster.consulted.under(context),

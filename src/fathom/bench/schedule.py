@@ -25,7 +25,7 @@ from fathom.bench.drive import DriveCaller, DriveListener, Lane, Phase, drive, l
 from fathom.bench.errors import BadTarget, BenchFailed
 from fathom.bench.requests import Asker, expect, revision_of
 from fathom.bench.result import CoreUse, Machine, Server, this_machine
-from fathom.bench.session import Against, Session, ask, cores_between, session
+from fathom.bench.session import Against, ServerUsage, Session, ask, cores_between, session
 from fathom.bench.watching import StreamWatcher
 from fathom.bench.wire import WireConnection
 from fathom.bench.workloads import WORKLOADS, Obj, Workload, node, plain, stuck_pod
@@ -76,6 +76,7 @@ class ScheduleResult(msgspec.Struct, frozen=True, kw_only=True):
     cores: CoreUse
     scheduler_cores: float | None = None
     scheduler_us_per_pod: float | None = None  # CPU time of the schedulers' processes.
+    server_us_per_pod: float | None = None  # CPU time of the API server's processes.
     parameters: dict[str, int | str]
     machine: Machine
     server: Server
@@ -229,10 +230,17 @@ def _measure(
         cores=cores_between(before, after),
         scheduler_cores=None if scheduler_s is None else round(scheduler_s / elapsed_s, 2),
         scheduler_us_per_pod=None if scheduler_s is None else round(1e6 * scheduler_s / len(wanted), 1),
+        server_us_per_pod=_server_us(before, after, len(wanted)),
         parameters=msgspec.to_builtins(load),
         machine=this_machine(),
         server=open_session.server,
     )
+
+
+def _server_us(before: ServerUsage, after: ServerUsage, pods: int) -> float | None:
+    if before.server_s is None or after.server_s is None:
+        return None
+    return round(1e6 * (after.server_s - before.server_s) / pods, 1)
 
 
 class BenchRun(msgspec.Struct, frozen=True):

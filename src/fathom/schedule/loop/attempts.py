@@ -74,7 +74,7 @@ class Attempts:
                 kind: versions for kind, versions in seen.items() if kind in BASE or snapshot.size(kind)
             },
             epoch=self._state.epoch,
-            need="any age: the API server checks the binding",
+            need="any age",  # The API server checks the binding.
             context=context,
             generation={pod.uid: _generation(snapshot.get("Pod", pod.key)) for pod in pods},
             consulted=self._state.known.consulted.under(context),
