@@ -209,6 +209,65 @@ def test_required_node_affinity_is_dropped_where_no_node_matches_it() -> None:
     assert f"/spec/affinity/nodeAffinity/{required}" in change.command
 
 
+def test_a_gated_pod_that_no_node_would_take_is_told_both_changes() -> None:
+    gated = pod(cpu="2", schedulingGates=[{"name": "example.com/ready"}])
+    explanation = why(evidence(pods=[gated], nodes=SMALL))
+    assert explanation.stage == "gated"
+    assert explanation.change is not None
+    assert explanation.change.what == (
+        "remove the scheduling gate example.com/ready; and lower cpu of container web to 1500m"
+    )
+    assert explanation.change.command.count(" && ") == 1
+    assert explanation.details[0].title == "once its gates are removed"
+    assert why(evidence(pods=[gated], nodes=[node("a")])).details == ()
+
+
+def test_of_two_cordoned_nodes_the_change_is_said_to_be_one_of_two() -> None:
+    case = evidence(pods=[pod()], nodes=[node("a", unschedulable=True), node("b", unschedulable=True)])
+    change = why(case).change
+    assert change is not None
+    assert (change.what, change.one_of, change.nodes) == ("kubectl uncordon a", 2, 1)
+
+
+def test_what_two_containers_must_give_up_together_comes_after_one_change() -> None:
+    """Neither of them alone can request so little."""
+    both = pod("web", container(cpu="2"), container("beside", cpu="2"), nodeSelector={"disk": "ssd"})
+    nodes = [node("a", cpu="1", labels={"disk": "ssd"}), node("b")]
+    explanation = why(evidence(pods=[both], nodes=nodes))
+    assert explanation.change is not None
+    assert explanation.change.what == "drop disk=ssd from the nodeSelector"
+    assert [change.what for change in explanation.changes] == ["free 3 cpu on a, or add a node"]
+
+
+def test_a_template_without_tolerations_gets_its_first() -> None:
+    """The server gave some to the pod, which the template does not have."""
+    reference = [{"kind": "Deployment", "name": "web", "uid": "uid-d", "controller": True}]
+    tolerated = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]
+    template = {"metadata": {"namespace": "shop", "name": "web", "uid": "uid-d"}, "spec": {"template": {}}}
+    case = evidence(
+        pods=[pod(meta={"ownerReferences": reference}, tolerations=tolerated)],
+        nodes=[node("a", taints=[{"key": "spot", "effect": "NoSchedule"}])],
+        deployments_apps=[template],
+    )
+    change = why(case).change
+    assert change is not None
+    assert '"path":"/spec/template/spec/tolerations","value":[{"key":"spot"' in change.command
+
+
+def test_pods_that_are_in_the_way_are_named_with_a_command() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "old"}}}
+    case = evidence(
+        pods=[pod("old", on="a"), pod(affinity={"podAntiAffinity": {required: [term]}})], nodes=[node("a")]
+    )
+    explanation = why(case)
+    assert explanation.change is not None
+    assert explanation.change.command == "kubectl -n shop delete pod old"
+    assert [change.what for change in explanation.changes] == [
+        "drop its required podAntiAffinity over kubernetes.io/hostname"
+    ]
+
+
 def test_freshness_tells_what_was_used_and_the_newest_change() -> None:
     record = decided("unschedulable", message=SHORT, seen={"Node": SeenVersions(3, 20, 4)})
     explanation = why(evidence(pods=[pod(cpu="2")], nodes=SMALL, records=(record,)))

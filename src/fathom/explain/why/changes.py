@@ -17,19 +17,20 @@ from fathom.model.objects import Key, Obj, lookup
 from fathom.model.podresources import REQUESTS, container_amounts, pod_amounts
 from fathom.model.well_known import QUARANTINE_TAINT
 from fathom.schedule.decide.context import PlacementContext
-from fathom.schedule.decide.filters.ports import clashes
 from fathom.schedule.decide.filters.quota import quota_reason
 from fathom.schedule.decide.remedies import CORDON, OPERATOR, SYSTEM, TAINTS, TENANT_ADMIN, shown
 from fathom.schedule.decide.shape import CPU, PODS
 from fathom.schedule.decide.trial import Remedy
 
 WHO_TIME = "nobody has to act"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def worded(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
     """The change for a remedy; in the remedy's own words where there is no better wording."""
     if remedy.parts:
-        return _all_of(remedy, [worded(part, case, world) for part in remedy.parts])
+        parts = [worded(part, case, world) for part in remedy.parts]
+        return msgspec.structs.replace(joined(parts), nodes=remedy.nodes)
     wording = WORDINGS.get(remedy.rule)
     change = wording(remedy, case, world) if wording is not None else None
     if change is None:
@@ -38,14 +39,13 @@ def worded(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
     return msgspec.structs.replace(change, nodes=remedy.nodes)
 
 
-def _all_of(remedy: Remedy, parts: Sequence[Change]) -> Change:
+def joined(parts: Sequence[Change]) -> Change:
     """Several changes, where none alone is enough."""
     typed = [part.command for part in parts]
     return Change(
         "; and ".join(dict.fromkeys(part.what for part in parts)),
         " && ".join(dict.fromkeys(typed)) if all(typed) else "",
         " and ".join(dict.fromkeys(part.who for part in parts)),
-        remedy.nodes,
     )
 
 
@@ -64,7 +64,7 @@ def _tolerate(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change 
     toleration = {"key": key, "effect": effect}
     toleration |= {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
     shown_taint = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-    has_some = bool(lookup(case.pod, "spec", "tolerations"))
+    has_some = bool(commands.spec_of(case).get("tolerations"))
     operation: commands.Operation = (
         {"op": "add", "path": "/spec/tolerations/-", "value": toleration}
         if has_some
@@ -78,28 +78,34 @@ def _tolerate(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change 
 
 
 def _affinity(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
-    if not remedy.about:
-        return _without_affinity(case)
-    key, value = remedy.about
-    path = f"/spec/nodeSelector/{key.replace('~', '~0').replace('/', '~1')}"
-    return Change(
-        f"drop {key}={value} from the nodeSelector",
-        commands.spec_change(case, [{"op": "remove", "path": path}]),
-        commands.owner_text(case),
-    )
+    match remedy.about:
+        case ():
+            return _without_affinity(case, "nodeAffinity", "nodeSelector")
+        case ("nodeAffinity",) | ("nodeSelector",):
+            return _without_affinity(case, *remedy.about)
+        case ("nodeAffinity", term, index, key):
+            path = f"/spec/affinity/nodeAffinity/{REQUIRED}/nodeSelectorTerms/{term}/matchExpressions/{index}"
+            return _dropped(case, f"{key} from its required node affinity", path)
+        case (key, value):
+            path = f"/spec/nodeSelector/{key.replace('~', '~0').replace('/', '~1')}"
+            return _dropped(case, f"{key}={value} from the nodeSelector", path)
+    return None
 
 
-def _without_affinity(case: PodCase) -> Change:
-    """Drop all that the pod requires of nodes' labels: no single selector was enough."""
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    operations: list[commands.Operation] = []
-    if lookup(case.pod, "spec", "affinity", "nodeAffinity", required):
-        operations.append({"op": "remove", "path": f"/spec/affinity/nodeAffinity/{required}"})
-    if lookup(case.pod, "spec", "nodeSelector"):
-        operations.append({"op": "remove", "path": "/spec/nodeSelector"})
-    named = " and ".join("nodeSelector" if "Selector" in str(operation["path"]) else "required node affinity"
-                         for operation in operations)  # fmt: skip
-    return Change(f"drop its {named}", commands.spec_change(case, operations), commands.owner_text(case))
+def _dropped(case: PodCase, what: str, *paths: str) -> Change:
+    """Fields of the pod's spec that go."""
+    operations: list[commands.Operation] = [{"op": "remove", "path": path} for path in paths]
+    return Change(f"drop {what}", commands.spec_change(case, operations), commands.owner_text(case))
+
+
+def _without_affinity(case: PodCase, *fields: str) -> Change:
+    """Drop all that the pod requires of nodes' labels: no single requirement was enough."""
+    paths: dict[str, str] = {}
+    if "nodeAffinity" in fields and lookup(case.pod, "spec", "affinity", "nodeAffinity", REQUIRED):
+        paths["required node affinity"] = f"/spec/affinity/nodeAffinity/{REQUIRED}"
+    if "nodeSelector" in fields and lookup(case.pod, "spec", "nodeSelector"):
+        paths["nodeSelector"] = "/spec/nodeSelector"
+    return _dropped(case, f"its {' and '.join(paths)}", *paths.values())
 
 
 def _override(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
@@ -130,10 +136,9 @@ def _volume(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
     claims = {claim: world.volumes.get((namespace, claim)) for claim in remedy.about}
     missing = [claim for claim, volume in claims.items() if volume is not None and volume.missing]
     if missing:
-        command = "; ".join(_claim_command(namespace, claim) for claim in missing)
-        return Change(
-            f"create PersistentVolumeClaim {', '.join(missing)}", command, commands.owner_text(case)
-        )
+        command = " && ".join(_claim_command(namespace, claim) for claim in missing)
+        what = f"create PersistentVolumeClaim {', '.join(missing)}, and a volume for it"
+        return Change(what, command, commands.owner_text(case))
     unbound = [claim for claim, volume in claims.items() if volume is not None and volume.unbound]
     if unbound:
         return Change(f"bind PersistentVolumeClaim {', '.join(unbound)} to a volume", "", OPERATOR)
@@ -141,10 +146,16 @@ def _volume(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
 
 
 def _claim_command(namespace: str, claim: str) -> str:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    """The claim and its volume, bound to each other: nothing provisions volumes, or binds claims later."""
+    name = f"{namespace}-{claim}"
+    common: Obj = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
     meta = {"namespace": namespace, "name": claim}
-    obj: Obj = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
-    return commands.applied(obj)
+    spec = {**common, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": name}
+    wanted: Obj = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+    volume: Obj = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
+    place = {"hostPath": {"path": f"/var/lib/volumes/{name}"}, "claimRef": meta}
+    volume["spec"] = {**common, "capacity": {"storage": "1Gi"}, **place}
+    return f"{commands.applied(wanted)} && {commands.applied(volume)}"
 
 
 # Room.
@@ -215,32 +226,56 @@ def _units(resource: str, amount: object) -> int:
 
 
 def _ports(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
-    """Name the pod that has the port."""
-    table = case.cluster.table
-    holders = [
-        placed.view.key
-        for placed in table.pods_on[table.row_of[remedy.node]].values()
-        if any(
-            port.protocol == wanted.protocol and port.port == wanted.port and clashes(wanted, (port.address,))
-            for port in placed.view.shape.ports
-            for wanted in case.view.shape.ports
-        )
-    ]
-    if len(holders) != 1:
+    """Name the pods that have the ports, or drop one from the pod."""
+    if remedy.about[:1] == ("hostPort",):
+        return _without_port(case, *remedy.about[1:])
+    if not remedy.about:
         return None
-    holder = holders[0]
     ports = ", ".join(str(port.port) for port in case.view.shape.ports)
+    names = [f"pod {holder}" for holder in remedy.about]
     return Change(
-        f"free host port {ports} on {remedy.node}: delete pod {'/'.join(holder)}, which has it",
-        commands.kubectl("delete", "pod", holder.name, namespace=holder.namespace),
-        f"the owner of pod {'/'.join(holder)}",
+        f"free host port {ports} on {remedy.node}: delete {' and '.join(names)},"
+        f" which {'has it' if len(names) == 1 else 'have them'}",
+        _deleted(remedy.about),
+        " and ".join(f"the owner of {name}" for name in names),
     )
+
+
+def _deleted(pods: Sequence[str]) -> str:
+    places = [name.partition("/") for name in pods]
+    return " && ".join(commands.kubectl("delete", "pod", name, namespace=place) for place, _, name in places)
+
+
+def _without_port(case: PodCase, number: str, protocol: str) -> Change | None:
+    for index, container in enumerate(lookup(case.pod, "spec", "containers") or ()):
+        for at, port in enumerate(container.get("ports") or ()):
+            if (str(port.get("hostPort")), port.get("protocol", "TCP")) == (number, protocol):
+                path = f"/spec/containers/{index}/ports/{at}/hostPort"
+                return _dropped(case, f"host port {number} of container {container.get('name')}", path)
+    return None
+
+
+def _neighbours(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    """Move the pods that are in the way, or drop a term of the pod's own."""
+    field, *index = remedy.about or ("",)
+    if field not in {"podAffinity", "podAntiAffinity"}:
+        moved = " and ".join(remedy.about)
+        what = f"delete pod {moved}, which anti-affinity keeps apart from it"
+        return Change(what, _deleted(remedy.about), f"the owner of pod {moved}") if moved else None
+    path = f"/spec/affinity/{field}/{'/'.join((REQUIRED, *index))}"
+    term = lookup(case.pod, "spec", "affinity", field, REQUIRED)
+    over = f" over {term[int(index[0])].get('topologyKey')}" if index and term else ""
+    near = f", or place a pod that it selects near {remedy.node}" if field == "podAffinity" else ""
+    change = _dropped(case, f"its required {field}{over}", path)
+    return msgspec.structs.replace(change, what=change.what + near)
 
 
 # Limits.
 
 
 def _quota(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    if not remedy.about:  # Not the limits are to change, but what the pod requests.
+        return _resources(remedy, case, world)
     tenant = world.quota.tenant if world.quota is not None else ""
     quota = case.evidence.objects.get("tenantquotas.fathom.dev", Key("", tenant))
     if world.quota is None or quota is None:
@@ -261,8 +296,8 @@ def _quota(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | N
 
 
 def _spread(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
-    if len(remedy.about) != 3 or remedy.about[2] == "0":
-        return None
+    if not remedy.about:
+        return _dropped(case, "its topologySpreadConstraints", "/spec/topologySpreadConstraints")
     key, before, after = remedy.about
     constraints = lookup(case.pod, "spec", "topologySpreadConstraints") or ()
     index = next(
@@ -275,6 +310,8 @@ def _spread(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | 
     )
     if index is None:
         return None
+    if after == "0":  # No node that it could use has the label.
+        return _dropped(case, f"its spread over {key}", f"/spec/topologySpreadConstraints/{index}")
     path = f"/spec/topologySpreadConstraints/{index}/maxSkew"
     return Change(
         f"raise maxSkew over {key} from {before} to {after}",
@@ -294,5 +331,6 @@ WORDINGS: Mapping[str, Wording] = {
     "NodePorts": _ports,
     "NodeResourcesFit": _resources,
     "PodTopologySpread": _spread,
+    "InterPodAffinity": _neighbours,
     "TenantQuota": _quota,
 }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from fathom.explain.why.case import PodCase
 from fathom.model.body import encode_json
-from fathom.model.objects import Obj, key_of
+from fathom.model.objects import Obj, key_of, lookup
 
 # Their templates can be changed, and they replace their pods then.
 ROLLED_OUT = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
@@ -42,6 +42,13 @@ def spec_change(case: PodCase, operations: Sequence[Operation], *, in_place: boo
         return json_patch("pod", name, operations, namespace=namespace)
     changed = json_patch("pod", name, operations, namespace=namespace)
     return f"{changed} --dry-run=client -o json | kubectl replace --force -f -"
+
+
+def spec_of(case: PodCase) -> Obj:
+    """The spec that `spec_change` changes: the server adds to a pod's what its template does not have."""
+    _, owner = rolled_out_owner(case)
+    changed = case.pod.get("spec") if owner is None else lookup(owner, "spec", "template", "spec")
+    return changed or {}
 
 
 def rolled_out_owner(case: PodCase) -> tuple[str, Obj | None]:
