@@ -549,6 +549,8 @@ def test_objects_of_namespaces_that_the_user_may_not_read_are_not_named() -> Non
     explanation = why(case)
     assert "an object of another namespace" in explanation.summary
     assert "other/old" not in str(msgspec.to_builtins(explanation))
+    assert explanation.change is not None
+    assert explanation.change.command == ""  # It would name the pod and its namespace apart.
 
 
 def test_the_document_has_stable_names() -> None:

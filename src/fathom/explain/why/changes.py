@@ -320,6 +320,19 @@ def _spread(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | 
     )
 
 
+def _zone_skew(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    """A policy cannot be changed: its rollout is ended, or another policy is rolled out."""
+    if not world.policy.rollout:
+        return None
+    policy, before, after = remedy.about
+    return Change(
+        f"raise maxZoneSkew of policy {policy} from {before} to {after} by another policy,"
+        f" or end PolicyRollout {world.policy.rollout}",
+        commands.kubectl("delete", "policyrollout", world.policy.rollout),
+        OPERATOR,
+    )
+
+
 Wording = Callable[[Remedy, PodCase, PlacementContext], Change | None]
 WORDINGS: Mapping[str, Wording] = {
     CORDON: _uncordon,
@@ -332,5 +345,6 @@ WORDINGS: Mapping[str, Wording] = {
     "NodeResourcesFit": _resources,
     "PodTopologySpread": _spread,
     "InterPodAffinity": _neighbours,
+    "MaxZoneSkew": _zone_skew,
     "TenantQuota": _quota,
 }

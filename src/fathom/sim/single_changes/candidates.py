@@ -15,7 +15,7 @@ import msgspec
 
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup
 from fathom.sim.single_changes.random_cluster import CPU_STEP, MEMORY_STEP, POD, TENANT
-from fathom.sim.single_changes.resources import CLASSES, NODES, OVERRIDES, PODS, QUOTAS
+from fathom.sim.single_changes.resources import CLASSES, NODES, OVERRIDES, PODS, QUOTAS, ROLLOUTS
 from fathom.sim.single_changes.typed import ApiChange, patch
 from fathom.sim.world.world import World
 
@@ -96,6 +96,8 @@ def _grants(world: World) -> Iterator[Candidate]:
         yield Candidate(Kind.GRANT, ApiChange("delete", OVERRIDES, key_of(override)))
     for quota in world.list(QUOTAS.name):
         yield from _limits(quota)
+    for rollout in world.list(ROLLOUTS.name):  # Pods are placed by the built-in policy then.
+        yield Candidate(Kind.ROOM, ApiChange("delete", ROLLOUTS, key_of(rollout)), amount=0.0)
     for capacity_class in world.list(CLASSES.name):
         admitted = {"op": "add", "path": "/spec/tenants", "value": [TENANT]}
         yield Candidate(Kind.GRANT, patch(CLASSES, key_of(capacity_class), admitted))

@@ -24,9 +24,11 @@ from fathom.sim.single_changes.resources import (
     NODES,
     OVERRIDES,
     PODS,
+    POLICIES,
     PRIORITY_CLASSES,
     QUOTAS,
     RESOURCE_QUOTAS,
+    ROLLOUTS,
     VOLUMES,
 )
 from fathom.sim.world.world import World
@@ -168,9 +170,9 @@ def _time() -> str:
 
 def _closed(draw: Draw) -> Obj:
     spec: Obj = {}
-    if draw.chance(35):
+    if draw.chance(28):
         spec["taints"] = draw.some(TAINTS, 2)
-    if draw.chance(25):
+    if draw.chance(20):
         spec["unschedulable"] = True
     return spec
 
@@ -200,7 +202,7 @@ def _before_pods(draw: Draw) -> Iterator[tuple[Resource, Obj]]:
 def _after_pods(draw: Draw, nodes: list[Obj]) -> Iterator[tuple[Resource, Obj]]:
     if draw.chance(40):
         yield QUOTAS, _own("TenantQuota", TENANT, {"limits": list(_limits(draw))})
-    for number in range(draw.pick(0, 0, 1, 2)):
+    for number in range(draw.pick(0, 0, 0, 1, 2)):
         yield OVERRIDES, _own("SchedulerOverride", f"calm-{number}", _override(draw, nodes), NAMESPACE)
     if draw.chance(15):
         spec: Obj = {"nodeSelector": {"pool": "spare"}}
@@ -214,6 +216,11 @@ def _after_pods(draw: Draw, nodes: list[Obj]) -> Iterator[tuple[Resource, Obj]]:
             RESOURCE_QUOTAS,
             {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": hard}},
         )
+    if draw.chance(20):
+        yield POLICIES, _own("SchedulingPolicy", "even", {"maxZoneSkew": draw.pick(1, 1, 2)})
+        yield POLICIES, _own("SchedulingPolicy", "free", {})
+        paused = {"from": "even", "to": "free", "paused": True}  # So that the first one stays active.
+        yield ROLLOUTS, _own("PolicyRollout", "to-free", paused)
     if draw.chance(60):
         yield VOLUMES, _volume(draw)
         yield CLAIMS, _claim()

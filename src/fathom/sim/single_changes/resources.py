@@ -12,6 +12,8 @@ RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas")
 QUOTAS = Resource("fathom.dev", "v1alpha1", "tenantquotas", namespaced=False)
 OVERRIDES = Resource("fathom.dev", "v1alpha1", "scheduleroverrides")
 CLASSES = Resource("fathom.dev", "v1alpha1", "capacityclasses", namespaced=False)
+POLICIES = Resource("fathom.dev", "v1alpha1", "schedulingpolicies", namespaced=False)
+ROLLOUTS = Resource("fathom.dev", "v1alpha1", "policyrollouts", namespaced=False)
 CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 VOLUMES = Resource("", "v1", "persistentvolumes", namespaced=False)
 
@@ -25,6 +27,7 @@ BY_KIND = {
     "tenantquota": QUOTAS,
     "scheduleroverride": OVERRIDES,
     "capacityclass": CLASSES,
+    "policyrollout": ROLLOUTS,
     "persistentvolumeclaim": CLAIMS,
     "persistentvolume": VOLUMES,
 }
