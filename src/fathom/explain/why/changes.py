@@ -12,7 +12,7 @@ import msgspec
 
 from fathom.explain.why import commands
 from fathom.explain.why.answer import Change
-from fathom.explain.why.case import PodCase
+from fathom.explain.why.case import ContainerFacts, PodCase
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.podresources import REQUESTS, container_amounts, pod_amounts
 from fathom.model.well_known import QUARANTINE_TAINT
@@ -20,10 +20,15 @@ from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.filters.ports import clashes
 from fathom.schedule.decide.filters.quota import quota_reason
 from fathom.schedule.decide.remedies import CORDON, OPERATOR, SYSTEM, TAINTS, TENANT_ADMIN, shown
-from fathom.schedule.decide.shape import CPU, PODS
+from fathom.schedule.decide.resolve import workloads
+from fathom.schedule.decide.shape import CPU, MEMORY, PODS
 from fathom.schedule.decide.trial import Remedy
 
 WHO_TIME = "nobody has to act"
+POLICIES, ROLLOUTS = "schedulingpolicies.fathom.dev", "policyrollouts.fathom.dev"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+# Resources of which a container may use more than it requests.
+OVERCOMMITTED = frozenset({CPU, MEMORY, "ephemeral-storage"})
 
 
 def worded(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
@@ -64,12 +69,7 @@ def _tolerate(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change 
     toleration = {"key": key, "effect": effect}
     toleration |= {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
     shown_taint = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-    has_some = bool(lookup(case.pod, "spec", "tolerations"))
-    operation: commands.Operation = (
-        {"op": "add", "path": "/spec/tolerations/-", "value": toleration}
-        if has_some
-        else {"op": "add", "path": "/spec/tolerations", "value": [toleration]}
-    )
+    operation = commands.set_field(case, ("spec", "tolerations", commands.END), toleration)
     return Change(
         f"tolerate the taint {shown_taint}",
         commands.spec_change(case, [operation], in_place=True),
@@ -81,7 +81,7 @@ def _affinity(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change 
     if not remedy.about:
         return _without_affinity(case)
     key, value = remedy.about
-    path = f"/spec/nodeSelector/{key.replace('~', '~0').replace('/', '~1')}"
+    path = commands.pointer(("spec", "nodeSelector", key))
     return Change(
         f"drop {key}={value} from the nodeSelector",
         commands.spec_change(case, [{"op": "remove", "path": path}]),
@@ -91,10 +91,9 @@ def _affinity(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change 
 
 def _without_affinity(case: PodCase) -> Change:
     """Drop all that the pod requires of nodes' labels: no single selector was enough."""
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
     operations: list[commands.Operation] = []
-    if lookup(case.pod, "spec", "affinity", "nodeAffinity", required):
-        operations.append({"op": "remove", "path": f"/spec/affinity/nodeAffinity/{required}"})
+    if lookup(case.pod, "spec", "affinity", "nodeAffinity", REQUIRED):
+        operations.append({"op": "remove", "path": f"/spec/affinity/nodeAffinity/{REQUIRED}"})
     if lookup(case.pod, "spec", "nodeSelector"):
         operations.append({"op": "remove", "path": "/spec/nodeSelector"})
     named = " and ".join("nodeSelector" if "Selector" in str(operation["path"]) else "required node affinity"
@@ -161,11 +160,19 @@ def _resources(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change
     index, container, amounts = lowered
     texts = {name: shown(name, amount) for name, amount in amounts.items()}
     what = " and ".join(f"{name} of container {container} to {text}" for name, text in texts.items())
-    operations: list[commands.Operation] = [
-        {"op": "replace", "path": f"/spec/containers/{index}/resources/requests/{name}", "value": text}
+    facts = next(each for each in case.containers if (each.field, each.index) == ("containers", index))
+    operations = [
+        commands.set_container_field(case, facts, ("resources", kept, name), text)
         for name, text in texts.items()
+        for kept in _amount_fields(facts, name)
     ]
     return Change(f"lower {what}", commands.spec_change(case, operations), commands.owner_text(case))
+
+
+def _amount_fields(container: ContainerFacts, resource: str) -> tuple[str, ...]:
+    """Of devices and the like the API wants the same request and limit; other limits may stay above."""
+    limited = resource not in OVERCOMMITTED and lookup(container.spec, "resources", "limits", resource)
+    return ("requests", "limits") if limited else ("requests",)
 
 
 def _lack(resource: str, missing: int) -> str:
@@ -254,7 +261,11 @@ def _quota(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | N
         f"{name} of {limit} from {before} to {after}" for name, before, after, limit in raised
     )
     operations: list[commands.Operation] = [
-        {"op": "replace", "path": f"/spec/limits/{at[limit]}/resources/{name}", "value": after}
+        {
+            "op": "replace",
+            "path": commands.pointer(("spec", "limits", at[limit], "resources", name)),
+            "value": after,
+        }
         for name, _, after, limit in raised
     ]
     return Change(f"raise {what}", commands.json_patch("tenantquota", tenant, operations), TENANT_ADMIN)
@@ -283,6 +294,48 @@ def _spread(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | 
     )
 
 
+def _zone_skew(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    """Policies never change: a copy with the new limit is rolled out, to the pod's workload alone."""
+    name, before, after = remedy.about
+    policy, workload = case.evidence.objects.get(POLICIES, Key("", name)), workloads(case.view)[-1]
+    rollout = case.evidence.objects.get(ROLLOUTS, Key("", world.policy.rollout))
+    if policy is None or after == "0" or lookup(rollout, "spec", "scope", "workloads"):
+        return None  # Of two rollouts the one with the narrower scope applies.
+    copied = f"{name}-skew-{after}"
+    scope = {"namespaces": [case.key.namespace], "workloads": [workload]}
+    spec = {"from": name, "to": copied, "scope": scope, "steps": [{"percent": 100}]}
+    objects = [
+        _own("SchedulingPolicy", copied, {**(policy.get("spec") or {}), "maxZoneSkew": int(after)}),
+        _own("PolicyRollout", f"{copied}-{case.key.namespace}-{workload}", spec),
+    ]
+    what = f"raise maxZoneSkew of policy {name} from {before} to {after} for workload {workload}"
+    listed: Obj = {"apiVersion": "v1", "kind": "List", "items": objects}
+    return Change(f"{what}, by a copy of it", commands.applied(listed), OPERATOR)
+
+
+def _own(kind: str, name: str, spec: Obj) -> Obj:
+    return {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _neighbours(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    """Pods that it must be near, or that must not be near it."""
+    if not remedy.about:
+        path = ("spec", "affinity", "podAffinity", REQUIRED)
+        return Change(
+            "drop its required pod affinity, or start a pod that it selects",
+            commands.spec_change(case, [{"op": "remove", "path": commands.pointer(path)}]),
+            commands.owner_text(case),
+        )
+    if len(remedy.about) > 1:
+        return None
+    namespace, _, name = remedy.about[0].partition("/")
+    return Change(
+        f"delete pod {remedy.about[0]}, from which anti-affinity keeps it apart",
+        commands.kubectl("delete", "pod", name, namespace=namespace),
+        f"the owner of pod {remedy.about[0]}",
+    )
+
+
 Wording = Callable[[Remedy, PodCase, PlacementContext], Change | None]
 WORDINGS: Mapping[str, Wording] = {
     CORDON: _uncordon,
@@ -294,5 +347,7 @@ WORDINGS: Mapping[str, Wording] = {
     "NodePorts": _ports,
     "NodeResourcesFit": _resources,
     "PodTopologySpread": _spread,
+    "InterPodAffinity": _neighbours,
+    "MaxZoneSkew": _zone_skew,
     "TenantQuota": _quota,
 }

@@ -111,7 +111,7 @@ def _of_taint(case: PodCase, message: str) -> Change | None:
         return None
     taint = message.rpartition(" ")[2]
     toleration = {"key": taint, "operator": "Exists", "effect": "NoExecute"}
-    add: commands.Operation = {"op": "add", "path": "/spec/tolerations/-", "value": toleration}
+    add = commands.set_field(case, ("spec", "tolerations", commands.END), toleration)
     return Change(
         f"tolerate the taint {taint}, or remove it from node {case.node}",
         commands.spec_change(case, [add]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fathom.explain.why import commands
 from fathom.explain.why.answer import Change, DetailGroup, Explanation
 from fathom.explain.why.answering import answer
-from fathom.explain.why.case import PodCase
+from fathom.explain.why.case import ContainerFacts, PodCase
 from fathom.explain.why.control_plane import replacement_trouble
 from fathom.explain.why.troubles import Trouble, trouble_of
 from fathom.model.conditions import conditions_of, find_condition
@@ -98,13 +98,15 @@ def _not_begun(case: PodCase) -> Explanation | None:
 
 def _container_trouble(case: PodCase) -> Explanation | None:
     troubles = [
-        trouble for container in case.containers if (trouble := trouble_of(container, case)) is not None
+        (container, trouble)
+        for container in case.containers
+        if (trouble := trouble_of(container, case)) is not None
     ]
     if not troubles:
         return None
     # What an init container waits for, all later containers wait for: so of equals the first.
-    first = _decisive(case, troubles)
-    others = tuple(trouble.cause for trouble in troubles if trouble is not first and trouble.severity < 8)
+    first = _decisive(troubles)
+    others = tuple(trouble.cause for _, trouble in troubles if trouble is not first and trouble.severity < 8)
     return answer(
         case, STAGE, VERDICT, first.cause, change=first.change,
         details=(DetailGroup("also", others),) if others else (),
@@ -112,16 +114,10 @@ def _container_trouble(case: PodCase) -> Explanation | None:
     )  # fmt: skip
 
 
-def _decisive(case: PodCase, troubles: list[Trouble]) -> Trouble:
+def _decisive(troubles: list[tuple[ContainerFacts, Trouble]]) -> Trouble:
     """An init container's own trouble holds back all that start after it; else the gravest one."""
-    blocking = [
-        trouble
-        for container in case.containers
-        if container.field == "initContainers"
-        and not container.status.get("ready")
-        and (trouble := trouble_of(container, case)) is not None
-    ]
-    return blocking[0] if blocking else min(troubles, key=lambda trouble: trouble.severity)
+    blocking = [trouble for container, trouble in troubles if container.holds_back_others]
+    return blocking[0] if blocking else min((trouble for _, trouble in troubles), key=lambda each: each.severity)
 
 
 def _readiness_gate(case: PodCase) -> Explanation | None:
