@@ -30,6 +30,7 @@ from tests.explain.builders import (
     why,
 )
 
+from fathom.controllers.node_health.brake import MANY
 from fathom.explain.evidence import Evidence, ProcessState
 from fathom.model.decision import Rejection, SeenVersions
 
@@ -512,14 +513,15 @@ TROUBLES: dict[str, Trouble] = {
                 node(
                     "node-1",
                     conditions=[
-                        condition("fathom.dev/Unreachable"),
-                        condition("fathom.dev/Held", message="6 of 9 nodes of zone-a are silent"),
+                        condition("fathom.dev/Suspect", message=f"no heartbeat; held: {MANY}"),
+                        condition("fathom.dev/Held", message=MANY),
                     ],
                 )
             ],
         ),
-        ("the brake on node actions holds: 6 of 9 nodes of zone-a are silent",),
-        "kubectl -n fathom-system get configmap node-brake-status -o yaml",
+        (f"is suspect since {at(60)}: no heartbeat; the brake on node actions holds: {MANY}",),
+        """echo '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"fathom-system","""
+        """"name":"node-brake"},"data":{"share_percent":"100"}}' | kubectl apply -f -""",
         stage="control-plane",
     ),
     # Not serving, and the end.

@@ -60,8 +60,8 @@ def template_owner(case: PodCase) -> tuple[str, Obj | None]:
 
 
 def set_field(case: PodCase, path: Path, value: object) -> Operation:
-    """Sets a field of the pod's spec where `spec_change` writes it. A template may lack what the API server has
-    added to the pod, such as tolerations or requests: then the missing parents are added too."""
+    """Sets a field of the pod's spec where `spec_change` writes it. A template may lack what the API server
+    has added to the pod, such as tolerations or requests: then the missing parents are added too."""
     at: object = _written(case)
     for depth, step in enumerate(path[:-1]):
         child = _child(at, step)

@@ -31,7 +31,7 @@ def explain(case: PodCase) -> Explanation | None:
     since = f" at {target['lastTransitionTime']}" if target.get("lastTransitionTime") else ""
     if target.get("reason") == PREEMPTION:
         records = victim_records(case.evidence, case.key)
-        cause = f"{_by(case, records)}{since}"
+        cause = f"{_by(case, records)}; evicted{since}" if since else _by(case, records)
         return answer(
             case, STAGE, _verdict(case, "preempted"), cause, change=_regain(case),
             decisions=cited(records) or cited(case.decisions),

@@ -92,9 +92,8 @@ def missing_reference(message: str, case: PodCase) -> tuple[str, str, tuple[str,
     want more keys of the object, and starts only with all of them."""
     for pattern, kind_at, name_at, key_at in ((NO_KEY, 2, 3, 1), (NO_ITEM, 1, 2, 3)):
         if match := pattern.search(message):
-            kind, name, key = match[kind_at], match[name_at], match[key_at]
-            others = wanted_keys(case.pod, kind, name) - _present_keys(case, kind, name)
-            return kind, name, tuple(sorted({key, *(others if _present_keys(case, kind, name) else ())})), True
+            kind, name = match[kind_at], match[name_at]
+            return kind, name, tuple(sorted({match[key_at], *_absent_keys(case, kind, name)})), True
     if match := NOT_FOUND.search(message):
         return match[1], match[2], tuple(sorted(wanted_keys(case.pod, match[1], match[2]))), False
     return None
@@ -118,9 +117,11 @@ def wanted_keys(pod: Obj, kind: str, name: str) -> set[str]:
     return {str(each["key"]) for each in references if each.get("key") and not each.get("optional")}
 
 
-def _present_keys(case: PodCase, kind: str, name: str) -> set[str]:
-    obj = case.evidence.objects.get(f"{kind}s", Key(case.key.namespace, name)) or {}
-    return {key for field in ("data", "binaryData") for key in obj.get(field) or ()}
+def _absent_keys(case: PodCase, kind: str, name: str) -> set[str]:
+    """The keys that the pod wants and an object that exists does not have."""
+    obj = case.evidence.objects.get(f"{kind}s", Key(case.key.namespace, name))
+    present = {key for field in ("data", "binaryData") for key in (obj or {}).get(field) or ()}
+    return wanted_keys(case.pod, kind, name) - present if obj is not None else set()
 
 
 def _create(case: PodCase, kind: str, name: str, keys: Sequence[str], *, exists: bool) -> Change:
@@ -134,9 +135,7 @@ def _create(case: PodCase, kind: str, name: str, keys: Sequence[str], *, exists:
         command = commands.kubectl(*words, *literals, namespace=namespace)
         return Change(f"create {KINDS[kind]} {name}{f' with {listed}' if keys else ''}", command, who)
     field = "data" if kind == "configmap" else "stringData"
-    command = commands.merge_patch(
-        kind, name, {field: dict.fromkeys(keys, "VALUE")}, namespace=namespace
-    )
+    command = commands.merge_patch(kind, name, {field: dict.fromkeys(keys, "VALUE")}, namespace=namespace)
     return Change(f"add {listed} to {KINDS[kind]} {name}", command, who)
 
 
@@ -277,14 +276,15 @@ def _restarts(container: ContainerFacts) -> str:
 
 
 def _is_over(container: ContainerFacts, case: PodCase) -> bool:
-    """Whether the failure of the last run is left behind: the container is ready, or has run for as long as it
-    has to after so many restarts, and for much longer than the run that failed."""
+    """Whether the failure of the last run is left behind: the container is ready, or has run for as long as
+    it has to after so many restarts, and for much longer than the run that failed."""
     if not container.is_running or container.status.get("ready"):
         return container.is_running
-    runs_s = (case.evidence.now_ns - _ns(lookup(container.status, "state", "running", "startedAt"))) / SECOND_NS
-    failed_s = (_ns(container.ended.get("finishedAt")) - _ns(container.ended.get("startedAt"))) / SECOND_NS
-    restarts = int(container.status.get("restartCount") or 0)
-    return runs_s >= min(max(stable_s(restarts), LONGER * failed_s), STABLE.s_max)
+    started_ns = _ns(lookup(container.status, "state", "running", "startedAt"))
+    failed_ns = _ns(container.ended.get("finishedAt")) - _ns(container.ended.get("startedAt"))
+    stable_after_s = stable_s(int(container.status.get("restartCount") or 0))
+    needed_s = min(max(stable_after_s, LONGER * failed_ns / SECOND_NS), STABLE.s_max)
+    return (case.evidence.now_ns - started_ns) / SECOND_NS >= needed_s
 
 
 def _ns(stamp: object) -> int:

@@ -16,6 +16,7 @@ from fathom.explain.why.case import PodCase
 from fathom.explain.why.changes import WHO_TIME, worded
 from fathom.explain.why.control_plane import OwnTrouble, scheduler_trouble, view_age_ms
 from fathom.explain.why.records import groups_of, queue_place
+from fathom.explain.why.retries import retry_text
 from fathom.model.decision import Decision
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
@@ -137,7 +138,7 @@ def _unschedulable(case: PodCase, placement: Placement, context: PlacementContex
         case, "control-plane" if ours else STAGE, VERDICT, _cause(placement, offered),
         change=first, changes=tuple(changes[1 : OTHERS_MAX + 1]),
         groups=groups_of(reasons_of(case, placement) or recorded or {}), nodes=rows_of(case, placement),
-        queue=queue_place(case), now=_now(case, placement), next_trigger=_next(placement),
+        queue=queue_place(case), now=_now(case, placement), next_trigger=retry_text(placement.helped_by),
         rejected=placement.rejections,
     )  # fmt: skip
 
@@ -176,17 +177,12 @@ def _clause(reason: Reason, count: int, nodes: int) -> str:
     if lacking and len(lacking) == len(reason.texts):
         verb = "has" if nodes == 1 else "have"
         return f"{_share(count, nodes)} {verb} too little free {' and '.join(lacking)}"
-    texts = " and ".join(text.replace("node(s) ", "") for text in reason.texts)
-    if reason.rule in {
-        "TenantQuota",
-        "VolumeBinding",
-        "MaxZoneSkew",
-        "Override",
-        "CapacityClass",
-        "Freshness",
-    }:
-        return f"{texts}, on {_share(count, nodes)}"
-    return f"{_share(count, nodes)} {texts}"
+    if reason.rule == "TenantQuota":
+        return f"{' and '.join(reason.texts)} has no room left, on {_share(count, nodes)}"
+    texts = " and ".join(reason.texts)
+    if reason.rule in {"VolumeBinding", "MaxZoneSkew", "Override", "CapacityClass", "Freshness"}:
+        return f"{texts.replace('node(s)', 'nodes')}, on {_share(count, nodes)}"
+    return f"{_share(count, nodes)} {texts.replace('node(s) ', '')}"
 
 
 def _share(count: int, nodes: int) -> str:
@@ -228,8 +224,3 @@ def _is_as_recorded(placement: Placement, decision: Decision) -> bool:
     if decision.filters:
         return (decision.nodes, decision.filters) == (placement.nodes, dict(placement.rejected))
     return decision.message == placement.message
-
-
-def _next(placement: Placement) -> str:
-    events = ", ".join(placement.helped_by)
-    return f"{events}, or within a minute" if events else "within a minute"
