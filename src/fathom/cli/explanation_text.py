@@ -84,8 +84,11 @@ def _queue(document: Document) -> Iterator[str]:
     if not queue:
         return
     when = "" if queue.get("source") == "queue" else " at the last attempt"
-    ahead = f"; ahead of it: {', '.join(queue['ahead'])}" if queue.get("ahead") else ""
-    yield f"place in the queue{when}: {queue['place']} of {queue['of']}{ahead}"
+    ahead = f"ahead of it: {', '.join(queue['ahead'])}" if queue.get("ahead") else ""
+    # The first line of a pod that waits for its turn has its place.
+    place = "" if document.get("stage") == "queued" and not when else f"{queue['place']} of {queue['of']}"
+    if place or ahead:
+        yield f"place in the queue{when}: {'; '.join(part for part in (place, ahead) if part)}"
 
 
 def _decisions(document: Document, *, wide: bool) -> Iterator[str]:

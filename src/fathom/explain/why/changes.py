@@ -19,7 +19,15 @@ from fathom.model.well_known import QUARANTINE_TAINT
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.filters.ports import clashes
 from fathom.schedule.decide.filters.quota import quota_reason
-from fathom.schedule.decide.remedies import CORDON, OPERATOR, SYSTEM, TAINTS, TENANT_ADMIN, shown
+from fathom.schedule.decide.remedies import (
+    CORDON,
+    NAMED_MAX,
+    OPERATOR,
+    SYSTEM,
+    TAINTS,
+    TENANT_ADMIN,
+    shown,
+)
 from fathom.schedule.decide.resolve import workloads
 from fathom.schedule.decide.shape import CPU, MEMORY, PODS
 from fathom.schedule.decide.trial import Remedy
@@ -153,18 +161,17 @@ def _resources(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change
     """Lower what the pod requests to what the nearest node has free; where that is nothing, more room."""
     if not remedy.short:
         return _capacity_class(remedy, case, world)
-    lowered = _lowered(case.pod, {name: free for name, _, free in remedy.short})
+    lowered = _lowered(case, {name: free for name, _, free in remedy.short})
     if lowered is None:
         lacks = " and ".join(_lack(name, requested - free) for name, requested, free in remedy.short)
         return Change(f"free {lacks} on {remedy.node}, or add a node", "", OPERATOR)
-    index, container, amounts = lowered
+    container, amounts = lowered
     texts = {name: shown(name, amount) for name, amount in amounts.items()}
-    what = " and ".join(f"{name} of container {container} to {text}" for name, text in texts.items())
-    facts = next(each for each in case.containers if (each.field, each.index) == ("containers", index))
+    what = " and ".join(f"{name} of container {container.name} to {text}" for name, text in texts.items())
     operations = [
-        commands.set_container_field(case, facts, ("resources", kept, name), text)
+        commands.set_container_field(case, container, ("resources", field, name), text)
         for name, text in texts.items()
-        for kept in _amount_fields(facts, name)
+        for field in _amount_fields(container, name)
     ]
     return Change(f"lower {what}", commands.spec_change(case, operations), commands.owner_text(case))
 
@@ -179,35 +186,35 @@ def _lack(resource: str, missing: int) -> str:
     return "a place for one more pod" if resource == PODS else f"{shown(resource, missing)} {resource}"
 
 
-def _lowered(pod: Obj, free: Mapping[str, int]) -> tuple[int, str, dict[str, int]] | None:
+def _lowered(case: PodCase, free: Mapping[str, int]) -> tuple[ContainerFacts, dict[str, int]] | None:
     """The container whose lower requests make the pod fit, and these requests. None: no single one does."""
-    total = pod_amounts(pod, REQUESTS)
-    for index, container in _by_size(pod, next(iter(free))):
-        own = container_amounts(container, REQUESTS)
+    total = pod_amounts(case.pod, REQUESTS)
+    for container in _by_size(case.containers, next(iter(free))):
+        own = container_amounts(container.spec, REQUESTS)
         amounts = {
             name: _units(name, own.get(name)) - (_units(name, total.get(name)) - most)
             for name, most in free.items()
         }
-        if min(amounts.values()) > 0 and _fits(_with_requests(pod, index, amounts), free):
-            return index, str(container.get("name")), amounts
+        if min(amounts.values()) > 0 and _fits(_with_requests(case.pod, container, amounts), free):
+            return container, amounts
     return None
 
 
-def _by_size(pod: Obj, resource: str) -> list[tuple[int, Obj]]:
-    """The containers, those that request most of the resource first."""
-    containers = list(enumerate(lookup(pod, "spec", "containers") or ()))
-    return sorted(
-        containers,
-        key=lambda item: (-_units(resource, container_amounts(item[1], REQUESTS).get(resource)), item[0]),
-    )
+def _by_size(containers: Sequence[ContainerFacts], resource: str) -> list[ContainerFacts]:
+    """Those that request most of the resource first; of equals, those that go on running."""
+
+    def requested(container: ContainerFacts) -> int:
+        return _units(resource, container_amounts(container.spec, REQUESTS).get(resource))
+
+    return sorted(containers, key=lambda each: (-requested(each), each.is_init, each.index))
 
 
-def _with_requests(pod: Obj, index: int, amounts: Mapping[str, int]) -> Obj:
-    containers = list(lookup(pod, "spec", "containers") or ())
-    resources = containers[index].get("resources") or {}
+def _with_requests(pod: Obj, container: ContainerFacts, amounts: Mapping[str, int]) -> Obj:
+    containers = list(lookup(pod, "spec", container.field) or ())
+    resources = container.spec.get("resources") or {}
     requests = {**(resources.get("requests") or {}), **{name: shown(name, n) for name, n in amounts.items()}}
-    containers[index] = {**containers[index], "resources": {**resources, "requests": requests}}
-    return {**pod, "spec": {**pod["spec"], "containers": containers}}
+    containers[container.index] = {**container.spec, "resources": {**resources, "requests": requests}}
+    return {**pod, "spec": {**pod["spec"], container.field: containers}}
 
 
 def _fits(pod: Obj, free: Mapping[str, int]) -> bool:
@@ -326,13 +333,15 @@ def _neighbours(remedy: Remedy, case: PodCase, world: PlacementContext) -> Chang
             commands.spec_change(case, [{"op": "remove", "path": commands.pointer(path)}]),
             commands.owner_text(case),
         )
-    if len(remedy.about) > 1:
+    listed = f"pod{'s' if len(remedy.about) > 1 else ''} {' and '.join(remedy.about)}"
+    if len(remedy.about) > NAMED_MAX:
         return None
-    namespace, _, name = remedy.about[0].partition("/")
+    pods = [name.partition("/") for name in remedy.about]
+    typed = [commands.kubectl("delete", "pod", name, namespace=namespace) for namespace, _, name in pods]
     return Change(
-        f"delete pod {remedy.about[0]}, from which anti-affinity keeps it apart",
-        commands.kubectl("delete", "pod", name, namespace=namespace),
-        f"the owner of pod {remedy.about[0]}",
+        f"delete {listed}, from which anti-affinity keeps it apart",
+        " && ".join(typed),
+        f"the owner of {listed}",
     )
 
 

@@ -35,6 +35,12 @@ def json_patch(resource: str, name: str, operations: Sequence[Operation], *, nam
     return kubectl("patch", resource, name, "--type=json", "-p", _json(list(operations)), namespace=namespace)
 
 
+def strategic_patch(resource: str, name: str, patch: Obj, *, namespace: str, of: str) -> str:
+    """Of a subresource, as `status`: items of lists are merged by their keys."""
+    words = ("patch", resource, name, f"--subresource={of}", "--type=strategic", "-p", _json(patch))
+    return kubectl(*words, namespace=namespace)
+
+
 def spec_change(case: PodCase, operations: Sequence[Operation], *, in_place: bool = False) -> str:
     """A JSON patch of the pod's spec, where it takes effect. `in_place`: the API lets a pod change so."""
     namespace, name = case.key

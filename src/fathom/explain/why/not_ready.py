@@ -69,8 +69,11 @@ def _readiness_gate(case: PodCase) -> Explanation | None:
         return None
     gates = [str(gate.get("conditionType")) for gate in lookup(case.pod, "spec", "readinessGates") or ()]
     unset = [gate for gate in gates if case.condition(gate).get("status") != "True"]
+    true = {"status": {"conditions": [{"type": gate, "status": "True"} for gate in unset]}}
     change = Change(
-        f"set condition {', '.join(unset)} of the pod to True", "", "the owner of the readiness gate"
+        f"set condition {', '.join(unset)} of the pod to True",
+        commands.strategic_patch("pod", case.key.name, true, namespace=case.key.namespace, of="status"),
+        "the owner of the readiness gate",
     )
     return answer(case, STAGE, VERDICT, f"readiness gate {', '.join(unset)} is not true", change=change)
 

@@ -270,6 +270,18 @@ def _crash(container: ContainerFacts, case: PodCase) -> Trouble | None:
     return Trouble(6, f"{cause}: {_short(message)}" if message else cause, change)
 
 
+def _completed(container: ContainerFacts, case: PodCase) -> Trouble | None:
+    """It ended well, and is not started again: the pod is not ready as long as the others run."""
+    if container.is_init or lookup(container.status, "state", "terminated", "exitCode") != 0:
+        return None
+    policy = lookup(case.pod, "spec", "restartPolicy") or "Always"
+    cause = (
+        f"container {container.name} has ended with code 0 and is not started again (restartPolicy {policy})"
+    )
+    change = Change(f"make the program of container {container.name} go on", "", commands.owner_text(case))
+    return Trouble(7, cause, change)
+
+
 def _restarts(container: ContainerFacts) -> str:
     count = int(container.status.get("restartCount") or 0)
     return f" (restarted {count} time{'s' if count > 1 else ''})" if count else ""
@@ -367,5 +379,5 @@ def _short(message: object) -> str:
 
 
 LOOKS: tuple[Callable[[ContainerFacts, PodCase], Trouble | None], ...] = (
-    _image, _config, _command, _not_created, _memory, _killed_by_probe, _crash, _probe, _creating,
+    _image, _config, _command, _not_created, _memory, _killed_by_probe, _crash, _completed, _probe, _creating,
 )  # fmt: skip
