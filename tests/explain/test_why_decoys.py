@@ -68,7 +68,7 @@ def owned_by(kind: str, name: str) -> Obj:
     }
 
 
-def deployment(**template_spec: Any) -> dict[str, list[Obj]]:
+def deployment(**template_spec: Any) -> dict[str, Any]:
     """A Deployment with its ReplicaSet. Its pods have what the API server adds, the template does not."""
     meta = {"namespace": "shop", "name": "web", "uid": "uid-Deployment-web"}
     middle = {"namespace": "shop", "name": "web-1", "uid": "uid-ReplicaSet-web-1"}

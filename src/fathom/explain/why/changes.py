@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from fathom.explain.why import commands
-from fathom.explain.why.answer import Change
+from fathom.explain.why.answer import NOBODY, Change
 from fathom.explain.why.case import ContainerFacts, PodCase
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.podresources import REQUESTS, container_amounts, pod_amounts
@@ -32,7 +32,6 @@ from fathom.schedule.decide.resolve import workloads
 from fathom.schedule.decide.shape import CPU, MEMORY, PODS
 from fathom.schedule.decide.trial import Remedy
 
-WHO_TIME = "nobody has to act"
 POLICIES, ROLLOUTS = "schedulingpolicies.fathom.dev", "policyrollouts.fathom.dev"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 # Resources of which a container may use more than it requests.
@@ -46,7 +45,7 @@ def worded(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
     wording = WORDINGS.get(remedy.rule)
     change = wording(remedy, case, world) if wording is not None else None
     if change is None:
-        who = WHO_TIME if remedy.by == "time" else remedy.by
+        who = NOBODY if remedy.by == "time" else remedy.by
         change = Change(remedy.change, who=who)
     return msgspec.structs.replace(change, nodes=remedy.nodes)
 

@@ -14,7 +14,7 @@ import msgspec
 from fathom.controllers.node_health.brake import MANY
 from fathom.explain.evidence import ProcessState
 from fathom.explain.why import commands
-from fathom.explain.why.answer import Change, Freshness
+from fathom.explain.why.answer import NOBODY, Change, Freshness
 from fathom.explain.why.case import PodCase
 from fathom.explain.why.records import freshness, schedulers
 from fathom.kinds.scheduler_override import SchedulerOverride, override_active
@@ -214,7 +214,7 @@ def _release(case: PodCase, message: str) -> Change:
     if message == MANY:
         command = _brake_command(config, {"share_percent": "100"})
         return Change("if the nodes are really lost, let the brake act on all of them", command, OPERATOR)
-    return Change("wait: the brake lets pods of a few nodes go at a time", "", "nobody has to act")
+    return Change("wait: the brake lets pods of a few nodes go at a time", "", NOBODY)
 
 
 def _brake_command(config: Obj | None, limits: Obj) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fathom.controllers.node_health.plan import HELD
 from fathom.controllers.node_health.plan_evictions import DECLARED
 from fathom.explain.why import commands
-from fathom.explain.why.answer import Change, Explanation
+from fathom.explain.why.answer import NOBODY, Change, Explanation
 from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PodCase
 from fathom.explain.why.control_plane import replacement_trouble
@@ -54,7 +54,7 @@ def _no_node(case: PodCase) -> Explanation:
 def _repair(node: Obj) -> Change:
     name = key_of(node).name
     if (metadata(node).get("annotations") or {}).get(DECLARED):
-        return Change(f"wait until the pod is evicted from {name}", "", "nobody has to act")
+        return Change(f"wait until the pod is evicted from {name}", "", NOBODY)
     command = commands.kubectl("annotate", "node", name, f"{DECLARED}=true")
     return Change(f"repair node {name}, or declare it lost", command, OPERATOR)
 

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 
 from fathom.explain.why import queued
-from fathom.explain.why.answer import Change, DetailGroup, Explanation, NodeRow, Now, summary_of
+from fathom.explain.why.answer import NOBODY, Change, DetailGroup, Explanation, NodeRow, Now, summary_of
 from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PODS, PodCase
-from fathom.explain.why.changes import WHO_TIME, worded
+from fathom.explain.why.changes import worded
 from fathom.explain.why.control_plane import OwnTrouble, scheduler_trouble, view_age_ms
 from fathom.explain.why.records import groups_of, queue_place
 from fathom.explain.why.retries import retry_text
@@ -84,7 +84,7 @@ def _making_room(case: PodCase, placement: Placement) -> Explanation | None:
         "preempting",
         VERDICT,
         f"{evicted} being evicted from {node} for it",
-        change=Change("wait for the eviction to end", who=WHO_TIME, nodes=1),
+        change=Change("wait for the eviction to end", who=NOBODY, nodes=1),
         now=_now(case, placement),
         groups=groups_of(reasons_of(case, placement)),
         nodes=rows_of(case, placement),
@@ -106,7 +106,7 @@ def _may_preempt(case: PodCase, placement: Placement, context: PlacementContext)
         "preempting",
         VERDICT,
         f"there is room for it only if {names} of lower priority {leave} {preemption.node}",
-        change=Change(f"wait for the scheduler to evict {them}", who=WHO_TIME, nodes=1),
+        change=Change(f"wait for the scheduler to evict {them}", who=NOBODY, nodes=1),
         now=_now(case, placement),
         groups=groups_of(reasons_of(case, placement)),
         nodes=rows_of(case, placement),
