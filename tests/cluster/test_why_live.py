@@ -1,5 +1,5 @@
-"""What `fathom why` says on a running cluster: of a pod that does not exist, of several pods, of a change that
-nobody makes. Troubles with their changes are in test_pending_troubles_live and test_start_troubles_live."""
+"""What `fathom why` says on a running cluster: of a pod that does not exist, of several pods, of a change
+that nobody makes. Troubles with their changes: test_pending_troubles_live, test_start_troubles_live."""
 
 from __future__ import annotations
 
