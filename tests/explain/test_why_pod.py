@@ -57,7 +57,8 @@ def test_the_nodes_are_grouped_by_reason_and_listed_one_by_one() -> None:
     assert explanation.change is not None
     assert (explanation.change.what, explanation.change.nodes) == ("lower cpu of container web to 1500m", 1)
     assert explanation.rejected == (Rejection("NodeResourcesFit", "capacity", 2, "AddCapacity", "capacity"),)
-    assert "PodGone" in explanation.next_trigger
+    assert explanation.next_trigger.startswith("tried again when a node is added, a node changes")
+    assert explanation.next_trigger.endswith("or within a minute")
 
 
 def test_the_same_answer_now_as_on_record_does_not_differ() -> None:
@@ -264,7 +265,7 @@ def test_pods_that_are_in_the_way_are_named_with_a_command() -> None:
     assert explanation.change is not None
     assert explanation.change.command == "kubectl -n shop delete pod old"
     assert [change.what for change in explanation.changes] == [
-        "drop its required podAntiAffinity over kubernetes.io/hostname"
+        "drop its required pod anti-affinity over kubernetes.io/hostname"
     ]
 
 

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from fathom.explain.questions import why
-from fathom.explain.why.answer import Explanation
-from fathom.explain.why.changes import WHO_TIME
+from fathom.explain.why.answer import NOBODY, Explanation
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
 from fathom.sim.fork import end, fork, perform, run_for
@@ -56,7 +55,7 @@ def check_answer(state: ClusterState, answer: Explanation) -> CheckedProposal:
     """The change of an answer, made in a fork. Raises ForkFailed."""
     key, change = answer.subject.key, answer.change
     name, what = "/".join(key), "" if change is None else change.what
-    waits = change is not None and change.who == WHO_TIME
+    waits = change is not None and change.who == NOBODY
     try:
         steps = [] if waits else read_command("" if change is None else change.command)
         bound = _is_admitted_after(state, key, steps, within_s=WAIT_S if waits else BOUND_S)

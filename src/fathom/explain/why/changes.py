@@ -11,19 +11,31 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from fathom.explain.why import commands
-from fathom.explain.why.answer import Change
-from fathom.explain.why.case import PodCase
+from fathom.explain.why.answer import NOBODY, Change
+from fathom.explain.why.case import ContainerFacts, PodCase
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.podresources import REQUESTS, container_amounts, pod_amounts
 from fathom.model.well_known import QUARANTINE_TAINT
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.filters.quota import quota_reason
-from fathom.schedule.decide.remedies import CORDON, OPERATOR, SYSTEM, TAINTS, TENANT_ADMIN, shown
-from fathom.schedule.decide.shape import CPU, PODS
+from fathom.schedule.decide.remedies import (
+    CORDON,
+    NAMED_MAX,
+    OPERATOR,
+    SYSTEM,
+    TAINTS,
+    TENANT_ADMIN,
+    shown,
+)
+from fathom.schedule.decide.resolve import workloads
+from fathom.schedule.decide.shape import CPU, MEMORY, PODS
 from fathom.schedule.decide.trial import Remedy
 
-WHO_TIME = "nobody has to act"
+POLICIES, ROLLOUTS = "schedulingpolicies.fathom.dev", "policyrollouts.fathom.dev"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+AFFINITIES = {"podAffinity": "pod affinity", "podAntiAffinity": "pod anti-affinity"}
+# Resources of which a container may use more than it requests.
+OVERCOMMITTED = frozenset({CPU, MEMORY, "ephemeral-storage"})
 
 
 def worded(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
@@ -34,7 +46,7 @@ def worded(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
     wording = WORDINGS.get(remedy.rule)
     change = wording(remedy, case, world) if wording is not None else None
     if change is None:
-        who = WHO_TIME if remedy.by == "time" else remedy.by
+        who = NOBODY if remedy.by == "time" else remedy.by
         change = Change(remedy.change, who=who)
     return msgspec.structs.replace(change, nodes=remedy.nodes)
 
@@ -64,12 +76,7 @@ def _tolerate(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change 
     toleration = {"key": key, "effect": effect}
     toleration |= {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
     shown_taint = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-    has_some = bool(commands.spec_of(case).get("tolerations"))
-    operation: commands.Operation = (
-        {"op": "add", "path": "/spec/tolerations/-", "value": toleration}
-        if has_some
-        else {"op": "add", "path": "/spec/tolerations", "value": [toleration]}
-    )
+    operation = commands.set_field(case, ("spec", "tolerations", commands.END), toleration)
     return Change(
         f"tolerate the taint {shown_taint}",
         commands.spec_change(case, [operation], in_place=True),
@@ -87,7 +94,7 @@ def _affinity(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change 
             path = f"/spec/affinity/nodeAffinity/{REQUIRED}/nodeSelectorTerms/{term}/matchExpressions/{index}"
             return _dropped(case, f"{key} from its required node affinity", path)
         case (key, value):
-            path = f"/spec/nodeSelector/{key.replace('~', '~0').replace('/', '~1')}"
+            path = commands.pointer(("spec", "nodeSelector", key))
             return _dropped(case, f"{key}={value} from the nodeSelector", path)
     return None
 
@@ -136,26 +143,31 @@ def _volume(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
     claims = {claim: world.volumes.get((namespace, claim)) for claim in remedy.about}
     missing = [claim for claim, volume in claims.items() if volume is not None and volume.missing]
     if missing:
-        command = " && ".join(_claim_command(namespace, claim) for claim in missing)
         what = f"create PersistentVolumeClaim {', '.join(missing)}, and a volume for it"
-        return Change(what, command, commands.owner_text(case))
+        return Change(what, _claim_command(namespace, missing), commands.owner_text(case))
     unbound = [claim for claim, volume in claims.items() if volume is not None and volume.unbound]
     if unbound:
         return Change(f"bind PersistentVolumeClaim {', '.join(unbound)} to a volume", "", OPERATOR)
     return Change(remedy.change, "", OPERATOR)
 
 
-def _claim_command(namespace: str, claim: str) -> str:
-    """The claim and its volume, bound to each other: nothing provisions volumes, or binds claims later."""
+def _claim_command(namespace: str, claims: Sequence[str]) -> str:
+    """Claims and their volumes, bound to each other: nothing provisions volumes, or binds claims later."""
+    objects = [obj for claim in claims for obj in _claim_and_volume(namespace, claim)]
+    return commands.applied({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
+def _claim_and_volume(namespace: str, claim: str) -> tuple[Obj, Obj]:
     name = f"{namespace}-{claim}"
     common: Obj = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
     meta = {"namespace": namespace, "name": claim}
     spec = {**common, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": name}
-    wanted: Obj = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
-    volume: Obj = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
     place = {"hostPath": {"path": f"/var/lib/volumes/{name}"}, "claimRef": meta}
-    volume["spec"] = {**common, "capacity": {"storage": "1Gi"}, **place}
-    return f"{commands.applied(wanted)} && {commands.applied(volume)}"
+    held = {**common, "capacity": {"storage": "1Gi"}, **place}
+    return (
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec},
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": held},
+    )
 
 
 # Room.
@@ -165,53 +177,60 @@ def _resources(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change
     """Lower what the pod requests to what the nearest node has free; where that is nothing, more room."""
     if not remedy.short:
         return _capacity_class(remedy, case, world)
-    lowered = _lowered(case.pod, {name: free for name, _, free in remedy.short})
+    lowered = _lowered(case, {name: free for name, _, free in remedy.short})
     if lowered is None:
         lacks = " and ".join(_lack(name, requested - free) for name, requested, free in remedy.short)
         return Change(f"free {lacks} on {remedy.node}, or add a node", "", OPERATOR)
-    index, container, amounts = lowered
+    container, amounts = lowered
     texts = {name: shown(name, amount) for name, amount in amounts.items()}
-    what = " and ".join(f"{name} of container {container} to {text}" for name, text in texts.items())
-    operations: list[commands.Operation] = [
-        {"op": "replace", "path": f"/spec/containers/{index}/resources/requests/{name}", "value": text}
+    what = " and ".join(f"{name} of container {container.name} to {text}" for name, text in texts.items())
+    operations = [
+        commands.set_container_field(case, container, ("resources", field, name), text)
         for name, text in texts.items()
+        for field in _amount_fields(container, name)
     ]
     return Change(f"lower {what}", commands.spec_change(case, operations), commands.owner_text(case))
+
+
+def _amount_fields(container: ContainerFacts, resource: str) -> tuple[str, ...]:
+    """Of devices and the like the API wants the same request and limit; other limits may stay above."""
+    limited = resource not in OVERCOMMITTED and lookup(container.spec, "resources", "limits", resource)
+    return ("requests", "limits") if limited else ("requests",)
 
 
 def _lack(resource: str, missing: int) -> str:
     return "a place for one more pod" if resource == PODS else f"{shown(resource, missing)} {resource}"
 
 
-def _lowered(pod: Obj, free: Mapping[str, int]) -> tuple[int, str, dict[str, int]] | None:
+def _lowered(case: PodCase, free: Mapping[str, int]) -> tuple[ContainerFacts, dict[str, int]] | None:
     """The container whose lower requests make the pod fit, and these requests. None: no single one does."""
-    total = pod_amounts(pod, REQUESTS)
-    for index, container in _by_size(pod, next(iter(free))):
-        own = container_amounts(container, REQUESTS)
+    total = pod_amounts(case.pod, REQUESTS)
+    for container in _by_size(case.containers, next(iter(free))):
+        own = container_amounts(container.spec, REQUESTS)
         amounts = {
             name: _units(name, own.get(name)) - (_units(name, total.get(name)) - most)
             for name, most in free.items()
         }
-        if min(amounts.values()) > 0 and _fits(_with_requests(pod, index, amounts), free):
-            return index, str(container.get("name")), amounts
+        if min(amounts.values()) > 0 and _fits(_with_requests(case.pod, container, amounts), free):
+            return container, amounts
     return None
 
 
-def _by_size(pod: Obj, resource: str) -> list[tuple[int, Obj]]:
-    """The containers, those that request most of the resource first."""
-    containers = list(enumerate(lookup(pod, "spec", "containers") or ()))
-    return sorted(
-        containers,
-        key=lambda item: (-_units(resource, container_amounts(item[1], REQUESTS).get(resource)), item[0]),
-    )
+def _by_size(containers: Sequence[ContainerFacts], resource: str) -> list[ContainerFacts]:
+    """Those that request most of the resource first; of equals, those that go on running."""
+
+    def requested(container: ContainerFacts) -> int:
+        return _units(resource, container_amounts(container.spec, REQUESTS).get(resource))
+
+    return sorted(containers, key=lambda each: (-requested(each), each.is_init, each.index))
 
 
-def _with_requests(pod: Obj, index: int, amounts: Mapping[str, int]) -> Obj:
-    containers = list(lookup(pod, "spec", "containers") or ())
-    resources = containers[index].get("resources") or {}
+def _with_requests(pod: Obj, container: ContainerFacts, amounts: Mapping[str, int]) -> Obj:
+    containers = list(lookup(pod, "spec", container.field) or ())
+    resources = container.spec.get("resources") or {}
     requests = {**(resources.get("requests") or {}), **{name: shown(name, n) for name, n in amounts.items()}}
-    containers[index] = {**containers[index], "resources": {**resources, "requests": requests}}
-    return {**pod, "spec": {**pod["spec"], "containers": containers}}
+    containers[container.index] = {**container.spec, "resources": {**resources, "requests": requests}}
+    return {**pod, "spec": {**pod["spec"], container.field: containers}}
 
 
 def _fits(pod: Obj, free: Mapping[str, int]) -> bool:
@@ -258,15 +277,19 @@ def _without_port(case: PodCase, number: str, protocol: str) -> Change | None:
 def _neighbours(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
     """Move the pods that are in the way, or drop a term of the pod's own."""
     field, *index = remedy.about or ("",)
-    if field not in {"podAffinity", "podAntiAffinity"}:
-        moved = " and ".join(remedy.about)
-        what = f"delete pod {moved}, which anti-affinity keeps apart from it"
-        return Change(what, _deleted(remedy.about), f"the owner of pod {moved}") if moved else None
-    path = f"/spec/affinity/{field}/{'/'.join((REQUIRED, *index))}"
-    term = lookup(case.pod, "spec", "affinity", field, REQUIRED)
-    over = f" over {term[int(index[0])].get('topologyKey')}" if index and term else ""
-    near = f", or place a pod that it selects near {remedy.node}" if field == "podAffinity" else ""
-    change = _dropped(case, f"its required {field}{over}", path)
+    if field not in AFFINITIES:
+        if not 0 < len(remedy.about) <= NAMED_MAX:
+            return None
+        listed = f"pod{'s' if len(remedy.about) > 1 else ''} {' and '.join(remedy.about)}"
+        what = f"delete {listed}, from which anti-affinity keeps it apart"
+        return Change(what, _deleted(remedy.about), f"the owner of {listed}")
+    terms = lookup(case.pod, "spec", "affinity", field, REQUIRED) or ()
+    over = f" over {terms[int(index[0])].get('topologyKey')}" if index and terms else ""
+    at = index if len(terms) > 1 else ()  # The only term goes with its list.
+    change = _dropped(
+        case, f"its required {AFFINITIES[field]}{over}", f"/spec/affinity/{field}/{'/'.join((REQUIRED, *at))}"
+    )
+    near = ", or start a pod that it selects" if field == "podAffinity" else ""
     return msgspec.structs.replace(change, what=change.what + near)
 
 
@@ -289,7 +312,11 @@ def _quota(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | N
         f"{name} of {limit} from {before} to {after}" for name, before, after, limit in raised
     )
     operations: list[commands.Operation] = [
-        {"op": "replace", "path": f"/spec/limits/{at[limit]}/resources/{name}", "value": after}
+        {
+            "op": "replace",
+            "path": commands.pointer(("spec", "limits", at[limit], "resources", name)),
+            "value": after,
+        }
         for name, _, after, limit in raised
     ]
     return Change(f"raise {what}", commands.json_patch("tenantquota", tenant, operations), TENANT_ADMIN)
@@ -321,16 +348,26 @@ def _spread(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | 
 
 
 def _zone_skew(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
-    """A policy cannot be changed: its rollout is ended, or another policy is rolled out."""
-    if not world.policy.rollout:
-        return None
-    policy, before, after = remedy.about
-    return Change(
-        f"raise maxZoneSkew of policy {policy} from {before} to {after} by another policy,"
-        f" or end PolicyRollout {world.policy.rollout}",
-        commands.kubectl("delete", "policyrollout", world.policy.rollout),
-        OPERATOR,
-    )
+    """Policies never change: a copy with the new limit is rolled out, to the pod's workload alone."""
+    name, before, after = remedy.about
+    policy, workload = case.evidence.objects.get(POLICIES, Key("", name)), workloads(case.view)[-1]
+    rollout = case.evidence.objects.get(ROLLOUTS, Key("", world.policy.rollout))
+    if policy is None or after == "0" or lookup(rollout, "spec", "scope", "workloads"):
+        return None  # Of two rollouts the one with the narrower scope applies.
+    copied = f"{name}-skew-{after}"
+    scope = {"namespaces": [case.key.namespace], "workloads": [workload]}
+    spec = {"from": name, "to": copied, "scope": scope, "steps": [{"percent": 100}]}
+    objects = [
+        _own("SchedulingPolicy", copied, {**(policy.get("spec") or {}), "maxZoneSkew": int(after)}),
+        _own("PolicyRollout", f"{copied}-{case.key.namespace}-{workload}", spec),
+    ]
+    what = f"raise maxZoneSkew of policy {name} from {before} to {after} for workload {workload}"
+    listed: Obj = {"apiVersion": "v1", "kind": "List", "items": objects}
+    return Change(f"{what}, by a copy of it", commands.applied(listed), OPERATOR)
+
+
+def _own(kind: str, name: str, spec: Obj) -> Obj:
+    return {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 Wording = Callable[[Remedy, PodCase, PlacementContext], Change | None]

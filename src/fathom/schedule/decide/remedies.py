@@ -19,6 +19,7 @@ from fathom.schedule.decide.node_columns import UNSCHEDULABLE
 from fathom.schedule.decide.remedies_room import ports, resources, volumes
 from fathom.schedule.decide.remedies_topology import neighbours, spread, zone_skew
 from fathom.schedule.decide.remedy_text import (
+    NAMED_MAX,
     OPERATOR,
     OWNER,
     TENANT_ADMIN,
@@ -34,7 +35,7 @@ from fathom.schedule.decide.rows import Reasons, Rows
 from fathom.schedule.decide.shape import PODS, NodeTerm, Taint, Toleration
 from fathom.schedule.decide.trial import ELSEWHERE, GRANT, WAIT, WISH, Effect, Remedy, Trial
 
-__all__ = ["OPERATOR", "OWNER", "REMEDIES", "TENANT_ADMIN", "lifted", "shown"]
+__all__ = ["NAMED_MAX", "OPERATOR", "OWNER", "REMEDIES", "TENANT_ADMIN", "lifted", "shown"]
 
 CORDON, TAINTS, AFFINITY = "NodeUnschedulable", "TaintToleration", "NodeAffinity"
 SYSTEM = ("node.kubernetes.io/", "fathom.dev/", "node.cloudprovider.kubernetes.io/")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from fathom.schedule.decide.context import Allowed
 from fathom.schedule.decide.filters.ports import clashes
 from fathom.schedule.decide.filters.quota import QuotaLayer
@@ -195,12 +193,6 @@ def volumes(trial: Trial) -> Iterator[Remedy]:
     rows = trial.opened_by(effect)
     claims = ", ".join(trial.shape.claims)
     text = f"bind claim {claims} to a volume that {one_of(rows)} reaches"
-    missing = [
-        claim
-        for claim in trial.shape.claims
-        if (volume := trial.world.volumes.get((trial.shape.namespace, claim))) is not None and volume.missing
-    ]
-    for remedy in if_any(
+    yield from if_any(
         "VolumeBinding", rows, text, OPERATOR, effort=ROOM, effect=effect, about=trial.shape.claims
-    ):  # A claim that is missing has no volume either.
-        yield msgspec.structs.replace(remedy, count=max(1, 2 * len(missing)))
+    )

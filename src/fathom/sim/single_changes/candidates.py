@@ -20,6 +20,7 @@ from fathom.sim.single_changes.typed import ApiChange, patch
 from fathom.sim.world.world import World
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+SPREADS = "topologySpreadConstraints"
 SKEW_MOST = 16
 GRANTED_MOST = {"cpu": 16_000, "memory": 16_384, "pods": 64}
 STEPS = {"cpu": CPU_STEP, "memory": MEMORY_STEP, "pods": 1}
@@ -97,7 +98,7 @@ def _grants(world: World) -> Iterator[Candidate]:
     for quota in world.list(QUOTAS.name):
         yield from _limits(quota)
     for rollout in world.list(ROLLOUTS.name):  # Pods are placed by the built-in policy then.
-        yield Candidate(Kind.ROOM, ApiChange("delete", ROLLOUTS, key_of(rollout)), amount=0.0)
+        yield Candidate(Kind.SHARED, ApiChange("delete", ROLLOUTS, key_of(rollout)))
     for capacity_class in world.list(CLASSES.name):
         admitted = {"op": "add", "path": "/spec/tenants", "value": [TENANT]}
         yield Candidate(Kind.GRANT, patch(CLASSES, key_of(capacity_class), admitted))
@@ -171,8 +172,8 @@ def _tolerations(pod: Obj, nodes: list[Obj]) -> Iterator[Candidate]:
 
 
 def _spreads(pod: Obj) -> Iterator[Candidate]:
-    for index, constraint in _items(pod, "topologySpreadConstraints"):
-        path = f"/spec/topologySpreadConstraints/{index}/maxSkew"
+    for index, constraint in _items(pod, SPREADS):
+        path = f"/spec/{SPREADS}/{index}/maxSkew"
         yield _raised_skew(path, constraint["maxSkew"])
         whole = _pod_replaced(remove(path.removesuffix("/maxSkew")))
         yield Candidate(Kind.SPEC, whole, amount=1.5)  # More than to relax it.
@@ -188,17 +189,24 @@ def _raised_skew(path: str, now: int) -> Candidate:
 def _whole_lists(pod: Obj) -> Iterator[Candidate]:
     """Lists that may go as a whole."""
     lists = {
-        "topologySpreadConstraints": Kind.SPEC,
+        SPREADS: Kind.SPEC,
         f"affinity/podAffinity/{REQUIRED}": Kind.SPEC,
         f"affinity/podAntiAffinity/{REQUIRED}": Kind.SPEC,
         f"affinity/nodeAffinity/{REQUIRED}": Kind.ELSEWHERE,
         "nodeSelector": Kind.ELSEWHERE,
     }
     for path, kind in lists.items():
-        entries = lookup(pod, "spec", *path.split("/"))
-        if entries:
-            change = _pod_replaced(remove(f"/spec/{path}"))
-            yield Candidate(kind, change, amount=1.0 + len(entries))
+        entries = _entries(lookup(pod, "spec", *path.split("/")))
+        if entries > 1 or (entries and path != "nodeSelector"):
+            # To drop a list is more than to drop an entry, and to drop a spread more than to relax it.
+            amount = 1.0 if entries == 1 and path != SPREADS else 1.0 + entries
+            yield Candidate(kind, _pod_replaced(remove(f"/spec/{path}")), amount=amount)
+
+
+def _entries(value: Any) -> int:
+    if isinstance(value, dict) and "nodeSelectorTerms" in value:
+        return sum(len(term["matchExpressions"]) for term in value["nodeSelectorTerms"])
+    return len(value or ())
 
 
 def _removals(pod: Obj) -> Iterator[Candidate]:
@@ -208,13 +216,16 @@ def _removals(pod: Obj) -> Iterator[Candidate]:
                 Kind.SPEC, _pod_replaced(remove(f"/spec/containers/{index}/ports/{port}/hostPort"))
             )
     for name in ("podAffinity", "podAntiAffinity"):
-        for index, _ in _items(pod, "affinity", name, REQUIRED):
+        terms = list(_items(pod, "affinity", name, REQUIRED))
+        for index, _ in terms if len(terms) > 1 else ():
             yield Candidate(Kind.SPEC, _pod_replaced(remove(f"/spec/affinity/{name}/{REQUIRED}/{index}")))
     for key in lookup(pod, "spec", "nodeSelector") or {}:
         yield Candidate(Kind.ELSEWHERE, _pod_replaced(remove(f"/spec/nodeSelector/{key.replace('/', '~1')}")))
     for at, term in _items(pod, "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"):
         path = f"/spec/affinity/nodeAffinity/{REQUIRED}"
         for index, _ in enumerate(term["matchExpressions"]):
+            if len(term["matchExpressions"]) == 1:
+                continue  # A term without any matches no node.
             place = f"{path}/nodeSelectorTerms/{at}/matchExpressions/{index}"
             yield Candidate(Kind.ELSEWHERE, _pod_replaced(remove(place)))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from fathom.explain.questions import why
-from fathom.explain.why.answer import Change, Explanation
+from fathom.explain.why.answer import NOBODY, Change, Explanation
 from fathom.model.objects import Obj
 from fathom.model.quantity import parse
 from fathom.sim.fork import ForkFailed, end, fork, run_for
@@ -23,7 +23,7 @@ from fathom.sim.single_changes.typed import ApiChange, NotMade, read_command
 from fathom.sim.world_evidence import RecordedDecisions, world_evidence
 
 # A change that takes no command: pods are evicted for it, or a view becomes fresh.
-BY_ITSELF, BY_ITSELF_S = "nobody has to act", 120.0
+BY_ITSELF_S = 120.0
 # Shares of requests are compared to this: an answer rounds to whole bytes and millis.
 SHARE_OFF = 0.002
 
@@ -93,7 +93,7 @@ def _admits(waiting: WaitingPod, answer: Explanation, proposal: Sequence[ApiChan
     change = answer.change
     if change is None:
         return False, "no change is proposed"
-    waits = change.who == BY_ITSELF
+    waits = change.who == NOBODY
     if not proposal and not waits:
         return False, f"the command cannot be read: {change.command}" if change.command else ""
     try:
@@ -107,7 +107,7 @@ def _smaller(
     pod: Obj, answer: Explanation, proposal: Sequence[ApiChange], helpful: Sequence[Helpful]
 ) -> Iterator[str]:
     """Single changes that admit the pod and are smaller than the proposed one, or as small and not told."""
-    if answer.change is not None and answer.change.who == BY_ITSELF:
+    if answer.change is not None and answer.change.who == NOBODY:
         return
     if _count(proposal) != 1:
         if helpful:

@@ -27,6 +27,7 @@ BY_KIND = {
     "tenantquota": QUOTAS,
     "scheduleroverride": OVERRIDES,
     "capacityclass": CLASSES,
+    "schedulingpolicy": POLICIES,
     "policyrollout": ROLLOUTS,
     "persistentvolumeclaim": CLAIMS,
     "persistentvolume": VOLUMES,

@@ -33,7 +33,7 @@ class ApiChange(msgspec.Struct, frozen=True):
     resource: Resource
     key: Key
     operations: tuple[Obj, ...] = ()  # Of a JSON patch.
-    obj: Obj | None = None  # To create.
+    objects: tuple[Obj, ...] = ()  # To create, together: a claim with its volume, a policy with its rollout.
 
     @property
     def count(self) -> int:
@@ -116,9 +116,16 @@ def _resource(kind: str) -> Resource:
 
 
 def _applied(obj: Obj) -> ApiChange:
-    meta = metadata(obj)
-    resource = _resource(str(obj["kind"]).lower())
-    return ApiChange("create", resource, Key(meta.get("namespace", ""), meta["name"]), obj=obj)
+    objects = tuple(obj["items"]) if obj["kind"] == "List" else (obj,)
+    return ApiChange("create", _resource(_kind(objects[0])), _key(objects[0]), objects=objects)
+
+
+def _kind(obj: Obj) -> str:
+    return str(obj["kind"]).lower()
+
+
+def _key(obj: Obj) -> Key:
+    return Key(metadata(obj).get("namespace", ""), metadata(obj)["name"])
 
 
 # Making changes.
@@ -135,7 +142,9 @@ async def make(world: World, changes: Sequence[ApiChange]) -> None:
 async def _make(world: World, change: ApiChange) -> Outcome:
     namespace, name = change.key
     if change.verb == "create":
-        return await world.api.create(change.resource, namespace, change.obj or {})
+        return [
+            await world.api.create(_resource(_kind(obj)), _key(obj).namespace, obj) for obj in change.objects
+        ][-1]
     existing = world.get(change.resource.name, change.key)
     if existing is None:
         raise NotMade(f"{change.resource.name} {name} does not exist")
