@@ -244,7 +244,10 @@ def test_a_template_without_tolerations_gets_its_first() -> None:
     """The server gave some to the pod, which the template does not have."""
     reference = [{"kind": "Deployment", "name": "web", "uid": "uid-d", "controller": True}]
     tolerated = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]
-    template = {"metadata": {"namespace": "shop", "name": "web", "uid": "uid-d"}, "spec": {"template": {}}}
+    template = {
+        "metadata": {"namespace": "shop", "name": "web", "uid": "uid-d"},
+        "spec": {"template": {"spec": {}}},
+    }
     case = evidence(
         pods=[pod(meta={"ownerReferences": reference}, tolerations=tolerated)],
         nodes=[node("a", taints=[{"key": "spot", "effect": "NoSchedule"}])],
