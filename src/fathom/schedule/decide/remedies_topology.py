@@ -110,7 +110,7 @@ def neighbours(trial: Trial) -> Iterator[Remedy]:
 
 def _without_affinity(trial: Trial) -> Iterator[Remedy]:
     terms = trial.shape.affinity
-    offered = []
+    offered: list[Remedy] = []
     for index in range(len(terms)):
         effect = Effect({"affinity": (*terms[:index], *terms[index + 1 :])})
         offered += _dropped(trial, effect, ("podAffinity", str(index)))
@@ -127,7 +127,7 @@ def _dropped(trial: Trial, effect: Effect, about: tuple[str, ...]) -> Iterator[R
 
 def _without_anti_affinity(trial: Trial) -> Iterator[Remedy]:
     terms = trial.shape.anti_affinity
-    offered = []
+    offered: list[Remedy] = []
     for index, term in enumerate(terms):
         effect = Effect({"anti_affinity": (*terms[:index], *terms[index + 1 :])})
         text = f"drop the pod's anti-affinity over {term.topology_key}"

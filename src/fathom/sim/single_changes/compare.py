@@ -13,17 +13,16 @@ import msgspec
 
 from fathom.explain.questions import why
 from fathom.explain.why.answer import NOBODY, Change, Explanation
-from fathom.model.objects import Obj
 from fathom.model.quantity import parse
 from fathom.sim.fork import ForkFailed, end, fork, run_for
 from fathom.sim.single_changes.candidates import Kind
 from fathom.sim.single_changes.random_cluster import POD, REST_S, WaitingPod
-from fathom.sim.single_changes.trials import BOUND_S, Helpful, helpful_changes, try_changes
+from fathom.sim.single_changes.trials import Helpful, helpful_changes, try_changes
 from fathom.sim.single_changes.typed import ApiChange, NotMade, read_command
 from fathom.sim.world_evidence import RecordedDecisions, world_evidence
 
 # A change that takes no command: pods are evicted for it, or a view becomes fresh.
-BY_ITSELF_S = 120.0
+BY_ITSELF_S, PROPOSAL_S = 120.0, 60.0
 # Shares of requests are compared to this: an answer rounds to whole bytes and millis.
 SHARE_OFF = 0.002
 
@@ -50,9 +49,7 @@ def compared(waiting: WaitingPod, answer: Explanation | None = None) -> Compared
     proposal = _steps(answer.change)
     admitted, problem = _admits(waiting, answer, proposal)
     problems = [problem] if problem else []
-    problems += _smaller(
-        waiting.pod, answer, proposal, [each for each in helpful if each.kind < Kind.OTHER_PODS]
-    )
+    problems += _smaller(answer, proposal, [each for each in helpful if each.kind < Kind.OTHER_PODS])
     return Compared(
         waiting.seed,
         answer.summary,
@@ -97,15 +94,13 @@ def _admits(waiting: WaitingPod, answer: Explanation, proposal: Sequence[ApiChan
     if not proposal and not waits:
         return False, f"the command cannot be read: {change.command}" if change.command else ""
     try:
-        bound = try_changes(waiting.state, proposal, within_s=BY_ITSELF_S if waits else BOUND_S).bound
+        bound = try_changes(waiting.state, proposal, within_s=BY_ITSELF_S if waits else PROPOSAL_S).bound
     except (NotMade, ForkFailed) as error:
         return False, f"the proposed change cannot be made: {error}"
     return bound, "" if bound else "the proposed change does not admit the pod"
 
 
-def _smaller(
-    pod: Obj, answer: Explanation, proposal: Sequence[ApiChange], helpful: Sequence[Helpful]
-) -> Iterator[str]:
+def _smaller(answer: Explanation, proposal: Sequence[ApiChange], helpful: Sequence[Helpful]) -> Iterator[str]:
     """Single changes that admit the pod and are smaller than the proposed one, or as small and not told."""
     if answer.change is not None and answer.change.who == NOBODY:
         return
@@ -114,9 +109,7 @@ def _smaller(
             yield f"a single change admits the pod: {_text(helpful[0])}"
         return
     (step,) = proposal
-    own = _as_helpful(pod, step, helpful)
-    if own is None:
-        return  # A change that the brute force does not know: it has been tried.
+    own = _as_helpful(answer, step, helpful)
     listed = {field for change in answer.changes for each in _steps(change) for field in each.fields}
     assert answer.change is not None
     for other in helpful:
@@ -133,9 +126,17 @@ def _is_smaller(one: Helpful, other: Helpful) -> bool:
     return (one.kind, one.share) < (other.kind, other.share - SHARE_OFF)
 
 
-def _as_helpful(pod: Obj, step: ApiChange, helpful: Sequence[Helpful]) -> Helpful | None:
+def _as_helpful(answer: Explanation, step: ApiChange, helpful: Sequence[Helpful]) -> Helpful:
     """The proposal as the brute force classifies it."""
-    return next((each for each in helpful if each.change.fields == step.fields), None)
+    same = next((each for each in helpful if each.change.fields == step.fields), None)
+    return same or Helpful(_kind(answer, step), step, 0.0)
+
+
+def _kind(answer: Explanation, step: ApiChange) -> Kind:
+    """Of a change that the brute force does not try, or counts as one of other pods."""
+    if step.verb == "delete":
+        return Kind.GRANT if "(NodePorts)" in answer.cause else Kind.SPEC
+    return Kind.ROOM  # A claim with its volume, a policy with its rollout.
 
 
 def _amount(change: ApiChange) -> object:

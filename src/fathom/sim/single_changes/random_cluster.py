@@ -62,9 +62,14 @@ class Draw:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(f"single-changes-{seed}")
+        self._obstacles_percent = self.pick(25, 50, 100)  # Few, for pods that need one change, or many.
 
-    def chance(self, percent: int) -> bool:
+    def likely(self, percent: int) -> bool:
         return self._random.randrange(100) < percent
+
+    def obstacle(self, percent: int) -> bool:
+        """Something that may keep the pod waiting."""
+        return self.likely(percent * self._obstacles_percent // 100)
 
     def pick(self, *choices: Any) -> Any:
         return self._random.choice(choices)
@@ -132,9 +137,9 @@ async def _create(world: World, resource: Resource, obj: Obj) -> None:
 def _node(draw: Draw, number: int) -> Obj:
     name = f"node-{number}"
     labels = {HOSTNAME: name, ZONE: ZONES[number % 2]}
-    if draw.chance(80):
+    if draw.likely(80):
         labels["disk"] = draw.pick(*DISKS)
-    if draw.chance(30):
+    if draw.likely(30):
         labels["pool"] = "spare"
     room = {
         "cpu": draw.pick("1", "2", "4"),
@@ -170,9 +175,9 @@ def _time() -> str:
 
 def _closed(draw: Draw) -> Obj:
     spec: Obj = {}
-    if draw.chance(28):
+    if draw.obstacle(28):
         spec["taints"] = draw.some(TAINTS, 2)
-    if draw.chance(20):
+    if draw.obstacle(20):
         spec["unschedulable"] = True
     return spec
 
@@ -200,28 +205,28 @@ def _before_pods(draw: Draw) -> Iterator[tuple[Resource, Obj]]:
 
 
 def _after_pods(draw: Draw, nodes: list[Obj]) -> Iterator[tuple[Resource, Obj]]:
-    if draw.chance(40):
+    if draw.obstacle(40):
         yield QUOTAS, _own("TenantQuota", TENANT, {"limits": list(_limits(draw))})
-    for number in range(draw.pick(0, 0, 0, 1, 2)):
+    for number in range(draw.pick(1, 1, 2) if draw.obstacle(50) else 0):
         yield OVERRIDES, _own("SchedulerOverride", f"calm-{number}", _override(draw, nodes), NAMESPACE)
-    if draw.chance(15):
+    if draw.obstacle(15):
         spec: Obj = {"nodeSelector": {"pool": "spare"}}
-        if draw.chance(40):
+        if draw.likely(40):
             spec["resources"] = {"cpu": "500m"}
         yield CLASSES, _own("CapacityClass", "recovery", spec)
-    if draw.chance(20):
+    if draw.obstacle(20):
         hard = {"pods": str(draw.between(2, 12))}
         meta = {"name": "room", "namespace": NAMESPACE}
         yield (
             RESOURCE_QUOTAS,
             {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": hard}},
         )
-    if draw.chance(20):
+    if draw.obstacle(20):
         yield POLICIES, _own("SchedulingPolicy", "even", {"maxZoneSkew": draw.pick(1, 1, 2)})
         yield POLICIES, _own("SchedulingPolicy", "free", {})
         paused = {"from": "even", "to": "free", "paused": True}  # So that the first one stays active.
         yield ROLLOUTS, _own("PolicyRollout", "to-free", paused)
-    if draw.chance(60):
+    if draw.likely(60):
         yield VOLUMES, _volume(draw)
         yield CLAIMS, _claim()
 
@@ -230,16 +235,16 @@ def _limits(draw: Draw) -> Iterator[Obj]:
     zones = [{}, {"zone": draw.pick(*ZONES)}]
     for place in draw.some(zones, 2):
         resources = {"cpu": f"{draw.between(100, 3000, CPU_STEP)}m"}
-        if draw.chance(30):
+        if draw.obstacle(30):
             resources["memory"] = f"{draw.between(MEMORY_STEP, 3072, MEMORY_STEP)}Mi"
-        if draw.chance(25):
+        if draw.obstacle(25):
             resources["pods"] = str(draw.between(0, 4))
         yield {**place, "resources": resources}
 
 
 def _override(draw: Draw, nodes: list[Obj]) -> Obj:
     names = [node["metadata"]["name"] for node in nodes]
-    changes = {"avoidZones": draw.some(ZONES, 2)} if draw.chance(50) else {"avoidNodes": draw.some(names, 3)}
+    changes = {"avoidZones": draw.some(ZONES, 2)} if draw.likely(50) else {"avoidNodes": draw.some(names, 3)}
     return {"target": f"workload/{POD.name}", "reason": "drawn", "expiresAfter": "5h", "changes": changes}
 
 
@@ -274,33 +279,33 @@ def _running_pods(draw: Draw, nodes: list[Obj]) -> Iterator[tuple[Resource, Obj]
                 memory=draw.between(MEMORY_STEP, 1024, MEMORY_STEP),
             )
             spec |= {"nodeSelector": {HOSTNAME: place}, "tolerations": TOLERATES_ALL}
-            if draw.chance(15):
+            if draw.obstacle(15):
                 spec["affinity"] = {"podAntiAffinity": _required(draw)}
-            if draw.chance(20):
+            if draw.obstacle(20):
                 spec["priorityClassName"] = "low"
             yield PODS, _pod(draw, f"{place}-{number}", spec)
 
 
 def _waiting(draw: Draw, nodes: list[Obj]) -> Obj:
     spec = _spec(
-        draw, cpu=draw.between(100, 3000, CPU_STEP), memory=draw.between(MEMORY_STEP, 3072, MEMORY_STEP)
+        draw, cpu=draw.between(100, 2000, CPU_STEP), memory=draw.between(MEMORY_STEP, 1536, MEMORY_STEP)
     )
-    if draw.chance(35):
+    if draw.obstacle(35):
         spec["nodeSelector"] = dict(draw.some((("disk", draw.pick(*DISKS)), (ZONE, draw.pick(*ZONES))), 2))
-    if draw.chance(25):
+    if draw.obstacle(25):
         spec["tolerations"] = [
             {**taint, "operator": "Equal" if "value" in taint else "Exists"} for taint in draw.some(TAINTS, 2)
         ]
-    if draw.chance(25):
+    if draw.obstacle(25):
         spec["topologySpreadConstraints"] = [_spread(draw, key) for key in draw.some((ZONE, HOSTNAME), 2)]
     affinity = dict(_affinity(draw))
     if affinity:
         spec["affinity"] = affinity
-    if draw.chance(10):
+    if draw.obstacle(10):
         spec["schedulingGates"] = [{"name": f"example.com/{name}"} for name in draw.some(("a", "b"), 2)]
-    if draw.chance(15):
+    if draw.obstacle(15):
         spec["priorityClassName"] = draw.pick("high", "low")
-    if draw.chance(12):
+    if draw.obstacle(12):
         claim = {"claimName": draw.pick("data", "data", "absent")}
         spec["volumes"] = [{"name": "data", "persistentVolumeClaim": claim}]
     return _pod(draw, POD.name, spec)
@@ -315,9 +320,9 @@ def _pod(draw: Draw, name: str, spec: Obj) -> Obj:
 def _spec(draw: Draw, *, cpu: int, memory: int) -> Obj:
     requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
     containers: list[Obj] = [{"name": "main", "image": "main:1", "resources": {"requests": requests}}]
-    if draw.chance(20):
+    if draw.obstacle(20):
         containers[0]["ports"] = [{"containerPort": 80, "hostPort": draw.pick(8080, 8081)}]
-    if draw.chance(20):
+    if draw.obstacle(20):
         beside = {"cpu": f"{draw.between(CPU_STEP, 500, CPU_STEP)}m"}
         containers.append({"name": "beside", "image": "beside:1", "resources": {"requests": beside}})
     return {"containers": containers, "terminationGracePeriodSeconds": 1}
@@ -325,14 +330,14 @@ def _spec(draw: Draw, *, cpu: int, memory: int) -> Obj:
 
 def _affinity(draw: Draw) -> Iterator[tuple[str, Obj]]:
     required = "requiredDuringSchedulingIgnoredDuringExecution"
-    if draw.chance(15):
+    if draw.obstacle(15):
         expressions = [{"key": "disk", "operator": "In", "values": [draw.pick(*DISKS)]}]
-        if draw.chance(40):
+        if draw.obstacle(40):
             expressions.append({"key": ZONE, "operator": "In", "values": [draw.pick(*ZONES)]})
         yield "nodeAffinity", {required: {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}
-    if draw.chance(15):
+    if draw.obstacle(15):
         yield "podAntiAffinity", _required(draw)
-    if draw.chance(10):
+    if draw.obstacle(10):
         yield "podAffinity", _required(draw)
 
 

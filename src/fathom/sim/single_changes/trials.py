@@ -15,7 +15,7 @@ from fathom.sim.single_changes.typed import ApiChange, NotMade, make
 from fathom.sim.world.world import World
 
 # Virtual time in which the pod must be bound: a scheduler that starts, and its first retry.
-BOUND_S, LOOK_S = 30.0, 5.0
+BOUND_S, LOOK_S = 16.0, 4.0
 
 
 class Trial(msgspec.Struct, frozen=True):
