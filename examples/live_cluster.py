@@ -120,7 +120,7 @@ class Cluster:
         self.data = directory / "data"
         self._directory = directory
         self._nodes, self._zones = nodes, zones
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}  # By part, in the order of their start.
 
     def start(self) -> None:
         self._serve("api", "--port", "0", "--data", str(self.data))
@@ -128,7 +128,7 @@ class Cluster:
         context = read_context([self.data / "kubeconfig"])
         self._address, self._tls = context.url.netloc, tls_of(context)
         credentials = self.data / "credentials"
-        self.proxy = QuotaWatchProxy(credentials / "scheduler", self.data / "pki")
+        self.proxy = self.make_proxy(credentials / "scheduler", self.data / "pki")
         self.proxy.start()
         scheduler = through(
             credentials / "scheduler", self.proxy.port, self._directory / "scheduler-kubeconfig"
@@ -137,15 +137,21 @@ class Cluster:
         self._serve("controllers", "--kubeconfig", str(credentials / "controllers"), "--data", str(self.data))
         self._start_nodes()
 
+    def make_proxy(self, upstream: Path, pki: Path) -> QuotaWatchProxy:
+        return QuotaWatchProxy(upstream, pki)
+
     def _start_nodes(self) -> None:
-        size = ("--cpu", "8", "--memory", "16Gi")
-        nodes = ("--node", "node", "--nodes", str(self._nodes), "--zones", ",".join(self._zones))
-        data = ("--up", str(self.data), "--data", str(self._directory / "agents"))
-        self._serve("agent", "--driver", "simulated", *data, *nodes, *size)
+        self.start_agents("agent", "--node", "node", "--nodes", str(self._nodes))
         until(lambda: self.ready_nodes() == self._nodes, "all nodes are ready", self.logs)
 
+    def start_agents(self, name: str, *nodes: str) -> None:
+        """One process for nodes whose containers are simulated."""
+        size = ("--cpu", "8", "--memory", "16Gi", "--zones", ",".join(self._zones))
+        data = ("--up", str(self.data), "--data", str(self._directory / name))
+        self._serve("agent", "--driver", "simulated", *data, *nodes, *size, name=name)
+
     def stop(self) -> None:
-        for process in reversed(self._processes):
+        for process in reversed(self.processes.values()):
             process.terminate()
             try:
                 process.wait(20)
@@ -162,13 +168,11 @@ class Cluster:
     def _log(self, part: str) -> Path:
         return self._directory / f"{part}.log"
 
-    def _serve(self, part: str, *arguments: str) -> None:
+    def _serve(self, part: str, *arguments: str, name: str = "") -> None:
         command = [sys.executable, "-m", "fathom.cli", "serve", part, *arguments]
-        with self._log(part).open("wb") as log:
-            self._processes.append(
-                subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._directory
-                )
+        with self._log(name or part).open("wb") as log:
+            self.processes[name or part] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._directory
             )
 
     # Requests of the administrator.

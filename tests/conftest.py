@@ -80,6 +80,20 @@ def kubectl() -> str:
     return found
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How long after the proposed change each trouble was over: see tests/cluster/troubles.py."""
+    measured = [
+        value
+        for report in terminalreporter.stats.get("passed", ())
+        for name, value in report.user_properties
+        if name == "ready_s" and report.when == "call"
+    ]
+    if measured:
+        terminalreporter.section("as wanted, seconds after the proposed change")
+    for trouble, seconds in sorted(measured, key=lambda row: -row[1]):
+        terminalreporter.write_line(f"{seconds:6.1f}  {trouble}")
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """After pytest's own summary, so that the last line of a run says what it did not look at."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,19 @@ from tests.cluster.living import Cluster, until
 
 from fathom.model.objects import Obj
 
+# Programs that stand for images; other images do not exist.
+IMAGES = """
+"sleeper:*" = ["sleep", "1000"]
+"starter:*" = ["sh", "-c", "touch /scratch/up; exec sleep 1000"]
+"""
+
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("cluster"), "--nodes", "3", "--zones", "a,b")
+    directory = tmp_path_factory.mktemp("cluster")
+    images = directory / "images.toml"
+    images.write_text(IMAGES)
+    made = Cluster(directory, "--nodes", "3", "--zones", "a,b", "--images", str(images))
     try:
         made.start()
         yield made
@@ -48,6 +58,15 @@ def namespaces(cluster: Cluster) -> list[Obj]:
 @pytest.fixture(scope="session")
 def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="session")
+def kubectl_binary() -> str:
+    """For tests with a cluster of their own."""
+    found = shutil.which("kubectl")
+    if found is None:
+        pytest.skip("kubectl is not installed")
+    return found
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_a_quota_that_has_room_by_now_needs_no_change() -> None:
     own = replica_set(web, 3, condition("ReplicaFailure", "True", "FailedCreate", REFUSED))
     answer = explain(web, own, *ready_pods(own, 2), room("9", used="2"))
     assert answer.change is not None
-    assert (answer.change.command, answer.change.who) == ("", "time")
+    assert (answer.change.command, answer.change.who) == ("", "nobody has to act")
 
 
 def test_a_quota_that_wants_requests_names_them() -> None:
@@ -211,7 +211,7 @@ def test_pods_that_are_ready_for_too_short_a_time_are_waited_for() -> None:
     own = replica_set(web, 2, minReadySeconds=600)
     answer = explain(web, own, *ready_pods(own, 2))
     assert answer.cause == "2 pods are ready for less than minReadySeconds 600"
-    assert answer.change == Change("wait 300 s", "", "time")
+    assert answer.change == Change("wait 300 s", "", "nobody has to act")
 
 
 @pytest.mark.parametrize(("renewed_s", "says"), [(2, False), (40, True)])

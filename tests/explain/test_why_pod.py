@@ -57,7 +57,8 @@ def test_the_nodes_are_grouped_by_reason_and_listed_one_by_one() -> None:
     assert explanation.change is not None
     assert (explanation.change.what, explanation.change.nodes) == ("lower cpu of container web to 1500m", 1)
     assert explanation.rejected == (Rejection("NodeResourcesFit", "capacity", 2, "AddCapacity", "capacity"),)
-    assert "PodGone" in explanation.next_trigger
+    assert explanation.next_trigger.startswith("tried again when a node is added, a node changes")
+    assert explanation.next_trigger.endswith("or within a minute")
 
 
 def test_the_same_answer_now_as_on_record_does_not_differ() -> None:
@@ -207,6 +208,68 @@ def test_required_node_affinity_is_dropped_where_no_node_matches_it() -> None:
     assert change is not None
     assert change.what == "drop its required node affinity"
     assert f"/spec/affinity/nodeAffinity/{required}" in change.command
+
+
+def test_a_gated_pod_that_no_node_would_take_is_told_both_changes() -> None:
+    gated = pod(cpu="2", schedulingGates=[{"name": "example.com/ready"}])
+    explanation = why(evidence(pods=[gated], nodes=SMALL))
+    assert explanation.stage == "gated"
+    assert explanation.change is not None
+    assert explanation.change.what == (
+        "remove the scheduling gate example.com/ready; and lower cpu of container web to 1500m"
+    )
+    assert explanation.change.command.count(" && ") == 1
+    assert explanation.details[0].title == "once its gates are removed"
+    assert why(evidence(pods=[gated], nodes=[node("a")])).details == ()
+
+
+def test_of_two_cordoned_nodes_the_change_is_said_to_be_one_of_two() -> None:
+    case = evidence(pods=[pod()], nodes=[node("a", unschedulable=True), node("b", unschedulable=True)])
+    change = why(case).change
+    assert change is not None
+    assert (change.what, change.one_of, change.nodes) == ("kubectl uncordon a", 2, 1)
+
+
+def test_what_two_containers_must_give_up_together_comes_after_one_change() -> None:
+    """Neither of them alone can request so little."""
+    both = pod("web", container(cpu="2"), container("beside", cpu="2"), nodeSelector={"disk": "ssd"})
+    nodes = [node("a", cpu="1", labels={"disk": "ssd"}), node("b")]
+    explanation = why(evidence(pods=[both], nodes=nodes))
+    assert explanation.change is not None
+    assert explanation.change.what == "drop disk=ssd from the nodeSelector"
+    assert [change.what for change in explanation.changes] == ["free 3 cpu on a, or add a node"]
+
+
+def test_a_template_without_tolerations_gets_its_first() -> None:
+    """The server gave some to the pod, which the template does not have."""
+    reference = [{"kind": "Deployment", "name": "web", "uid": "uid-d", "controller": True}]
+    tolerated = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]
+    template = {
+        "metadata": {"namespace": "shop", "name": "web", "uid": "uid-d"},
+        "spec": {"template": {"spec": {}}},
+    }
+    case = evidence(
+        pods=[pod(meta={"ownerReferences": reference}, tolerations=tolerated)],
+        nodes=[node("a", taints=[{"key": "spot", "effect": "NoSchedule"}])],
+        deployments_apps=[template],
+    )
+    change = why(case).change
+    assert change is not None
+    assert '"path":"/spec/template/spec/tolerations","value":[{"key":"spot"' in change.command
+
+
+def test_pods_that_are_in_the_way_are_named_with_a_command() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "old"}}}
+    case = evidence(
+        pods=[pod("old", on="a"), pod(affinity={"podAntiAffinity": {required: [term]}})], nodes=[node("a")]
+    )
+    explanation = why(case)
+    assert explanation.change is not None
+    assert explanation.change.command == "kubectl -n shop delete pod old"
+    assert [change.what for change in explanation.changes] == [
+        "drop its required pod anti-affinity over kubernetes.io/hostname"
+    ]
 
 
 def test_freshness_tells_what_was_used_and_the_newest_change() -> None:
@@ -490,6 +553,8 @@ def test_objects_of_namespaces_that_the_user_may_not_read_are_not_named() -> Non
     explanation = why(case)
     assert "an object of another namespace" in explanation.summary
     assert "other/old" not in str(msgspec.to_builtins(explanation))
+    assert explanation.change is not None
+    assert explanation.change.command == ""  # It would name the pod and its namespace apart.
 
 
 def test_the_document_has_stable_names() -> None:

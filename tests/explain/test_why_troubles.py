@@ -30,6 +30,7 @@ from tests.explain.builders import (
     why,
 )
 
+from fathom.controllers.node_health.brake import MANY
 from fathom.explain.evidence import Evidence, ProcessState
 from fathom.model.decision import Rejection, SeenVersions
 
@@ -93,15 +94,16 @@ TROUBLES: dict[str, Trouble] = {
     # Pending.
     "gate": Trouble(
         evidence(
-            pods=[pod(cpu="9", schedulingGates=[{"name": "example.com/ready"}])], nodes=[node("node-1")]
-        ),  # Decoy: no node is large enough either.
+            pods=[pod(schedulingGates=[{"name": "example.com/ready"}])],
+            nodes=[node("node-1"), node("node-2", unschedulable=True)],
+        ),
         (
             "is not scheduled: it has a scheduling gate",
             "remove the scheduling gate example.com/ready",
             "(whoever",
         ),
         """kubectl -n shop patch pod web --type=json -p '[{"op":"remove","path":"/spec/schedulingGates"}]'""",
-        decoy="cpu",
+        decoy="uncordon",
         stage="gated",
     ),
     "tenant quota": Trouble(
@@ -277,10 +279,14 @@ TROUBLES: dict[str, Trouble] = {
             nodes=[node("node-1"), node("node-2", cpu="100m")],
         ),
         ('persistentvolumeclaim "data" not found', "create PersistentVolumeClaim data", "(the pod's owner)"),
-        """echo '{"apiVersion":"v1","kind":"PersistentVolumeClaim","""
-        """"metadata":{"namespace":"shop","name":"data"},"""
-        """"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}'"""
-        " | kubectl apply -f -",
+        """echo '{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","""
+        """"kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"data"},"""
+        """"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","""
+        """"resources":{"requests":{"storage":"1Gi"}},"volumeName":"shop-data"}},"""
+        """{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"shop-data"},"""
+        """"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","capacity":{"storage":"1Gi"},"""
+        """"hostPath":{"path":"/var/lib/volumes/shop-data"},"""
+        """"claimRef":{"namespace":"shop","name":"data"}}}]}' | kubectl apply -f -""",
         decoy="cpu",
     ),
     # We are the cause.
@@ -512,14 +518,15 @@ TROUBLES: dict[str, Trouble] = {
                 node(
                     "node-1",
                     conditions=[
-                        condition("fathom.dev/Unreachable"),
-                        condition("fathom.dev/Held", message="6 of 9 nodes of zone-a are silent"),
+                        condition("fathom.dev/Suspect", message=f"no heartbeat; held: {MANY}"),
+                        condition("fathom.dev/Held", message=MANY),
                     ],
                 )
             ],
         ),
-        ("the brake on node actions holds: 6 of 9 nodes of zone-a are silent",),
-        "kubectl -n fathom-system get configmap node-brake-status -o yaml",
+        (f"is suspect since {at(60)}: no heartbeat; the brake on node actions holds: {MANY}",),
+        """echo '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"fathom-system","""
+        """"name":"node-brake"},"data":{"share_percent":"100"}}' | kubectl apply -f -""",
         stage="control-plane",
     ),
     # Not serving, and the end.

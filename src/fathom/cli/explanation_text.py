@@ -30,10 +30,7 @@ def _evidence(document: Document, *, wide: bool) -> Iterator[str]:
     yield from _queue(document)
     yield from _decisions(document, wide=wide)
     yield from _freshness(document, wide=wide)
-    now = document.get("now")
-    if now:
-        result = "another" if now.get("differs") else "the same"
-        yield f"decided again now: {result} result: {now.get('answer')}"
+    yield from _now(document)
     if document.get("nextTrigger"):
         yield f"next: {document['nextTrigger']}"
     for related in document.get("related") or ():
@@ -42,9 +39,22 @@ def _evidence(document: Document, *, wide: bool) -> Iterator[str]:
         yield f"no data: {gap.get('source')}: {gap.get('why')}"
 
 
+def _now(document: Document) -> Iterator[str]:
+    """The decision made again. For a pod that waits, the same result is in the lines above."""
+    now = document.get("now")
+    if not now or not (document.get("decisions") or document.get("asWanted")):
+        return
+    if now.get("differs"):
+        yield f"decided again now: another result: {now.get('answer')}"
+    elif document.get("asWanted"):
+        yield f"decided again now: the same result: {now.get('answer')}"
+    else:
+        yield "decided again now: the same result"
+
+
 def _change(document: Document) -> Iterator[str]:
     change = document.get("change") or {}
-    if change.get("command") and change["command"] != change.get("what"):
+    if change.get("command") and change["command"] not in change.get("what", ""):
         yield f"$ {change['command']}"
     if change.get("oneOf", 1) > 1:
         yield f"one of {change['oneOf']} changes of the same size that would do"
@@ -74,8 +84,11 @@ def _queue(document: Document) -> Iterator[str]:
     if not queue:
         return
     when = "" if queue.get("source") == "queue" else " at the last attempt"
-    ahead = f"; ahead of it: {', '.join(queue['ahead'])}" if queue.get("ahead") else ""
-    yield f"place in the queue{when}: {queue['place']} of {queue['of']}{ahead}"
+    ahead = f"ahead of it: {', '.join(queue['ahead'])}" if queue.get("ahead") else ""
+    # The first line of a pod that waits for its turn has its place.
+    place = "" if document.get("stage") == "queued" and not when else f"{queue['place']} of {queue['of']}"
+    if place or ahead:
+        yield f"place in the queue{when}: {'; '.join(part for part in (place, ahead) if part)}"
 
 
 def _decisions(document: Document, *, wide: bool) -> Iterator[str]:

@@ -7,6 +7,8 @@ import msgspec
 from fathom.explain.evidence import Gap, ObjectRef
 from fathom.model.decision import Rejection
 
+NOBODY = "nobody has to act"  # `Change.who` where time ends the trouble.
+
 
 class Change(msgspec.Struct, frozen=True, rename="camel"):
     """A change after which the subject would be as wanted, or come further, and who may make it."""

@@ -57,6 +57,12 @@ class ContainerFacts(msgspec.Struct, frozen=True):
     def is_init(self) -> bool:
         return self.field == "initContainers" and self.spec.get("restartPolicy") != "Always"
 
+    @property
+    def holds_back_others(self) -> bool:
+        """Containers after it have not started yet. A sidecar need only have started, not be ready."""
+        passed = self.status.get("ready") if self.is_init else self.status.get("started")
+        return self.field == "initContainers" and not passed
+
 
 class PodCase:
     """A pod that exists, with what is known about it. Computed where asked for, since few stages need all."""

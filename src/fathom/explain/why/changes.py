@@ -11,41 +11,53 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from fathom.explain.why import commands
-from fathom.explain.why.answer import Change
-from fathom.explain.why.case import PodCase
+from fathom.explain.why.answer import NOBODY, Change
+from fathom.explain.why.case import ContainerFacts, PodCase
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.podresources import REQUESTS, container_amounts, pod_amounts
 from fathom.model.well_known import QUARANTINE_TAINT
 from fathom.schedule.decide.context import PlacementContext
-from fathom.schedule.decide.filters.ports import clashes
 from fathom.schedule.decide.filters.quota import quota_reason
-from fathom.schedule.decide.remedies import CORDON, OPERATOR, SYSTEM, TAINTS, TENANT_ADMIN, shown
-from fathom.schedule.decide.shape import CPU, PODS
+from fathom.schedule.decide.remedies import (
+    CORDON,
+    NAMED_MAX,
+    OPERATOR,
+    SYSTEM,
+    TAINTS,
+    TENANT_ADMIN,
+    shown,
+)
+from fathom.schedule.decide.resolve import workloads
+from fathom.schedule.decide.shape import CPU, MEMORY, PODS
 from fathom.schedule.decide.trial import Remedy
 
-WHO_TIME = "nobody has to act"
+POLICIES, ROLLOUTS = "schedulingpolicies.fathom.dev", "policyrollouts.fathom.dev"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+AFFINITIES = {"podAffinity": "pod affinity", "podAntiAffinity": "pod anti-affinity"}
+# Resources of which a container may use more than it requests.
+OVERCOMMITTED = frozenset({CPU, MEMORY, "ephemeral-storage"})
 
 
 def worded(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
     """The change for a remedy; in the remedy's own words where there is no better wording."""
     if remedy.parts:
-        return _all_of(remedy, [worded(part, case, world) for part in remedy.parts])
+        parts = [worded(part, case, world) for part in remedy.parts]
+        return msgspec.structs.replace(joined(parts), nodes=remedy.nodes)
     wording = WORDINGS.get(remedy.rule)
     change = wording(remedy, case, world) if wording is not None else None
     if change is None:
-        who = WHO_TIME if remedy.by == "time" else remedy.by
+        who = NOBODY if remedy.by == "time" else remedy.by
         change = Change(remedy.change, who=who)
     return msgspec.structs.replace(change, nodes=remedy.nodes)
 
 
-def _all_of(remedy: Remedy, parts: Sequence[Change]) -> Change:
+def joined(parts: Sequence[Change]) -> Change:
     """Several changes, where none alone is enough."""
     typed = [part.command for part in parts]
     return Change(
         "; and ".join(dict.fromkeys(part.what for part in parts)),
         " && ".join(dict.fromkeys(typed)) if all(typed) else "",
         " and ".join(dict.fromkeys(part.who for part in parts)),
-        remedy.nodes,
     )
 
 
@@ -64,12 +76,7 @@ def _tolerate(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change 
     toleration = {"key": key, "effect": effect}
     toleration |= {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
     shown_taint = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-    has_some = bool(lookup(case.pod, "spec", "tolerations"))
-    operation: commands.Operation = (
-        {"op": "add", "path": "/spec/tolerations/-", "value": toleration}
-        if has_some
-        else {"op": "add", "path": "/spec/tolerations", "value": [toleration]}
-    )
+    operation = commands.set_field(case, ("spec", "tolerations", commands.END), toleration)
     return Change(
         f"tolerate the taint {shown_taint}",
         commands.spec_change(case, [operation], in_place=True),
@@ -78,28 +85,34 @@ def _tolerate(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change 
 
 
 def _affinity(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
-    if not remedy.about:
-        return _without_affinity(case)
-    key, value = remedy.about
-    path = f"/spec/nodeSelector/{key.replace('~', '~0').replace('/', '~1')}"
-    return Change(
-        f"drop {key}={value} from the nodeSelector",
-        commands.spec_change(case, [{"op": "remove", "path": path}]),
-        commands.owner_text(case),
-    )
+    match remedy.about:
+        case ():
+            return _without_affinity(case, "nodeAffinity", "nodeSelector")
+        case ("nodeAffinity",) | ("nodeSelector",):
+            return _without_affinity(case, *remedy.about)
+        case ("nodeAffinity", term, index, key):
+            path = f"/spec/affinity/nodeAffinity/{REQUIRED}/nodeSelectorTerms/{term}/matchExpressions/{index}"
+            return _dropped(case, f"{key} from its required node affinity", path)
+        case (key, value):
+            path = commands.pointer(("spec", "nodeSelector", key))
+            return _dropped(case, f"{key}={value} from the nodeSelector", path)
+    return None
 
 
-def _without_affinity(case: PodCase) -> Change:
-    """Drop all that the pod requires of nodes' labels: no single selector was enough."""
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    operations: list[commands.Operation] = []
-    if lookup(case.pod, "spec", "affinity", "nodeAffinity", required):
-        operations.append({"op": "remove", "path": f"/spec/affinity/nodeAffinity/{required}"})
-    if lookup(case.pod, "spec", "nodeSelector"):
-        operations.append({"op": "remove", "path": "/spec/nodeSelector"})
-    named = " and ".join("nodeSelector" if "Selector" in str(operation["path"]) else "required node affinity"
-                         for operation in operations)  # fmt: skip
-    return Change(f"drop its {named}", commands.spec_change(case, operations), commands.owner_text(case))
+def _dropped(case: PodCase, what: str, *paths: str) -> Change:
+    """Fields of the pod's spec that go."""
+    operations: list[commands.Operation] = [{"op": "remove", "path": path} for path in paths]
+    return Change(f"drop {what}", commands.spec_change(case, operations), commands.owner_text(case))
+
+
+def _without_affinity(case: PodCase, *fields: str) -> Change:
+    """Drop all that the pod requires of nodes' labels: no single requirement was enough."""
+    paths: dict[str, str] = {}
+    if "nodeAffinity" in fields and lookup(case.pod, "spec", "affinity", "nodeAffinity", REQUIRED):
+        paths["required node affinity"] = f"/spec/affinity/nodeAffinity/{REQUIRED}"
+    if "nodeSelector" in fields and lookup(case.pod, "spec", "nodeSelector"):
+        paths["nodeSelector"] = "/spec/nodeSelector"
+    return _dropped(case, f"its {' and '.join(paths)}", *paths.values())
 
 
 def _override(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
@@ -130,21 +143,31 @@ def _volume(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
     claims = {claim: world.volumes.get((namespace, claim)) for claim in remedy.about}
     missing = [claim for claim, volume in claims.items() if volume is not None and volume.missing]
     if missing:
-        command = "; ".join(_claim_command(namespace, claim) for claim in missing)
-        return Change(
-            f"create PersistentVolumeClaim {', '.join(missing)}", command, commands.owner_text(case)
-        )
+        what = f"create PersistentVolumeClaim {', '.join(missing)}, and a volume for it"
+        return Change(what, _claim_command(namespace, missing), commands.owner_text(case))
     unbound = [claim for claim, volume in claims.items() if volume is not None and volume.unbound]
     if unbound:
         return Change(f"bind PersistentVolumeClaim {', '.join(unbound)} to a volume", "", OPERATOR)
     return Change(remedy.change, "", OPERATOR)
 
 
-def _claim_command(namespace: str, claim: str) -> str:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+def _claim_command(namespace: str, claims: Sequence[str]) -> str:
+    """Claims and their volumes, bound to each other: nothing provisions volumes, or binds claims later."""
+    objects = [obj for claim in claims for obj in _claim_and_volume(namespace, claim)]
+    return commands.applied({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
+def _claim_and_volume(namespace: str, claim: str) -> tuple[Obj, Obj]:
+    name = f"{namespace}-{claim}"
+    common: Obj = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
     meta = {"namespace": namespace, "name": claim}
-    obj: Obj = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
-    return commands.applied(obj)
+    spec = {**common, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": name}
+    place = {"hostPath": {"path": f"/var/lib/volumes/{name}"}, "claimRef": meta}
+    held = {**common, "capacity": {"storage": "1Gi"}, **place}
+    return (
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec},
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": held},
+    )
 
 
 # Room.
@@ -154,53 +177,60 @@ def _resources(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change
     """Lower what the pod requests to what the nearest node has free; where that is nothing, more room."""
     if not remedy.short:
         return _capacity_class(remedy, case, world)
-    lowered = _lowered(case.pod, {name: free for name, _, free in remedy.short})
+    lowered = _lowered(case, {name: free for name, _, free in remedy.short})
     if lowered is None:
         lacks = " and ".join(_lack(name, requested - free) for name, requested, free in remedy.short)
         return Change(f"free {lacks} on {remedy.node}, or add a node", "", OPERATOR)
-    index, container, amounts = lowered
+    container, amounts = lowered
     texts = {name: shown(name, amount) for name, amount in amounts.items()}
-    what = " and ".join(f"{name} of container {container} to {text}" for name, text in texts.items())
-    operations: list[commands.Operation] = [
-        {"op": "replace", "path": f"/spec/containers/{index}/resources/requests/{name}", "value": text}
+    what = " and ".join(f"{name} of container {container.name} to {text}" for name, text in texts.items())
+    operations = [
+        commands.set_container_field(case, container, ("resources", field, name), text)
         for name, text in texts.items()
+        for field in _amount_fields(container, name)
     ]
     return Change(f"lower {what}", commands.spec_change(case, operations), commands.owner_text(case))
+
+
+def _amount_fields(container: ContainerFacts, resource: str) -> tuple[str, ...]:
+    """Of devices and the like the API wants the same request and limit; other limits may stay above."""
+    limited = resource not in OVERCOMMITTED and lookup(container.spec, "resources", "limits", resource)
+    return ("requests", "limits") if limited else ("requests",)
 
 
 def _lack(resource: str, missing: int) -> str:
     return "a place for one more pod" if resource == PODS else f"{shown(resource, missing)} {resource}"
 
 
-def _lowered(pod: Obj, free: Mapping[str, int]) -> tuple[int, str, dict[str, int]] | None:
+def _lowered(case: PodCase, free: Mapping[str, int]) -> tuple[ContainerFacts, dict[str, int]] | None:
     """The container whose lower requests make the pod fit, and these requests. None: no single one does."""
-    total = pod_amounts(pod, REQUESTS)
-    for index, container in _by_size(pod, next(iter(free))):
-        own = container_amounts(container, REQUESTS)
+    total = pod_amounts(case.pod, REQUESTS)
+    for container in _by_size(case.containers, next(iter(free))):
+        own = container_amounts(container.spec, REQUESTS)
         amounts = {
             name: _units(name, own.get(name)) - (_units(name, total.get(name)) - most)
             for name, most in free.items()
         }
-        if min(amounts.values()) > 0 and _fits(_with_requests(pod, index, amounts), free):
-            return index, str(container.get("name")), amounts
+        if min(amounts.values()) > 0 and _fits(_with_requests(case.pod, container, amounts), free):
+            return container, amounts
     return None
 
 
-def _by_size(pod: Obj, resource: str) -> list[tuple[int, Obj]]:
-    """The containers, those that request most of the resource first."""
-    containers = list(enumerate(lookup(pod, "spec", "containers") or ()))
-    return sorted(
-        containers,
-        key=lambda item: (-_units(resource, container_amounts(item[1], REQUESTS).get(resource)), item[0]),
-    )
+def _by_size(containers: Sequence[ContainerFacts], resource: str) -> list[ContainerFacts]:
+    """Those that request most of the resource first; of equals, those that go on running."""
+
+    def requested(container: ContainerFacts) -> int:
+        return _units(resource, container_amounts(container.spec, REQUESTS).get(resource))
+
+    return sorted(containers, key=lambda each: (-requested(each), each.is_init, each.index))
 
 
-def _with_requests(pod: Obj, index: int, amounts: Mapping[str, int]) -> Obj:
-    containers = list(lookup(pod, "spec", "containers") or ())
-    resources = containers[index].get("resources") or {}
+def _with_requests(pod: Obj, container: ContainerFacts, amounts: Mapping[str, int]) -> Obj:
+    containers = list(lookup(pod, "spec", container.field) or ())
+    resources = container.spec.get("resources") or {}
     requests = {**(resources.get("requests") or {}), **{name: shown(name, n) for name, n in amounts.items()}}
-    containers[index] = {**containers[index], "resources": {**resources, "requests": requests}}
-    return {**pod, "spec": {**pod["spec"], "containers": containers}}
+    containers[container.index] = {**container.spec, "resources": {**resources, "requests": requests}}
+    return {**pod, "spec": {**pod["spec"], container.field: containers}}
 
 
 def _fits(pod: Obj, free: Mapping[str, int]) -> bool:
@@ -215,32 +245,60 @@ def _units(resource: str, amount: object) -> int:
 
 
 def _ports(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
-    """Name the pod that has the port."""
-    table = case.cluster.table
-    holders = [
-        placed.view.key
-        for placed in table.pods_on[table.row_of[remedy.node]].values()
-        if any(
-            port.protocol == wanted.protocol and port.port == wanted.port and clashes(wanted, (port.address,))
-            for port in placed.view.shape.ports
-            for wanted in case.view.shape.ports
-        )
-    ]
-    if len(holders) != 1:
+    """Name the pods that have the ports, or drop one from the pod."""
+    if remedy.about[:1] == ("hostPort",):
+        return _without_port(case, *remedy.about[1:])
+    if not remedy.about:
         return None
-    holder = holders[0]
     ports = ", ".join(str(port.port) for port in case.view.shape.ports)
+    names = [f"pod {holder}" for holder in remedy.about]
     return Change(
-        f"free host port {ports} on {remedy.node}: delete pod {'/'.join(holder)}, which has it",
-        commands.kubectl("delete", "pod", holder.name, namespace=holder.namespace),
-        f"the owner of pod {'/'.join(holder)}",
+        f"free host port {ports} on {remedy.node}: delete {' and '.join(names)},"
+        f" which {'has it' if len(names) == 1 else 'have them'}",
+        _deleted(remedy.about),
+        " and ".join(f"the owner of {name}" for name in names),
     )
+
+
+def _deleted(pods: Sequence[str]) -> str:
+    places = [name.partition("/") for name in pods]
+    return " && ".join(commands.kubectl("delete", "pod", name, namespace=place) for place, _, name in places)
+
+
+def _without_port(case: PodCase, number: str, protocol: str) -> Change | None:
+    for index, container in enumerate(lookup(case.pod, "spec", "containers") or ()):
+        for at, port in enumerate(container.get("ports") or ()):
+            if (str(port.get("hostPort")), port.get("protocol", "TCP")) == (number, protocol):
+                path = f"/spec/containers/{index}/ports/{at}/hostPort"
+                return _dropped(case, f"host port {number} of container {container.get('name')}", path)
+    return None
+
+
+def _neighbours(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    """Move the pods that are in the way, or drop a term of the pod's own."""
+    field, *index = remedy.about or ("",)
+    if field not in AFFINITIES:
+        if not 0 < len(remedy.about) <= NAMED_MAX:
+            return None
+        listed = f"pod{'s' if len(remedy.about) > 1 else ''} {' and '.join(remedy.about)}"
+        what = f"delete {listed}, from which anti-affinity keeps it apart"
+        return Change(what, _deleted(remedy.about), f"the owner of {listed}")
+    terms = lookup(case.pod, "spec", "affinity", field, REQUIRED) or ()
+    over = f" over {terms[int(index[0])].get('topologyKey')}" if index and terms else ""
+    at = index if len(terms) > 1 else ()  # The only term goes with its list.
+    change = _dropped(
+        case, f"its required {AFFINITIES[field]}{over}", f"/spec/affinity/{field}/{'/'.join((REQUIRED, *at))}"
+    )
+    near = ", or start a pod that it selects" if field == "podAffinity" else ""
+    return msgspec.structs.replace(change, what=change.what + near)
 
 
 # Limits.
 
 
 def _quota(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    if not remedy.about:  # Not the limits are to change, but what the pod requests.
+        return _resources(remedy, case, world)
     tenant = world.quota.tenant if world.quota is not None else ""
     quota = case.evidence.objects.get("tenantquotas.fathom.dev", Key("", tenant))
     if world.quota is None or quota is None:
@@ -254,15 +312,19 @@ def _quota(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | N
         f"{name} of {limit} from {before} to {after}" for name, before, after, limit in raised
     )
     operations: list[commands.Operation] = [
-        {"op": "replace", "path": f"/spec/limits/{at[limit]}/resources/{name}", "value": after}
+        {
+            "op": "replace",
+            "path": commands.pointer(("spec", "limits", at[limit], "resources", name)),
+            "value": after,
+        }
         for name, _, after, limit in raised
     ]
     return Change(f"raise {what}", commands.json_patch("tenantquota", tenant, operations), TENANT_ADMIN)
 
 
 def _spread(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
-    if len(remedy.about) != 3 or remedy.about[2] == "0":
-        return None
+    if not remedy.about:
+        return _dropped(case, "its topologySpreadConstraints", "/spec/topologySpreadConstraints")
     key, before, after = remedy.about
     constraints = lookup(case.pod, "spec", "topologySpreadConstraints") or ()
     index = next(
@@ -275,12 +337,37 @@ def _spread(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | 
     )
     if index is None:
         return None
+    if after == "0":  # No node that it could use has the label.
+        return _dropped(case, f"its spread over {key}", f"/spec/topologySpreadConstraints/{index}")
     path = f"/spec/topologySpreadConstraints/{index}/maxSkew"
     return Change(
         f"raise maxSkew over {key} from {before} to {after}",
         commands.spec_change(case, [{"op": "replace", "path": path, "value": int(after)}]),
         commands.owner_text(case),
     )
+
+
+def _zone_skew(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    """Policies never change: a copy with the new limit is rolled out, to the pod's workload alone."""
+    name, before, after = remedy.about
+    policy, workload = case.evidence.objects.get(POLICIES, Key("", name)), workloads(case.view)[-1]
+    rollout = case.evidence.objects.get(ROLLOUTS, Key("", world.policy.rollout))
+    if policy is None or after == "0" or lookup(rollout, "spec", "scope", "workloads"):
+        return None  # Of two rollouts the one with the narrower scope applies.
+    copied = f"{name}-skew-{after}"
+    scope = {"namespaces": [case.key.namespace], "workloads": [workload]}
+    spec = {"from": name, "to": copied, "scope": scope, "steps": [{"percent": 100}]}
+    objects = [
+        _own("SchedulingPolicy", copied, {**(policy.get("spec") or {}), "maxZoneSkew": int(after)}),
+        _own("PolicyRollout", f"{copied}-{case.key.namespace}-{workload}", spec),
+    ]
+    what = f"raise maxZoneSkew of policy {name} from {before} to {after} for workload {workload}"
+    listed: Obj = {"apiVersion": "v1", "kind": "List", "items": objects}
+    return Change(f"{what}, by a copy of it", commands.applied(listed), OPERATOR)
+
+
+def _own(kind: str, name: str, spec: Obj) -> Obj:
+    return {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 Wording = Callable[[Remedy, PodCase, PlacementContext], Change | None]
@@ -294,5 +381,7 @@ WORDINGS: Mapping[str, Wording] = {
     "NodePorts": _ports,
     "NodeResourcesFit": _resources,
     "PodTopologySpread": _spread,
+    "InterPodAffinity": _neighbours,
+    "MaxZoneSkew": _zone_skew,
     "TenantQuota": _quota,
 }

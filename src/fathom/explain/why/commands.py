@@ -9,14 +9,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from fathom.explain.why.case import PodCase
+from fathom.explain.why.case import ContainerFacts, PodCase
 from fathom.model.body import encode_json
-from fathom.model.objects import Obj, key_of
+from fathom.model.objects import Obj, key_of, lookup
 
 # Their templates can be changed, and they replace their pods then.
 ROLLED_OUT = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
+# Its template can be changed too, but its pods stay as they are until somebody deletes them.
+TEMPLATED = {**ROLLED_OUT, "ReplicaSet": "replicaset"}
+END = "-"  # In a path: after the last item of a list.
 
 Operation = dict[str, object]
+Path = Sequence[str | int]  # ('spec', 'containers', 0, 'image')
 
 
 def kubectl(*words: str, namespace: str = "") -> str:
@@ -31,27 +35,89 @@ def json_patch(resource: str, name: str, operations: Sequence[Operation], *, nam
     return kubectl("patch", resource, name, "--type=json", "-p", _json(list(operations)), namespace=namespace)
 
 
+def strategic_patch(resource: str, name: str, patch: Obj, *, namespace: str, of: str) -> str:
+    """Of a subresource, as `status`: items of lists are merged by their keys."""
+    words = ("patch", resource, name, f"--subresource={of}", "--type=strategic", "-p", _json(patch))
+    return kubectl(*words, namespace=namespace)
+
+
 def spec_change(case: PodCase, operations: Sequence[Operation], *, in_place: bool = False) -> str:
     """A JSON patch of the pod's spec, where it takes effect. `in_place`: the API lets a pod change so."""
     namespace, name = case.key
-    kind, owner = rolled_out_owner(case)
+    kind, owner = template_owner(case)
     if owner is not None:
         template = [{**operation, "path": f"/spec/template{operation['path']}"} for operation in operations]
-        return json_patch(ROLLED_OUT[kind], key_of(owner).name, template, namespace=namespace)
+        changed = json_patch(TEMPLATED[kind], key_of(owner).name, template, namespace=namespace)
+        replaced = "" if kind in ROLLED_OUT else kubectl("delete", "pod", name, namespace=namespace)
+        return f"{changed} && {replaced}" if replaced else changed
     if in_place:
         return json_patch("pod", name, operations, namespace=namespace)
     changed = json_patch("pod", name, operations, namespace=namespace)
     return f"{changed} --dry-run=client -o json | kubectl replace --force -f -"
 
 
-def rolled_out_owner(case: PodCase) -> tuple[str, Obj | None]:
-    """The workload whose template makes the pod, where a change of it replaces the pod."""
-    return next(((kind, owner) for kind, owner in case.owners if kind in ROLLED_OUT), ("", None))
+def template_owner(case: PodCase) -> tuple[str, Obj | None]:
+    """The workload whose template makes the pod: of a Deployment's ReplicaSet, the Deployment."""
+    made_by = [(kind, owner) for kind, owner in case.owners if kind in TEMPLATED]
+    return made_by[-1] if made_by else ("", None)
+
+
+# Operations of a JSON patch.
+
+
+def set_field(case: PodCase, path: Path, value: object) -> Operation:
+    """Sets a field of the pod's spec where `spec_change` writes it. A template may lack what the API server
+    has added to the pod, such as tolerations or requests: then the missing parents are added too."""
+    at: object = _written(case)
+    for depth, step in enumerate(path[:-1]):
+        child = _child(at, step)
+        if child is None:
+            return _add(path[: depth + 1], _nested(path[depth + 1 :], value))
+        at = child
+    return {"op": "add" if _child(at, path[-1]) is None else "replace", "path": pointer(path), "value": value}
+
+
+def set_container_field(case: PodCase, container: ContainerFacts, path: Path, value: object) -> Operation:
+    """The same for a field of a container, which is found by name: a template may have fewer containers."""
+    listed = lookup(_written(case), "spec", container.field) or ()
+    names = [each.get("name") for each in listed]
+    index = names.index(container.name) if container.name in names else container.index
+    return set_field(case, ("spec", container.field, index, *path), value)
+
+
+def pointer(path: Path) -> str:
+    """A JSON pointer: RFC 6901."""
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
+
+
+def _written(case: PodCase) -> Obj:
+    """The object whose `spec` makes the pod: the template of its workload, or the pod itself."""
+    _, owner = template_owner(case)
+    template: Obj | None = lookup(owner, "spec", "template") if owner is not None else None
+    return template or case.pod
+
+
+def _child(value: object, step: str | int) -> object:
+    if isinstance(value, dict):
+        return value.get(step)
+    if isinstance(value, list | tuple) and isinstance(step, int) and step < len(value):
+        return value[step]
+    return None
+
+
+def _add(path: Path, value: object) -> Operation:
+    return {"op": "add", "path": pointer(path), "value": value}
+
+
+def _nested(path: Path, value: object) -> object:
+    for step in reversed(path):
+        value = [value] if step == END else {step: value}
+    return value
 
 
 def owner_text(case: PodCase) -> str:
     """Who may change the pod's spec: 'the owner of deployment/web'."""
-    kind, owner = rolled_out_owner(case)
+    kind, owner = template_owner(case)
     if owner is None and case.owners:
         kind, owner = case.owners[-1]
     return "the pod's owner" if owner is None else f"the owner of {kind.lower()}/{key_of(owner).name}"

@@ -11,13 +11,16 @@ from collections.abc import Iterable
 
 import msgspec
 
+from fathom.controllers.node_health.brake import MANY
 from fathom.explain.evidence import ProcessState
-from fathom.explain.why.answer import Change, Freshness
+from fathom.explain.why import commands
+from fathom.explain.why.answer import NOBODY, Change, Freshness
 from fathom.explain.why.case import PodCase
 from fathom.explain.why.records import freshness, schedulers
 from fathom.kinds.scheduler_override import SchedulerOverride, override_active
 from fathom.kinds.shape import read
 from fathom.model.accounts import SYSTEM_NAMESPACE
+from fathom.model.brake import BRAKE, limits_of
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup
 from fathom.model.times import SECOND_NS, moment_ns
@@ -31,7 +34,8 @@ DEFAULT_SCHEDULERS = (
 # A watch that is silent for so long while there is a newer change has not merely been overtaken.
 STALE_MS = 1000
 LEASE_S = 15.0  # Of a Lease that does not say how long it lasts.
-HELD = "fathom.dev/Held"  # Condition of a node: what the brake holds back.
+HELD = "fathom.dev/Held"  # Condition of a node: what the brake holds back, or why the node is spared.
+SPARED = "no pod is evicted"  # Its message where another path sees the node alive.
 KUBE_SCHEDULER = Key("kube-system", "kube-scheduler")  # The lease of Kubernetes' own.
 SHARD = re.compile(r"-\d+of\d+")
 
@@ -189,11 +193,11 @@ def view_age_ms(case: PodCase) -> int:
 def replacement_trouble(case: PodCase) -> OwnTrouble | None:
     """Why fathom does not replace a pod of a node that is lost."""
     held = find_condition(conditions_of(case.node_object or {}), HELD) or {}
+    message = str(held.get("message") or "")
+    if held.get("status") == "True" and message.startswith(SPARED):
+        return OwnTrouble(message)
     if held.get("status") == "True":
-        change = Change(
-            "read the brake's limits and raise them if the nodes are really lost", _BRAKE, OPERATOR
-        )
-        return OwnTrouble(f"the brake on node actions holds: {held.get('message')}", change)
+        return OwnTrouble(f"the brake on node actions holds: {message}", _release(case, message))
     name = next(iter(_paused_repairs(case)), "")
     if name:
         namespace, _, override = name.partition("/")
@@ -202,7 +206,22 @@ def replacement_trouble(case: PodCase) -> OwnTrouble | None:
     return None
 
 
-_BRAKE = "kubectl -n fathom-system get configmap node-brake-status -o yaml"
+def _release(case: PodCase, message: str) -> Change:
+    """The limits are in a ConfigMap, which need not exist."""
+    config = case.evidence.objects.get("configmaps", BRAKE)
+    if limits_of((config or {}).get("data") or {})[0].engaged:
+        return Change("release the brake", _brake_command(config, {"engaged": "false"}), OPERATOR)
+    if message == MANY:
+        command = _brake_command(config, {"share_percent": "100"})
+        return Change("if the nodes are really lost, let the brake act on all of them", command, OPERATOR)
+    return Change("wait: the brake lets pods of a few nodes go at a time", "", NOBODY)
+
+
+def _brake_command(config: Obj | None, limits: Obj) -> str:
+    if config is not None:
+        return commands.merge_patch("configmap", BRAKE.name, {"data": limits}, namespace=BRAKE.namespace)
+    meta = {"namespace": BRAKE.namespace, "name": BRAKE.name}
+    return commands.applied({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": limits})
 
 
 def _paused_repairs(case: PodCase) -> Iterable[str]:

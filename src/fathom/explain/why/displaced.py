@@ -31,7 +31,7 @@ def explain(case: PodCase) -> Explanation | None:
     since = f" at {target['lastTransitionTime']}" if target.get("lastTransitionTime") else ""
     if target.get("reason") == PREEMPTION:
         records = victim_records(case.evidence, case.key)
-        cause = f"{_by(case, records)}{since}"
+        cause = f"{_by(case, records)}; evicted{since}" if since else _by(case, records)
         return answer(
             case, STAGE, _verdict(case, "preempted"), cause, change=_regain(case),
             decisions=cited(records) or cited(case.decisions),
@@ -111,7 +111,7 @@ def _of_taint(case: PodCase, message: str) -> Change | None:
         return None
     taint = message.rpartition(" ")[2]
     toleration = {"key": taint, "operator": "Exists", "effect": "NoExecute"}
-    add: commands.Operation = {"op": "add", "path": "/spec/tolerations/-", "value": toleration}
+    add = commands.set_field(case, ("spec", "tolerations", commands.END), toleration)
     return Change(
         f"tolerate the taint {taint}, or remove it from node {case.node}",
         commands.spec_change(case, [add]),

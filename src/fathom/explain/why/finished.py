@@ -11,6 +11,7 @@ from fathom.model.objects import lookup
 from fathom.model.reasons import is_rejection
 
 STAGE = "finished"
+DEADLINE = "DeadlineExceeded"
 
 
 def explain(case: PodCase) -> Explanation | None:
@@ -25,7 +26,8 @@ def explain(case: PodCase) -> Explanation | None:
     if is_rejection(reason):
         return _rejected(case, reason, message)
     if reason:
-        return answer(case, STAGE, "has failed", f"{reason}: {message}".removesuffix(": "))
+        cause = f"{reason}: {message}".removesuffix(": ")
+        return answer(case, STAGE, "has failed", cause, change=_longer(case, reason))
     troubles = [
         trouble for container in case.containers if (trouble := trouble_of(container, case)) is not None
     ]
@@ -33,6 +35,18 @@ def explain(case: PodCase) -> Explanation | None:
     if first is None:
         return answer(case, STAGE, "has failed", message or "no data about its containers' end")
     return answer(case, STAGE, "has failed", f"{first.cause}{_when(case)}", change=first.change)
+
+
+def _longer(case: PodCase, reason: str) -> Change | None:
+    deadline_s = lookup(case.pod, "spec", "activeDeadlineSeconds")
+    if reason != DEADLINE or not isinstance(deadline_s, int):
+        return None
+    operation = commands.set_field(case, ("spec", "activeDeadlineSeconds"), 2 * deadline_s)
+    return Change(
+        f"raise activeDeadlineSeconds above {deadline_s}, for example to {2 * deadline_s}",
+        commands.spec_change(case, [operation]),
+        commands.owner_text(case),
+    )
 
 
 def _rejected(case: PodCase, reason: str, message: str) -> Explanation:

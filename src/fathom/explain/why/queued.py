@@ -40,10 +40,18 @@ def explain(case: PodCase, placement: Placement) -> Explanation:
             next_trigger=trouble.next_trigger, groups=groups_of(recorded or {}),
         )  # fmt: skip
     ahead = f", place {place.place} of {place.of} in the queue" if place and place.source == "queue" else ""
+    ahead += _behind(case)
     return answer(
         case, "queued", WAITS, f"it fits {node}{_before(case, last)} and waits for its turn{ahead}",
         now=now, queue=place, next_trigger=_next(case), groups=groups_of(recorded or {}),
     )  # fmt: skip
+
+
+def _behind(case: PodCase) -> str:
+    """How many of the pods next before it are there because of their priority."""
+    others = queue_entry(case).get("ahead") or ()
+    higher = sum(int(other.get("priority") or 0) > case.view.priority for other in others)
+    return f", behind {higher} pod{'s' if higher > 1 else ''} of higher priority" if higher else ""
 
 
 def _next(case: PodCase) -> str:

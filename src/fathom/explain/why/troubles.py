@@ -6,26 +6,35 @@ The order is that in which a start can fail: image, configuration, command; then
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from fathom.controllers.progress.crash_loops import STABLE, stable_s
 from fathom.explain.why import commands
 from fathom.explain.why.answer import Change
-from fathom.explain.why.case import ContainerFacts, PodCase
-from fathom.model.objects import Obj, lookup
+from fathom.explain.why.case import ContainerFacts, PodCase, event_time_ns
+from fathom.model.objects import Key, Obj, lookup
 from fathom.model.quantity import BINARY, of_value, parse
 from fathom.model.reasons import CONFIG, IMAGE, container_boundary
+from fathom.model.times import SECOND_NS, moment_ns
 
 NOT_FOUND = re.compile(r'(configmap|secret) "([^"]+)" not found')
 NO_KEY = re.compile(r"couldn't find key (\S+) in (configmap|secret) \"([^\"]+)\"")
 NO_ITEM = re.compile(r'(configmap|secret) "([^"]+)" references non-existent key: (\S+)')
 START_ERROR, OUT_OF_MEMORY = "StartError", "OOMKilled"
 KINDS = {"configmap": "ConfigMap", "secret": "Secret"}
+# Of a variable, of a volume, and the name of the object in a volume.
+REFERENCE_FIELDS = {
+    "configmap": ("configMapKeyRef", "configMap", "name"),
+    "secret": ("secretKeyRef", "secret", "secretName"),
+}
 PROBE_FAILED = re.compile(r"failed (liveness|startup) probe")
 # How much of the memory limit a failed program must have used to be called out of memory. Without cgroups the
 # kernel refuses memory instead of killing: the program ends by itself, somewhat below the limit.
 NEAR_LIMIT = 0.8
+# A container that has run for so many times as long as the run that failed does not fail in the same way.
+LONGER = 2
 PEAK = re.compile(r"memory peak (\d+) of the limit (\d+) bytes")
 
 
@@ -49,9 +58,7 @@ def _image(container: ContainerFacts, case: PodCase) -> Trouble | None:
     if container_boundary(str(waiting.get("reason"))) != IMAGE:
         return None
     image = container.spec.get("image", "")
-    operation: commands.Operation = {
-        "op": "replace", "path": f"/spec/{container.field}/{container.index}/image", "value": "IMAGE",
-    }  # fmt: skip
+    operation = commands.set_container_field(case, container, ("image",), "IMAGE")
     change = Change(
         f"correct the image of container {container.name}",
         commands.spec_change(case, [operation], in_place=True),
@@ -66,55 +73,70 @@ def _config(container: ContainerFacts, case: PodCase) -> Trouble | None:
     if container_boundary(str(waiting.get("reason"))) != CONFIG:
         return None
     message = str(waiting.get("message") or "")
-    missing = missing_reference(message, case.pod)
+    missing = missing_reference(message, case)
     if missing is None:
         change = Change(f"correct what container {container.name} refers to", "", commands.owner_text(case))
         return Trouble(1, f"container {container.name} cannot be configured: {_short(message)}", change)
-    kind, name, key, exists = missing
-    said = f"container {container.name} needs {f'key {key} of ' if key else ''}{KINDS[kind]} {name}"
+    kind, name, keys, exists = missing
+    listed = f"key{'s' if len(keys) > 1 else ''} {' and '.join(keys)} of " if keys else ""
+    wants = f"container {container.name} needs {listed}{KINDS[kind]} {name}"
     return Trouble(
         1,
-        f"{said}, which does not exist" if not exists else f"{said}, which has no such key",
-        _create(case, kind, name, key, exists=exists),
+        f"{wants}, which has no such key" if exists else f"{wants}, which does not exist",
+        _create(case, kind, name, keys, exists=exists),
     )
 
 
-def missing_reference(message: str, pod: Obj) -> tuple[str, str, str, bool] | None:
-    """(kind, name, key, whether the object exists). A whole object may be missing of which the pod wants one
-    key: then the key is named."""
-    if match := NO_KEY.search(message):
-        return match[2], match[3], match[1], True
-    if match := NO_ITEM.search(message):
-        return match[1], match[2], match[3], True
+def missing_reference(message: str, case: PodCase) -> tuple[str, str, tuple[str, ...], bool] | None:
+    """(kind, name, keys, whether the object exists). The agent reports the first that is missing; the pod may
+    want more keys of the object, and starts only with all of them."""
+    for pattern, kind_at, name_at, key_at in ((NO_KEY, 2, 3, 1), (NO_ITEM, 1, 2, 3)):
+        if match := pattern.search(message):
+            kind, name = match[kind_at], match[name_at]
+            return kind, name, tuple(sorted({match[key_at], *_absent_keys(case, kind, name)})), True
     if match := NOT_FOUND.search(message):
-        return match[1], match[2], _wanted_key(pod, match[1], match[2]), False
+        return match[1], match[2], tuple(sorted(wanted_keys(case.pod, match[1], match[2]))), False
     return None
 
 
-def _wanted_key(pod: Obj, kind: str, name: str) -> str:
-    field = "configMapKeyRef" if kind == "configmap" else "secretKeyRef"
-    for listed in ("initContainers", "containers"):
-        for container in lookup(pod, "spec", listed) or ():
-            for variable in container.get("env") or ():
-                reference = lookup(variable, "valueFrom", field) or {}
-                if reference.get("name") == name:
-                    return str(reference.get("key") or "")
-    return ""
+def wanted_keys(pod: Obj, kind: str, name: str) -> set[str]:
+    """The keys of a ConfigMap or Secret that the pod cannot start without."""
+    variable_field, volume_field, name_field = REFERENCE_FIELDS[kind]
+    references = [
+        reference
+        for field in ("initContainers", "containers")
+        for container in lookup(pod, "spec", field) or ()
+        for variable in container.get("env") or ()
+        if (reference := lookup(variable, "valueFrom", variable_field)) and reference.get("name") == name
+    ]
+    for volume in lookup(pod, "spec", "volumes") or ():
+        for source in (volume, *(lookup(volume, "projected", "sources") or ())):
+            held = source.get(volume_field) or source.get(kind) or {}
+            if name in {held.get(name_field), held.get("name")} and not held.get("optional"):
+                references += held.get("items") or ()
+    return {str(each["key"]) for each in references if each.get("key") and not each.get("optional")}
 
 
-def _create(case: PodCase, kind: str, name: str, key: str, *, exists: bool) -> Change:
+def _absent_keys(case: PodCase, kind: str, name: str) -> set[str]:
+    """The keys that the pod wants and an object that exists does not have."""
+    obj = case.evidence.objects.get(f"{kind}s", Key(case.key.namespace, name))
+    present = {key for field in ("data", "binaryData") for key in (obj or {}).get(field) or ()}
+    return wanted_keys(case.pod, kind, name) - present if obj is not None else set()
+
+
+def _create(case: PodCase, kind: str, name: str, keys: Sequence[str], *, exists: bool) -> Change:
     namespace, who = case.key.namespace, commands.owner_text(case)
-    with_key = f" with key {key}" if key else ""
+    listed = f"key{'s' if len(keys) > 1 else ''} {' and '.join(keys)}"
     if not exists:
-        literal = (f"--from-literal={key}=VALUE",) if key else ()
+        literals = [f"--from-literal={key}=VALUE" for key in keys]
         words = (
             ("create", "configmap", name) if kind == "configmap" else ("create", "secret", "generic", name)
         )
-        command = commands.kubectl(*words, *literal, namespace=namespace)
-        return Change(f"create {KINDS[kind]} {name}{with_key}", command, who)
+        command = commands.kubectl(*words, *literals, namespace=namespace)
+        return Change(f"create {KINDS[kind]} {name}{f' with {listed}' if keys else ''}", command, who)
     field = "data" if kind == "configmap" else "stringData"
-    command = commands.merge_patch(kind, name, {field: {key: "VALUE"}}, namespace=namespace)
-    return Change(f"add key {key} to {KINDS[kind]} {name}", command, who)
+    command = commands.merge_patch(kind, name, {field: dict.fromkeys(keys, "VALUE")}, namespace=namespace)
+    return Change(f"add {listed} to {KINDS[kind]} {name}", command, who)
 
 
 def _command(container: ContainerFacts, case: PodCase) -> Trouble | None:
@@ -126,9 +148,7 @@ def _command(container: ContainerFacts, case: PodCase) -> Trouble | None:
     cause = (
         f"the command{shown} of container {container.name} cannot be started: {_short(ended.get('message'))}"
     )
-    operation: commands.Operation = {
-        "op": "replace", "path": f"/spec/{container.field}/{container.index}/command", "value": ["PROGRAM"],
-    }  # fmt: skip
+    operation = commands.set_container_field(case, container, ("command",), ["PROGRAM"])
     change = Change(
         f"correct the command of container {container.name}",
         commands.spec_change(case, [operation]),
@@ -160,7 +180,7 @@ def _memory(container: ContainerFacts, case: PodCase) -> Trouble | None:
     peak = PEAK.search(str(ended.get("message") or ""))
     killed = ended.get("reason") == OUT_OF_MEMORY
     near = peak is not None and int(peak[1]) >= NEAR_LIMIT * int(peak[2]) and bool(ended.get("exitCode"))
-    if not (killed or near) or _is_well_again(container):
+    if not (killed or near) or _is_over(container, case):
         return None
     of_limit = f"its limit is {limit}" if limit else "it has no limit of its own"
     used = f" and its peak was {_bytes(int(peak[1]))}" if peak is not None else ""
@@ -186,8 +206,7 @@ def _raise_memory(container: ContainerFacts, case: PodCase) -> Change:
     if not limit:
         return Change(f"give container {container.name} more memory", "", commands.owner_text(case))
     doubled = _bytes(2 * parse(str(limit)).value)
-    path = f"/spec/{container.field}/{container.index}/resources/limits/memory"
-    operation: commands.Operation = {"op": "replace", "path": path, "value": doubled}
+    operation = commands.set_container_field(case, container, ("resources", "limits", "memory"), doubled)
     return Change(
         f"raise the memory limit of container {container.name} above {limit}, for example to {doubled}",
         commands.spec_change(case, [operation]),
@@ -203,7 +222,7 @@ def _bytes(amount: int) -> str:
 
 def _killed_by_probe(container: ContainerFacts, case: PodCase) -> Trouble | None:
     """Its liveness or startup probe failed, so that the agent restarted it."""
-    if _is_well_again(container):
+    if _is_over(container, case):
         return None
     message = str(container.ended.get("message") or "") or _killing_event(container, case)
     match = PROBE_FAILED.search(message)
@@ -224,8 +243,14 @@ def _killing_event(container: ContainerFacts, case: PodCase) -> str:
         for event in case.events
         if event.get("reason") == "Killing"
         and str(lookup(event, "involvedObject", "fieldPath")).endswith(path)
+        and _is_since(event, container.ended.get("startedAt"))
     ]
     return killed[-1] if killed else ""
+
+
+def _is_since(event: Obj, stamp: object) -> bool:
+    """Whether the Event is of this run and not of one before. Events and statuses have whole seconds."""
+    return event_time_ns(event) + SECOND_NS > _ns(stamp)
 
 
 def _crash(container: ContainerFacts, case: PodCase) -> Trouble | None:
@@ -245,13 +270,37 @@ def _crash(container: ContainerFacts, case: PodCase) -> Trouble | None:
     return Trouble(6, f"{cause}: {_short(message)}" if message else cause, change)
 
 
+def _completed(container: ContainerFacts, case: PodCase) -> Trouble | None:
+    """It ended well, and is not started again: the pod is not ready as long as the others run."""
+    if container.is_init or lookup(container.status, "state", "terminated", "exitCode") != 0:
+        return None
+    policy = lookup(case.pod, "spec", "restartPolicy") or "Always"
+    cause = (
+        f"container {container.name} has ended with code 0 and is not started again (restartPolicy {policy})"
+    )
+    change = Change(f"make the program of container {container.name} go on", "", commands.owner_text(case))
+    return Trouble(7, cause, change)
+
+
 def _restarts(container: ContainerFacts) -> str:
     count = int(container.status.get("restartCount") or 0)
     return f" (restarted {count} time{'s' if count > 1 else ''})" if count else ""
 
 
-def _is_well_again(container: ContainerFacts) -> bool:
-    return container.is_running and bool(container.status.get("ready"))
+def _is_over(container: ContainerFacts, case: PodCase) -> bool:
+    """Whether the failure of the last run is left behind: the container is ready, or has run for as long as
+    it has to after so many restarts, and for much longer than the run that failed."""
+    if not container.is_running or container.status.get("ready"):
+        return container.is_running
+    started_ns = _ns(lookup(container.status, "state", "running", "startedAt"))
+    failed_ns = _ns(container.ended.get("finishedAt")) - _ns(container.ended.get("startedAt"))
+    stable_after_s = stable_s(int(container.status.get("restartCount") or 0))
+    needed_s = min(max(stable_after_s, LONGER * failed_ns / SECOND_NS), STABLE.s_max)
+    return (case.evidence.now_ns - started_ns) / SECOND_NS >= needed_s
+
+
+def _ns(stamp: object) -> int:
+    return moment_ns(stamp) or 0
 
 
 # It runs, and is not ready.
@@ -288,6 +337,7 @@ def _unhealthy_event(container: ContainerFacts, case: PodCase) -> str:
         if event.get("reason") == "Unhealthy"
         and str(lookup(event, "involvedObject", "fieldPath")).endswith(path)
         and not str(event.get("message")).startswith("Liveness")
+        and _is_since(event, lookup(container.status, "state", "running", "startedAt"))
     ]
     return said[-1][:1].lower() + said[-1][1:] if said else ""
 
@@ -329,5 +379,5 @@ def _short(message: object) -> str:
 
 
 LOOKS: tuple[Callable[[ContainerFacts, PodCase], Trouble | None], ...] = (
-    _image, _config, _command, _not_created, _memory, _killed_by_probe, _crash, _probe, _creating,
+    _image, _config, _command, _not_created, _memory, _killed_by_probe, _crash, _completed, _probe, _creating,
 )  # fmt: skip

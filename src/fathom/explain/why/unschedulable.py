@@ -10,18 +10,22 @@ import msgspec
 import numpy as np
 
 from fathom.explain.why import queued
-from fathom.explain.why.answer import Change, DetailGroup, Explanation, NodeRow, Now, summary_of
+from fathom.explain.why.answer import NOBODY, Change, DetailGroup, Explanation, NodeRow, Now, summary_of
 from fathom.explain.why.answering import answer
-from fathom.explain.why.case import PodCase
-from fathom.explain.why.changes import WHO_TIME, worded
+from fathom.explain.why.case import PODS, PodCase
+from fathom.explain.why.changes import worded
 from fathom.explain.why.control_plane import OwnTrouble, scheduler_trouble, view_age_ms
 from fathom.explain.why.records import groups_of, queue_place
+from fathom.explain.why.retries import retry_text
 from fathom.model.decision import Decision
+from fathom.model.objects import key_of, uid_of
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
 from fathom.schedule.decide.remedy import remedies
-from fathom.schedule.decide.trial import Remedy
+from fathom.schedule.decide.shape import PodShape
+from fathom.schedule.decide.trial import ROOM, Remedy
 from fathom.schedule.decide.verdicts import FITS, Reason
+from fathom.schedule.loop.cluster_view import HIGHEST
 
 STAGE, VERDICT = "unschedulable", "is not scheduled"
 OTHERS_MAX = 5  # Other changes that are listed.
@@ -81,7 +85,7 @@ def _making_room(case: PodCase, placement: Placement) -> Explanation | None:
         "preempting",
         VERDICT,
         f"{evicted} being evicted from {node} for it",
-        change=Change("wait for the eviction to end", who=WHO_TIME, nodes=1),
+        change=Change("wait for the eviction to end", who=NOBODY, nodes=1),
         now=_now(case, placement),
         groups=groups_of(reasons_of(case, placement)),
         nodes=rows_of(case, placement),
@@ -97,12 +101,13 @@ def _may_preempt(case: PodCase, placement: Placement, context: PlacementContext)
     if preemption.node is None or not context.policy.preemption:
         return None
     names = ", ".join("/".join(victim.key) for victim in preemption.victims)
+    leave, them = ("leaves", "it") if len(preemption.victims) == 1 else ("leave", "them")
     return answer(
         case,
         "preempting",
         VERDICT,
-        f"there is room for it only if {names} of lower priority leaves {preemption.node}",
-        change=Change("wait for the scheduler to evict it", who=WHO_TIME, nodes=1),
+        f"there is room for it only if {names} of lower priority {leave} {preemption.node}",
+        change=Change(f"wait for the scheduler to evict {them}", who=NOBODY, nodes=1),
         now=_now(case, placement),
         groups=groups_of(reasons_of(case, placement)),
         nodes=rows_of(case, placement),
@@ -126,25 +131,36 @@ def leaving_pods(case: PodCase) -> list[str]:
 
 
 def _unschedulable(case: PodCase, placement: Placement, context: PlacementContext) -> Explanation:
-    offered = remedies(case.view.shape, case.cluster.table, context, case.cluster.decider.rules)
-    changes = [worded(remedy, case, context) for remedy in offered]
+    offered, changes = smallest_changes(case, context)
     first = changes[0] if changes else None
-    if first is not None:
-        first = msgspec.structs.replace(first, one_of=_equals(offered))
     recorded = case.last.nodes if case.last is not None else None
     ours = bool(placement.rejections) and placement.rejections[0].rule == "Freshness"
+    cause = f"{_cause(placement, offered)}{_held_room(case, offered)}"
     return answer(
-        case, "control-plane" if ours else STAGE, VERDICT, _cause(placement, offered),
+        case, "control-plane" if ours else STAGE, VERDICT, cause,
         change=first, changes=tuple(changes[1 : OTHERS_MAX + 1]),
         groups=groups_of(reasons_of(case, placement) or recorded or {}), nodes=rows_of(case, placement),
-        queue=queue_place(case), now=_now(case, placement), next_trigger=_next(placement),
+        queue=queue_place(case), now=_now(case, placement), next_trigger=retry_text(placement.helped_by),
         rejected=placement.rejections,
     )  # fmt: skip
 
 
-def _equals(offered: list[Remedy]) -> int:
-    """How many changes are of the same size as the first."""
-    return sum((remedy.effort, remedy.amount) == (offered[0].effort, offered[0].amount) for remedy in offered)
+def smallest_changes(
+    case: PodCase, context: PlacementContext, shape: PodShape | None = None
+) -> tuple[list[Remedy], list[Change]]:
+    """What would give the pod a node, the smallest first, as the decider has it and as one types it.
+    `shape`: instead of the pod's own."""
+    offered = remedies(shape or case.view.shape, case.cluster.table, context, case.cluster.decider.rules)
+    pairs = [(remedy, worded(remedy, case, context)) for remedy in offered]
+    # Room that no lower request gives has to be made: on a full node, or by two containers together.
+    pairs.sort(key=lambda pair: pair[0].effort == ROOM and bool(pair[0].short) and not pair[1].command)
+    if not pairs:
+        return [], []
+    sizes = [remedy.size for remedy, _ in pairs]
+    equals = sum(remedy.ways for remedy, _ in pairs if remedy.size == sizes[0])
+    changes = [change for _, change in pairs]
+    changes[0] = msgspec.structs.replace(changes[0], one_of=equals)
+    return [remedy for remedy, _ in pairs], changes
 
 
 def _cause(placement: Placement, offered: list[Remedy]) -> str:
@@ -152,12 +168,28 @@ def _cause(placement: Placement, offered: list[Remedy]) -> str:
     if not placement.rejecting:
         return "the cluster has no nodes"
     ordered = sorted(placement.rejecting, key=lambda pair: (-pair[1], reason_text(pair[0])))
-    rule = offered[0].rule if offered else ""
-    of_rule = [pair for pair in ordered if pair[0].rule == rule]
+    rules = [part.rule for part in (offered[0].parts or offered[:1])] if offered else []
+    of_rule = [pair for pair in ordered if pair[0].rule in rules]
     reason, count = next(
         (pair for pair in of_rule if _is_about(pair[0], offered[0])), (of_rule or ordered)[0]
     )
     return f"{_clause(reason, count, placement.nodes)} ({reason.rule})"
+
+
+def _held_room(case: PodCase, offered: list[Remedy]) -> str:
+    """Room on the nearest node is not free where it is held for pods of higher priority, or reserved."""
+    table = case.cluster.table
+    row = table.row_of.get(offered[0].node) if offered and offered[0].rule == "NodeResourcesFit" else None
+    claims = table.claims_on.get(row, {}).values() if row is not None else ()
+    names = {uid_of(pod): "/".join(key_of(pod)) for pod in case.evidence.objects.list(PODS)} if claims else {}
+    holders = [
+        f"pod {names[claim.holder]} of priority {claim.priority}"
+        if claim.holder in names and claim.priority < HIGHEST
+        else names.get(claim.holder, claim.holder)
+        for claim in claims
+        if claim.holder != case.view.uid and claim.priority >= case.view.priority
+    ]
+    return f"; room on {offered[0].node} is held for {', '.join(sorted(holders))}" if holders else ""
 
 
 def _is_about(reason: Reason, remedy: Remedy) -> bool:
@@ -176,17 +208,12 @@ def _clause(reason: Reason, count: int, nodes: int) -> str:
     if lacking and len(lacking) == len(reason.texts):
         verb = "has" if nodes == 1 else "have"
         return f"{_share(count, nodes)} {verb} too little free {' and '.join(lacking)}"
-    texts = " and ".join(text.replace("node(s) ", "") for text in reason.texts)
-    if reason.rule in {
-        "TenantQuota",
-        "VolumeBinding",
-        "MaxZoneSkew",
-        "Override",
-        "CapacityClass",
-        "Freshness",
-    }:
-        return f"{texts}, on {_share(count, nodes)}"
-    return f"{_share(count, nodes)} {texts}"
+    if reason.rule == "TenantQuota":
+        return f"{' and '.join(reason.texts)} has no room left, on {_share(count, nodes)}"
+    texts = " and ".join(reason.texts)
+    if reason.rule in {"VolumeBinding", "MaxZoneSkew", "Override", "CapacityClass", "Freshness"}:
+        return f"{texts.replace('node(s)', 'nodes')}, on {_share(count, nodes)}"
+    return f"{_share(count, nodes)} {texts.replace('node(s) ', '')}"
 
 
 def _share(count: int, nodes: int) -> str:
@@ -228,8 +255,3 @@ def _is_as_recorded(placement: Placement, decision: Decision) -> bool:
     if decision.filters:
         return (decision.nodes, decision.filters) == (placement.nodes, dict(placement.rejected))
     return decision.message == placement.message
-
-
-def _next(placement: Placement) -> str:
-    events = ", ".join(placement.helped_by)
-    return f"{events}, or within a minute" if events else "within a minute"

@@ -6,7 +6,7 @@ import msgspec
 
 from fathom.controllers.autoscaler.plan import ABLE, ACTIVE, LIMITED, max_of
 from fathom.explain.evidence import Evidence, ObjectRef
-from fathom.explain.why.answer import Change, Explanation
+from fathom.explain.why.answer import NOBODY, Change, Explanation
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
 from fathom.explain.why_of.deployments import explain_deployment
@@ -179,9 +179,9 @@ def _limited(evidence: Evidence, autoscaler: Obj, explain_pod: ExplainPod | None
     if reason.startswith("HeldBy"):
         return _held(evidence, autoscaler, message, explain_pod)
     if reason in {"ScaleUpLimit", "ScaleDownLimit"}:
-        change = Change("wait, or allow larger steps in spec.behavior", "", "time")
+        change = Change("wait, or allow larger steps in spec.behavior", "", NOBODY)
         return SubjectTrouble("scales step by step", message, change)
-    change = Change("wait until the progress of its target is known", "", "time")
+    change = Change("wait until the progress of its target is known", "", NOBODY)
     return SubjectTrouble("waits", f"{reason}: {message}", change, related=target_of(evidence, autoscaler))
 
 

@@ -6,7 +6,7 @@ Read from the Lease of the part, from what its processes say of themselves, and 
 from __future__ import annotations
 
 from fathom.explain.evidence import Evidence, ProcessState
-from fathom.explain.why.answer import Change
+from fathom.explain.why.answer import NOBODY, Change
 from fathom.explain.why_of.lookups import (
     LEASES,
     age_s,
@@ -88,4 +88,4 @@ def restart(trouble: str, part: str) -> Change | None:
         return None
     if "no process leads" in trouble or "does not answer" in trouble:
         return Change(f"start the {part}", f"fathom serve {part}", OPERATOR)
-    return Change("wait until the control plane has caught up", "", "time")
+    return Change("wait until the control plane has caught up", "", NOBODY)

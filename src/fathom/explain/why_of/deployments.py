@@ -8,7 +8,7 @@ from fathom.controllers.deployment.revisions import Sets, size_of, split
 from fathom.controllers.override_pauses import paused
 from fathom.controllers.pod_states import is_active
 from fathom.explain.evidence import Evidence, ObjectRef
-from fathom.explain.why.answer import CauseGroup, Change, Explanation
+from fathom.explain.why.answer import NOBODY, CauseGroup, Change, Explanation
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
 from fathom.explain.why_of.lookups import (
@@ -170,7 +170,7 @@ def _rolling(evidence: Evidence, deployment: Obj, sets: Sets) -> SubjectTrouble:
     trouble = part_trouble(evidence, CONTROLLERS)
     if trouble:
         return SubjectTrouble("is rolling out", f"{cause}: {trouble}", restart(trouble, CONTROLLERS))
-    change = Change("wait until its controller takes the next step", "", "time")
+    change = Change("wait until its controller takes the next step", "", NOBODY)
     return SubjectTrouble("is rolling out", cause, change)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef, Recorded
-from fathom.explain.why.answer import CauseGroup, Change, Explanation
+from fathom.explain.why.answer import NOBODY, CauseGroup, Change, Explanation
 from fathom.explain.why_of.answering import SubjectTrouble, explained
 from fathom.explain.why_of.control_plane import OPERATOR, processes_of
 from fathom.explain.why_of.lookups import (
@@ -179,7 +179,7 @@ def _trouble(
     behind = [state for state in states if state.state == "behind"]
     if behind:
         cause = "; ".join(f"{state.controller}: {state.message}" for state in behind)
-        change = Change("wait until its caches have caught up, or check its connection", "", "time")
+        change = Change("wait until its caches have caught up, or check its connection", "", NOBODY)
         return SubjectTrouble("is not honoured yet", cause, change)
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef
-from fathom.explain.why.answer import CauseGroup, Change, Explanation
+from fathom.explain.why.answer import NOBODY, CauseGroup, Change, Explanation
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import (
     CONTROLLERS,
@@ -161,7 +161,7 @@ def _unobserved(evidence: Evidence, missing: list[MissingObserver]) -> SubjectTr
             OPERATOR,
         )
         return SubjectTrouble("is held by the gate observedBy", cause, change, groups)
-    change = Change("wait until its caches have caught up, or check its connection", "", "time")
+    change = Change("wait until its caches have caught up, or check its connection", "", NOBODY)
     return SubjectTrouble("is held by the gate observedBy", cause, change, groups)
 
 
@@ -174,7 +174,7 @@ def _held(evidence: Evidence, rollout: PolicyRollout, message: str) -> SubjectTr
     name = rollout.metadata.name
     if "signals are older" in why:
         change = Change(
-            "wait until the controllers' caches have caught up, or check their connection", "", "time"
+            "wait until the controllers' caches have caught up, or check their connection", "", NOBODY
         )
         return SubjectTrouble("is held by the gate signalsMaxAge", why, change)
     if "are unschedulable" in why:

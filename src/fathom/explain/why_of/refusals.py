@@ -12,7 +12,7 @@ import msgspec
 
 from fathom.controllers.refusals import REPLICA_FAILURE, refused_at
 from fathom.explain.evidence import Evidence, ObjectRef
-from fathom.explain.why.answer import Change
+from fathom.explain.why.answer import NOBODY, Change
 from fathom.explain.why_of.lookups import RESOURCE_QUOTAS, event_message, events_of, ref
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup
@@ -88,7 +88,7 @@ def _raised(evidence: Evidence, namespace: str, exceeded: re.Match[str], missing
             limits[resource] = str(needed)
     who = f"whoever may update resourcequotas in {namespace}"
     if not limits:  # It has room by now: the controller tries again by itself.
-        return Change(f"wait: ResourceQuota {name} has room now, and the next try succeeds", "", "time")
+        return Change(f"wait: ResourceQuota {name} has room now, and the next try succeeds", "", NOBODY)
     listed = " and ".join(f"{resource} to {limit}" for resource, limit in limits.items())
     patch = '{"spec":{"hard":{' + ",".join(f'"{key}":"{value}"' for key, value in limits.items()) + "}}}"
     command = f"kubectl patch resourcequota {name} -n {namespace} --type=merge -p '{patch}'"

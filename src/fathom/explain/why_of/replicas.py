@@ -12,7 +12,7 @@ import msgspec
 
 from fathom.controllers.pod_states import available_in_s, is_active, is_ready
 from fathom.explain.evidence import Evidence
-from fathom.explain.why.answer import CauseGroup, Change
+from fathom.explain.why.answer import NOBODY, CauseGroup, Change
 from fathom.explain.why_of.answering import SubjectTrouble
 from fathom.explain.why_of.control_plane import CONTROLLERS, held_back, part_trouble, restart
 from fathom.explain.why_of.lookups import PODS, ExplainPod, ref
@@ -20,7 +20,7 @@ from fathom.explain.why_of.pod_causes import causes_of, decisive, explained_pod,
 from fathom.explain.why_of.refusals import change_of_refusal, quota_ref, refusal_of
 from fathom.model.objects import Obj, key_of
 
-WAIT = "time"
+WAIT = NOBODY
 
 
 class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from fathom.schedule.loop.process import begin as begin_scheduler
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.explanations import NoTroubleIsHidden
 from fathom.sim.checkers.nodes import EveryWorkloadIsServed, NoEvictionOnWeakEvidence, OneRunPerPod
+from fathom.sim.checkers.proposals import ProposedChangesHelp
 from fathom.sim.checkers.workloads import OnePodPerSlot
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.invariants import Checker
@@ -34,7 +35,10 @@ TIMING = Timing(duration_s=6, renew_deadline_s=4.0, retry_s=1.0)
 
 
 def standard() -> Sequence[Checker]:
-    return [*at_home(), OneRunPerPod(), OnePodPerSlot(), NoEvictionOnWeakEvidence(), NoTroubleIsHidden()]
+    return [
+        *at_home(), OneRunPerPod(), OnePodPerSlot(), NoEvictionOnWeakEvidence(), NoTroubleIsHidden(),
+        ProposedChangesHelp(),
+    ]  # fmt: skip
 
 
 def checkers() -> Sequence[Checker]:
