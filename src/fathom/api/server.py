@@ -259,6 +259,7 @@ class ApiServer:
             method=request.method,
             path=request.path,
             error=repr(error),
+            decision=request.headers.get(DECISION_HEADER, ""),
             stack=traceback.format_exception(error),
         )
         return response_forms.failure(internal(f"see the server's log for request {request_id}"))
