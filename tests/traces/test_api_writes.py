@@ -24,8 +24,6 @@ from fathom.traces.span import (
     write_id,
 )
 
-OWNER_UID = "7d444840-9dc0-41d1-8245-5ffdce74fad2"
-OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": OWNER_UID, "controller": True}
 CLIENT = f"00-{'ab' * 16}-{'cd' * 8}-01"
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -55,9 +53,11 @@ def test_a_pods_requests_are_one_trace_and_each_names_the_decision_that_it_carri
 
     async def story(api: Api) -> None:
         await api.post(NODES, node("n1"))
+        owner = (await api.post(MAPS, config_map("owner"))).obj["metadata"]["uid"]
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner}
         created = await api.post(
             PODS,
-            pod("p0", ownerReferences=[OWNER]),
+            pod("p0", ownerReferences=[{**reference, "controller": True}]),
             headers={DECISION_HEADER: "r-1", "traceparent": CLIENT},
         )
         await batch(api, item("p0", "n1", annotations={DECISION_ANNOTATION: "s-1"}))
@@ -65,7 +65,7 @@ def test_a_pods_requests_are_one_trace_and_each_names_the_decision_that_it_carri
         uid, revision = created.obj["metadata"]["uid"], int(created.obj["metadata"]["resourceVersion"])
         root, create, bind, status = kept.spans(uid)
         assert (root.id, root.parent) == (root_id(uid), 0)
-        assert root.links == (SpanLink(trace_id(OWNER_UID), decision_id("r-1")), *client_link(CLIENT))
+        assert root.links == (SpanLink(trace_id(owner), decision_id("r-1")), *client_link(CLIENT))
         assert (create.id, create.parent) == (request_id(uid, revision), write_id("r-1", uid))
         assert (bind.name, bind.parent) == ("create pods/binding", write_id("s-1", uid))
         assert bind.attributes["fathom.decision"] == "s-1"

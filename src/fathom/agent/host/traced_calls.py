@@ -31,7 +31,8 @@ class TracedCalls:
         fields = _fields_of(call, body, answer)
         if fields is None:
             return
-        error = str(answer) if status >= FAILED else fields.pop("error", "")
+        refusal = fields.pop("error", "")
+        error = str(answer) if status >= FAILED else refusal
         times: dict[str, Any] = {"began_ns": began_ns, "ended_ns": self._clock.now_ns()}
         self._spans.add(TracedRuntimeCall(node=self._node, error=error, **times, **fields))
 
