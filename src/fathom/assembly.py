@@ -51,6 +51,7 @@ from fathom.model.accounts import HOUSEKEEPING
 from fathom.model.audit import AuditSink
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Journal, NoJournal, Subject
+from fathom.model.traced import SpanSink
 from fathom.model.user import MASTERS, User
 from fathom.seams.log import Log
 from fathom.seams.outside import Outside
@@ -77,6 +78,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
     journal: Journal = NoJournal()  # Keeps the decisions of housekeeping.
     decision_prefix: str = "housekeeping"  # Of their ids; another one at each start.
     sources: Sources | None = None  # Of answers to questions; None where there are no threads to answer in.
+    traces: SpanSink | None = None  # Makes spans of committed writes; None: traces are off.
     detect_fights: bool = True  # Name fields that two writers fight over, and values that oscillate.
 
 
@@ -134,6 +136,7 @@ def assemble(wanted: ServerSettings) -> Parts:
         audit=wanted.audit,
         metrics=_measured(core) if wanted.measured else NoMetrics(),
         log=log,
+        traces=wanted.traces,
     )
     client = LocalClient(_in_process(server), token=wanted.token, name=f"fathom/{__version__} housekeeping")
     decisions = DecisionLog(

@@ -54,6 +54,8 @@ from fathom.store.retention import Retention
 from fathom.store.sqlite_file import DATABASE, leftover
 from fathom.store.unusable import StoreDamaged
 from fathom.terminal import say
+from fathom.traces.opened import open_traces, traced
+from fathom.traces.queue import SpanQueue
 
 KEEP_ALIVE_S = 300  # Idle client connections are cheap; a new one costs a handshake.
 BACKLOG = 2048  # Connections not yet accepted: thousands of agents may connect at once.
@@ -133,6 +135,7 @@ class Running(msgspec.Struct, frozen=True):
     listener: socket.socket
     own_place: tuple[str, int]  # Address and port at which pods reach us.
     warnings: list[str]  # Shown to the user once the server is ready.
+    traces: SpanQueue | None = None
 
 
 async def _run(
@@ -149,6 +152,7 @@ async def _run(
     log = JsonLog(sys.stderr, outside.clock)
     listener = _listen(host, port)
     opened = await open_store(store)
+    traces = open_traces(os.environ, log)
     try:
         if await opened.revision() > 1 and not (data / "pki" / "ca.key").exists():
             warnings.append(
@@ -179,14 +183,27 @@ async def _run(
                     audit=audit_index,
                 ),
                 service_addresses=service_addresses,
-                journal=journal or NoJournal(),
+                journal=traced(journal or NoJournal(), traces, HOUSEKEEPER),
+                traces=None if traces is None else traces.of("api-server"),
                 decision_prefix=outside.ids.uid()[:8],
             )
         )
         await parts.feed.load()
         await _serve(
             Running(
-                parts, opened, audit, audit_index, journal, pki, outside, log, data, listener, own, warnings
+                parts,
+                opened,
+                audit,
+                audit_index,
+                journal,
+                pki,
+                outside,
+                log,
+                data,
+                listener,
+                own,
+                warnings,
+                traces,
             )
         )
         await agents.close()
@@ -197,6 +214,8 @@ async def _run(
     finally:
         listener.close()
         await opened.close()
+        if traces is not None:
+            traces.close()
 
 
 def _open_journal(data: Path, log: Log) -> DiskJournal | None:
@@ -253,6 +272,8 @@ async def _serve(running: Running) -> None:
     process = process_metrics(restarts=restarts(), version=__version__)
     parts.server.metrics.registry.register("process", process)
     measure_records(parts.server.metrics.registry.part(HOUSEKEEPER), running.journal, None)
+    if running.traces is not None:
+        parts.server.metrics.registry.register("traces", running.traces.collect)
     _measure(parts, http)
     async with asyncio.TaskGroup() as group:
         background = [

@@ -21,6 +21,7 @@ from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
 from fathom.model.body import decode_json, encode_json
 from fathom.model.decision import Journal, NoJournal
 from fathom.model.objects import Obj
+from fathom.model.traced import SpanSink
 from fathom.model.user import MASTERS, User
 from fathom.record.audit import AuditLog
 from fathom.seams.log import JsonLog, NoLog
@@ -157,6 +158,7 @@ async def serving(
     journal: Journal | None = None,
     sources: Sources | None = None,
     agents: Agents | None = None,
+    traces: SpanSink | None = None,
 ) -> AsyncIterator[Api]:
     rng = random.Random(7)
     outside = Outside(clock=SystemClock(), ids=RandomIds(rng), rng=rng)
@@ -177,6 +179,7 @@ async def serving(
             journal=journal or NoJournal(),
             sources=sources,
             agents=agents,
+            traces=traces,
         )
     )
     parts.authenticator.replace_tokens({**parts.own_tokens, **_tokens()})

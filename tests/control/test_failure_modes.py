@@ -489,7 +489,7 @@ def test_a_pass_that_dies_or_hangs_is_written_down_and_backed_off_and_the_others
         boom = next(fields for fields in deaths if fields["key"] == "default/dies")
         assert 'raise RuntimeError("boom")' in boom["stack"]
         died = [one for one in kit.journal.decisions if one.verdict == "died"]
-        assert len(died) == len(deaths)
+        assert [fields["decision"] for fields in deaths] == [one.id for one in died]
         assert 'raise RuntimeError("boom")' in next(one for one in died if one.subject.name == "dies").message
         reasons = {one.key.name: one.reason for one in kit.passes if one.result == "failed"}
         assert reasons == {"dies": "InternalError", "cancels": "InternalError", "hangs": "PassTimedOut"}

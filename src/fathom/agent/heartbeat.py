@@ -96,7 +96,7 @@ class Heartbeat:
             new = new_node(self._settings, self._now())
             created = await self._api.with_decision(id_).create(NODE.resource, "", new)
             self._concluded(id_, created)
-            return self._committed(created, "registered")
+            return self._committed(created, "registered", id_)
         patch = node_patch(self._settings, node)
         if patch is None:
             self._node = node
@@ -104,16 +104,18 @@ class Heartbeat:
         id_ = self._decided("patch", node, cause, "labels or annotations differ from the agent's settings")
         patched = await self._api.with_decision(id_).patch(NODE.resource, "", self._settings.node, patch)
         self._concluded(id_, patched)
-        return self._committed(patched, "labels and annotations updated")
+        return self._committed(patched, "labels and annotations updated", id_)
 
-    def _committed(self, outcome: Outcome, action: str) -> bool:
+    def _committed(self, outcome: Outcome, action: str, id_: str) -> bool:
         if isinstance(outcome, Committed):
             self._node = outcome.obj
             self._status_s = -1e9
-            self._log.info("node object written", node=self._settings.node, what=action)
+            self._log.info("node object written", node=self._settings.node, what=action, decision=id_)
             return True
         why = outcome.message if isinstance(outcome, Rejected) else str(outcome)
-        self._log.warn("unable to register node with API server", node=self._settings.node, error=why)
+        self._log.warn(
+            "unable to register node with API server", node=self._settings.node, error=why, decision=id_
+        )
         return False
 
     async def _report(self) -> None:

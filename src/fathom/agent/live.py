@@ -28,6 +28,7 @@ from fathom.agent.host.launch import LOG_BYTES, Rights
 from fathom.agent.host.limits import Means, find_means
 from fathom.agent.host.machine import AlreadyRuns, capacity, claim_range, facts, find_rights, lock_node
 from fathom.agent.host.records import Records
+from fathom.agent.host.traced_calls import TracedCalls
 from fathom.agent.host.usage import SAMPLE_S, Sampler
 from fathom.agent.node import CAPACITY
 from fathom.agent.process import ENTRY
@@ -40,6 +41,7 @@ from fathom.client.servers import find_files, server_of
 from fathom.metrics.process import process_metrics
 from fathom.metrics.registry import Registry
 from fathom.model.backoff import Backoff
+from fathom.model.decision import NoJournal
 from fathom.record.journal import DiskJournal
 from fathom.record.journals import SMALL_BUDGET_BYTES, data_directory
 from fathom.record.kept_windows import KeptWindows
@@ -50,6 +52,8 @@ from fathom.record.tape import DiskTape
 from fathom.seams.host import Host
 from fathom.seams.log import Log
 from fathom.seams.outside import Outside, live
+from fathom.traces.opened import traced
+from fathom.traces.queue import SpanQueue
 
 NODE_USER, NODES = "system:node:", "system:nodes"
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -102,6 +106,7 @@ async def run_agents_live(
     log: Log,
     outside: Outside | None = None,
     ready: Callable[[], None] = lambda: None,
+    traces: SpanQueue | None = None,
 ) -> None:
     """Run on the host's loop until `stop` is set. Containers stay: the next agents adopt them. Raises
     `AlreadyRuns`, `BadKubeconfig`, and the error of an agent that cannot continue."""
@@ -114,7 +119,7 @@ async def run_agents_live(
     try:
         for node in wanted.nodes:
             server = await node_server(wanted.kubeconfig, node.name, outside=outside)
-            nodes.append(LiveNode(node.name, journal))
+            nodes.append(LiveNode(node.name, journal, traces))
             await nodes[-1].open(wanted, node, server, ground)
         ready()
         await _until_stopped(nodes, stop)
@@ -264,8 +269,11 @@ async def _whoami(server: ServerAddress) -> str:
 
 
 class LiveNode:
-    def __init__(self, name: str, journal: DiskJournal | None = None) -> None:
+    def __init__(
+        self, name: str, journal: DiskJournal | None = None, traces: SpanQueue | None = None
+    ) -> None:
         self.name = name
+        self._traces = traces  # Shared too.
         self._journal = journal  # Shared by all nodes of the process, which closes it.
         self.flight: RecordedProcess
         self._closing: list[Callable[[], Any]] = []
@@ -293,8 +301,14 @@ class LiveNode:
             bookmark_s=SIMULATED_BOOKMARK_S if wanted.driver == "simulated" else 2.0,
         )  # fmt: skip
 
+        calls = None
+        if self._traces is not None:
+            calls = TracedCalls(self._traces.of("agent"), node.name, machine.outside.clock)
+            self.registry.register("traces", self._traces.collect)
+
         def connect(host: Host) -> AgentBackend:
-            return AgentBackend(host, HttpBackend(host, server), driver, log, used=self._used)
+            http = HttpBackend(host, server)
+            return AgentBackend(host, http, driver, log, used=self._used, traces=calls)
 
         tape = None
         if wanted.record:
@@ -307,8 +321,8 @@ class LiveNode:
         self.registry.register("process", process_metrics(restarts=wanted.restarts, version=__version__))
         self.flight = RecordedProcess(
             ENTRY, msgspec.to_builtins(settings), connect=connect, outside=machine.outside, tape=tape,
-            about={"server": server.url}, journal=self._journal, log=log, grace_s=settings.drain_s + 5.0,
-            metrics=metrics,
+            about={"server": server.url}, journal=traced(self._journal or NoJournal(), self._traces, "agent"),
+            log=log, grace_s=settings.drain_s + 5.0, metrics=metrics,
         )  # fmt: skip
 
     async def _driver(

@@ -90,3 +90,4 @@ class Caller(msgspec.Struct, frozen=True):
     fence: str = ""  # Fathom-Fence: ns/name/epoch
     decision: str = ""  # Fathom-Decision: the decision this write carries out.
     trace: str = ""  # The request's W3C trace id.
+    began_ns: int = 0  # By the wall clock; only where traces are on.

@@ -24,11 +24,13 @@ from fathom.api.paths import Paths
 from fathom.api.process_pages import page_of, serve_process_page
 from fathom.api.request import Answer, Caller, Request, RequestTarget, Response
 from fathom.api.target import target_of
+from fathom.api.traced_writes import traced_write
 from fathom.api.verbs.bodies import check_text
 from fathom.model.accounts import believed_actor
 from fathom.model.audit import AuditEntry, AuditSink
 from fathom.model.errors import ApiError, internal, timed_out, too_large, unavailable
 from fathom.model.times import micro_timestamp
+from fathom.model.traced import SpanSink
 from fathom.model.user import ANONYMOUS, User
 from fathom.model.well_known import ACTOR_HEADER, DECISION_HEADER, FENCE_HEADER
 from fathom.seams.log import Log
@@ -57,6 +59,7 @@ class ApiServer:
         audit: AuditSink | None,
         metrics: Metrics,
         log: Log,
+        traces: SpanSink | None = None,
     ) -> None:
         self.core = core
         self.metrics = metrics
@@ -66,6 +69,7 @@ class ApiServer:
         self._dispatch = dispatch
         self._audit = audit
         self._log = log
+        self._traces = traces
         self._paths = Paths(core, metrics)
         self._clock = core.outside.clock
         self._prefix = f"{core.outside.rng.getrandbits(48):012x}"  # Request id prefix: one per server start.
@@ -103,6 +107,7 @@ class ApiServer:
                 status=answer.status,
                 seconds=round(seconds, 3),
                 trace=trace_id(request.headers.get("traceparent", "")),
+                decision=request.headers.get(DECISION_HEADER, ""),
             )
         answer.headers = (*answer.headers, ("audit-id", request_id))
         return answer
@@ -150,6 +155,7 @@ class ApiServer:
             fence=headers.get(FENCE_HEADER, ""),
             decision=headers.get(DECISION_HEADER, ""),
             trace=trace_id(headers.get("traceparent", "")),
+            began_ns=0 if self._traces is None else self._clock.now_ns(),
         )
         return Call(
             request=request,
@@ -217,32 +223,34 @@ class ApiServer:
     def _record(self, call: Call, code: int, entry_id: str, actor: str) -> None:
         target, user, verdicts = call.target, call.caller.user, call.audit
         assert self._audit is not None
-        self._audit.record(
-            AuditEntry(
-                id=entry_id,
-                request=call.caller.request_id,
-                trace=call.caller.trace,
-                time=micro_timestamp(self._clock.now_ns()),
-                user=user.name,
-                groups=user.groups,
-                impersonator=user.impersonator,
-                verb=target.verb,
-                resource=call.kind.resource,
-                subresource=target.subresource,
-                namespace=call.namespace,
-                name=verdicts.name or target.name,
-                uid=verdicts.uid,
-                user_agent=call.caller.user_agent,
-                source=call.caller.remote,
-                decision=verdicts.decision or call.caller.decision,
-                actor=actor,
-                code=code,
-                revision=verdicts.revision,
-                changed=tuple(verdicts.changed),
-                admission=tuple(verdicts.admission),
-                dry_run=call.dry_run,
-            )
+        now_ns = self._clock.now_ns()
+        entry = AuditEntry(
+            id=entry_id,
+            request=call.caller.request_id,
+            trace=call.caller.trace,
+            time=micro_timestamp(now_ns),
+            user=user.name,
+            groups=user.groups,
+            impersonator=user.impersonator,
+            verb=target.verb,
+            resource=call.kind.resource,
+            subresource=target.subresource,
+            namespace=call.namespace,
+            name=verdicts.name or target.name,
+            uid=verdicts.uid,
+            user_agent=call.caller.user_agent,
+            source=call.caller.remote,
+            decision=verdicts.decision or call.caller.decision,
+            actor=actor,
+            code=code,
+            revision=verdicts.revision,
+            changed=tuple(verdicts.changed),
+            admission=tuple(verdicts.admission),
+            dry_run=call.dry_run,
         )
+        self._audit.record(entry)
+        if self._traces is not None:
+            self._traces.add(traced_write(call, entry, self.core.cache, now_ns=now_ns))
 
     def _internal_error(self, request: Request, request_id: str, error: Exception) -> Response:
         self._log.error(
@@ -251,6 +259,7 @@ class ApiServer:
             method=request.method,
             path=request.path,
             error=repr(error),
+            decision=request.headers.get(DECISION_HEADER, ""),
             stack=traceback.format_exception(error),
         )
         return response_forms.failure(internal(f"see the server's log for request {request_id}"))

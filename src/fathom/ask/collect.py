@@ -87,10 +87,12 @@ class Collector:
             gaps=tuple(dict.fromkeys((*evidence.gaps, *gaps))),
         )
 
-    async def records(self, objects: Objects, query: RecordQuery) -> tuple[tuple[Recorded, ...], list[Gap]]:
-        """Decisions alone."""
+    async def records(
+        self, objects: Objects, query: RecordQuery, *, nodes: Sequence[str] = ()
+    ) -> tuple[tuple[Recorded, ...], list[Gap]]:
+        """Decisions alone. `nodes`: whose agents are asked besides those that the query's objects are on."""
         answers, own = await asyncio.gather(
-            self._ask(objects, query, query.objects), asyncio.to_thread(self._own_records, query)
+            self._ask(objects, query, query.objects, nodes), asyncio.to_thread(self._own_records, query)
         )
         records = in_order([*own, *(record for answer in answers for record in answer.records)])
         return records, [answer.gap for answer in answers if answer.gap is not None]
@@ -100,9 +102,9 @@ class Collector:
         return self._sources.audit
 
     async def _ask(
-        self, objects: Objects, query: RecordQuery, refs: Sequence[ObjectRef]
+        self, objects: Objects, query: RecordQuery, refs: Sequence[ObjectRef], nodes: Sequence[str] = ()
     ) -> list[ProcessAnswer]:
-        agents = agents_of(objects, _nodes_of(objects, refs))
+        agents = agents_of(objects, [*_nodes_of(objects, refs), *nodes])
         about = [uid for ref in refs if (uid := _uid(objects, ref))]
         return await ask_processes(self._agents, [*registered_processes(objects), *agents], query, about)
 

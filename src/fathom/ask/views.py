@@ -55,6 +55,7 @@ DECISIONS_SHOWN, DECISIONS_SHOWN_MAX = 500, 5000
 # The first question makes the scheduler's view of the cluster, one about a list has thousands of pods, and
 # every user may ask.
 QUESTIONS_AT_ONCE, QUESTIONS_MAX = 2, 32
+AGENTS_ASKED_MAX = 100  # For one id, which every user may ask for. A list about the pod asks the right agent.
 
 
 class AskViews:
@@ -157,8 +158,11 @@ class AskViews:
     async def _get_decision(self, call: Call) -> Response:
         name = call.target.name
         objects = CachedObjects(self._core.cache)
-        records, gaps = await self._collector.records(objects, RecordQuery(decisions=(name,)))
-        access = self._access(call)
+        query, access = RecordQuery(decisions=(name,)), self._access(call)
+        records, gaps = await self._collector.records(objects, query)
+        if not records:  # Perhaps an agent's: an id does not say of which node, so all of them are asked.
+            nodes = [str(metadata(node)["name"]) for node in objects.list("nodes")][:AGENTS_ASKED_MAX]
+            records, gaps = await self._collector.records(objects, query, nodes=nodes)
         allowed = [
             record
             for record in self._allowed(records, access)

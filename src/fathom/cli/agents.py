@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -94,6 +95,7 @@ def agent(
     from fathom.seams.log import JsonLog  # noqa: PLC0415
     from fathom.seams.outside import live  # noqa: PLC0415
     from fathom.stopping import restarts, stop_event  # noqa: PLC0415
+    from fathom.traces.opened import opened_traces  # noqa: PLC0415
 
     zone_names = [name.strip() for name in (zones or zone).split(",") if name.strip()]
     wanted_nodes = named_nodes(name=node, count=nodes, zones=zone_names, region=region)
@@ -121,7 +123,10 @@ def agent(
         if up is not None:
             wanted = _beside(wanted, up.absolute())
         log = JsonLog(sys.stderr, outside.clock)
-        await run_agents_live(wanted, stop=stop_event(), log=log, outside=outside, ready=_say_ready)
+        with opened_traces(os.environ, log) as traces:
+            await run_agents_live(
+                wanted, stop=stop_event(), log=log, outside=outside, ready=_say_ready, traces=traces
+            )
 
     try:
         run_on_uvloop(run())

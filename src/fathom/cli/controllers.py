@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 from pathlib import Path
@@ -29,6 +30,8 @@ from fathom.seams.log import JsonLog
 from fathom.seams.outside import live
 from fathom.seams.process import NoEntry
 from fathom.stopping import stop_event
+from fathom.traces.opened import opened_traces, traced
+from fathom.traces.queue import SpanQueue
 
 WHO = "controllers"
 DEFAULT_LEASE = "fathom-system/controllers"
@@ -46,7 +49,7 @@ def serve_controllers(
     async def run() -> None:
         stop, log, server = stop_event(), JsonLog(sys.stderr, live().clock), server_at(kubeconfig)
         folder = data or data_beside(kubeconfig)
-        with opened_journal(folder, WHO, log) as journal:
+        with opened_traces(os.environ, log) as traces, opened_journal(folder, WHO, log) as journal:
             async with measured(
                 WHO,
                 (WHO,),
@@ -54,7 +57,8 @@ def serve_controllers(
                 address=metrics_address,
                 where=str(folder.absolute()),
                 log=log,
-                journal=journal,
+                journal=traced(journal, traces, WHO),
+                traces=traces,
             ) as registry:
                 part = registry.part(WHO)
                 await run_controllers(
@@ -66,6 +70,7 @@ def serve_controllers(
                     lease=lease,
                     record=record,
                     metrics=part,
+                    traces=traces,
                 )
 
     run_on_uvloop(run())
@@ -81,6 +86,7 @@ async def run_controllers(
     lease: str = DEFAULT_LEASE,
     record: bool = False,
     metrics: MetricsPart = NOT_MEASURED,
+    traces: SpanQueue | None = None,
 ) -> None:
     """Run on the current loop until `stop` is set. Raises Problem."""
     if lease and lease.count("/") != 1:
@@ -105,7 +111,15 @@ async def run_controllers(
         signals="controllers",
     )
     try:
-        await run_live(settings, server, stop=stop, tape=tape, journal=journal, log=log, metrics=metrics)
+        await run_live(
+            settings,
+            server,
+            stop=stop,
+            tape=tape,
+            journal=traced(journal, traces, WHO),
+            log=log,
+            metrics=metrics,
+        )
     except (EndedByItself, NoEntry) as error:
         raise Problem(str(error)) from error
     finally:

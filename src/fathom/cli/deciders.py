@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from fathom.controllers.all import CONTROLLERS, SUMMARY
 from fathom.seams.log import JsonLog
 from fathom.seams.outside import live
 from fathom.stopping import stop_event
+from fathom.traces.opened import opened_traces, traced
 
 PARTS = ("scheduler", "controllers")
 
@@ -30,17 +32,30 @@ def serve_deciders(
 
     async def run() -> None:
         stop, log, server = stop_event(), JsonLog(sys.stderr, live().clock), server_at(scheduler)
-        with opened_journal(data, PARTS[0], log) as journal, opened_journal(data, PARTS[1], log) as second:
+        with (
+            opened_traces(os.environ, log) as traces,
+            opened_journal(data, PARTS[0], log) as journal,
+            opened_journal(data, PARTS[1], log) as second,
+        ):
+            published = traced(journal, traces, PARTS[0])
             async with (
                 measured(
-                    "deciders", PARTS, server, address=address, where=where, log=log, journal=journal
-                ) as registry,
+                    "deciders",
+                    PARTS,
+                    server,
+                    address=address,
+                    where=where,
+                    log=log,
+                    journal=published,
+                    traces=traces,
+                ) as registry,  # fmt: skip
                 asyncio.TaskGroup() as group,
             ):
                 first_part, second_part = map(registry.part, PARTS)
                 scheduling = run_scheduler(
-                    scheduler, stop, journal=journal, data=data, record=record, metrics=first_part
-                )
+                    scheduler, stop, journal=journal, data=data, record=record, metrics=first_part,
+                    traces=traces,
+                )  # fmt: skip
                 group.create_task(scheduling)
                 controlling = run_controllers(
                     controllers,
@@ -50,6 +65,7 @@ def serve_deciders(
                     data=data,
                     record=record,
                     metrics=second_part,
+                    traces=traces,
                 )
                 group.create_task(controlling)
 

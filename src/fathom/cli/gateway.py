@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from fathom.record.metrics import measure_records
 from fathom.seams.log import JsonLog
 from fathom.seams.outside import live
 from fathom.stopping import stop_event
+from fathom.traces.opened import opened_traces, traced
 
 WHO = "gateway"
 
@@ -25,14 +27,19 @@ def serve_gateway(
     async def run() -> None:
         log, stop, server = JsonLog(sys.stderr, live().clock), stop_event(), server_at(kubeconfig)
         folder, where = data or data_beside(kubeconfig), str(remember or kubeconfig or "")
-        with opened_journal(folder, WHO, log, budget_bytes=SMALL_BUDGET_BYTES) as journal:
+        with (
+            opened_traces(os.environ, log) as traces,
+            opened_journal(folder, WHO, log, budget_bytes=SMALL_BUDGET_BYTES) as journal,
+        ):
+            recorded = traced(journal, traces, WHO)
             async with measured(
-                WHO, (WHO,), server, address=metrics_address, where=where, log=log, journal=journal
-            ) as registry:
+                WHO, (WHO,), server, address=metrics_address, where=where, log=log, journal=recorded,
+                traces=traces,
+            ) as registry:  # fmt: skip
                 part = registry.part(WHO)
                 measure_records(part, journal, None)
                 await run_gateway(
-                    server, stop=stop, log=log, remember=remember, journal=journal, metrics=part
+                    server, stop=stop, log=log, remember=remember, journal=recorded, metrics=part
                 )
 
     run_on_uvloop(run())

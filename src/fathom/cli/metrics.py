@@ -24,6 +24,7 @@ from fathom.model.decision import Journal
 from fathom.seams.log import Log
 from fathom.seams.outside import live
 from fathom.stopping import restarts
+from fathom.traces.queue import SpanQueue
 
 
 @asynccontextmanager
@@ -36,12 +37,15 @@ async def measured(
     where: str,
     log: Log,
     journal: Journal,
+    traces: SpanQueue | None = None,
 ) -> AsyncIterator[Registry]:
     """The process's registry. The endpoint starts in the background and never delays the process. `journal`:
     of the process's first part, whose account publishes the endpoint. Raises Problem for an address that
     cannot be listened on."""
     registry = Registry()
     registry.register("process", process_metrics(restarts=restarts(), version=__version__))
+    if traces is not None:
+        registry.register("traces", traces.collect)
     if not address:
         yield registry
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 import sys
@@ -36,6 +37,8 @@ from fathom.schedule.loop.watched_kinds import QUOTA
 from fathom.seams.log import JsonLog
 from fathom.seams.outside import live
 from fathom.stopping import stop_event
+from fathom.traces.opened import opened_traces, traced
+from fathom.traces.queue import SpanQueue
 
 SHARD = re.compile(r"(\d{1,4})/(\d{1,4})")
 NAMES = ("default-scheduler", "fathom")  # The default schedulerName, and our own.
@@ -73,7 +76,7 @@ def serve_scheduler(
         process, folder = who_is(names, _shard(shard)), data or data_beside(kubeconfig)
         budget_bytes = journal_mib << 20
         opened = opened_journal(folder, process, log, budget_bytes=budget_bytes) if journal_mib else None
-        with opened or nullcontext() as journal:
+        with opened_traces(os.environ, log) as traces, opened or nullcontext() as journal:
             async with measured(
                 process,
                 ("scheduler",),
@@ -81,7 +84,8 @@ def serve_scheduler(
                 address=metrics_address,
                 where=str(folder.absolute()),
                 log=log,
-                journal=journal or NoJournal(),
+                journal=traced(journal or NoJournal(), traces, process),
+                traces=traces,
             ) as registry:
                 await run_scheduler(
                     kubeconfig,
@@ -93,6 +97,7 @@ def serve_scheduler(
                     shard=shard,
                     record=record,
                     metrics=registry.part(process),
+                    traces=traces,
                 )
 
     run_on_uvloop(run())
@@ -109,6 +114,7 @@ async def run_scheduler(
     shard: str = "0/1",
     record: bool = False,
     metrics: MetricsPart = NOT_MEASURED,
+    traces: SpanQueue | None = None,
 ) -> None:
     """Run on the current loop until `stop` is set. Without a journal nothing is recorded but the tape. Raises
     Problem."""
@@ -141,7 +147,15 @@ async def run_scheduler(
     )
     began_s = time.process_time()
     try:
-        await run_scheduler_live(settings, server, stop, tape=tape, journal=timed, log=log, metrics=metrics)
+        await run_scheduler_live(
+            settings,
+            server,
+            stop,
+            tape=tape,
+            journal=traced(timed, traces, process),
+            log=log,
+            metrics=metrics,
+        )
     except EndedByItself as error:
         raise Problem(str(error)) from error
     finally:

@@ -8,6 +8,7 @@ import socket
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -61,6 +62,13 @@ def up(
     allow_host_ids: AllowHostIds = "",
     service_cidr: ServiceCidr = DEFAULT_SERVICES,
     admission: Admission = (),
+    traces: Annotated[
+        str,
+        Parameter(
+            help="URL of an OpenTelemetry collector (OTLP over HTTP), such as http://127.0.0.1:4318, to which"
+            " every process sends spans (docs/traces.md)."
+        ),
+    ] = "",
 ) -> None:
     """Start a cluster on this machine: API server, scheduler, controllers, agents and gateway.
 
@@ -72,6 +80,7 @@ def up(
     wanted = _zones(zones)
     service_addresses(service_cidr)
     _check_images(images)
+    _ask_for_traces(traces)
     host_ids_of(allow_host_ids)  # Checked here, as zones: agents would report it at every restart.
     os.umask(0o077)  # No other user may read keys, nor Secrets in the store.
     data = data.absolute()
@@ -94,6 +103,22 @@ def up(
         raise Problem(str(error)) from error
     except PartNotStarted as error:  # The part's last log line is written for users.
         raise Problem(str(error).removeprefix("fathom: error: ")) from error
+
+
+def _ask_for_traces(url: str) -> None:
+    """By the environment, which all parts inherit, and which says everything else about traces too."""
+    from fathom.traces.settings import ENDPOINT, HOW_TO_INSTALL, OVERRULED, is_installed  # noqa: PLC0415
+
+    if not url:
+        return
+    address = urlsplit(url)
+    if address.scheme not in {"http", "https"} or not address.hostname:
+        raise Problem(f"--traces must be the URL of a collector, http://HOST:4318, not {url!r}")
+    if not is_installed():
+        raise Problem(f"--traces: {HOW_TO_INSTALL}")
+    os.environ[ENDPOINT] = url
+    for name in OVERRULED:
+        os.environ.pop(name, None)
 
 
 def _zones(text: str) -> list[str]:

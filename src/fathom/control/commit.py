@@ -141,11 +141,12 @@ class Commit:
         self._unsure.pop(owner, None)
         return True
 
-    def record_death(self, plan_pass: PlanPass, error: BaseException, stack: str) -> None:
-        """Records a pass that raised: it decided nothing, and the journal shows that too."""
+    def record_death(self, plan_pass: PlanPass, error: BaseException, stack: str) -> str:
+        """Records a pass that raised: it decided nothing, and the journal shows that too. Returns the id."""
+        id_ = self._ids.uid()
         self._journal.decided(
             Decision(
-                id=self._ids.uid(),
+                id=id_,
                 time_ns=self._clock.now_ns(),
                 controller=plan_pass.controller,
                 subject=Subject(plan_pass.kind.resource.name, *plan_pass.key),
@@ -156,6 +157,7 @@ class Commit:
                 message=f"{error!r}\n{stack[-STACK_LENGTH_MAX:]}",
             )
         )
+        return id_
 
     def forget(self, owner: str) -> None:
         """The object is gone: no further decision about it will be made."""

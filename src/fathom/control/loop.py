@@ -249,14 +249,15 @@ class Loop:
 
     def _died(self, key: Key, error: BaseException) -> ReconcileResult:
         stack = "".join(traceback.format_exception(error))
+        id_ = self._commit.record_death(self._kit.passing(key), error, stack)
         self._shared.log.error(
             "reconcile raised an exception",
             controller=self.name,
             key="/".join(key),
             error=repr(error),
             stack=stack,
+            decision=id_,
         )
-        self._commit.record_death(self._kit.passing(key), error, stack)
         return ReconcileResult.failed("InternalError", f"{type(error).__name__}: {error}")
 
     # Results.
@@ -286,7 +287,7 @@ class Loop:
         if trouble.given_up:
             self._shared.log.warn("gave up retrying", controller=self.name, key="/".join(key),
                                   reason=failure.reason, message=failure.message,
-                                  attempts=trouble.attempts)  # fmt: skip
+                                  attempts=trouble.attempts, decision=failure.decision)  # fmt: skip
         if obj is not None and (trouble.given_up or trouble.attempts >= REPORT_FROM_ATTEMPT):
             await self._report(key, obj, failure, given_up=trouble.given_up)
         self.queue.retry(key, trouble, decision=failure.decision)

@@ -76,6 +76,7 @@ class ApiError(Exception):
         self.message = message
         self.details = details or {}
         self.retry_after_s = retry_after_s
+        self.decision = ""  # The decision whose write got this answer, where the sender knows it.
         self.list_meta = list_meta or {}  # A continue token that still works, with a 410.
 
     def status(self) -> Obj:

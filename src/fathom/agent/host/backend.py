@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from fathom.agent.host.driver import ProcessDriver
+from fathom.agent.host.traced_calls import TracedCalls
 from fathom.agent.runtime import ContainerNotStarted, ContainerRun, Launch
 from fathom.agent.runtime_client import SCHEME, USED, Probing, RuntimeSignal
 from fathom.agent.usage import NodeUsage
@@ -32,12 +33,14 @@ class AgentBackend:
         log: Log,
         *,
         used: Callable[[NodeUsage], None] = lambda usage: None,
+        traces: TracedCalls | None = None,
     ) -> None:
         self._host = host
         self._http = http
         self._driver = driver
         self._log = log
         self._used = used  # Receives the usage of simulated containers: real ones are measured.
+        self._traces = traces
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ends: dict[int, None] = {}  # Open streams that report ends of runs.
@@ -73,12 +76,18 @@ class AgentBackend:
 
     async def _do(self, number: int, ask: Ask) -> None:
         assert self._driver is not None
+        call = ask.target.removeprefix(f"{SCHEME}/")
+        began_ns = self._traces.now_ns() if self._traces is not None else 0
+        answer: Any
         try:
-            status, answer = await CALLS[ask.target.removeprefix(f"{SCHEME}/")](self._driver, ask.body)
+            status, answer = await CALLS[call](self._driver, ask.body)
             body = _encode(answer)
         except Exception as error:  # A bug of ours must not stop the other pods: it is logged.
             self._log.error("the process driver failed", ask=ask.target, error=repr(error))
-            status, body = 500, _error_text(error).encode()
+            status, answer = 500, _error_text(error)
+            body = answer.encode()
+        if self._traces is not None:
+            self._traces.called(call, ask.body, status, answer, began_ns)
         self._tasks.pop(number, None)
         self._host.post(Input.REPLY, number, status, body)
 

@@ -107,7 +107,9 @@ class Housekeeping:
             try:
                 await work()
             except ApiError as error:
-                self._log.warn("reconcile failed", controller=controller, error=error.message)
+                self._log.warn(
+                    "reconcile failed", controller=controller, error=error.message, decision=error.decision
+                )
 
     async def _expire(self) -> None:
         await self._events.expire(before=timestamp(self._outside.clock.now_ns() - KEEP_S * SECOND_NS))
@@ -137,8 +139,9 @@ class Housekeeping:
             except ApiError as error:
                 if error.code != 409:  # A lost race is ordinary: look again.
                     self._log.warn(
-                        "reconcile failed", controller=controller, key=str(key), error=error.message
-                    )
+                        "reconcile failed", controller=controller, key=str(key), error=error.message,
+                        decision=error.decision,
+                    )  # fmt: skip
                 queue.failed(key)
             except Exception as error:  # A failure of one object must not stop the others.
                 self._log.error("reconcile failed", controller=controller, key=str(key), error=repr(error))

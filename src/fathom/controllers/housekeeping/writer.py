@@ -65,6 +65,7 @@ class HousekeepingWriter:
             )
         except ApiError as error:
             self._decisions.concluded(id_, outcome_of(error.code, error.status()), subject)
+            error.decision = id_
             raise
         self._decisions.concluded(id_, Committed(answer), subject)
         return answer
