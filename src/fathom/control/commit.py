@@ -38,6 +38,7 @@ from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model import decision
 from fathom.model.cause import UNSTATED, WakeCause
+from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.decision import Decision, Journal, Result, Subject
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.model.well_known import DECISION_HEADER as DECISION_HEADER  # noqa: PLC0414  # As before.
@@ -200,6 +201,7 @@ class Commit:
                 overrides=tuple(each for each in plan.considered if each.resource == OVERRIDES),
                 quotas=tuple(each for each in plan.considered if each.resource in QUOTAS),
                 observed_generation=_generation(subject),
+                condition=reported_conditions(plan, seen),
                 message=plan.why,
             )
         )  # fmt: skip
@@ -414,6 +416,24 @@ def _uid_of(action: Action, outcome: Outcome) -> str:
     if isinstance(action, Create):
         return uid_of(outcome.obj) if isinstance(outcome, Committed) else ""
     return action.target.uid
+
+
+def reported_conditions(plan: Plan, seen: Snapshot) -> str:
+    """The conditions that the plan's status writes change: 'Available=True/MinimumReplicasAvailable'."""
+    changed = (
+        condition
+        for write in plan.statuses
+        for condition in conditions_of({"status": write.status})
+        if seen.shows(write.target.kind)
+        and not _has_condition(seen.get(write.target.kind, write.target.key) or {}, condition)
+    )
+    words = (f"{each.get('type')}={each.get('status')}/{each.get('reason') or ''}" for each in changed)
+    return ", ".join(word.removesuffix("/") for word in words)
+
+
+def _has_condition(obj: Obj, condition: Obj) -> bool:
+    before = find_condition(conditions_of(obj), str(condition.get("type"))) or {}
+    return all(before.get(name) == condition.get(name) for name in ("status", "reason", "observedGeneration"))
 
 
 def _generation(obj: Obj) -> int:

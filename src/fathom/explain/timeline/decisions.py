@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef, Recorded
+from fathom.explain.timeline.decision_path import path_of_decision
 from fathom.explain.timeline.scope import Scope, uid_at
 from fathom.explain.timeline.timeline import Edge, Entry, decision_id, singular, words_for, write_id
 from fathom.explain.timeline.writes import Writes, audit_ref
@@ -86,6 +87,7 @@ def _decision(record: Recorded, ref: ObjectRef, evidence: Evidence) -> Entry:
         object=ref,
         generation=decision.subject.generation,
         ids={"decision": decision.id, **({"process": record.process} if record.process else {})},
+        path=path_of_decision(record, may_read_nodes=evidence.may_read_nodes),
         routine=decision.verdict in ROUTINE,
     )
 
