@@ -57,7 +57,7 @@ def edges(timeline: Timeline) -> set[tuple[str, str]]:
 
 LESSON = """\
   1  12:00:00.000  alice                   sets spec.replicas of deployment risk-api
-  2  12:00:00.900  replicasets             decides create for replicaset risk-api-7f2: 7 of 8 pods  (because of 1)
+  2  12:00:00.900  replicasets             decides to create for replicaset risk-api-7f2: 7 of 8 pods  (because of 1)
   3  12:00:01.000  replicasets             creates pod risk-api-7f2-042  (because of 2)
   4  12:00:01.000  pod risk-api-7f2-042    enters the queue of scheduler, woken by event pods risk/risk-api-7f2-042\
  at 918805; it leaves as 2 of 5  (because of 3)
@@ -71,7 +71,7 @@ LESSON = """\
  insufficient eligible capacity  (because of 4, 5, 6, 7)
   9  12:00:05.000  scheduler               reports the Event FailedScheduling of pod risk-api-7f2-042: 0/5 nodes\
  are available: insufficient eligible capacity  (probably because of 8)
- 10  12:00:06.000  autoscalers             decides patch for horizontalpodautoscaler risk-api-scaler:\
+ 10  12:00:06.000  autoscalers             decides to change for horizontalpodautoscaler risk-api-scaler:\
  low ready replicas: 7 of 8 are ready; desired capacity goes from 8 to 9
  11  12:00:06.100  autoscalers             sets spec.replicas of deployment risk-api to 9  (because of 10)
  12  12:00:07.000  quota-admin             sets spec.limits[0].resources.cpu of tenantquota risk

@@ -110,9 +110,8 @@ class Commit:
         lacking = unmet(needs, seen, self._written, now_s=loop_now_s()) if plan.actions else []
         is_new = self._is_new_reason(plan, here, seen, lacking)
         if not plan.statuses and (lacking or not plan.actions):
-            if is_new:
-                self._decided(plan, here, seen, lacking)
-            return AppliedPlan(failure=held(lacking) if lacking else None)
+            recorded = self._decided(plan, here, seen, lacking) if is_new else ""
+            return AppliedPlan(failure=held(lacking, recorded) if lacking else None)
         id_ = self._decided(plan, here, seen, lacking)
         sender = _Sender(self, here.owner, id_)
         outcomes: list[tuple[Action, Outcome]] = []
@@ -389,11 +388,10 @@ def _failure(action: Action, outcome: Outcome) -> Failure | None:
             return Failure("OutcomeUnknown", f"{action.line}: {cause}")
 
 
-def held(lacking: Sequence[Unmet]) -> Failure:
+def held(lacking: Sequence[Unmet], decision: str = "") -> Failure:
     message = "; ".join(f"{need.kind}: {need.why}" for need in lacking)
-    return Failure(
-        lacking[0].reason, message, "held", lacks=tuple(dict.fromkeys(need.kind for need in lacking))
-    )
+    kinds = tuple(dict.fromkeys(need.kind for need in lacking))
+    return Failure(lacking[0].reason, message, "held", lacks=kinds, decision=decision)
 
 
 def _needed(need: Unmet) -> str:
@@ -420,12 +418,13 @@ def _uid_of(action: Action, outcome: Outcome) -> str:
 
 def reported_conditions(plan: Plan, seen: Snapshot) -> str:
     """The conditions that the plan's status writes change: 'Available=True/MinimumReplicasAvailable'."""
+    written = [(write.target, {"status": write.status}) for write in plan.statuses]
+    written += [(patch.target, patch.patch) for patch in plan.patches if patch.subresource == "status"]
     changed = (
         condition
-        for write in plan.statuses
-        for condition in conditions_of({"status": write.status})
-        if seen.shows(write.target.kind)
-        and not _has_condition(seen.get(write.target.kind, write.target.key) or {}, condition)
+        for at, obj in written
+        for condition in conditions_of(obj)
+        if seen.shows(at.kind) and not _has_condition(seen.get(at.kind, at.key) or {}, condition)
     )
     words = (f"{each.get('type')}={each.get('status')}/{each.get('reason') or ''}" for each in changed)
     return ", ".join(word.removesuffix("/") for word in words)

@@ -111,6 +111,13 @@ def autoscalers_of(refs: Iterable[ObjectRef], namespace: str, objects: Objects) 
     ]
 
 
+def scaled_by(autoscaler: Obj, objects: Objects) -> list[ObjectRef]:
+    """The workload that an autoscaler scales; none for any other object."""
+    resource, name = _target(autoscaler)
+    workload = objects.get(resource, Key(key_of(autoscaler).namespace, name)) if name else None
+    return [] if workload is None else [ref_of(resource, workload)]
+
+
 def _target(autoscaler: Obj) -> tuple[str, str]:
     target = lookup(autoscaler, "spec", "scaleTargetRef") or {}
     resource = resource_of(str(target.get("apiVersion", "")), str(target.get("kind", "")))
@@ -129,6 +136,7 @@ def scope_of(evidence: Evidence) -> Scope:
     owners = [ref for ref, _ in owners_of(obj, objects)] if obj is not None else []
     owned = owned_by({subject.uid} - {""}, subject.namespace, objects)
     owned += written_children(evidence, {subject.uid, *(ref.uid for ref in owned)})
+    owned += scaled_by(obj, objects) if obj is not None else []
     owners += autoscalers_of([subject, *owners], subject.namespace, objects)
     owners += creators_of(subject, evidence)
     families: tuple[tuple[Role, list[ObjectRef]], ...] = (("owner", owners), ("owned", owned[:OWNED_MAX]))
