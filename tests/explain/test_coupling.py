@@ -326,3 +326,11 @@ def test_kinds_have_the_names_that_people_write(name: str) -> None:
 
 def test_one_actor_alone_is_coupled_to_nobody() -> None:
     assert links_of(ME, by_name([ME]).values()) == ()
+
+
+def test_every_writer_in_the_api_server_is_an_actor_under_the_name_that_its_audit_entries_have() -> None:
+    parts = ("garbage-collector", "namespaces", "resource-quotas", "tenant-quotas", "custom-definitions")
+    for name in (*parts, "scale-rights", "events", "field-fights", "bootstrap"):
+        actor = find_actor(f"housekeeping/{name}", actors())
+        assert actor is not None, name
+        assert actor.name == f"housekeeping/{name}"
