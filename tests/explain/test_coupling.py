@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -302,6 +304,54 @@ def test_the_graph_has_dashed_edges_for_inputs_that_change_without_a_call() -> N
     assert '  "Pod" -> "controllers/autoscaling" [style=dashed];' in graph
     assert '  "Deployment" -> "controllers/autoscaling";' in graph
     assert graph.count("{") == graph.count("}") == 1
+
+
+TOKENS = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|([A-Za-z_]\w*)|(->|[{}\[\]=,;]))')
+
+
+def parsed(graph: str) -> list[list[str]]:
+    """The statements of a graph, by the grammar of the DOT language as far as it is used."""
+    tokens, at = [], 0
+    while graph[at:].strip():
+        match = TOKENS.match(graph, at)
+        assert match is not None, f"no token: {graph[at : at + 40]!r}"
+        tokens.append(match[0].strip())
+        at = match.end()
+    assert tokens[:3] == ["digraph", "coupling", "{"], tokens[:3]
+    assert tokens[-1] == "}"
+    statements: list[list[str]] = [[]]
+    for token in tokens[3:-1]:
+        if token == ";":
+            statements.append([])
+        else:
+            statements[-1].append(token)
+    assert statements.pop() == [], "the last statement has no end"
+    return statements
+
+
+def is_statement(tokens: list[str]) -> bool:
+    """`a = b`, a node or an edge; then attributes."""
+    head = tokens[: tokens.index("[")] if "[" in tokens else tokens
+    rest = tokens[len(head) :]
+    if "=" in head:
+        return len(head) == 3 and head[1] == "=" and not rest
+    named = len(head) == 1 or (len(head) == 3 and head[1] == "->")
+    pairs = " ".join("x" if token not in {"=", ",", "[", "]"} else token for token in rest)
+    return named and (not rest or re.fullmatch(r"\[ x = x( , x = x)* \]", pairs) is not None)
+
+
+@pytest.mark.parametrize("controller", actors())
+def test_the_graph_of_every_actor_is_in_the_dot_language(controller: str) -> None:
+    statements = parsed(dot(answer(evidence(), CouplingQuestion(controller=controller))))
+    assert [tokens for tokens in statements if not is_statement(tokens)] == []
+
+
+def test_names_with_quotes_and_line_ends_do_not_break_the_graph() -> None:
+    strange = 'a"b\\c\nd'
+    actor = Actor(name=strange, process="p", reads=(Reads("Pod", (strange,)),))
+    other = Actor(name="other", process="q", writes=(Writes("Pod", (strange,)),))
+    graph = dot(answer(evidence(), CouplingQuestion(controller=strange), by_name([actor, other])))
+    assert all(is_statement(tokens) for tokens in parsed(graph))
 
 
 def test_json_has_the_names_of_the_api() -> None:
