@@ -21,6 +21,7 @@ from fathom.model.record_query import DecisionReader, ProcessState, Recorded, Re
 from fathom.record.journal_reader import JournalReader
 
 ABOUT_MAX = 200  # UIDs in one question.
+OWN_FIELDS = frozenset({"connection", "caches", "received"})  # The rest of a description is `state`.
 
 
 class RecordPages:
@@ -90,8 +91,9 @@ def state_of(process: str, component: str, described: dict[str, dict[str, Any]])
         lease=connection.get("lease", ""),
         breaker=connection.get("breaker", ""),
         caches=described.get("caches", {}),
+        received=described.get("received", {}),
         state={
             **more,
-            **{name: value for name, value in described.items() if name not in {"connection", "caches"}},
+            **{name: value for name, value in described.items() if name not in OWN_FIELDS},
         },
     )

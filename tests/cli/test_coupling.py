@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from tests.clients.running import Server, running
@@ -30,6 +31,7 @@ Ask = Callable[..., tuple[int, str, str]]
             CouplingQuestion(field="status.conditions[type=fathom.dev/Serving]"),
         ),
         ("node/node-1", ObjectRef("nodes", "", "node-1"), CouplingQuestion()),
+        ("gadget/web", ObjectRef("gadget", "shop", "web"), CouplingQuestion()),
     ],
 )
 def test_a_subject_is_a_controller_an_object_or_a_field(
@@ -38,9 +40,10 @@ def test_a_subject_is_a_controller_an_object_or_a_field(
     assert parse(subject, "shop") == (about, question)
 
 
-def test_an_unknown_kind_is_an_error() -> None:
-    with pytest.raises(Problem, match="there is no kind 'gadget'"):
-        parse("gadget/web", "default")
+@pytest.mark.parametrize("subject", ["deploy/", "/web", "/"])
+def test_a_subject_without_a_kind_or_a_name_is_an_error(subject: str) -> None:
+    with pytest.raises(Problem, match=f"write KIND/NAME, or the name of a controller, not '{subject}'"):
+        parse(subject, "default")
 
 
 def test_without_a_subject_the_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +101,51 @@ def test_a_field_names_who_wrote_it(server: Server, ask: Ask) -> None:
     assert answers[-1][0] == 0
 
 
+GADGETS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "gadgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                },
+            }
+        ],
+    },
+}
+
+
+def test_an_object_of_a_kind_that_users_define_has_writers_and_readers(server: Server, ask: Ask) -> None:
+    server.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", GADGETS)
+    gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "web"}}
+    path = "/apis/example.com/v1/namespaces/default/gadgets"
+    until(lambda: is_created(server, path, gadget), lambda: "the kind is not served")
+    code, out, err = ask("gadget/web", "-o", "json")
+    assert code == 0, err
+    document = json.loads(out)
+    assert document["subject"] == "gadgets.example.com default/web"
+    assert "housekeeping/garbage-collector" in {each["reader"] for each in document["inputs"]}
+
+
+def is_created(server: Server, path: str, obj: dict[str, Any]) -> bool:
+    try:
+        server.request("POST", path, obj)
+    except AssertionError:  # The kind is not served yet.
+        return False
+    return True
+
+
 def test_what_does_not_exist_is_an_error_in_one_line(ask: Ask) -> None:
+    code, _, err = ask("widget/web")
+    assert (code, err) == (2, "fathom: error: spec.subject: there is no kind 'widget'\n")
     code, _, err = ask("nobody")
     assert (code, "there is no controller 'nobody': there are scheduler" in err) == (2, True)
     code, _, err = ask("deploy/none")

@@ -18,12 +18,13 @@ from tests.ask.processes import AskedProcess
 from tests.cli.asking import PODS, Fathom, told
 from tests.clients.running import Server, running
 
+from fathom.cli.following import FollowedTimeline
 from fathom.cli.main import run
-from fathom.cli.timeline import with_news
-from fathom.explain.evidence import ObjectRef
+from fathom.explain.evidence import Gap, ObjectRef
 from fathom.explain.timeline.timeline import Edge, Entry, Timeline
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Decision, SeenVersions, Subject
+from fathom.model.times import moment_ns
 
 
 @pytest.fixture(scope="module")
@@ -122,13 +123,35 @@ def test_nothing_on_record_exits_with_1(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [["pod"], ["ghost/x"], ["pod/x", "--since", "yesterday"]],
-    ids=["no name", "no kind", "no duration"],
+    ("words", "message"),
+    [
+        (["pod"], "write the object as KIND/NAME, not 'pod'"),
+        (["ghost/x"], "spec.subject: there is no kind 'ghost'"),
+        (
+            ["pod/x", "--since", "yesterday"],
+            "spec.since must be a duration such as 10m, or an RFC 3339 time, not 'yesterday'",
+        ),
+        (["pod/x", "--until", "noon"], "spec.at must be a revision or an RFC 3339 time, not 'noon'"),
+        (["pod/x", "-w", "--until", "7"], "--watch goes on for ever: it cannot be used with --until"),
+    ],
+    ids=["no name", "no kind", "no duration", "no end", "an end of what has none"],
 )
-def test_wrong_use_exits_with_2(words: list[str], server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_use_exits_with_2_and_says_what_is_wrong(
+    words: list[str], message: str, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["timeline", *words, "--kubeconfig", str(server.kubeconfig)]) == 2
-    assert capsys.readouterr().err.startswith("fathom: error: ")
+    assert capsys.readouterr().err == f"fathom: error: {message}\n"
+
+
+def test_without_a_server_the_error_is_one_line_with_its_address(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = tmp_path / "kubeconfig"
+    elsewhere.write_text(server.kubeconfig.read_text().replace(server.url, "https://127.0.0.1:1"))
+    assert run(["timeline", "pod/x", "--kubeconfig", str(elsewhere)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("fathom: error: https://127.0.0.1:1 does not answer: ")
+    assert error.count("\n") == 1
 
 
 def test_watching_shows_what_happens_next_and_ends_cleanly(server: Server) -> None:
@@ -149,17 +172,51 @@ def test_watching_shows_what_happens_next_and_ends_cleanly(server: Server) -> No
         watching.kill()
 
 
-def test_news_come_after_what_was_shown_and_keep_their_causes() -> None:
-    def entry(id_: str, second: int, **more: Any) -> Entry:
-        moment = f"2026-11-16T12:00:{second:02d}.000000Z"
-        return Entry(id=id_, time=moment, source="audit", actor="a", text="does", **more)
+SUBJECT = ObjectRef("pods", "default", "web")
 
-    subject = ObjectRef("pods", "default", "web")
-    folded = entry("b", 1, count=3, until="2026-11-16T12:00:03.000000Z")
-    before = Timeline(subject=subject, entries=(entry("a", 0), folded))
-    within, new = entry("b2", 2), entry("c", 4)
-    after = Timeline(subject=subject, entries=(folded, within, new), edges=(Edge("a", "c", "woke"),))
-    assert with_news(before, after) == (
-        Timeline(subject=subject, entries=(entry("a", 0), folded, new), edges=(Edge("a", "c", "woke"),)),
-        1,
+
+def entry(id_: str, second: int, **more: Any) -> Entry:
+    return Entry(id=id_, time=at(second), source="audit", actor="a", text="does", **more)
+
+
+def at(second: int) -> str:
+    return f"2026-11-16T12:00:{second:02d}.000000Z"
+
+
+def news(second: int, *entries: Entry, **more: Any) -> Timeline:
+    return Timeline(subject=SUBJECT, entries=entries, time=at(second), **more)
+
+
+def test_news_come_after_what_was_shown_and_keep_their_causes() -> None:
+    folded = entry("b", 1, count=3, until=at(3), also=("b2", "b3"))
+    followed = FollowedTimeline(news(3, entry("a", 0), folded))
+    answer = news(9, entry("b", 1), entry("b2", 2), entry("c", 4), edges=(Edge("a", "c", "woke"),))
+    assert followed.add(answer) == (1, [])
+    assert followed.timeline.entries == (entry("a", 0), folded, entry("c", 4))
+    assert followed.newest(1) == news(9, entry("c", 4), edges=(Edge("a", "c", "woke"),))
+    assert followed.add(answer) == (0, []), "each line once"
+
+
+def test_news_wait_until_earlier_ones_have_arrived() -> None:
+    followed = FollowedTimeline(news(3, entry("a", 0)))
+    assert followed.add(news(5, entry("late", 5))) == (0, [])
+    assert followed.add(news(7, entry("early", 4), entry("late", 5))) == (2, [])
+    assert [each.id for each in followed.timeline.entries] == ["a", "early", "late"]
+
+
+def test_owners_reports_of_their_status_are_no_news() -> None:
+    report = entry("r", 4, role="owner", routine=True, object=ObjectRef("replicasets.apps", "default", "web"))
+    assert FollowedTimeline(news(3, entry("a", 0))).add(news(9, report)) == (0, [])
+
+
+def test_what_a_silent_process_did_is_asked_for_again() -> None:
+    followed = FollowedTimeline(news(20, entry("a", 0)))
+    silent = Gap("journal of deciders", "no answer within 2 s")
+    assert followed.add(news(40, gaps=(silent,))) == (
+        0,
+        ["no data: journal of deciders: no answer within 2 s"],
     )
+    assert followed.add(news(50, gaps=(silent,))) == (0, []), "a gap is said once"
+    assert followed.since_ns == moment_ns(at(10))
+    assert followed.add(news(59, entry("meanwhile", 30))) == (1, [])
+    assert followed.since_ns == moment_ns(at(49))

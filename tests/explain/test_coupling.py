@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -304,6 +306,54 @@ def test_the_graph_has_dashed_edges_for_inputs_that_change_without_a_call() -> N
     assert graph.count("{") == graph.count("}") == 1
 
 
+TOKENS = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|([A-Za-z_]\w*)|(->|[{}\[\]=,;]))')
+
+
+def parsed(graph: str) -> list[list[str]]:
+    """The statements of a graph, by the grammar of the DOT language as far as it is used."""
+    tokens, at = [], 0
+    while graph[at:].strip():
+        match = TOKENS.match(graph, at)
+        assert match is not None, f"no token: {graph[at : at + 40]!r}"
+        tokens.append(match[0].strip())
+        at = match.end()
+    assert tokens[:3] == ["digraph", "coupling", "{"], tokens[:3]
+    assert tokens[-1] == "}"
+    statements: list[list[str]] = [[]]
+    for token in tokens[3:-1]:
+        if token == ";":
+            statements.append([])
+        else:
+            statements[-1].append(token)
+    assert statements.pop() == [], "the last statement has no end"
+    return statements
+
+
+def is_statement(tokens: list[str]) -> bool:
+    """`a = b`, a node or an edge; then attributes."""
+    head = tokens[: tokens.index("[")] if "[" in tokens else tokens
+    rest = tokens[len(head) :]
+    if "=" in head:
+        return len(head) == 3 and head[1] == "=" and not rest
+    named = len(head) == 1 or (len(head) == 3 and head[1] == "->")
+    pairs = " ".join("x" if token not in {"=", ",", "[", "]"} else token for token in rest)
+    return named and (not rest or re.fullmatch(r"\[ x = x( , x = x)* \]", pairs) is not None)
+
+
+@pytest.mark.parametrize("controller", actors())
+def test_the_graph_of_every_actor_is_in_the_dot_language(controller: str) -> None:
+    statements = parsed(dot(answer(evidence(), CouplingQuestion(controller=controller))))
+    assert [tokens for tokens in statements if not is_statement(tokens)] == []
+
+
+def test_names_with_quotes_and_line_ends_do_not_break_the_graph() -> None:
+    strange = 'a"b\\c\nd'
+    actor = Actor(name=strange, process="p", reads=(Reads("Pod", (strange,)),))
+    other = Actor(name="other", process="q", writes=(Writes("Pod", (strange,)),))
+    graph = dot(answer(evidence(), CouplingQuestion(controller=strange), by_name([actor, other])))
+    assert all(is_statement(tokens) for tokens in parsed(graph))
+
+
 def test_json_has_the_names_of_the_api() -> None:
     document = msgspec.to_builtins(answer(evidence(), CouplingQuestion(controller="autoscaling")))
     assert {
@@ -326,3 +376,11 @@ def test_kinds_have_the_names_that_people_write(name: str) -> None:
 
 def test_one_actor_alone_is_coupled_to_nobody() -> None:
     assert links_of(ME, by_name([ME]).values()) == ()
+
+
+def test_every_writer_in_the_api_server_is_an_actor_under_the_name_that_its_audit_entries_have() -> None:
+    parts = ("garbage-collector", "namespaces", "resource-quotas", "tenant-quotas", "custom-definitions")
+    for name in (*parts, "scale-rights", "events", "field-fights", "bootstrap"):
+        actor = find_actor(f"housekeeping/{name}", actors())
+        assert actor is not None, name
+        assert actor.name == f"housekeeping/{name}"

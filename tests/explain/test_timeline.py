@@ -57,7 +57,7 @@ def edges(timeline: Timeline) -> set[tuple[str, str]]:
 
 LESSON = """\
   1  12:00:00.000  alice                   sets spec.replicas of deployment risk-api
-  2  12:00:00.900  replicasets             decides create for replicaset risk-api-7f2: 7 of 8 pods  (because of 1)
+  2  12:00:00.900  replicasets             decides to create for replicaset risk-api-7f2: 7 of 8 pods  (because of 1)
   3  12:00:01.000  replicasets             creates pod risk-api-7f2-042  (because of 2)
   4  12:00:01.000  pod risk-api-7f2-042    enters the queue of scheduler, woken by event pods risk/risk-api-7f2-042\
  at 918805; it leaves as 2 of 5  (because of 3)
@@ -71,12 +71,12 @@ LESSON = """\
  insufficient eligible capacity  (because of 4, 5, 6, 7)
   9  12:00:05.000  scheduler               reports the Event FailedScheduling of pod risk-api-7f2-042: 0/5 nodes\
  are available: insufficient eligible capacity  (probably because of 8)
- 10  12:00:06.000  autoscalers             decides patch for horizontalpodautoscaler risk-api-scaler:\
+ 10  12:00:06.000  autoscalers             decides to change for horizontalpodautoscaler risk-api-scaler:\
  low ready replicas: 7 of 8 are ready; desired capacity goes from 8 to 9
  11  12:00:06.100  autoscalers             sets spec.replicas of deployment risk-api to 9  (because of 10)
  12  12:00:07.000  quota-admin             sets spec.limits[0].resources.cpu of tenantquota risk
- 13  12:00:09.000  scheduler               receives revision 918946 of tenantquota risk in its cache\
- (on its tape)  (because of 12)
+ 13  12:00:09.000  scheduler               receives revision 918946 of tenantquota risk in its cache  (because\
+ of 12)
  14  12:00:10.000  scheduler               chooses node-c12 for pod risk-api-7f2-042 (attempt 2), the best of\
  2 nodes that fit  (because of 12, 13)
  15  12:00:10.100  scheduler               binds pod risk-api-7f2-042 to node-c12  (because of 14)"""  # noqa: E501
@@ -106,7 +106,7 @@ def test_without_a_tape_the_first_decision_that_saw_a_write_stands_for_its_arriv
     assert (seen.time, seen.text) == (
         micro_timestamp(at(10)),
         "receives revision 918946 of tenantquota risk in its cache"
-        " (at the latest now: decision place-2 had seen it)",
+        ", at the latest now: decision place-2 had seen it",
     )
 
 
@@ -212,6 +212,7 @@ def test_a_condition_follows_the_only_write_that_can_have_changed_it() -> None:
         text="has condition Ready=True (Started)",
         object=ObjectRef("pods", SPACE, POD, uid(POD)),
         generation=1,
+        role="subject",
     )
     cause = f"write:918960:pods/{SPACE}/{POD}"
     assert Edge(cause, condition.id, "reported", inferred=True) in timeline.edges
@@ -322,8 +323,10 @@ def test_only_one_generation_of_the_subject() -> None:
     subject = ObjectRef(DEPLOYMENTS, SPACE, WORKLOAD)
     evidence = lesson(subject=subject, decisions=(*DECISIONS, first, second))
     timeline = answer(evidence, TimelineSpec(generation=42))
-    assert (timeline.entries[0].id, timeline.generation) == ("decision:roll-1", 43)
-    assert max(entry.time for entry in timeline.entries) < micro_timestamp(at(6.5))
+    began = f"write:918800:{DEPLOYMENTS}/{SPACE}/{WORKLOAD}"
+    assert (timeline.entries[0].id, timeline.generation) == (began, 43)
+    assert "decision:roll-1" in {entry.id for entry in timeline.entries}
+    assert timeline.entries[-1].id == "decision:scale-1", "what it wrote begins the next generation"
 
 
 def test_the_records_wanted_are_those_of_the_family_and_of_what_decisions_may_cite() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,16 @@ from fathom.ask.audit import read_audit
 from fathom.ask.fan_in import ProcessAnswer, ask_processes
 from fathom.ask.past import PastMoment
 from fathom.ask.processes import agents_of, registered_processes
-from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, ProcessState, Recorded, RecordQuery
+from fathom.explain.evidence import (
+    CacheObservation,
+    Evidence,
+    Gap,
+    ObjectRef,
+    Objects,
+    ProcessState,
+    Recorded,
+    RecordQuery,
+)
 from fathom.model.objects import lookup, uid_of
 from fathom.model.record_query import DecisionReader
 from fathom.record.audit_index import AuditIndex
@@ -64,6 +73,7 @@ class Collector:
             decisions=in_order([*own, *(record for answer in answers for record in answer.records)]),
             audit=tuple(entry for entry in audit.entries if past is None or entry.revision <= past.revision),
             processes=() if past is not None else _redacted(answers, readable),
+            observations=tuple(observations_of(state for answer in answers for state in answer.states)),
             gaps=(*gaps, *((audit.gap,) if audit.gap is not None else ())),
             now_ns=self._clock.now_ns() if past is None else past.time_ns,
             may_read_nodes=access.may_read_nodes,
@@ -121,6 +131,20 @@ def in_order(records: Iterable[Recorded]) -> tuple[Recorded, ...]:
     # Agents of one process share a journal, so a record may come twice.
     by_id = {record.kept.decision.id: record for record in records}
     return tuple(sorted(by_id.values(), key=lambda record: record.kept.decision.time_ns))
+
+
+def observations_of(states: Iterable[ProcessState]) -> Iterator[CacheObservation]:
+    """When changes of quotas, policies and overrides arrived, as the parts of processes have noted it."""
+    for state in states:
+        for kind, received in state.received.items():
+            for revision, time_ns in received:
+                yield CacheObservation(
+                    process=state.process,
+                    part="".join(state.parts[:1]),
+                    kind=kind,
+                    revision=revision,
+                    time_ns=time_ns,
+                )
 
 
 def _redacted(answers: Iterable[ProcessAnswer], readable: frozenset[str] | None) -> tuple[ProcessState, ...]:

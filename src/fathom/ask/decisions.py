@@ -71,6 +71,9 @@ def _spec(decision: Decision, sight: Sight) -> Obj:
         "time": micro_timestamp(decision.time_ns),
         "cause": {**shown.get("cause", {}), "text": sight.text(decision.cause.text)},
     }
+    if decision.seen:  # A wait or an age of zero is an answer too.
+        shown["queuedMs"] = decision.queued_ms
+        shown["seen"] = {kind: {"ageMs": 0, **seen} for kind, seen in shown["seen"].items()}
     _replace(shown, "message", sight.text)
     _replace(shown, "actions", lambda actions: [sight.text(action) for action in actions])
     _replace(shown, "victims", lambda victims: _victims(victims, sight))

@@ -100,6 +100,14 @@ def resource_of(kind: str) -> tuple[str, bool] | None:
     return None
 
 
+def _wanted_of_timeline(subject: ObjectRef, objects: Objects, spec: TimelineSpec) -> RecordQuery:
+    """Raises 400."""
+    try:
+        return asked.wanted(subject, objects, spec)
+    except asked.BadQuestion as error:
+        raise bad_request(str(error)) from None
+
+
 def _more_of_timeline(evidence: Evidence, spec: TimelineSpec) -> RecordQuery | None:
     return timeline_wanted.wanted_more(evidence, asked.spec_of(spec, now_ns=evidence.now_ns))
 
@@ -121,6 +129,6 @@ def _coupled(evidence: Evidence, spec: CouplingSpec, kept: KeptCluster) -> msgsp
 # Kind of question -> who answers it.
 ANSWERS: dict[str, AnswerFunctions] = {
     EXPLANATIONS: AnswerFunctions(_wanted, _explained),
-    TIMELINES: AnswerFunctions(asked.wanted, _timeline, _more_of_timeline),
+    TIMELINES: AnswerFunctions(_wanted_of_timeline, _timeline, _more_of_timeline),
     COUPLINGS: AnswerFunctions(coupling_answer.wanted, _coupled),
 }

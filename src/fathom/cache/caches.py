@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fathom.cache.indexed import Change, HeldObject, IndexedCache
 from fathom.cache.indexes import STANDARD, Index
 from fathom.cache.observer import CacheObserver, HandlerFailed, NoObserver
+from fathom.cache.received import STEERING_KINDS, ReceivedRevisions
 from fathom.cache.reflector import Reflector
 from fathom.cache.scope import CacheScope, ListPace
 from fathom.cache.snapshot import Snapshot, SnapshotScope
@@ -52,6 +53,7 @@ class Caches:
         self._pace = pace or ListPace()
         self._shared_revisions = shared_revisions
         self._share = share
+        self.received = ReceivedRevisions()
         self._reflectors: dict[str, Reflector] = {}
         self._handlers: dict[str, list[Handler]] = {}
         # Changes by kind, in order; one `_publish` at a time drains it.
@@ -71,7 +73,7 @@ class Caches:
             scope,
             self._api,
             IndexedCache(indexes, shared_revisions=self._shared_revisions, on_move=self._forget_held),
-            lambda changes: self._publish(kind, changes),
+            lambda changes: self._received(kind, changes),
             rng=self._streams.stream(f"reflector/{kind}"),
             observer=self._observer,
             pace=self._pace,
@@ -210,6 +212,11 @@ class Caches:
                 obj = cache.get(key)
                 if obj is not None:
                     self._publish(kind, [(obj, obj)])
+
+    def _received(self, kind: str, changes: list[Change]) -> None:
+        if kind in STEERING_KINDS:
+            self.received.note(kind, changes, now_s=loop_now_s())
+        self._publish(kind, changes)
 
     def _publish(self, kind: str, changes: list[Change]) -> None:
         """A handler may cause changes itself (by an own write): these are published after all earlier

@@ -24,12 +24,22 @@ def counted(metrics: Part, observer: CacheObserver | None) -> tuple[CacheObserve
 def measure_caches(metrics: Part, caches: Caches, counts: CacheCounts, clock: Clock) -> None:
     metrics.register("caches", lambda: cache_families(caches, counts, clock, metrics.labels))
     metrics.describe("caches", lambda about: seen_versions(caches, clock))
+    metrics.describe("received", lambda about: received_versions(caches, clock))
 
 
 def seen_versions(caches: Caches, clock: Clock) -> dict[str, SeenVersions]:
     """How fresh each kind is now."""
     snapshot = caches.snapshot_at(clock.monotonic_ns() / 1e9)
     return {kind: snapshot.seen(kind) for kind in caches.kinds}
+
+
+def received_versions(caches: Caches, clock: Clock) -> dict[str, list[tuple[int, int]]]:
+    """When changes of kinds that steer decisions arrived: kind -> (revision, time in ns), oldest first."""
+    ahead_ns = clock.now_ns() - clock.monotonic_ns()
+    return {
+        kind: [(each.revision, ahead_ns + round(each.at_s * 1e9)) for each in received]
+        for kind, received in caches.received.by_kind.items()
+    }
 
 
 def cache_families(

@@ -72,8 +72,10 @@ def parse(subject: str, namespace: str) -> tuple[ObjectRef, CouplingQuestion]:
     kind = kind_of(kind_name)
     if not slash or (not kind and find_actor(subject, actors()) is not None):
         return ObjectRef("", "", ""), CouplingQuestion(controller=subject)
-    if not kind or not name:
-        raise Problem(f"there is no kind {kind_name!r}: write KIND/NAME, or the name of a controller")
+    if not kind_name or not name:
+        raise Problem(f"write KIND/NAME, or the name of a controller, not {subject!r}")
+    if not kind:  # Perhaps a kind of the cluster: the API server knows those.
+        return ObjectRef(kind_name, namespace, name), CouplingQuestion(field=field)
     where = namespace if is_namespaced(kind) else ""
     return ObjectRef(resource_of(kind), where, name), CouplingQuestion(field=field)
 

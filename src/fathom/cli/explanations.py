@@ -57,6 +57,10 @@ NO_SUCH_PATH = "the server could not find the requested resource"
 ANSWERS_NO_QUESTIONS = "this API server does not answer questions: it is not fathom, or older than 0.1"
 
 
+class NoAnswerNow(Problem):
+    """The API server cannot be reached, or has no time: the same question may be answered later."""
+
+
 class NoSuchObject(Problem):
     """There is no such object as the question's, and nothing is on record about one."""
 
@@ -131,7 +135,10 @@ class ApiServer:
             response = self._connection.getresponse()
             raw = response.read()
         except (OSError, HTTPException) as error:
-            raise Problem(f"{self._server.url} does not answer: {error or type(error).__name__}") from error
+            self._connection.close()  # The next request opens another.
+            raise NoAnswerNow(
+                f"{self._server.url} does not answer: {error or type(error).__name__}"
+            ) from error
         try:
             answer = msgspec.json.decode(raw)
         except msgspec.DecodeError:
@@ -158,6 +165,8 @@ def _problem(status: int, answer: Answer) -> Problem:
     message = str(answer.get("message") or f"the API server answered with HTTP {status}")
     if answers_no_questions(status, str(answer.get("reason") or ""), message):
         return Problem(ANSWERS_NO_QUESTIONS)
+    if status == 429 or status >= 500:
+        return NoAnswerNow(message)
     if status == 404 and (answer.get("details") or {}).get("name"):
         return NoSuchObject(message, exit_code=ANSWER_IS_NO)
     return Problem(message)

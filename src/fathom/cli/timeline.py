@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+import time
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.why import Kubeconfig
-from fathom.model.times import SECOND_NS, duration_ns, timestamp
 from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from fathom.cli.explanations import ApiServer
+    from fathom.cli.following import FollowedTimeline
+    from fathom.explain.timeline.timeline import Timeline
 
-    from fathom.client.api import Api
-    from fathom.explain.timeline.timeline import Timeline, TimelineSpec
-    from fathom.model.objects import Obj
-
-POLL_S = 1.0
-# Records of several processes arrive in no exact order: each poll looks back this far.
-OVERLAP_NS = 10 * SECOND_NS
+Output = Literal["", "wide", "json"]
 
 
 def timeline(
@@ -34,112 +27,70 @@ def timeline(
     namespace: Annotated[
         str, Parameter(name=("--namespace", "-n"), help="Namespace of the object.")
     ] = "default",
-    since: Annotated[str, Parameter(help="How far back, such as 10m. Default: all that is on record.")] = "",
+    since: Annotated[
+        str, Parameter(help="Its beginning: how far back, such as 10m, or a time. Default: the first record.")
+    ] = "",
+    until: Annotated[str, Parameter(help="Its end: a time or a revision. Default: now.")] = "",
+    generation: Annotated[int, Parameter(help="Only this generation of the object.")] = 0,
+    uid: Annotated[str, Parameter(help="Of several objects that had the name, the one with this UID.")] = "",
     watch: Annotated[
         bool, Parameter(name=("--watch", "-w"), negative=(), help="Go on with what happens; Ctrl-C ends it.")
     ] = False,
     output: Annotated[
-        Literal["", "json"], Parameter(name=("--output", "-o"), help="json: print one JSON document.")
+        Output,
+        Parameter(
+            name=("--output", "-o"),
+            help="wide: with each decision's wait, versions read, scores and results. json: one document.",
+        ),
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show what happened to an object: writes, decisions, Events, conditions, what caches had received, and
     which of them caused which. Exits with 1 if nothing is on record."""
-    before_ns = duration_ns(since) if since else 0
-    if before_ns is None:
-        raise Problem(f"--since takes a duration such as 10m, not {since!r}")
-    question = _question(subject, namespace, before_ns)
-    try:
-        return asyncio.run(
-            _show(question, found_kubeconfig(kubeconfig), watch=watch, as_json=output == "json")
-        )
-    except KeyboardInterrupt:
-        if watch:
+    from fathom.cli.explanations import ApiServer  # noqa: PLC0415
+
+    if watch and until:
+        raise Problem("--watch goes on for ever: it cannot be used with --until")
+    asked = {"subject": _subject(subject, uid), "since": since, "at": until, "generation": generation}
+    question = {name: value for name, value in asked.items() if value}
+    server = ApiServer(found_kubeconfig(kubeconfig))
+    shown = fetch_timeline(server, namespace, question)
+    _print(shown, output)
+    if watch:
+        try:
+            _follow(shown, server, namespace, question, output)
+        except KeyboardInterrupt:
             return 0
-        raise
-
-
-class TimelineQuestion(NamedTuple):
-    """What is asked, and where."""
-
-    kind: str  # As users write it: deploy, Deployment, deployments.apps.
-    name: str
-    namespace: str
-    before_ns: int  # How far back; 0: all that is on record.
-
-
-def _question(text: str, namespace: str, before_ns: int) -> TimelineQuestion:
-    kind, slash, name = text.partition("/")
-    if not slash or not kind or not name:
-        raise Problem(f"write the object as KIND/NAME, not {text!r}")
-    return TimelineQuestion(kind, name, namespace, before_ns)
-
-
-# Asking.
-
-Fetch = Callable[["TimelineSpec"], Awaitable["Timeline"]]
-
-
-async def _show(question: TimelineQuestion, kubeconfig: Path | None, *, watch: bool, as_json: bool) -> int:
-    from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
-    from fathom.client.once import api_of  # noqa: PLC0415
-    from fathom.client.servers import find_server  # noqa: PLC0415
-    from fathom.explain.timeline.timeline import TimelineSpec  # noqa: PLC0415
-    from fathom.model.errors import ApiError  # noqa: PLC0415
-    from fathom.seams.outside import live  # noqa: PLC0415
-
-    clock = live().clock
-    since_ns = clock.now_ns() - question.before_ns if question.before_ns else 0
-
-    async def fetch(spec: TimelineSpec) -> Timeline:
-        return await fetch_timeline(api, question, spec)
-
-    try:
-        async with api_of(find_server(kubeconfig, clock=clock, environ=os.environ)) as api:
-            shown = await fetch(TimelineSpec(since_ns=since_ns))
-            (print_json if as_json else print_text)(shown)
-            if watch:
-                await _follow(shown, fetch, as_json=as_json)
-    except (BadKubeconfig, ApiError) as error:
-        raise Problem(str(error)) from error
     return 0 if shown.entries else ANSWER_IS_NO
 
 
-async def fetch_timeline(api: Api, question: TimelineQuestion, spec: TimelineSpec) -> Timeline:
-    """Raises ApiError, Problem."""
+def _subject(text: str, uid: str) -> dict[str, str]:
+    kind, slash, name = text.partition("/")
+    if not slash or not kind or not name:
+        raise Problem(f"write the object as KIND/NAME, not {text!r}")
+    return {"kind": kind, "name": name, **({"uid": uid} if uid else {})}
+
+
+def fetch_timeline(server: ApiServer, namespace: str, question: dict[str, Any]) -> Timeline:
+    """Raises Problem."""
     import msgspec  # noqa: PLC0415
 
-    from fathom.cli.explanations import ANSWERS_NO_QUESTIONS, answers_no_questions  # noqa: PLC0415
-    from fathom.client.api import Resource  # noqa: PLC0415
-    from fathom.client.outcomes import Committed, Rejected  # noqa: PLC0415
     from fathom.explain.timeline.timeline import Timeline  # noqa: PLC0415
-    from fathom.model.errors import ApiError, bad_request  # noqa: PLC0415
 
-    timelines = Resource("fathom.dev", "v1alpha1", "timelines")
-    outcome = await api.create(timelines, question.namespace, _document(question, spec))
-    if isinstance(outcome, Committed):
-        return msgspec.convert(outcome.obj.get("status") or {}, Timeline)
-    if isinstance(outcome, Rejected) and answers_no_questions(outcome.code, outcome.reason, outcome.message):
-        raise Problem(ANSWERS_NO_QUESTIONS)
-    if isinstance(outcome, Rejected):
-        raise ApiError(outcome.code, outcome.reason, outcome.message)
-    raise bad_request(f"the API server did not answer the question: {outcome}")
-
-
-def _document(question: TimelineQuestion, spec: TimelineSpec) -> Obj:
-    """The question as an object of the API."""
-    asked: Obj = {"subject": {"kind": question.kind, "name": question.name}}
-    if spec.since_ns:
-        asked["since"] = timestamp(spec.since_ns)
-    if not spec.fold:
-        asked["fold"] = False
-    return {"apiVersion": "fathom.dev/v1alpha1", "kind": "Timeline", "spec": asked}
+    return msgspec.convert(server.ask("Timeline", "timelines", question, namespace), Timeline)
 
 
 # Showing.
 
 
-def print_text(shown: Timeline) -> None:
+def _print(shown: Timeline, output: Output) -> None:
+    if output == "json":
+        print_json(shown)
+    else:
+        print_text(shown, wide=output == "wide")
+
+
+def print_text(shown: Timeline, *, wide: bool = False) -> None:
     from fathom.explain.timeline.lines import gap_lines  # noqa: PLC0415
     from fathom.explain.timeline.timeline import words_for  # noqa: PLC0415
 
@@ -149,16 +100,17 @@ def print_text(shown: Timeline) -> None:
     uid = f", UID {subject.uid}" if subject.uid else ""
     day = f", {shown.entries[0].time[:10]}, times in UTC" if shown.entries else ""
     say(f"{words_for(subject)}{where}{generation}{uid}{day}")
-    print_lines(shown, start=0)
+    print_lines(shown, start=0, wide=wide)
     if not shown.entries:
         say("nothing is on record")
     say(*gap_lines(shown))
 
 
-def print_lines(shown: Timeline, *, start: int) -> None:
-    from fathom.explain.timeline.lines import QUIET_S, as_text, lines_of, time_of_day  # noqa: PLC0415
+def print_lines(shown: Timeline, *, start: int, wide: bool = False) -> None:
+    from fathom.explain.timeline.lines import QUIET_S, as_text, day, lines_of, time_of_day  # noqa: PLC0415
 
-    say(*as_text(lines_of(shown), show_time=time_of_day, quiet_s=QUIET_S, start=start))
+    lines = lines_of(shown)
+    say(*as_text(lines, show_time=time_of_day, show_day=day, quiet_s=QUIET_S, start=start, wide=wide))
 
 
 def print_json(shown: Timeline) -> None:
@@ -167,32 +119,40 @@ def print_json(shown: Timeline) -> None:
     say_json(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode())
 
 
-async def _follow(shown: Timeline, fetch: Fetch, *, as_json: bool) -> None:
-    """For ever: print what is new. Numbers go on, so that causes refer to lines above."""
-    import msgspec  # noqa: PLC0415
+# Following.
 
-    from fathom.explain.timeline.timeline import TimelineSpec  # noqa: PLC0415
 
+def _follow(
+    shown: Timeline, server: ApiServer, namespace: str, question: dict[str, Any], output: Output
+) -> None:
+    """For ever: print what is new. While the API server does not answer, ask again; what happened meanwhile
+    comes with its next answer. Raises Problem if the answer will not change: no such right any more."""
+    from fathom.cli.explanations import NoAnswerNow  # noqa: PLC0415
+    from fathom.cli.following import POLL_S, RETRY_S_MAX, FollowedTimeline  # noqa: PLC0415
+    from fathom.model.times import micro_timestamp  # noqa: PLC0415
+
+    followed = FollowedTimeline(shown)
+    pause_s = POLL_S
     while True:
-        await asyncio.sleep(POLL_S)
-        last_ns = max((entry.time_ns for entry in shown.entries), default=0)
-        # Folded entries were shown as one; what comes now is shown one by one.
-        news = await fetch(TimelineSpec(since_ns=max(0, last_ns - OVERLAP_NS), fold=False))
-        shown, new = with_news(shown, news)
-        if new and as_json:
-            for entry in shown.entries[-new:]:
-                say_json(msgspec.json.encode(entry).decode())
-        elif new:
-            print_lines(shown, start=len(shown.entries) - new)
+        time.sleep(pause_s)
+        news = {**question, "fold": False, "since": micro_timestamp(followed.since_ns)}
+        try:
+            answer = fetch_timeline(server, namespace, news)
+        except NoAnswerNow as error:
+            if pause_s == POLL_S:
+                say(f"{error}; asking again", err=True)
+            pause_s = min(2 * pause_s, RETRY_S_MAX)
+            continue
+        pause_s = POLL_S
+        _print_news(followed, answer, output)
 
 
-def with_news(shown: Timeline, news: Timeline) -> tuple[Timeline, int]:
-    """The timeline with the entries that it lacks, at its end, and how many these are. What lies within an
-    entry that stands for several is not new."""
+def _print_news(followed: FollowedTimeline, answer: Timeline, output: Output) -> None:
     import msgspec  # noqa: PLC0415
 
-    known = {entry.id for entry in shown.entries}
-    until = max((entry.until or entry.time for entry in shown.entries), default="")
-    new = tuple(entry for entry in news.entries if entry.id not in known and entry.time > until)
-    edges = tuple(dict.fromkeys((*shown.edges, *news.edges)))
-    return msgspec.structs.replace(shown, entries=(*shown.entries, *new), edges=edges), len(new)
+    new, gaps = followed.add(answer)
+    if output == "json" and new:
+        say_json(msgspec.json.encode(followed.newest(new)).decode())
+    elif output != "json":
+        print_lines(followed.timeline, start=len(followed.timeline.entries) - new, wide=output == "wide")
+        say(*gaps)

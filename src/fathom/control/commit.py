@@ -38,6 +38,7 @@ from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model import decision
 from fathom.model.cause import UNSTATED, WakeCause
+from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.decision import Decision, Journal, Result, Subject
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.model.well_known import DECISION_HEADER as DECISION_HEADER  # noqa: PLC0414  # As before.
@@ -109,9 +110,8 @@ class Commit:
         lacking = unmet(needs, seen, self._written, now_s=loop_now_s()) if plan.actions else []
         is_new = self._is_new_reason(plan, here, seen, lacking)
         if not plan.statuses and (lacking or not plan.actions):
-            if is_new:
-                self._decided(plan, here, seen, lacking)
-            return AppliedPlan(failure=held(lacking) if lacking else None)
+            recorded = self._decided(plan, here, seen, lacking) if is_new else ""
+            return AppliedPlan(failure=held(lacking, recorded) if lacking else None)
         id_ = self._decided(plan, here, seen, lacking)
         sender = _Sender(self, here.owner, id_)
         outcomes: list[tuple[Action, Outcome]] = []
@@ -202,6 +202,7 @@ class Commit:
                 overrides=tuple(each for each in plan.considered if each.resource == OVERRIDES),
                 quotas=tuple(each for each in plan.considered if each.resource in QUOTAS),
                 observed_generation=_generation(subject),
+                condition=reported_conditions(plan, seen),
                 message=plan.why,
             )
         )  # fmt: skip
@@ -389,11 +390,10 @@ def _failure(action: Action, outcome: Outcome) -> Failure | None:
             return Failure("OutcomeUnknown", f"{action.line}: {cause}")
 
 
-def held(lacking: Sequence[Unmet]) -> Failure:
+def held(lacking: Sequence[Unmet], decision: str = "") -> Failure:
     message = "; ".join(f"{need.kind}: {need.why}" for need in lacking)
-    return Failure(
-        lacking[0].reason, message, "held", lacks=tuple(dict.fromkeys(need.kind for need in lacking))
-    )
+    kinds = tuple(dict.fromkeys(need.kind for need in lacking))
+    return Failure(lacking[0].reason, message, "held", lacks=kinds, decision=decision)
 
 
 def _needed(need: Unmet) -> str:
@@ -416,6 +416,25 @@ def _uid_of(action: Action, outcome: Outcome) -> str:
     if isinstance(action, Create):
         return uid_of(outcome.obj) if isinstance(outcome, Committed) else ""
     return action.target.uid
+
+
+def reported_conditions(plan: Plan, seen: Snapshot) -> str:
+    """The conditions that the plan's status writes change: 'Available=True/MinimumReplicasAvailable'."""
+    written = [(write.target, {"status": write.status}) for write in plan.statuses]
+    written += [(patch.target, patch.patch) for patch in plan.patches if patch.subresource == "status"]
+    changed = (
+        condition
+        for at, obj in written
+        for condition in conditions_of(obj)
+        if seen.shows(at.kind) and not _has_condition(seen.get(at.kind, at.key) or {}, condition)
+    )
+    words = (f"{each.get('type')}={each.get('status')}/{each.get('reason') or ''}" for each in changed)
+    return ", ".join(word.removesuffix("/") for word in words)
+
+
+def _has_condition(obj: Obj, condition: Obj) -> bool:
+    before = find_condition(conditions_of(obj), str(condition.get("type"))) or {}
+    return all(before.get(name) == condition.get(name) for name in ("status", "reason", "observedGeneration"))
 
 
 def _generation(obj: Obj) -> int:

@@ -99,6 +99,7 @@ class HeldKey(msgspec.Struct):
     """A key that waits until the cache is fresh enough."""
 
     since_ns: int
+    decision: str = ""  # The last recorded one that was held.
     lacks: set[str] = set()  # Kinds that the server has not been asked for successfully since the last pass.
 
 
@@ -297,6 +298,7 @@ class Loop:
         """Held, or not sent: no attempt was made, and none is counted."""
         held_key = self._held.setdefault(key, HeldKey(loop_now_ns()))
         held_key.lacks = set(failure.lacks)
+        held_key.decision = failure.decision or held_key.decision
         held_s = (loop_now_ns() - held_key.since_ns) / 1e9
         asks = failure.reason in ASKED_FOR
         if held_s >= (ASK_AFTER_S if asks else HELD_LONG_S):
@@ -309,7 +311,7 @@ class Loop:
         least_s = ASKING_S_MIN if asks else HELD_S_MIN
         pause_s = max(failure.retry_after_s, min(HELD_S_MAX, max(least_s, held_s)))
         woken_by: Kind = "freshness" if failure.blame == "held" else "retry"
-        cause = WakeCause(woken_by, failure.reason, decision=failure.decision)
+        cause = WakeCause(woken_by, failure.reason, decision=held_key.decision)
         self.queue.put_back(key, pause_s * (0.75 + self._rng.random() / 2), cause)
 
     def _answered(self, kind: str) -> None:
@@ -318,7 +320,8 @@ class Loop:
             if kind in held_key.lacks:
                 held_key.lacks.remove(kind)
                 if not held_key.lacks:
-                    self.queue.add(key, WakeCause("freshness", f"the {kind} cache has caught up"))
+                    detail = f"the {kind} cache has caught up"
+                    self.queue.add(key, WakeCause("freshness", detail, decision=held_key.decision))
 
     async def _report(self, key: Key, obj: Obj, failure: Failure | None, *, given_up: bool) -> None:
         """Writes the object's conditions. A failed report needs no retry: the next pass reports again."""

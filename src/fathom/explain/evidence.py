@@ -79,12 +79,13 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class CacheObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """When a process's cache of a kind had received everything up to a revision, as its tape shows."""
+    """When a process's cache of a kind received a revision: as the process noted, or as on its tape."""
 
     process: str
     kind: str  # 'TenantQuota'
     revision: int
     time_ns: int
+    part: str = ""  # 'scheduler', 'controllers': each part has caches of its own. '': any part.
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +98,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     now_ns: int = 0
     may_read_nodes: bool = True  # Whether the user may see names of nodes; else only counts.
     readable: frozenset[str] | None = None  # Namespaces whose objects the user may see; None: all of them.
-    observations: tuple[CacheObservation, ...] = ()  # From tapes, where they were read; oldest first.
+    observations: tuple[CacheObservation, ...] = ()  # Oldest first.
 
 
 class HeldObjects:

@@ -73,6 +73,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     caches: Mapping[str, SeenVersions] = {}  # By kind.
     breaker: str = ""  # Why it sends no requests; '' if it does.
     state: Mapping[str, Any] = {}  # What else the part says: the queue's places, paused controllers.
+    # Kind -> (revision, time in ns) of the last changes that arrived, of kinds that steer decisions.
+    received: Mapping[str, tuple[tuple[int, int], ...]] = {}
 
 
 class DecisionReader(Protocol):

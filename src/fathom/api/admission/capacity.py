@@ -13,6 +13,7 @@ from fathom.kinds.capacity_class import CAPACITY_CLASS, CAPACITY_CLASSES, Capaci
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.shape import GROUP, VERSION, read
 from fathom.model.accounts import NODES
+from fathom.model.declared import Reads
 from fathom.model.objects import Key, Obj, labels_of, lookup
 from fathom.model.tenancy import tenant_of
 from fathom.model.view import View
@@ -23,6 +24,11 @@ class CapacityClassUse(Plugin):
     resources = frozenset({"pods", OVERRIDES})
     operations = frozenset({CREATE, UPDATE})
     trusted = True
+    reads = (
+        Reads("CapacityClass", ("spec",)),
+        Reads("Namespace", ("metadata.labels",)),
+        Reads("Node", ("metadata.labels",)),
+    )
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer

@@ -47,7 +47,7 @@ class LeaseFence(Plugin):
     resources = frozenset({LEASES})
     operations = frozenset({CREATE, UPDATE})
     trusted = True
-    reads = (Reads("Lease", ("spec",), "commit"),)
+    reads = (Reads("Lease", ("spec",), "commit"), Reads("Fence", source="commit"))
     writes = (Writes("Fence", ("*",), creates=True, deletes=True),)
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fathom.api.admission.attempt import CREATE, DELETE, Charge, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
+from fathom.model.declared import Reads
 from fathom.model.errors import Cause, forbidden, not_found
 from fathom.model.objects import Key, Obj, is_deleting, lookup
 from fathom.model.view import Seen, View
@@ -20,6 +21,7 @@ class NamespaceLifecycle(Plugin):
     # An object that can be updated has a namespace: a namespace is emptied before it is removed.
     operations = frozenset({CREATE, DELETE})
     trusted = True
+    reads = (Reads("Namespace", ("metadata", "status.phase"), "commit"),)
 
     def __init__(self, immortal: frozenset[str] = IMMORTAL) -> None:
         self._immortal = immortal

@@ -7,7 +7,7 @@ from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.node_writes import restrict_node, with_others_conditions
 from fathom.api.request import RequestTarget
 from fathom.model.accounts import NODES
-from fathom.model.declared import Writes
+from fathom.model.declared import Reads, Writes
 from fathom.model.objects import Obj
 from fathom.model.view import View
 
@@ -36,6 +36,11 @@ class NodeRestriction(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = None
     trusted = True
+    reads = (
+        Reads("CapacityClass", ("spec",)),
+        Reads("Node", ("metadata",)),
+        Reads("Pod", ("metadata", "spec.nodeName")),
+    )
 
     def validate(self, attempt: WriteAttempt, view: View) -> None:
         if NODES not in attempt.user.groups:  # Nearly all users: do not build the target for them.

@@ -35,8 +35,9 @@ GROUP = "fathom.admission"
 
 # Those that look at other objects, or write more than the request asks for: they declare what.
 DECLARING: tuple[type[Plugin], ...] = (
-    LimitRanger, ServiceAccount, NodeConditions, Priority, DefaultTolerationSeconds, RuntimeClass,
-    ServiceAddresses, LeaseFence, Fencing, ResourceQuota, LedgerKeeper, NodePlacement, PlacementRules,
+    NamespaceLifecycle, LimitRanger, ServiceAccount, NodeConditions, NodeRestriction, Priority,
+    DefaultTolerationSeconds, RuntimeClass, TenantUse, CapacityClassUse, ServiceAddresses, UnenforcedKinds,
+    LeaseFence, Fencing, ResourceQuota, LedgerKeeper, NodePlacement, PlacementRules,
 )  # fmt: skip
 
 

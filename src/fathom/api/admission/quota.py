@@ -50,7 +50,10 @@ class ResourceQuota(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = frozenset({"", "status", "resize"})
     trusted = True
-    reads = (Reads("ResourceQuota", ("spec", "status"), "commit"),)
+    reads = (
+        Reads("ResourceQuota", ("spec", "status"), "commit"),
+        Reads("*", ("metadata", "spec", "status.phase")),  # A new quota begins with a count.
+    )
     writes = (Writes("ResourceQuota", ("status",)),)
     takes = (RESOURCE_QUOTAS,)
 

@@ -18,6 +18,7 @@ from fathom.kinds.shape import GROUP, VERSION
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.rules.table import strategy_for
+from fathom.model.declared import Reads
 from fathom.model.objects import Key, Obj, labels_of, lookup
 from fathom.model.tenancy import TENANT, tenant_of
 from fathom.model.view import View
@@ -30,6 +31,11 @@ class TenantUse(Plugin):
     name = "TenantUse"
     operations = frozenset({CREATE, UPDATE})
     trusted = True
+    reads = (
+        Reads("Namespace", ("metadata.labels",)),
+        Reads("TenantQuota", ("metadata",)),
+        Reads("CapacityClass", ("spec",)),
+    )
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer

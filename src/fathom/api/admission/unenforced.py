@@ -9,6 +9,7 @@ from __future__ import annotations
 from fathom.api.admission.attempt import WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.kube.definitions.unenforced import ACCEPT, RESOURCES, UnenforcedRule, is_accepted, unenforced
+from fathom.model.declared import Reads
 from fathom.model.errors import ApiError, Cause
 from fathom.model.objects import Obj, is_deleting, lookup
 from fathom.model.times import SECOND_NS, moment_ns
@@ -22,6 +23,7 @@ class UnenforcedKinds(Plugin):
     name = "Unenforced"
     resources = frozenset(RESOURCES)
     trusted = True
+    reads = (Reads("Lease", ("spec",)),)
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

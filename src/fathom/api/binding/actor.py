@@ -32,6 +32,9 @@ BINDER = Actor(
         Reads("PolicyRollout", ("spec", "status"), source="commit"),
         Reads("Reservation", ("spec", "status"), source="commit"),
         Reads("Fence", source="commit"),
+        Reads("Namespace", ("metadata.labels",), source="commit"),
+        Reads("PlacementRules", source="commit"),
+        Reads("ResourceQuota", ("spec", "status"), source="commit"),
     ),
     writes=(
         Writes(

@@ -324,8 +324,10 @@ def bound_pod(ask: BindingAsk, pod: Obj, *, account: str, now: str) -> Obj:
         annotations[requests.RESERVATION] = ask.reservation
     labels = {**labels_of(pod), **ask.labels}
     kept = [condition for condition in status.get("conditions") or () if condition.get("type") not in OVER]
-    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-    bound = {"type": "Bound", "status": "True", "lastTransitionTime": now}
+    observed = {"observedGeneration": meta["generation"]} if meta.get("generation") else {}
+    since = {"status": "True", **observed, "lastTransitionTime": now}
+    scheduled = {"type": "PodScheduled", "lastProbeTime": None, **since}
+    bound = {"type": "Bound", **since}
     status["conditions"] = [*kept, scheduled, bound]
     meta = {**meta, "annotations": annotations, **({"labels": labels} if labels else {})}
     return {

@@ -29,7 +29,16 @@ class LedgerKeeper(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = None
     trusted = True
-    reads = (Reads("TenantQuota", ("spec",), "commit"),)
+    reads = (
+        Reads("TenantQuota", ("spec",), "commit"),
+        Reads("Namespace", ("metadata.labels",)),
+        Reads("Node", ("metadata",)),
+        Reads("Pod", ("metadata", "spec", "status.phase")),
+        Reads("Reservation", ("metadata", "spec", "status")),
+        Reads("NodeLedger", source="commit"),
+        Reads("TenantLedger", source="commit"),
+        Reads("IntentLedger", source="commit"),
+    )
     writes = (
         Writes("Pod", (f"metadata.annotations[{ACCOUNT}]",)),
         Writes("Reservation", (f"metadata.annotations[{ACCOUNT}]",)),

@@ -56,7 +56,7 @@ class DisruptionBudgets:
     )
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("PodDisruptionBudget", ("spec", "status")),
-        Reads("Pod", ("metadata.labels", "metadata.ownerReferences", "status.conditions", "status.phase")),
+        Reads("Pod", ("metadata", "status.conditions", "status.phase")),
         Reads("ReplicaSet", ("metadata.ownerReferences", "spec.replicas", "spec.template.metadata.labels")),
         Reads("Deployment", ("spec.replicas", "spec.template.metadata.labels")),
     )

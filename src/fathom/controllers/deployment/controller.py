@@ -56,7 +56,7 @@ class Deployments:
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("Deployment", ("metadata.annotations", "spec", "status")),
         Reads("ReplicaSet", ("metadata", "spec", "status")),
-        Reads("Pod", ("metadata.ownerReferences", "status.conditions", "status.phase")),
+        Reads("Pod", ("metadata", "status.conditions", "status.phase")),
         Reads("SchedulerOverride", ("spec", "status")),
     )
     writes: ClassVar[tuple[Writes, ...]] = (

@@ -44,7 +44,7 @@ class EndpointSlices:
     )
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("Service", ("metadata.labels", "spec")),
-        Reads("Pod", ("metadata.labels", "spec", "status")),
+        Reads("Pod", ("metadata", "spec", "status")),
         Reads("EndpointSlice"),
         Reads("Node", ("metadata.labels",)),
     )
@@ -79,7 +79,7 @@ class EndpointsOfServices:
     )
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("Service", ("metadata.labels", "spec")),
-        Reads("Pod", ("metadata.labels", "spec", "status")),
+        Reads("Pod", ("metadata", "spec", "status")),
         Reads("Endpoints"),
     )
     writes: ClassVar[tuple[Writes, ...]] = (

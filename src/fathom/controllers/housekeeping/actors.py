@@ -15,7 +15,7 @@ PROCESS = "api-server"
 ANY_KIND = "*"
 
 GARBAGE = Actor(
-    name="housekeeping/garbage",
+    name="housekeeping/garbage-collector",
     process=PROCESS,
     account=ACCOUNT,
     reads=(Reads(ANY_KIND, ("metadata",)),),
@@ -39,20 +39,38 @@ NAMESPACES = Actor(
     timers=(Timer("contents of a terminating namespace", RECHECK_S),),
 )
 DEFINITIONS = Actor(
-    name="housekeeping/definitions",
+    name="housekeeping/custom-definitions",
     process=PROCESS,
     account=ACCOUNT,
-    reads=(Reads("CustomResourceDefinition"), Reads("ClusterRole", ("metadata.annotations", "rules"))),
+    reads=(Reads("CustomResourceDefinition"), Reads(ANY_KIND, ("metadata",))),
     writes=(
         Writes("CustomResourceDefinition", ("metadata.finalizers", "status"), deletes=True),
-        Writes("ClusterRole", ("rules",)),
         Writes(ANY_KIND, (), deletes=True),
     ),
+    woken_by=("CustomResourceDefinition",),
+    calls=(API_SERVER,),
+)
+SCALE_RIGHTS = Actor(
+    name="housekeeping/scale-rights",
+    process=PROCESS,
+    account=ACCOUNT,
+    reads=(Reads("CustomResourceDefinition", ("spec",)), Reads("ClusterRole", ("metadata", "rules"))),
+    writes=(Writes("ClusterRole", ("rules",)),),
     woken_by=("CustomResourceDefinition", "ClusterRole"),
     calls=(API_SERVER,),
 )
+# At the start of an API server: `api/auth/bootstrap.py`.
+BOOTSTRAP_KINDS = ("ClusterRole", "ClusterRoleBinding", "Namespace", "RoleBinding")
+BOOTSTRAP = Actor(
+    name="housekeeping/bootstrap",
+    process=PROCESS,
+    account=ACCOUNT,
+    reads=tuple(Reads(kind) for kind in BOOTSTRAP_KINDS),
+    writes=tuple(Writes(kind, ("*",), creates=True) for kind in BOOTSTRAP_KINDS),
+    calls=(API_SERVER,),
+)
 QUOTAS = Actor(
-    name="housekeeping/quotas",
+    name="housekeeping/resource-quotas",
     process=PROCESS,
     account=ACCOUNT,
     reads=(Reads("ResourceQuota"), Reads("Pod", ("spec", "status.phase"))),
@@ -61,7 +79,7 @@ QUOTAS = Actor(
     timers=(Timer("recount", QUOTAS_EVERY_S),),
 )
 TENANTS = Actor(
-    name="housekeeping/tenants",
+    name="housekeeping/tenant-quotas",
     process=PROCESS,
     account=ACCOUNT,
     reads=(Reads("TenantQuota"), Reads("TenantLedger")),
@@ -88,4 +106,6 @@ FIGHTS = Actor(
     calls=(API_SERVER,),
 )
 
-ACTORS = (GARBAGE, NAMESPACES, DEFINITIONS, QUOTAS, TENANTS, EVENTS, FIGHTS)
+ACTORS = (
+    GARBAGE, NAMESPACES, DEFINITIONS, SCALE_RIGHTS, QUOTAS, TENANTS, EVENTS, FIGHTS, BOOTSTRAP,
+)  # fmt: skip

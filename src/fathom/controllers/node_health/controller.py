@@ -321,7 +321,7 @@ class Evictions:
     )
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("Node", ("metadata", "spec.taints", "status.conditions")),
-        Reads("Pod", ("spec.nodeName", "spec.tolerations", "status")),
+        Reads("Pod", ("metadata", "spec.nodeName", "spec.tolerations", "status")),
         Reads("Node", ("metadata", "spec.taints", "status.conditions"), source="api"),
     )
     writes: ClassVar[tuple[Writes, ...]] = (

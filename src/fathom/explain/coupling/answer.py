@@ -103,7 +103,7 @@ def _of_actor(name: str, table: Mapping[str, Actor], evidence: Evidence) -> Coup
 
 def _of_object(evidence: Evidence, field: str, table: Mapping[str, Actor]) -> Coupling:
     subject = evidence.subject
-    kind = kind_of(subject.resource)
+    kind = kind_of(subject.resource) or subject.resource  # A kind of a CustomResourceDefinition.
     fields = (field or "*",)
     inputs = tuple(
         _narrowed(actor, read, kind, fields, table.values())
@@ -111,9 +111,7 @@ def _of_object(evidence: Evidence, field: str, table: Mapping[str, Actor]) -> Co
         for read in actor.reads
         if same_kind(read.kind, kind) and shared_fields(read.fields, fields)
     )
-    title = " ".join(
-        part for part in (kind or subject.resource, "/".join(filter(None, subject.key)), field) if part
-    )
+    title = " ".join(part for part in (kind, "/".join(filter(None, subject.key)), field) if part)
     observed = observed_writers(evidence.audit, subject, field)
     contested = contested_fields(evidence.audit, subject)
     links = _links_at(table, kind, fields)

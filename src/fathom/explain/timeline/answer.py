@@ -13,8 +13,8 @@ from fathom.explain.timeline.folding import folded, without_routine
 from fathom.explain.timeline.ordering import in_order
 from fathom.explain.timeline.reports import condition_entries, event_entries
 from fathom.explain.timeline.scope import Scope, scope_of
-from fathom.explain.timeline.timeline import Edge, Entry, Timeline, TimelineSpec, decision_id
-from fathom.explain.timeline.writes import Writes, write_entries
+from fathom.explain.timeline.timeline import Edge, Entry, Timeline, TimelineSpec, decision_id, words_for
+from fathom.explain.timeline.writes import EVERY_FIELD, Writes, write_entries
 from fathom.model.objects import metadata
 from fathom.model.times import micro_timestamp
 
@@ -37,12 +37,12 @@ def answer(evidence: Evidence, spec: TimelineSpec) -> Timeline:
         *from_conditions,
         *decisions_of_writes,
     ]
-    readable = [entry for entry in everything if _may_see(entry, evidence)]
-    entries = _of_generation(_within(_meanwhile(readable, scope, edges), spec), scope, spec)
+    readable = [_with_role(entry, scope) for entry in everything if _may_see(entry, evidence)]
+    entries = _within(_of_generation(_meanwhile(readable, scope, edges), edges, scope, spec), spec)
     gaps = [*evidence.gaps, *_gaps(evidence, scope, written, len(everything) - len(readable))]
     edges = between(edges, entries)
     if spec.fold:
-        entries = without_routine(entries, edges, scope)
+        entries = without_routine(entries, edges)
         edges = between(edges, entries)
     entries = in_order(entries, edges)
     if spec.fold:
@@ -57,7 +57,13 @@ def answer(evidence: Evidence, spec: TimelineSpec) -> Timeline:
         entries=tuple(entries),
         edges=tuple(edges),
         gaps=tuple(gaps),
+        time=micro_timestamp(evidence.now_ns) if evidence.now_ns else "",
     )
+
+
+def _with_role(entry: Entry, scope: Scope) -> Entry:
+    role = scope.role(entry.object.uid) if entry.object is not None else None
+    return entry if role is None else msgspec.structs.replace(entry, role=role)
 
 
 def _sorted(evidence: Evidence) -> Evidence:
@@ -142,14 +148,28 @@ def _is_cited(entry: Entry, scope: Scope) -> bool:
     return entry.object is not None and scope.role(entry.object.uid) == "cited"
 
 
-def _of_generation(entries: list[Entry], scope: Scope, spec: TimelineSpec) -> list[Entry]:
-    """From the first record of the subject's generation to the first of the next one."""
+def _of_generation(
+    entries: list[Entry], edges: Sequence[Edge], scope: Scope, spec: TimelineSpec
+) -> list[Entry]:
+    """From the first record of the subject's generation to the first of the next one, and what caused that
+    first one."""
     if not spec.generation:
         return entries
     about = [entry for entry in entries if entry.object is not None and entry.object.uid == scope.subject.uid]
     first = min((entry.time for entry in about if entry.generation == spec.generation), default="~")
     after = min((entry.time for entry in about if entry.generation > spec.generation), default="~")
-    return [entry for entry in entries if first <= entry.time < after]
+    began = {entry.id for entry in about if entry.time == first}
+    causes = {edge.cause for edge in edges if edge.effect in began}
+    return [entry for entry in entries if first <= entry.time < after or entry.id in causes]
+
+
+def _unknown_before(evidence: Evidence, scope: Scope) -> str:
+    """The time of the subject's first write on record, if it is not its creation; else ''."""
+    own = [entry for entry in evidence.audit if entry.wrote and entry.uid == scope.subject.uid != ""]
+    if scope.obj is None and not own:
+        return ""
+    is_whole = any(entry.verb == "create" or entry.changed == EVERY_FIELD for entry in own)
+    return "" if is_whole else min((entry.time for entry in own), default=micro_timestamp(evidence.now_ns))
 
 
 def _gaps(evidence: Evidence, scope: Scope, written: Sequence[Entry], unreadable: int) -> list[Gap]:
@@ -158,6 +178,8 @@ def _gaps(evidence: Evidence, scope: Scope, written: Sequence[Entry], unreadable
     named = {entry.ids["decision"] for entry in written if "decision" in entry.ids}
     if not scope.subject.uid:
         gaps.append(Gap("objects", "no object of this name exists, and none is on record"))
+    if (since := _unknown_before(evidence, scope)) and evidence.audit:
+        gaps.append(Gap("audit log", f"it has nothing of {words_for(scope.subject)} before {since}"))
     if lost := len(named - held):
         gaps.append(Gap("journals", f"no journal that answered has {lost} of the decisions that writes name"))
     if unreadable:

@@ -27,8 +27,19 @@ class AskedTimeline(Protocol):
     def fold(self) -> bool: ...
 
 
+class BadQuestion(ValueError):
+    """A text of the spec is not what it has to be. The message says which."""
+
+
 def wanted(subject: ObjectRef, objects: Objects, spec: AskedTimeline) -> RecordQuery:
-    """A duration is counted from the evidence's time, which is not known yet: everything is read then."""
+    """A duration is counted from the evidence's time, which is not known yet: everything is read then.
+    Raises BadQuestion."""
+    if spec.since and duration_ns(spec.since) is None and moment_ns(spec.since) is None:
+        raise BadQuestion(
+            f"spec.since must be a duration such as 10m, or an RFC 3339 time, not {spec.since!r}"
+        )
+    if spec.at and not spec.at.isdecimal() and moment_ns(spec.at) is None:
+        raise BadQuestion(f"spec.at must be a revision or an RFC 3339 time, not {spec.at!r}")
     return records.wanted(subject, objects, spec_of(spec, now_ns=0))
 
 
@@ -37,7 +48,7 @@ def answer(evidence: Evidence, spec: AskedTimeline) -> Timeline:
 
 
 def spec_of(spec: AskedTimeline, *, now_ns: int) -> TimelineSpec:
-    """Texts that are neither are left out: the API has refused them before."""
+    """Texts that are neither are left out: `wanted` has refused them before."""
     before_ns = duration_ns(spec.since)
     since_ns = moment_ns(spec.since) if before_ns is None else max(0, now_ns - before_ns)
     return TimelineSpec(

@@ -1,13 +1,14 @@
 """Entries about caches: from which revisions a decision was made, and when a process received a write.
 
-A process's tape has the moment at which a change arrived. Without it, the first decision that had seen the
-change says when it had arrived at the latest; the entry says which of the two it is.
+A process notes when changes of quotas, policies and overrides arrive, and its tape has all arrivals. Without
+either, the first decision that had seen the change says when it had arrived at the latest; the entry says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from fathom.explain.evidence import CacheObservation, Evidence, ObjectRef, Recorded
 from fathom.explain.timeline.decisions import is_attempt, may_read, ours
@@ -19,6 +20,7 @@ from fathom.model.decision import Decision, SeenVersions
 from fathom.model.times import micro_timestamp, moment_ns
 
 KINDS_SHOWN = ("Node", "Pod")
+SCHEDULER = "scheduler"  # The part of a process; 'scheduler-0of2' is one of several.
 
 
 def cache_entries(evidence: Evidence, scope: Scope) -> tuple[list[Entry], list[Edge]]:
@@ -112,10 +114,10 @@ def _versions(seen: SeenVersions) -> str:
 def _received(
     write: AuditEntry, evidence: Evidence, decided: Sequence[Recorded]
 ) -> Iterator[tuple[Entry, str]]:
-    """For each process that first decided without the write: when it received it, and the first decision that
+    """For each reader that first decided without the write: when it received it, and the first decision that
     used it."""
-    for process in dict.fromkeys(record.process for record in decided):
-        decisions = [record.kept.decision for record in decided if record.process == process]
+    for reader in dict.fromkeys(map(_reader, decided)):
+        decisions = [record.kept.decision for record in decided if _reader(record) == reader]
         aware = [
             (decision, newest(seen) >= write.revision)
             for decision in decisions
@@ -124,23 +126,39 @@ def _received(
         if not any(not saw for _, saw in aware):
             continue
         user = next((decision for decision, saw in aware if saw), None)
-        taped = _taped(write, process, evidence.observations)
-        if taped is not None:
-            yield _entry(write, process, taped.time_ns, "on its tape"), "" if user is None else user.id
+        noted = _noted(write, reader, evidence.observations)
+        if noted is not None:
+            yield _entry(write, reader, noted.time_ns, ""), "" if user is None else user.id
         elif user is not None:
-            how = f"at the latest now: decision {user.id} had seen it"
-            yield _entry(write, process or user.controller, user.time_ns, how), user.id
+            how = f", at the latest now: decision {user.id} had seen it"
+            yield _entry(write, reader, user.time_ns, how), user.id
 
 
-def _taped(
-    write: AuditEntry, process: str, observations: Sequence[CacheObservation]
+class _Reader(NamedTuple):
+    """A part of a process that has caches of its own: the scheduler, or all controllers together."""
+
+    process: str
+    name: str
+    schedules: bool
+
+
+def _reader(record: Recorded) -> _Reader:
+    decision = record.kept.decision
+    schedules = is_attempt(decision)
+    name = decision.controller if schedules or not record.process else record.process
+    return _Reader(record.process, name, schedules)
+
+
+def _noted(
+    write: AuditEntry, reader: _Reader, observations: Sequence[CacheObservation]
 ) -> CacheObservation | None:
     word = singular(write.resource)
     return next(
         (
             observed
             for observed in observations
-            if observed.process == process
+            if observed.process == reader.process
+            and (not observed.part or observed.part.startswith(SCHEDULER) == reader.schedules)
             and observed.kind.lower() == word
             and observed.revision >= write.revision
         ),
@@ -148,15 +166,15 @@ def _taped(
     )
 
 
-def _entry(write: AuditEntry, process: str, time_ns: int, how: str) -> Entry:
+def _entry(write: AuditEntry, reader: _Reader, time_ns: int, how: str) -> Entry:
     ref = audit_ref(write)
     return Entry(
-        id=f"cache:{process}:{write_id(write.revision, ref)}",
+        id=f"cache:{reader.name}:{write_id(write.revision, ref)}",
         time=micro_timestamp(time_ns),
         source="cache",
-        actor=process,
-        text=f"receives revision {write.revision} of {words_for(ref)} in its cache ({how})",
+        actor=reader.name,
+        text=f"receives revision {write.revision} of {words_for(ref)} in its cache{how}",
         object=ref,
         revision=write.revision,
-        ids={"process": process, "write": write_id(write.revision, ref)},
+        ids={"process": reader.process, "write": write_id(write.revision, ref)},
     )

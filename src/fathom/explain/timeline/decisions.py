@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef, Recorded
+from fathom.explain.timeline.decision_path import path_of_decision
 from fathom.explain.timeline.scope import Scope, uid_at
 from fathom.explain.timeline.timeline import Edge, Entry, decision_id, singular, words_for, write_id
 from fathom.explain.timeline.writes import Writes, audit_ref
@@ -21,6 +22,8 @@ from fathom.model.well_known import ZONE_LABEL
 QUEUED_MS_MIN = 1.0
 NAMES_SHOWN = 5
 ROUTINE = frozenset({"status", "nothing"})  # Verdicts that change nothing but a report.
+VERBS = {"create": "create", "delete": "delete", "patch": "change", "status": "report", "update": "change"}
+AGENT = "agent"  # As agents name themselves in their decisions.
 STATUS = "status "  # How the outcome of a status write begins: `control/plan.py`.
 
 
@@ -68,11 +71,28 @@ def decision_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[
             entries.append(rule)
             edges.append(Edge(rule.id, entry.id, "led to"))
         for number, outcome in enumerate(record.kept.outcomes):
+            if outcome.result == "held":
+                continue  # The decision itself says what it waits for.
             is_own = writes.is_own(outcome, decision, _written(outcome.object, ref))
             written, edge = _outcome(number, outcome, decision, ref, is_own=is_own)
             entries.append(written)
             edges.append(edge)
-    return entries, edges
+    return entries, [*edges, *_first_reports(evidence, scope, writes)]
+
+
+def _first_reports(evidence: Evidence, scope: Scope, writes: Writes) -> Iterator[Edge]:
+    """An agent receives only pods that are bound to its node: its first decision about a pod follows from the
+    binding, although it is woken by what its containers do."""
+    first: dict[str, Decision] = {}
+    for record in evidence.decisions:
+        decision = record.kept.decision
+        if decision.controller == AGENT and decision.subject.resource == "pods":
+            first.setdefault(decision.subject.uid, decision)
+    for uid, decision in first.items():
+        bindings = [entry for entry in writes.of(uid) if entry.subresource == "binding"]
+        if scope.has(uid) and len(bindings) == 1:
+            bound = write_id(bindings[0].revision, audit_ref(bindings[0]))
+            yield Edge(bound, decision_id(decision.id), "led to", inferred=True)
 
 
 def _decision(record: Recorded, ref: ObjectRef, evidence: Evidence) -> Entry:
@@ -86,6 +106,7 @@ def _decision(record: Recorded, ref: ObjectRef, evidence: Evidence) -> Entry:
         object=ref,
         generation=decision.subject.generation,
         ids={"decision": decision.id, **({"process": record.process} if record.process else {})},
+        path=path_of_decision(record, may_read_nodes=evidence.may_read_nodes),
         routine=decision.verdict in ROUTINE,
     )
 
@@ -98,7 +119,8 @@ def is_attempt(decision: Decision) -> bool:
 def decision_text(decision: Decision, ref: ObjectRef, *, victims: str = "") -> str:
     target = words_for(ref)
     attempt = f" (attempt {decision.attempt})" if decision.attempt > 1 else ""
-    message = f": {decision.message.splitlines()[0]}" if decision.message else ""
+    first = decision.message.partition("\n")[0].rstrip(" :")
+    message = f": {first}" if first else ""
     match decision.verdict:
         case "bind":
             fit = decision.nodes - sum(decision.filters.values())
@@ -112,8 +134,16 @@ def decision_text(decision: Decision, ref: ObjectRef, *, victims: str = "") -> s
             return f"waits before it acts on {target}: {decision.need or decision.message}"
         case "died":
             return f"fails with an exception while it handles {target}{message}"
+        case "nothing":
+            return f"leaves {target} as it is{message}"
         case verdict:
-            return f"decides {verdict} for {target}{attempt}{message}"
+            return f"decides {_verdict_words(verdict)} for {target}{attempt}{message}"
+
+
+def _verdict_words(verdict: str) -> str:
+    """'create+status' -> 'to create and report'. Other verdicts are said as they are recorded."""
+    words = [VERBS.get(word, "") for word in verdict.split("+")]
+    return f"to {' and '.join(words)}" if all(words) else verdict
 
 
 def _queued(decision: Decision, ref: ObjectRef, process: str, evidence: Evidence) -> Entry | None:
@@ -255,7 +285,6 @@ def _failure(outcome: Outcome, written: ObjectRef) -> str:
         "conflict": "loses a race for",
         "rejected": "is refused a write of",
         "unknown": "does not know the outcome of its write of",
-        "held": "does not write yet:",
         "committed": "found nothing to change in",
         "settled": "reads that its write is done:",
     }[outcome.result]

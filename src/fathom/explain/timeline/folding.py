@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fathom.explain.timeline.scope import AUTOSCALERS, Scope
+from fathom.explain.timeline.scope import AUTOSCALERS
 from fathom.explain.timeline.timeline import Edge, Entry, path_of
 
 _NUMBERS = re.compile(r"\b[0-9a-f]*\d[0-9a-f]*(-[0-9a-f]+)*\b")
@@ -16,15 +16,15 @@ _ATTEMPT = re.compile(r"\(attempt \d+\)")
 ALIKE_MIN = 3
 
 
-def without_routine(entries: Sequence[Entry], edges: Sequence[Edge], scope: Scope) -> list[Entry]:
+def without_routine(entries: Sequence[Entry], edges: Sequence[Edge]) -> list[Entry]:
     """Without owners' reports of their own status: a ReplicaSet counts its pods after every change of any of
     them. An autoscaler's report is kept: it says why it scales."""
-    dropped = {entry.id for entry in entries if _is_owners_report(entry, scope)}
+    dropped = {entry.id for entry in entries if _is_owners_report(entry)}
     strangers = {
         entry.id
         for entry in entries
         if entry.object is not None
-        and not scope.has(entry.object.uid)
+        and not entry.role
         and entry.id.startswith("write:")  # A refused write is shown for its own sake.
     }
     useful = {edge.cause for edge in edges if edge.effect not in dropped}
@@ -35,11 +35,9 @@ def without_routine(entries: Sequence[Entry], edges: Sequence[Edge], scope: Scop
     ]
 
 
-def _is_owners_report(entry: Entry, scope: Scope) -> bool:
+def _is_owners_report(entry: Entry) -> bool:
     ref = entry.object
-    if ref is None or scope.role(ref.uid) != "owner" or ref.resource == AUTOSCALERS:
-        return False
-    return entry.routine
+    return entry.role == "owner" and ref is not None and ref.resource != AUTOSCALERS and entry.routine
 
 
 def folded(entries: Sequence[Entry], edges: Sequence[Edge]) -> tuple[list[Entry], list[Edge]]:
@@ -71,7 +69,10 @@ def _alike(entry: Entry) -> str:
 
 def _one(run: Sequence[Entry]) -> Entry:
     return msgspec.structs.replace(
-        run[0], count=sum(entry.count for entry in run), until=run[-1].until or run[-1].time
+        run[0],
+        count=sum(entry.count for entry in run),
+        until=run[-1].until or run[-1].time,
+        also=tuple(id_ for entry in run for id_ in (entry.id, *entry.also) if id_ != run[0].id),
     )
 
 

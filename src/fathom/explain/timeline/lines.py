@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from fathom.explain.timeline.decision_path import path_lines
 from fathom.explain.timeline.timeline import Timeline
-from fathom.model.times import SECOND_NS, moment_ns
+from fathom.model.times import SECOND_NS, moment_ns, timestamp
 
 # A shorter silence shows in the times themselves.
 QUIET_S = 10.0
@@ -30,6 +31,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     probably: tuple[int, ...] = ()  # Causes that are inferred, not recorded.
     count: int = 1
     until_s: float = 0.0  # When the last of `count` happened.
+    details: tuple[str, ...] = ()  # Of a decision: its path, in lines of their own where they are wanted.
 
 
 def lines_of(timeline: Timeline, *, origin_ns: int = 0) -> tuple[Line, ...]:
@@ -51,6 +53,7 @@ def lines_of(timeline: Timeline, *, origin_ns: int = 0) -> tuple[Line, ...]:
             probably=tuple(sorted(inferred.get(entry.id, ()))),
             count=entry.count,
             until_s=((moment_ns(entry.until) or 0) - origin_ns) / SECOND_NS if entry.until else 0.0,
+            details=tuple(path_lines(entry)),
         )
         for entry in timeline.entries
     )
@@ -69,15 +72,22 @@ def time_of_day(at_s: float) -> str:
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{rest:03d}"
 
 
+def day(at_s: float) -> str:
+    """'2026-11-16' in UTC, of seconds since the epoch."""
+    return timestamp(round(at_s * SECOND_NS))[:10]
+
+
 def as_text(
     lines: Sequence[Line],
     *,
     show_time: Callable[[float], str] = clock,
     quiet_s: float | None = None,
     start: int = 0,
+    wide: bool = False,
+    show_day: Callable[[float], str] | None = None,
 ) -> Iterator[str]:
     """`quiet_s`: a silence of this length gets a line of its own; None: none does. `start`: how many lines
-    were shown before."""
+    were shown before. `wide`: with the details. `show_day`: a line where another day begins."""
     width = min(WHO_WIDTH_MAX, max((len(_who(line)) for line in lines), default=0))
     ended_s = lines[0].at_s if lines else 0.0
     for number, line in enumerate(lines, 1):
@@ -86,9 +96,12 @@ def as_text(
             continue
         if quiet_s is not None and line.at_s - ended_s >= quiet_s:
             yield f"     … {_duration(line.at_s - ended_s)}, nothing"
+        if show_day is not None and show_day(line.at_s) != show_day(ended_s):
+            yield f"     {show_day(line.at_s)}"
         ended_s = max(ended_s, line.at_s, line.until_s)
         head = f"{number:>3}  {show_time(line.at_s)}  {_who(line):<{width}}"
         yield f"{head}  {line.what}{_ending(line, show_time)}"
+        yield from (f"{'':>{len(head)}}  {detail}" for detail in line.details if wide)
 
 
 def _ending(line: Line, show_time: Callable[[float], str]) -> str:
@@ -102,6 +115,9 @@ def _ending(line: Line, show_time: Callable[[float], str]) -> str:
 
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 

@@ -7,11 +7,11 @@ object: the revision is that of a write on record, or the object that has the na
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
 
 import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef, Objects
+from fathom.explain.timeline.timeline import Role
 from fathom.kinds.reservation import HOLDER_UID
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.scheduling_policy import DEFINITION as SCHEDULING_POLICY
@@ -20,8 +20,6 @@ from fathom.model.audit import AuditEntry
 from fathom.model.decision import Considered, Decision, Subject
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.model.times import SECOND_NS, moment_ns
-
-Role = Literal["subject", "owner", "owned", "cited"]
 
 POLICIES = SCHEDULING_POLICY.resource
 # Kinds whose objects have owners, or point at the object that they are about.
@@ -113,6 +111,13 @@ def autoscalers_of(refs: Iterable[ObjectRef], namespace: str, objects: Objects) 
     ]
 
 
+def scaled_by(autoscaler: Obj, objects: Objects) -> list[ObjectRef]:
+    """The workload that an autoscaler scales; none for any other object."""
+    resource, name = _target(autoscaler)
+    workload = objects.get(resource, Key(key_of(autoscaler).namespace, name)) if name else None
+    return [] if workload is None else [ref_of(resource, workload)]
+
+
 def _target(autoscaler: Obj) -> tuple[str, str]:
     target = lookup(autoscaler, "spec", "scaleTargetRef") or {}
     resource = resource_of(str(target.get("apiVersion", "")), str(target.get("kind", "")))
@@ -131,12 +136,14 @@ def scope_of(evidence: Evidence) -> Scope:
     owners = [ref for ref, _ in owners_of(obj, objects)] if obj is not None else []
     owned = owned_by({subject.uid} - {""}, subject.namespace, objects)
     owned += written_children(evidence, {subject.uid, *(ref.uid for ref in owned)})
+    owned += scaled_by(obj, objects) if obj is not None else []
     owners += autoscalers_of([subject, *owners], subject.namespace, objects)
     owners += creators_of(subject, evidence)
-    for role, listed in (("owner", owners), ("owned", owned[:OWNED_MAX])):
+    families: tuple[tuple[Role, list[ObjectRef]], ...] = (("owner", owners), ("owned", owned[:OWNED_MAX]))
+    for role, listed in families:
         for ref in listed:
             refs.setdefault(ref.uid, ref)
-            roles.setdefault(ref.uid, role)  # type: ignore[arg-type]  # The two roles above.
+            roles.setdefault(ref.uid, role)
     for ref in cited_by(evidence, frozenset(roles)):
         refs.setdefault(ref.uid, ref)
         roles.setdefault(ref.uid, "cited")

@@ -17,6 +17,30 @@ Source = Literal[
 # 'woke': a write woke a decision; 'wrote': a decision wrote; 'saw': a cache received a write;
 # 'used': a decision used a cache; 'reported': an Event or a condition tells of it; 'led to': the rest.
 EdgeKind = Literal["woke", "wrote", "saw", "used", "reported", "led to"]
+# Of the object of an entry, as the subject sees it; '': it is none of these.
+Role = Literal["", "subject", "owner", "owned", "cited"]
+
+
+class ReadVersion(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Of one kind that a decision was made from."""
+
+    revision: int  # Every change up to here was in the cache.
+    newest: int = 0  # The newest change in it, if beyond `revision`.
+    age_ms: int = 0  # Since the watch last received something.
+
+
+class DecisionPath(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a decision followed from and what came of it. With the entry's object and generation, and the
+    edges to what it wrote, this is the whole path of a decision."""
+
+    queued_ms: float | None = None  # None: it did not come from a queue.
+    place: tuple[int, int] | None = None  # In the queue, when it was taken: which, of how many.
+    read: dict[str, ReadVersion] = {}  # By kind.
+    filters: dict[str, int] = {}  # Reason -> how many nodes it removed.
+    scores: dict[str, int] = {}  # Node -> score, of the best.
+    results: tuple[str, ...] = ()  # 'committed at 918811', 'conflict'
+    observed_generation: int = 0
+    condition: str = ""  # 'PodScheduled=False/Unschedulable'
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -33,6 +57,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     ids: dict[str, str] = {}  # 'decision', 'request', 'user': what to search other records for.
     count: int = 1  # How many similar entries this one stands for.
     until: str = ""  # The time of the last of them.
+    also: tuple[str, ...] = ()  # The ids of the others of them.
+    role: Role = ""
+    path: DecisionPath | None = None  # Of a decision.
     routine: bool = False  # A report of status: left out of a timeline of something else.
     possible_cause: str = ""  # Of a simulated run that failed: 'lost reply', 'stale read'.
 
@@ -56,6 +83,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     entries: tuple[Entry, ...] = ()  # Oldest first.
     edges: tuple[Edge, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    time: str = ""  # When it was asked, by the clock of the API server.
 
 
 class TimelineSpec(msgspec.Struct, frozen=True, kw_only=True):

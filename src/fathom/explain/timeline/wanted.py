@@ -15,6 +15,7 @@ from fathom.explain.timeline.scope import (
     owned_by,
     owners_of,
     ref_of,
+    scaled_by,
     scope_of,
 )
 from fathom.explain.timeline.timeline import TimelineSpec
@@ -36,6 +37,7 @@ def wanted(subject: ObjectRef, objects: Objects, spec: TimelineSpec) -> RecordQu
     refs = [msgspec.structs.replace(subject, uid=uid)]
     if obj is not None and uid_of(obj) == uid:
         refs += [ref for ref, _ in owners_of(obj, objects)]
+        refs += scaled_by(obj, objects)
     refs += autoscalers_of(refs, subject.namespace, objects)
     refs += owned_by({uid} - {""}, subject.namespace, objects)[:OWNED_MAX]
     refs += _events(refs, objects)

@@ -19,7 +19,9 @@ from fathom.model.times import SECOND_NS, moment_ns
 FIELDS_SHOWN = 3
 CLOCK_SKEW_NS = SECOND_NS // 10  # Between the API server and a deciding process.
 # Written by the API server with every change: they say nothing about this one.
-UNTOLD_FIELDS = ("metadata.generation", "metadata.managedFields", "metadata.resourceVersion")
+GENERATION = "metadata.generation"
+EVERY_FIELD = ("*",)
+UNTOLD_FIELDS = (GENERATION, "metadata.managedFields", "metadata.resourceVersion")
 # Kinds that change all the time, and whose writes explain nothing.
 UNTOLD_KINDS = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
 
@@ -44,6 +46,15 @@ class Writes:
                     self._removals.setdefault(entry.uid, []).append(entry)
         for removals in self._removals.values():
             removals.sort(key=lambda entry: entry.revision)
+        self._generations = {
+            entry.id: generation
+            for entries in self._by_uid.values()
+            for entry, generation in generations(entries, evidence)
+        }
+
+    def generation(self, entry: AuditEntry) -> int:
+        """Of the object, after the write; 0 where the records do not tell."""
+        return self._generations.get(entry.id, 0)
 
     def get(self, id_: str) -> AuditEntry | None:
         return self._by_id.get(id_)
@@ -87,6 +98,24 @@ class Writes:
     def is_newest(self, obj: Obj) -> bool:
         """Whether the object as it is was written by a write on record: then nothing happened since."""
         return str(self._last.get(uid_of(obj), 0)) == metadata(obj).get("resourceVersion")
+
+
+def generations(entries: Sequence[AuditEntry], evidence: Evidence) -> Iterator[tuple[AuditEntry, int]]:
+    """The generation of an object after each of its writes: counted from its creation, else back from what it
+    is now. A write that changes it says so in `changed`."""
+    entries = sorted(entries, key=lambda entry: entry.revision)
+    first, last = entries[0], entries[-1]
+    steps = [GENERATION in entry.changed and entry.verb != "create" for entry in entries]
+    if first.verb == "create" or first.changed == EVERY_FIELD:
+        generation = 1
+    else:
+        obj = _present(audit_ref(last), evidence) or {}
+        if str(last.revision) != metadata(obj).get("resourceVersion"):
+            return
+        generation = int(metadata(obj).get("generation") or 0) - sum(steps[1:])
+    for entry, step in zip(entries, (False, *steps[1:]), strict=True):
+        generation += step
+        yield entry, generation
 
 
 def _only_marks(entry: AuditEntry) -> bool:
@@ -148,6 +177,7 @@ def _write(entry: AuditEntry, evidence: Evidence, writes: Writes) -> Entry:
         text=write_text(entry, evidence, writes),
         object=ref,
         revision=entry.revision,
+        generation=writes.generation(entry),
         ids=ids,
         routine=entry.wrote
         and bool(entry.changed)
@@ -171,7 +201,7 @@ def write_text(entry: AuditEntry, evidence: Evidence, writes: Writes) -> str:
         return f"binds {target} to {node}" if node else f"binds {target}"
     if entry.subresource == "eviction":
         return f"evicts {target}"
-    if entry.changed == ("*",) or entry.verb == "create":
+    if entry.changed == EVERY_FIELD or entry.verb == "create":
         return f"creates {target}"
     fields = [path for path in entry.changed if not path.startswith(UNTOLD_FIELDS)] or list(entry.changed)
     if fields and all(path.startswith("status") for path in fields):

@@ -12,6 +12,7 @@ from fathom.schedule.loop.decision_records import Circumstances
 from fathom.schedule.loop.queue import QueueEntry
 from fathom.schedule.loop.state import SchedulerState
 
+GATED = "PodScheduled=False/SchedulingGated"
 BASE = frozenset({"Pod", "Node"})  # Kinds that every record lists, even if the cluster has no such object.
 
 
@@ -38,7 +39,7 @@ class Attempts:
             return
         context = self.context(pod)
         placement = self._state.known.decider.place(pod, context)
-        self.record(entry, pod, placement, self.around(context, [pod]), "gated")
+        self.record(entry, pod, placement, self.around(context, [pod]), "gated", condition=GATED)
 
     def record(
         self,

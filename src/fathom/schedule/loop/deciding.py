@@ -81,7 +81,7 @@ class Deciding:
     def _send(
         self, entry: QueueEntry, pod: PodView, placement: Placement, around: Circumstances
     ) -> SentBinding:
-        id_ = self._attempts.record(entry, pod, placement, around, "bind")
+        id_ = self._attempts.record(entry, pod, placement, around, "bind", condition="PodScheduled=True")
         request = BindRequest(
             namespace=pod.key.namespace,
             name=pod.key.name,
@@ -131,7 +131,7 @@ class Deciding:
             id_ = self._preemption_loop.make(entry, pod, placement, around, preemption)
         else:
             id_ = self._attempts.record(
-                entry, pod, placement, around, "unschedulable", condition="PodScheduled=False"
+                entry, pod, placement, around, "unschedulable", condition="PodScheduled=False/Unschedulable"
             )
             if preemption.leaving:
                 self._preemption_loop.reserve_soon(pod, id_)

@@ -58,7 +58,7 @@ class PreemptionLoop:
         id_ = self._state.recorder.decided(
             entry, pod, placement, msgspec.structs.replace(around, need=f"no older than {FRESH_S:g} s: met"),
             verdict="preempt", names=table.names, nodes_version=table.nodes_version,
-            chosen=preemption.node or "", condition="PodScheduled=False",
+            chosen=preemption.node or "", condition="PodScheduled=False/Unschedulable",
             victims=tuple(_victim_text(victim) for victim in preemption.victims),
         )  # fmt: skip
         self.give_up(pod, id_, but=preemption.node or "")

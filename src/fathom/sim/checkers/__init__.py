@@ -24,6 +24,7 @@ from fathom.sim.checkers.containers import (
     RunsAreTold,
 )
 from fathom.sim.checkers.decisions import EveryWriteHasItsDecision
+from fathom.sim.checkers.declared_reads import ReadsAreDeclared
 from fathom.sim.checkers.declared_writes import WritesAreDeclared
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
@@ -71,6 +72,7 @@ def at_home() -> list[Checker]:
         AnswersAreTrue(),
         WritesAreAsAsked(),
         WritesAreDeclared(),
+        ReadsAreDeclared(),
         WhatIsSaidIsSo(),
         RecordsAreTrue(),
         EveryWriteHasItsDecision(),
