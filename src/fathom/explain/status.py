@@ -38,6 +38,7 @@ from fathom.explain.why_of.lookups import (
 )
 from fathom.explain.why_of.pod_causes import causes_of, decisive
 from fathom.explain.why_of.refusals import refusal_of
+from fathom.explain.why_of.service_levels import services_of, sourced_level
 from fathom.model.conditions import SCHEDULING_RETRYING, conditions_of, find_condition
 from fathom.model.decision import SeenVersions
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
@@ -58,6 +59,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     latest_revision: Mapping[str, Sourced]  # Kind -> the revision of its newest object.
     autoscaler_reason: Sourced
     repair_condition: Sourced
+    service_levels: Mapping[str, Sourced]  # Service -> error rate and SLO burn, as the gateway measures them.
     gaps: tuple[Gap, ...] = ()
 
     @property
@@ -96,6 +98,10 @@ def explain_status(evidence: Evidence) -> StatusView:
         latest_revision={kind: _latest(evidence, kind) for kind in used},
         autoscaler_reason=_autoscaler(evidence, workload),
         repair_condition=_repair(evidence, workload),
+        service_levels={
+            path_of(service): sourced_level(evidence, service)
+            for service in services_of(evidence.objects, workload)
+        },
         gaps=evidence.gaps,
     )
 
