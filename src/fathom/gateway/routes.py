@@ -194,6 +194,14 @@ def _in_force(routes: Sequence[Obj]) -> dict[str, Obj]:
     return {_routed(route): route for route in by_age}
 
 
+def other_routes(route: Obj, routes: Sequence[Obj]) -> list[tuple[Obj, bool]]:
+    """The other routes for its Service, and whether it is that one which holds instead."""
+    name = _routed(route)
+    first = key_of(_in_force(routes)[name])
+    others = [other for other in routes if _routed(other) == name and key_of(other) != key_of(route)]
+    return [(other, key_of(other) == first) for other in others]
+
+
 def said_of(route: Obj, seen: SeenObjects, table: Table) -> tuple[Status, str, str]:
     """Whether the route's weights are in force: status, reason and message of its condition."""
     name = _routed(route)

@@ -8,6 +8,7 @@ from typing import Any
 from fathom.explain.evidence import Evidence, Objects, ProcessState, Recorded
 from fathom.explain.why.answer import CitedDecision, Freshness, NodeGroup, QueuePlace
 from fathom.explain.why.case import PodCase, resource_name
+from fathom.kinds import traffic_route
 from fathom.model.decision import Considered, Decision, Outcome, SeenVersions
 from fathom.model.objects import metadata, uid_of
 from fathom.model.times import timestamp
@@ -16,6 +17,14 @@ from fathom.schedule.loop.watched_kinds import KINDS
 CITED_MAX = 5  # The newest; `fathom decisions` has them all.
 AHEAD_MAX = 10  # Pods named as ahead in the queue.
 RESOURCES = {kind.name: resource_name(kind.resource.group, kind.resource.plural) for kind in KINDS}
+
+# What is listed among the policies, and is none: a pod's policy comes with the rollout that gave it.
+WORDS = {
+    RESOURCES["PolicyRollout"]: "rollout",
+    traffic_route.DEFINITION.resource: "route",
+    "poddisruptionbudgets.policy": "budget",
+    "configmaps": "settings",
+}
 
 
 def cited(records: Sequence[Recorded]) -> tuple[CitedDecision, ...]:
@@ -53,9 +62,7 @@ def considered_texts(decision: Decision) -> Iterable[str]:
         ("quota", decision.quotas),
     ):
         for considered in listed:
-            # A pod's policy is listed with the rollout that gave it.
-            which = "rollout" if considered.resource == RESOURCES["PolicyRollout"] else kind
-            yield f"{which} {_considered(considered)}"
+            yield f"{WORDS.get(considered.resource, kind)} {_considered(considered)}"
 
 
 def _considered(considered: Considered) -> str:

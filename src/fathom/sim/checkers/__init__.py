@@ -23,7 +23,7 @@ from fathom.sim.checkers.containers import (
     RestartsAreSpaced,
     RunsAreTold,
 )
-from fathom.sim.checkers.decisions import EveryWriteHasItsDecision
+from fathom.sim.checkers.decisions import EveryEventHasItsDecision, EveryWriteHasItsDecision
 from fathom.sim.checkers.declared_writes import WritesAreDeclared
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
@@ -74,6 +74,7 @@ def at_home() -> list[Checker]:
         WhatIsSaidIsSo(),
         RecordsAreTrue(),
         EveryWriteHasItsDecision(),
+        EveryEventHasItsDecision(),
     ]
 
 
