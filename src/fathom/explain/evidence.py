@@ -42,6 +42,10 @@ class Objects(Protocol):
         """The revision that the objects of this kind are as of."""
         ...
 
+    def last_change(self, resource: str) -> int:
+        """The revision of the kind's own last change: a deletion counts where the source remembers it."""
+        ...
+
 
 class Gap(msgspec.Struct, frozen=True):
     """A source that did not answer: what it would have told is unknown."""
@@ -91,3 +95,11 @@ class HeldObjects:
 
     def revision(self, resource: str) -> int:
         return self._revision
+
+    def last_change(self, resource: str) -> int:
+        return max(map(revision_of, self._objects.get(resource, {}).values()), default=0)
+
+
+def revision_of(obj: Obj) -> int:
+    text = str(metadata(obj).get("resourceVersion") or "")
+    return int(text) if text.isdecimal() else 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fathom.explain.evidence import Evidence, Objects, ProcessState, Recorded
+from fathom.explain.evidence import Evidence, Objects, ProcessState, Recorded, revision_of
 from fathom.explain.why.answer import CitedDecision, Freshness, NodeGroup, QueuePlace
 from fathom.explain.why.case import PodCase, resource_name
 from fathom.kinds import traffic_route
 from fathom.model.decision import Considered, Decision, Outcome, SeenVersions
-from fathom.model.objects import metadata, uid_of
+from fathom.model.objects import uid_of
 from fathom.model.times import timestamp
 from fathom.schedule.loop.watched_kinds import KINDS
 
@@ -92,11 +92,6 @@ def _freshness(kind: str, seen: SeenVersions, objects: Objects) -> Freshness:
 
 def newest_change(objects: Objects, resource: str) -> int:
     return max((revision_of(obj) for obj in objects.list(resource)), default=0)
-
-
-def revision_of(obj: dict[str, object]) -> int:
-    text = str(metadata(obj).get("resourceVersion") or "")
-    return int(text) if text.isdecimal() else 0
 
 
 def schedulers(evidence: Evidence) -> list[ProcessState]:
