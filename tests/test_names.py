@@ -66,6 +66,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "runs-seconds": (PEOPLE, "agent/simulated.py"),
     "simulated": (PEOPLE, "agent/simulated.py"),
     "serving-certificate": ("endpoint/publish.py", "api/process_pages.py"),
+    "slo": (PEOPLE, "model/service_levels.py"),
     "slot": ("controllers/replicaset/plan.py", "kinds/reservation.py"),
     "stop-when-alone-seconds": (PEOPLE, "agent/container_views.py"),
     "trust-lost": ("controllers/node_health/plan_trust.py", "model/trust.py"),

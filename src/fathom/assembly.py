@@ -155,7 +155,7 @@ def assemble(wanted: ServerSettings) -> Parts:
     feed = WatchCacheFeed(wanted.store, cache, log, (CustomKinds(registry).observe, housekeeping.observe))
     writer = HousekeepingWriter(client, decisions, "field-fights")
     several = wanted.shared_store
-    fights = FieldFights(client, writer, outside.clock, log, registry.by_resource, several_servers=several)
+    fights = FieldFights(writer, outside.clock, log, registry.by_resource, several_servers=several)
     core.updates = fights if wanted.detect_fights else None
     return Parts(server, feed, housekeeping, client, decisions, authenticator, own_tokens, fights)
 

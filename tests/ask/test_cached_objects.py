@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.ask.test_kept_cluster import Cluster
 from tests.explain.builders import event, node, pod
 
-from fathom.explain.evidence import HeldObjects, mentioning, newest_revision
+from fathom.explain.evidence import HeldObjects, mentioning
 from fathom.explain.why.case import events_about
 from fathom.model.objects import Key
 
@@ -29,16 +29,16 @@ def test_events_about_a_pod_are_found_by_their_text_and_no_others() -> None:
         assert len(fresh) == (name != "nobody")
 
 
-def test_the_newest_revision_of_a_kind_is_that_of_its_newest_object() -> None:
+def test_the_last_change_of_a_kind_is_that_of_its_newest_object_or_a_later_deletion() -> None:
     cluster = Cluster()
-    assert newest_revision(cluster.objects(), "pods") == 0
+    assert cluster.objects().last_change("pods") == 0
     cluster.write("pods", "shop/a", pod("a"))
     cluster.write("pods", "shop/b", pod("b"))
     cluster.write("nodes", "n", node("n"))
     objects = cluster.objects()
     held = HeldObjects({"pods": objects.list("pods"), "nodes": objects.list("nodes")})
     for resource in ("pods", "nodes", "services"):
-        assert newest_revision(objects, resource) == newest_revision(held, resource)
-    assert newest_revision(objects, "nodes") == newest_revision(objects, "pods") + 1
+        assert objects.last_change(resource) == held.last_change(resource)
+    assert objects.last_change("nodes") == objects.last_change("pods") + 1
     cluster.write("pods", "shop/b", None)
-    assert newest_revision(cluster.objects(), "pods") == newest_revision(objects, "pods") - 1
+    assert cluster.objects().last_change("pods") == objects.last_change("nodes") + 1

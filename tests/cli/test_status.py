@@ -74,6 +74,18 @@ def test_what_is_not_known_reads_no_data_with_the_reason() -> None:
     assert lines[-1] == "no data from journal of scheduler: it does not answer"
 
 
+def test_each_service_of_the_workload_has_a_line_with_its_error_rate_and_burn() -> None:
+    level = {"errorRate": {"5m": 0.02, "1h": 0.001}, "burnRate": {"5m": 20.0, "1h": 1.0}}
+    quiet = {"errorRate": {"5m": None, "1h": 0.0}, "burnRate": {"5m": None, "1h": 0.0}}
+    silent = entry(None, "process gateway does not answer")
+    levels = {"shop/web": entry(level), "shop/api": entry(quiet), "shop/db": silent}
+    assert status_lines(view(serviceLevels=levels))[-3:] == [
+        "service shop/web: error rate 2.00% in 5m, SLO burn 20.0; error rate 0.10% in 1h, SLO burn 1.0",
+        "service shop/api: error rate 0.00% in 1h, SLO burn 0.0",
+        "service shop/db: no data (process gateway does not answer)",
+    ]
+
+
 def test_wide_output_has_the_source_of_every_line() -> None:
     lines = status_lines(view(), wide=True)
     assert all("[somewhere]" in line for line in lines[1:])

@@ -268,9 +268,11 @@ def test_caches_that_are_behind_are_shown_with_their_revisions() -> None:
     state = ProcessState(
         process="deciders", parts=("controllers",), caches={"Deployment": SeenVersions(80, age_ms=7)}
     )
-    coupling = answer(evidence(processes=(state,)), CouplingQuestion(controller="autoscaling"))
-    [behind] = coupling.caches
-    assert (behind.kind, behind.revision, behind.latest) == ("Deployment", 80, 90)
+    deployment = {"metadata": {"name": "web", "namespace": "default", "resourceVersion": "84"}}
+    objects = HeldObjects({"deployments.apps": [deployment]}, revision=90)
+    case = msgspec.structs.replace(evidence(processes=(state,)), objects=objects)
+    [behind] = answer(case, CouplingQuestion(controller="autoscaling")).caches
+    assert (behind.kind, behind.revision, behind.latest) == ("Deployment", 80, 84), "90 is of another kind"
 
 
 def test_a_user_who_may_not_see_nodes_is_not_told_which_agent_wrote() -> None:

@@ -190,7 +190,7 @@ def test_the_json_has_the_names_of_the_contract_and_a_source_for_each() -> None:
     document = msgspec.to_builtins(explain_status(incident()))
     assert set(document) == {
         "workload", "generation", "rollbackObserved", "pendingReplicas", "lastReason", "cacheRevision",
-        "latestRevision", "autoscalerReason", "repairCondition", "gaps",
+        "latestRevision", "autoscalerReason", "repairCondition", "serviceLevels", "gaps",
     }  # fmt: skip
     plain = (
         "generation",
@@ -205,6 +205,44 @@ def test_the_json_has_the_names_of_the_contract_and_a_source_for_each() -> None:
         assert document[name]["source"], name
     for name in ("cacheRevision", "latestRevision"):
         assert all(set(entry) == {"value", "source"} for entry in document[name].values())
+
+
+def quiet(**caches: SeenVersions) -> Evidence:
+    """All replicas are ready. The last changes were at 40 (Pod), 60 (Node), and 99, of a Lease."""
+    api = deployment(1, name="web")
+    own = replica_set(api, 1, name="web-1")
+    placed = pod("web-1-0", own, metadata={"resourceVersion": "40"})
+    beaten = node()
+    beaten["metadata"]["resourceVersion"] = "60"
+    lease = obj("Lease", "n1", namespace="kube-node-lease", metadata={"resourceVersion": "99"})
+    decided = recorded("scheduler", placed, seen={kind: SeenVersions(12) for kind in ("Pod", "Node")})
+    state = (scheduler_state(**caches),) if caches else ()
+    return evidence(api, own, placed, beaten, lease, decisions=(decided,), processes=state)
+
+
+def test_in_a_quiet_cluster_no_kind_is_behind() -> None:
+    """The decision is long ago, and the newest revision of the store is of a kind that no scheduler reads."""
+    view = explain_status(quiet(Pod=SeenVersions(40), Node=SeenVersions(55, applied=60)))
+    assert (view.pending_replicas.value, view.kinds_behind) == ([], ())
+    assert view.latest_revision["Node"] == Sourced(60, "Node n1: metadata.resourceVersion")
+    assert view.cache_revision["Pod"] == Sourced(40, "caches of scheduler")
+    late = explain_status(quiet(Pod=SeenVersions(39), Node=SeenVersions(60)))
+    assert late.kinds_behind == ("Pod",)
+    assert explain_status(quiet()).cache_revision == {}, "the scheduler does not answer"
+
+
+def test_a_change_that_the_scheduler_knows_by_now_is_not_behind_though_its_last_decision_is_older() -> None:
+    asked = incident()
+    held = scheduler_state(TenantQuota=SeenVersions(918812), Node=SeenVersions(918812))
+    stale = explain_status(msgspec.structs.replace(asked, processes=(held,)))
+    assert stale.kinds_behind == ("TenantQuota",)
+    assert stale.cache_revision["TenantQuota"].source.startswith("decision d-2 of scheduler")
+    caught_up = scheduler_state(TenantQuota=SeenVersions(918812, applied=918946))
+    view = explain_status(msgspec.structs.replace(asked, processes=(caught_up,)))
+    assert view.kinds_behind == ()
+    assert view.cache_revision["TenantQuota"].value == 918946
+    assert view.cache_revision["TenantQuota"].source.startswith("caches of scheduler; decision d-2 of")
+    assert view.cache_revision["TenantQuota"].source.endswith("used 918812")
 
 
 def test_without_records_the_reason_is_the_pods_condition_and_revisions_are_the_caches() -> None:

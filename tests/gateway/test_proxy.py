@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from fathom.gateway.proxy import UNSEEN_MAX, AppliedRoutes, Proxy, _break, why_not
+from fathom.gateway.proxy import UNSEEN_MAX, AppliedRoutes, Proxy, why_not
 from fathom.gateway.routes import RouteEndpoint, RouteListener
+from fathom.gateway.streams import break_off
 from fathom.seams.log import NoLog
 
 Seen = list[tuple[str, bool]]
@@ -105,7 +106,7 @@ def test_an_answer_that_breaks_off_does_not_look_whole() -> None:
         writer.write(b"half of it")
         await writer.drain()
         await reader.readexactly(1)
-        _break(writer)
+        break_off(writer)
 
     async def story() -> None:
         gateway = proxy([])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import runpy
 from pathlib import Path
 
 import pytest
 
+from fathom.model import reasons
 from fathom.model.reasons import (
     CONTAINER_BOUNDARIES,
     REASONS,
@@ -16,23 +20,48 @@ from fathom.model.reasons import (
 )
 from fathom.schedule.decide.rules import FILTERS
 
-DOCS = Path(__file__).parent.parent.parent / "docs" / "reasons.md"
+ROOT = Path(__file__).parent.parent.parent
+DOCS, SOURCE = ROOT / "docs" / "reasons.md", ROOT / "src" / "fathom"
 
 
-def table() -> str:
-    """As `docs/reasons.md` has it. To renew it: put what this returns there."""
-    rows = [f"| `{one.name}` | {one.cause} | {one.cure} | `{one.remedy}` |" for one in REASONS]
-    return "\n".join(["| reason | cause | cure | remedy |", "| --- | --- | --- | --- |", *rows])
+def script(*words: str) -> int:
+    main = runpy.run_path(str(ROOT / "script" / "reasons"))["main"]
+    code: int = main(list(words))
+    return code
 
 
-def test_the_documented_table_is_the_one_in_the_code() -> None:
-    assert table() in DOCS.read_text()
+def test_the_page_is_the_one_that_the_code_makes() -> None:
+    """Else run `script/reasons`."""
+    assert script("--check") == 0
 
 
-def test_the_documented_filters_are_those_in_the_code() -> None:
-    """By rule: its boundary, and the remedy where no reason says more."""
-    rows = [f"| `{one.name}` | `{one.boundary}` |" for one in FILTERS]
-    assert "\n".join(["| rule | boundary |", "| --- | --- |", *rows]) in DOCS.read_text()
+def test_a_page_that_lacks_a_reason_or_a_rule_is_found_and_written_anew(tmp_path: Path) -> None:
+    whole = DOCS.read_text().splitlines()
+    for row in (f"| `{REASONS[-1].name}` |", f"| `{FILTERS[0].name}` |"):
+        page = tmp_path / "page.md"
+        page.write_text("\n".join(line for line in whole if not line.startswith(row)) + "\n")
+        assert page.read_text() != DOCS.read_text()
+        assert script("--check", str(page)) == 1
+        assert script(str(page)) == 0
+        assert page.read_text() == DOCS.read_text()
+
+
+def test_every_reason_that_the_code_names_is_in_the_table() -> None:
+    """As a constant, or with a name after the boundary: `gate/NAME`."""
+    known = {one.name for one in REASONS}
+    boundaries = "|".join(sorted({one.boundary for one in REASONS}))
+    whole, begun = re.compile(rf"({boundaries})(/[a-z]+)?"), re.compile(rf"({boundaries})/")
+    constants = {name for name in vars(reasons).values() if isinstance(name, str) and whole.fullmatch(name)}
+    assert constants - known == set()
+    named = {name.partition("/")[0] for name in known if re.search(r"/[A-Z]", name)}
+    for path in sorted(SOURCE.rglob("controllers/progress/*.py")) + sorted(SOURCE.rglob("schedule/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and "/" in node.value:
+                assert not whole.fullmatch(node.value) or node.value in known, f"{path}: {node.value}"
+            elif isinstance(node, ast.JoinedStr) and len(node.values) == 2:
+                begin = ast.unparse(node.values[0]).strip("'")
+                known_boundary = begin.removesuffix("/") in named
+                assert not begun.fullmatch(begin) or known_boundary, f"{path}: {ast.unparse(node)}"
 
 
 def test_each_reason_is_there_once_and_each_boundary_in_use_is_known() -> None:

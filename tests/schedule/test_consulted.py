@@ -8,16 +8,26 @@ from tests.control.worlds import told
 from tests.schedule.test_known import own
 from tests.schedule.test_records import cluster, record, views
 
+from fathom.client.api import Resource
+from fathom.explain.why.records import considered_texts
+from fathom.gateway.controller import ROUTES
+from fathom.gateway.controller import begin as begin_gateway
+from fathom.model import accounts
 from fathom.model.decision import Considered, Decision
-from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.model.user import User
 from fathom.schedule.decide.context import PlacementContext, Policy
 from fathom.schedule.loop.cluster_view import ClusterView
+from fathom.sim.checkers.records import RecordsAreTrue
 from fathom.sim.report.chronicle import Chronicle, Concluded, DecisionMade
+from fathom.sim.scenarios.gateways import route
 from fathom.sim.scenarios.objects import NODES, PODS
-from fathom.sim.scenarios.scheduling import QUOTAS, node, pod, quota, run_scheduler
+from fathom.sim.scenarios.scheduling import CLASSES, QUOTAS, node, pod, quota, run_scheduler
+from fathom.sim.scenarios.serving import SERVICES, service
 from fathom.sim.world.world import World
 
 NOW = 0
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
 
 
 def stored(kind: str, name: str, spec: Obj, *, revision: int, namespace: str = "", **status: object) -> Obj:
@@ -111,3 +121,66 @@ def test_a_woken_pod_names_the_change_that_woke_it_and_its_outcome_the_pod() -> 
         assert outcome.revision > revision
 
     told(story, chronicle=chronicle)
+
+
+def budget(name: str, app: str) -> Obj:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def test_a_preemption_records_the_budgets_of_its_victims_and_the_one_that_turned_it_elsewhere() -> None:
+    """The checkers compare every revision with the store's. A budget of other pods is not listed."""
+    chronicle = Chronicle()
+
+    async def story(world: World) -> None:
+        run_scheduler(world, "scheduler", names=("default-scheduler",))
+        await world.apply(CLASSES, {"metadata": {"name": "high"}, "value": 1000})
+        for number, app in enumerate(("guarded", "free"), start=1):
+            await world.apply(NODES, node(f"node-{number}"))
+            await world.apply(PODS, pod(app, cpu="3", labels={"app": app}))
+            await world.sleep(2)
+        budgets = [await world.apply(BUDGETS, budget(app, app)) for app in ("guarded", "free", "other")]
+        # The controller of budgets is not here: `free` allows one disruption, the others none.
+        status = {"metadata": {"uid": uid_of(budgets[1])}, "status": {"disruptionsAllowed": 1}}
+        await world.api.patch(BUDGETS, "default", "free", status, subresource="status")
+        await world.sleep(2)
+        await world.apply(PODS, pod("urgent", cpu="3", high=True))
+        await world.until(
+            lambda: any(decision.verdict == "preempt" for decision in about(chronicle, "urgent")),
+            within_s=20,
+            what="it preempts",
+        )
+
+    told(story, chronicle=chronicle, checkers=[RecordsAreTrue()])
+    (preemption,) = [decision for decision in about(chronicle, "urgent") if decision.verdict == "preempt"]
+    assert [victim.partition(":")[0] for victim in preemption.victims] == ["default/free"]
+    listed = [each for each in preemption.policies if each.resource == BUDGETS.name]
+    assert [(each.name, each.decisive, each.revision > 0) for each in listed] == [
+        ("guarded", True, True),
+        ("free", False, True),
+    ]
+    assert list(considered_texts(preemption))[-1].startswith("budget free at ")
+
+
+def test_a_route_that_another_one_overrules_has_that_one_on_record() -> None:
+    chronicle = Chronicle()
+
+    async def story(world: World) -> None:
+        world.process("gateway", begin_gateway, account=User(accounts.GATEWAY))
+        await world.apply(SERVICES, service("web"))
+        await world.apply(ROUTES, route("web", 7))
+        await world.sleep(2)
+        await world.apply(ROUTES, {**route("web", 9), "metadata": {"name": "younger"}})
+        await world.until(lambda: bool(about(chronicle, "younger")), within_s=20, what="it is judged")
+
+    told(story, chronicle=chronicle, checkers=[RecordsAreTrue()])
+    (judged,) = [decision for decision in about(chronicle, "younger") if decision.message == "AnotherHolds"]
+    assert [(each.resource, each.name, each.decisive) for each in judged.policies] == [
+        (ROUTES.name, "web", True)
+    ]
+    assert about(chronicle, "web")[0].policies == ()

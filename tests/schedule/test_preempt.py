@@ -16,7 +16,13 @@ from fathom.schedule.decide.context import PlacementContext, Policy
 from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.place import place
 from fathom.schedule.decide.pods import PodView, pod_view
-from fathom.schedule.decide.preempt import DisruptionBudget, Preempter, Preemption, preempt
+from fathom.schedule.decide.preempt import (
+    ConsultedBudget,
+    DisruptionBudget,
+    Preempter,
+    Preemption,
+    preempt,
+)
 from fathom.schedule.decide.read_shape import selector_of
 
 FINAL = (
@@ -155,7 +161,9 @@ def test_a_budget_that_has_nothing_left_turns_preemption_elsewhere() -> None:
     budget = DisruptionBudget(Key("ns", "db"), selector_of({"matchLabels": {"app": "db"}}), allowed=0)
     new = pod("new", priority=10)
     assert outcome(preempt(new, table, PlacementContext())) == ("a", ["a1"])
-    assert outcome(preempt(new, table, PlacementContext(), [budget])) == ("b", ["b1"])
+    found = preempt(new, table, PlacementContext(), [budget])
+    assert outcome(found) == ("b", ["b1"])
+    assert found.budgets == (ConsultedBudget(Key("ns", "db"), decisive=True),)
 
 
 def test_a_budget_is_broken_only_when_nothing_else_helps_and_it_is_said() -> None:
@@ -163,6 +171,7 @@ def test_a_budget_is_broken_only_when_nothing_else_helps_and_it_is_said() -> Non
     budget = DisruptionBudget(Key("ns", "db"), selector_of({"matchLabels": {"app": "db"}}), allowed=0)
     found = preempt(pod("new", priority=10), table, PlacementContext(), [budget])
     assert [(one.uid, one.breaks) for one in found.victims] == [("a1", "ns/db")]
+    assert found.budgets == (ConsultedBudget(Key("ns", "db")),), "without it the victim would be the same"
     assert found.victims[0].reason == (
         "preempted on a to make room for ns/new (priority 10); breaks PodDisruptionBudget ns/db"
     )

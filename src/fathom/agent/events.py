@@ -14,7 +14,9 @@ import msgspec
 from fathom.agent.settings import AgentSettings
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed
-from fathom.control.watches import EVENT
+from fathom.control.decision_log import DecisionLog, reporting, subject_of
+from fathom.control.watches import EVENT, POD
+from fathom.model.cause import WakeCause
 from fathom.model.objects import Obj, key_of, metadata, uid_of
 from fathom.model.times import timestamp
 from fathom.seams.outside import Clock, Ids
@@ -29,6 +31,7 @@ class ToldEvent(msgspec.Struct):
     name: str
     count: int
     at_s: float
+    decision: str
 
 
 class SaidEvent(msgspec.Struct, frozen=True):
@@ -45,11 +48,14 @@ class SaidEvent(msgspec.Struct, frozen=True):
 
 
 class Events:
-    def __init__(self, settings: AgentSettings, api: Api, *, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self, settings: AgentSettings, api: Api, *, clock: Clock, ids: Ids, decisions: DecisionLog
+    ) -> None:
         self._settings = settings
         self._api = api
         self._clock = clock
         self._ids = ids
+        self._decisions = decisions
         self._waiting: deque[SaidEvent] = deque(maxlen=WAITING_MAX)
         self._known: OrderedDict[tuple[str, ...], ToldEvent] = OrderedDict()
         self._some = asyncio.Event()
@@ -77,7 +83,8 @@ class Events:
             return
         written.at_s = now_s
         patch = {"count": written.count, "lastTimestamp": event.now}
-        await self._api.patch(EVENT.resource, written.namespace, written.name, patch)
+        api = self._api.with_decision(written.decision)
+        await api.patch(EVENT.resource, written.namespace, written.name, patch)
 
     async def _create(self, event: SaidEvent, now_s: float) -> None:
         key = key_of(event.pod)
@@ -102,7 +109,17 @@ class Events:
             "lastTimestamp": event.now,
             "count": 1,
         }  # fmt: skip
-        if isinstance(await self._api.create(EVENT.resource, key.namespace, obj), Committed):
-            self._known[event.what] = ToldEvent(key.namespace, name, 1, now_s)
+        id_ = self._decided(event)
+        api = self._api.with_decision(id_)
+        outcome = await api.create(EVENT.resource, key.namespace, reporting(obj, id_))
+        if isinstance(outcome, Committed):
+            self._known[event.what] = ToldEvent(key.namespace, name, 1, now_s, id_)
             if len(self._known) > KNOWN_MAX:
                 self._known.popitem(last=False)
+
+    def _decided(self, event: SaidEvent) -> str:
+        """What the agent did with a container is on record nowhere else: an Event may expire, or be lost."""
+        subject = subject_of(POD.resource, event.pod)
+        revision = int(metadata(event.pod).get("resourceVersion") or 0)
+        cause = WakeCause("event", "", subject.resource, subject.namespace, subject.name, revision)
+        return self._decisions.decided("report", subject, cause=cause, why=f"{event.reason}: {event.message}")

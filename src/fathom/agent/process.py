@@ -58,16 +58,19 @@ class Agent:
         )
         self.controllers = Controllers(inside, [Reporter(self.pods)], self._controller_settings())
         self.controllers.caches.on_change("Pod", self.pods.observe)
+        decisions = log_of(inside, "agent")
         self.heartbeat = Heartbeat(
             settings,
             self._api(vital=True),
             clock=outside.clock,
             rng=streams.stream("heartbeat"),
             log=inside.log,
-            decisions=log_of(inside, "agent"),
+            decisions=decisions,
         )
         self.heartbeat.on_heard = self.pods.look_at_all
-        self.events = Events(settings, self._api(vital=False), clock=outside.clock, ids=outside.ids)
+        self.events = Events(
+            settings, self._api(vital=False), clock=outside.clock, ids=outside.ids, decisions=decisions
+        )
         self._tasks: list[asyncio.Task[None]] = []
         measure_agent(inside.metrics, settings.node, self.pods, self.heartbeat, outside.clock)
 

@@ -550,11 +550,14 @@ class WatchCache:
         cache = self._caches.get(resource)
         return 0 if cache is None else cache.revision
 
-    def copied(self, resource: str) -> tuple[int, dict[str, Entry]]:
-        """The revision that the cache has reached, and the entries of a resource. May be called in another
-        thread: copying a dict with keys that are strings runs no Python code, so nothing comes between."""
+    def copied(self, resource: str) -> tuple[int, int, dict[str, Entry]]:
+        """The revision that the cache has reached, that of the resource's last change, and the entries of the
+        resource. May be called in another thread: copying a dict with keys that are strings runs no Python
+        code, so nothing comes between."""
         cache = self._caches.get(resource)
-        return self.reached, {} if cache is None else dict(cache.entries)
+        if cache is None:
+            return self.reached, 0, {}
+        return self.reached, cache.revision, dict(cache.entries)
 
     def _release(self) -> None:
         if not self._waiting:

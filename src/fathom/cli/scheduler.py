@@ -152,7 +152,7 @@ async def run_scheduler(
             server,
             stop,
             tape=tape,
-            journal=traced(timed, traces, process),
+            journal=None if timed is None else traced(timed, traces, process),
             log=log,
             metrics=metrics,
         )

@@ -38,8 +38,8 @@ def status(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show what the control plane knows about a workload: generation, rollback, pending replicas, the last
-    scheduling reason, the revisions it used and the latest ones, autoscaler, repair. Exits with 1 if replicas
-    are pending."""
+    scheduling reason, the revisions it used and the latest ones, autoscaler, repair, the error rates of its
+    Services. Exits with 1 if replicas are pending."""
     import msgspec  # noqa: PLC0415  # See the package's docstring.
 
     view = _ask(subject, namespace, found_kubeconfig(kubeconfig))
@@ -78,6 +78,7 @@ def status_lines(view: View, *, wide: bool = False) -> list[str]:
         *_revision_rows(view, kind, "scheduler cache RV", f"{writer} latest RV"),
         ("autoscaler reason", view["autoscalerReason"]),
         ("repair condition", view["repairCondition"]),
+        *[(f"service {name}", _level(entry)) for name, entry in (view.get("serviceLevels") or {}).items()],
     ]
     if not pending["value"]:
         rows.insert(2, ("pending replicas", {**pending, "value": "none"}))
@@ -113,6 +114,19 @@ def _revision_rows(view: View, kind: str, used: str, latest: str) -> list[tuple[
         (used, view["cacheRevision"].get(kind, nothing)),
         (latest, view["latestRevision"].get(kind, nothing)),
     ]
+
+
+def _level(entry: View) -> View:
+    """'error rate 2.00 % in 5m, SLO burn 20.0; …', one part for each window."""
+    level = entry["value"]
+    if level is None:
+        return entry
+    parts = [
+        f"error rate {rate:.2%} in {window}, SLO burn {level['burnRate'][window]:.1f}"
+        for window, rate in level["errorRate"].items()
+        if rate is not None
+    ]
+    return {**entry, "value": "; ".join(parts)}
 
 
 def _shown(value: object) -> str:

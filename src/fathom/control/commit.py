@@ -122,7 +122,7 @@ class Commit:
         outcomes += await sender.in_batches(plan.statuses)
         if (subject := seen.get(here.kind.name, here.key)) is not None:
             for action, outcome in outcomes:
-                self._tell(EventChange(subject, seen, action, outcome, plan.why, plan.because))
+                self._tell(EventChange(subject, seen, action, outcome, plan.why, plan.because, id_))
         failure = held(lacking) if lacking else _first_failure(outcomes)
         if failure is not None:
             failure = msgspec.structs.replace(failure, decision=id_)

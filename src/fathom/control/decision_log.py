@@ -14,9 +14,10 @@ import msgspec
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
 from fathom.model import decision
 from fathom.model.cause import WakeCause
-from fathom.model.decision import Decision, Journal, Result, Subject
+from fathom.model.decision import Considered, Decision, Journal, Result, Subject
 from fathom.model.objects import Key, Obj, metadata, uid_of
 from fathom.model.resource import Resource
+from fathom.model.well_known import DECISION_ANNOTATION
 from fathom.seams.outside import Clock
 from fathom.seams.process import Inside
 
@@ -36,8 +37,17 @@ class DecisionLog:
         prefix = f"{self._prefix}.{self._parts:x}"
         return DecisionLog(self._journal, prefix=prefix, controller=controller, clock=self._clock)
 
-    def decided(self, verdict: str, subject: Subject, *, cause: WakeCause, why: str, epoch: int = 0) -> str:
-        """Record the decision; its id."""
+    def decided(
+        self,
+        verdict: str,
+        subject: Subject,
+        *,
+        cause: WakeCause,
+        why: str,
+        epoch: int = 0,
+        considered: tuple[Considered, ...] = (),
+    ) -> str:
+        """Record the decision; its id. `considered`: other objects that it follows from."""
         self._count += 1
         id_ = f"{self._prefix}-{self._count:x}"
         path = "/".join(part for part in (subject.namespace, subject.name) if part)
@@ -51,6 +61,7 @@ class DecisionLog:
                 cause=cause,
                 epoch=epoch,
                 actions=(f"{verdict} {subject.resource} {path}",),
+                policies=considered,
                 observed_generation=subject.generation,
                 message=why,
             )
@@ -94,6 +105,13 @@ def subject_of(resource: Resource, obj: Obj) -> Subject:
 def subject_at(resource: Resource, key: Key, uid: str = "") -> Subject:
     """An object that was not read."""
     return Subject(resource.name, *key, uid)
+
+
+def reporting(event: Obj, id_: str) -> Obj:
+    """The Event, naming the decision that it reports."""
+    meta = metadata(event)
+    annotations = {**(meta.get("annotations") or {}), DECISION_ANNOTATION: id_}
+    return {**event, "metadata": {**meta, "annotations": annotations}}
 
 
 def result_of(outcome: Outcome) -> tuple[Result, int, str]:

@@ -17,6 +17,7 @@ import msgspec
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Outcome
+from fathom.control.decision_log import reporting
 from fathom.control.plan import Action
 from fathom.control.watches import EVENT, WatchedKind
 from fathom.model.objects import Obj, key_of, metadata, uid_of
@@ -41,6 +42,7 @@ class EventChange(msgspec.Struct, frozen=True):
     outcome: Outcome
     why: str = ""  # The plan's `why`; the next is its `because`.
     because: str = ""
+    decision: str = ""  # The id under which the plan is on record.
 
 
 class EventNews(msgspec.Struct, frozen=True):
@@ -49,6 +51,7 @@ class EventNews(msgspec.Struct, frozen=True):
     reason: str
     message: str
     type: str = NORMAL
+    decision: str = ""  # Set by the process that reports it; a repeated Event keeps the first one's.
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -60,6 +63,7 @@ class ToldEvents(msgspec.Struct):
     name: str
     count: int
     at_s: float
+    decision: str
 
 
 class EventWriter:
@@ -98,14 +102,16 @@ class EventWriter:
             return
         previous.at_s = now_s
         patch = {"count": previous.count, "lastTimestamp": now}
-        await self._api.patch(EVENT.resource, previous.namespace, previous.name, patch)
+        api = self._api.with_decision(previous.decision)
+        await api.patch(EVENT.resource, previous.namespace, previous.name, patch)
 
     async def _write_first(self, source: str, now: str, news: EventNews, now_s: float) -> None:
         name = f"{key_of(news.about).name[:200]}.{self._ids.uid().replace('-', '')[:16]}"
-        event = event_of(source, now, news, name)
+        event = reporting(event_of(source, now, news, name), news.decision)
         namespace = metadata(event)["namespace"]
-        if isinstance(await self._api.create(EVENT.resource, namespace, event), Committed):
-            self._known[news.identity] = ToldEvents(namespace, name, 1, now_s)
+        outcome = await self._api.with_decision(news.decision).create(EVENT.resource, namespace, event)
+        if isinstance(outcome, Committed):
+            self._known[news.identity] = ToldEvents(namespace, name, 1, now_s, news.decision)
             if len(self._known) > KNOWN_MAX:
                 self._known.popitem(last=False)
 

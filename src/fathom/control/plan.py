@@ -100,7 +100,7 @@ class Plan(msgspec.Struct, frozen=True):
     needs: tuple[Need, ...] = ()
     why: str = ""  # For people: what was decided, and from which facts.
     because: str = ""  # The same in few words, for an Event.
-    considered: tuple[Considered, ...] = ()  # Overrides, policies and quotas that the plan follows from.
+    considered: tuple[Considered, ...] = ()  # Overrides, policies, quotas, … that the plan follows from.
 
     def __post_init__(self) -> None:
         if self.destroys and not self.needs:

@@ -274,7 +274,8 @@ class Controllers:
         news = getattr(controller, "news", None)
         events = news(change) if news is not None and self._settings.events else None
         for event in (events,) if isinstance(events, EventNews) else events or ():
-            event_writer.tell(f"fathom-{controller.name}", event)
+            named = msgspec.structs.replace(event, decision=change.decision)
+            event_writer.tell(f"fathom-{controller.name}", named)
 
     def _loop(
         self, controller: Controller, term: LeaderTerm | None, event_writer: EventWriter, probes: Probes

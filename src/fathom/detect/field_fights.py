@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from fathom.client.local import LocalClient
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.explain.coupling.fight_texts import event_of, fight_conditions
 from fathom.explain.coupling.fights import (
@@ -44,6 +43,7 @@ RESOURCE = "componentsignals.fathom.dev"
 NAME = "field-fights"
 EVERY_S = 5.0
 WAITING_MAX = 100  # Fights whose Event is not written yet.
+UPDATES = WakeCause("event", "committed updates")
 NUMBERS = frozenset({bool, int, float})
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -53,7 +53,6 @@ class FieldFights:
 
     def __init__(
         self,
-        client: LocalClient,
         writer: HousekeepingWriter,
         clock: Clock,
         log: Log,
@@ -62,8 +61,7 @@ class FieldFights:
         several_servers: bool = False,
     ) -> None:
         self.detector = FightDetector(several_servers=several_servers)
-        self._client = client
-        self._writer = writer  # For all but Events: its writes name a recorded decision.
+        self._writer = writer  # Its writes name a recorded decision.
         self._clock = clock
         self._log = log
         self._kind_of = kind_of
@@ -116,8 +114,10 @@ class FieldFights:
                        field=fight.field, writers=list(fight.writers), period_s=fight.period_s)  # fmt: skip
         event = event_of(fight, kind, event_name(fight), timestamp(self._clock.now_ns()))
         path = f"/api/v1/namespaces/{metadata(event)['namespace']}/events"
+        about = fight.object
+        subject = Subject(about.resource, about.namespace, about.name, about.uid)
         with ignored(409):  # Another API server named it first; or its namespace is going away.
-            await self._client.call("POST", path, body=event)
+            await self._writer.report(path, event, subject, cause=UPDATES, why=event["message"])
 
     async def _write_conditions(self, fights: Iterable[Fight]) -> None:
         now = timestamp(self._clock.now_ns())
@@ -133,17 +133,16 @@ class FieldFights:
 
     async def _write_signals(self, current: Obj | None, status: Obj, why: str) -> None:
         subject = Subject(RESOURCE, "", NAME, uid_of(current or {}))
-        cause = WakeCause("event", "committed updates")
         if current is None:
             head = {"apiVersion": "fathom.dev/v1alpha1", "kind": "ComponentSignals"}
             body = {**head, "metadata": {"name": NAME}}
             with ignored(409):
-                await self._writer.write("POST", SIGNALS, subject, cause=cause, why=why, body=body)
+                await self._writer.write("POST", SIGNALS, subject, cause=UPDATES, why=why, body=body)
         await self._writer.write(
             "PATCH",
             f"{SIGNALS}/{NAME}/status",
             subject,
-            cause=cause,
+            cause=UPDATES,
             why=why,
             body={"status": status},
             content_type=MERGE_PATCH,

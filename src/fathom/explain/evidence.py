@@ -42,21 +42,16 @@ class Objects(Protocol):
         """The revision that the objects of this kind are as of."""
         ...
 
+    def last_change(self, resource: str) -> int:
+        """The revision of the kind's own last change: a deletion counts where the source remembers it."""
+        ...
+
 
 @runtime_checkable
 class SearchableObjects(Protocol):
     """Objects that can be searched without decoding all of them."""
 
-    def newest_revision(self, resource: str) -> int: ...
-
     def mentioning(self, resource: str, namespace: str, text: str) -> list[Obj]: ...
-
-
-def newest_revision(objects: Objects, resource: str) -> int:
-    """The revision of the kind's newest object; 0 if there is none."""
-    if isinstance(objects, SearchableObjects):
-        return objects.newest_revision(resource)
-    return max((_revision(obj) for obj in objects.list(resource)), default=0)
 
 
 def mentioning(objects: Objects, resource: str, namespace: str, text: str) -> list[Obj]:
@@ -64,11 +59,6 @@ def mentioning(objects: Objects, resource: str, namespace: str, text: str) -> li
     if isinstance(objects, SearchableObjects):
         return objects.mentioning(resource, namespace, text)
     return objects.list(resource, namespace)
-
-
-def _revision(obj: Obj) -> int:
-    text = str(metadata(obj).get("resourceVersion") or "")
-    return int(text) if text.isdecimal() else 0
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -120,3 +110,11 @@ class HeldObjects:
 
     def revision(self, resource: str) -> int:
         return self._revision
+
+    def last_change(self, resource: str) -> int:
+        return max(map(revision_of, self._objects.get(resource, {}).values()), default=0)
+
+
+def revision_of(obj: Obj) -> int:
+    text = str(metadata(obj).get("resourceVersion") or "")
+    return int(text) if text.isdecimal() else 0

@@ -13,7 +13,8 @@ from fathom.explain.why import pod
 from fathom.explain.why.answer import Explanation
 from fathom.explain.why.case import cluster_of
 from fathom.explain.why_of.kinds import explain_object, wanted_records
-from fathom.explain.why_of.lookups import PODS
+from fathom.explain.why_of.lookups import PODS, SERVICES, ref
+from fathom.explain.why_of.service_levels import services_of
 from fathom.explain.why_of.stuck import stuck
 from fathom.model.objects import Obj, key_of, uid_of
 from fathom.schedule.decide.rules import RULES, Rules
@@ -37,7 +38,17 @@ def wanted(subject: ObjectRef, objects: Objects, *, view: str = WHY) -> RecordQu
         return RecordQuery()
     if view == WHY and subject.resource == PODS:
         return pod.wanted(subject, objects)
-    return wanted_records(subject, objects)
+    query = wanted_records(subject, objects)
+    return _with_services(query, subject, objects) if view == STATUS else query
+
+
+def _with_services(query: RecordQuery, subject: ObjectRef, objects: Objects) -> RecordQuery:
+    """The gateway is asked about the Services of the workload too."""
+    workload = objects.get(subject.resource, subject.key)
+    if workload is None:
+        return query
+    services = [ref(SERVICES, service) for service in services_of(objects, workload)]
+    return msgspec.structs.replace(query, objects=tuple(dict.fromkeys((*query.objects, *services))))
 
 
 def answer(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fathom.explain.evidence import Evidence, Recorded
+from fathom.explain.evidence import Evidence, Recorded, revision_of
 from fathom.explain.sourced import Sourced
 from fathom.explain.why_of.control_plane import SCHEDULER, processes_of
-from fathom.explain.why_of.lookups import NAMESPACES, ROLLOUTS, path_of, revision_of
+from fathom.explain.why_of.lookups import NAMESPACES, ROLLOUTS, path_of
 from fathom.kinds.policy_rollout import PolicyRollout
 from fathom.kinds.scheduler_override import workloads_of
 from fathom.kinds.shape import read

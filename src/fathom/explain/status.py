@@ -15,9 +15,10 @@ from fathom.controllers.deployment.revisions import HISTORY, notes_of, split
 from fathom.controllers.deployment.revisions import revision_of as template_revision
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.progress.pod_stages import held_by
-from fathom.explain.evidence import Evidence, Gap, ObjectRef, Recorded
+from fathom.explain.evidence import Evidence, Gap, ObjectRef, Recorded, revision_of
 from fathom.explain.rollbacks import policy_rollback, rollback_observed
-from fathom.explain.sourced import NO_DATA, Sourced
+from fathom.explain.sourced import Sourced
+from fathom.explain.why.records import RESOURCES as WATCHED
 from fathom.explain.why_of.autoscalers import autoscaler_reason
 from fathom.explain.why_of.control_plane import SCHEDULER, processes_of
 from fathom.explain.why_of.lookups import (
@@ -32,12 +33,12 @@ from fathom.explain.why_of.lookups import (
     observed_generation,
     owned_by,
     path_of,
-    revision_of,
     subject_of,
     title,
 )
 from fathom.explain.why_of.pod_causes import causes_of, decisive
 from fathom.explain.why_of.refusals import refusal_of
+from fathom.explain.why_of.service_levels import services_of, sourced_level
 from fathom.model.conditions import SCHEDULING_RETRYING, conditions_of, find_condition
 from fathom.model.decision import SeenVersions
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
@@ -54,15 +55,16 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     rollback_observed: Sourced  # true, false; null without a rollback.
     pending_replicas: Sourced  # Names of pods that are not ready; of pods that do not exist, how many.
     last_reason: Sourced  # Of the last scheduling decision about a pending replica: 'quota/risk-zone-c'.
-    cache_revision: Mapping[str, Sourced]  # Kind -> the revision that the last scheduling decision used.
-    latest_revision: Mapping[str, Sourced]  # Kind -> the revision of its newest object.
+    cache_revision: Mapping[str, Sourced]  # Kind -> the revision that the scheduler used: see `_used`.
+    latest_revision: Mapping[str, Sourced]  # Kind -> the revision of its own last change.
     autoscaler_reason: Sourced
     repair_condition: Sourced
+    service_levels: Mapping[str, Sourced]  # Service -> error rate and SLO burn, as the gateway measures them.
     gaps: tuple[Gap, ...] = ()
 
     @property
     def kinds_behind(self) -> tuple[str, ...]:
-        """Kinds of which the last decision had not seen the newest change."""
+        """Kinds of which the scheduler has not seen the newest change."""
         return tuple(
             kind
             for kind, used in self.cache_revision.items()
@@ -82,10 +84,7 @@ def explain_status(evidence: Evidence) -> StatusView:
     pods, creator = _pods_of(evidence, workload)
     waiting = [pod for pod in pods if is_active(pod) and not is_ready(pod)]
     decision = _last_scheduling(evidence, waiting or pods)
-    seen, source = _seen(evidence, decision)
-    used = {
-        kind: Sourced(max(versions.revision, versions.applied), source) for kind, versions in seen.items()
-    }
+    used = _used(evidence, decision, waits=bool(waiting))
     return StatusView(
         workload=evidence.subject,
         generation=_generation(evidence, workload),
@@ -96,6 +95,10 @@ def explain_status(evidence: Evidence) -> StatusView:
         latest_revision={kind: _latest(evidence, kind) for kind in used},
         autoscaler_reason=_autoscaler(evidence, workload),
         repair_condition=_repair(evidence, workload),
+        service_levels={
+            path_of(service): sourced_level(evidence, service)
+            for service in services_of(evidence.objects, workload)
+        },
         gaps=evidence.gaps,
     )
 
@@ -175,27 +178,53 @@ def _last_reason(
 # Revisions.
 
 
-def _seen(evidence: Evidence, recorded: Recorded | None) -> tuple[Mapping[str, SeenVersions], str]:
-    """What the last decision saw; without one, the scheduler's caches as they are."""
-    if recorded is not None and recorded.kept.decision.seen:
-        return recorded.kept.decision.seen, _decision_source(recorded)
-    for process in processes_of(evidence, SCHEDULER):
-        if process.caches:
-            return process.caches, f"caches of {process.process}"
-    return {}, NO_DATA
+def _used(evidence: Evidence, recorded: Recorded | None, *, waits: bool) -> dict[str, Sourced]:
+    """By kind: what the last decision about a waiting pod used. Where the scheduler's cache has the newest
+    change by now, that: the change did not make it decide anew, such as a heartbeat, or the pod's own
+    condition. Without a waiting pod no decision is due: the caches alone can be behind."""
+    caches, process = _caches(evidence)
+    now = {kind: Sourced(_newest(seen), f"caches of {process}") for kind, seen in caches.items()}
+    if recorded is None or not recorded.kept.decision.seen or not waits:
+        return now
+    used = {}
+    for kind, seen in recorded.kept.decision.seen.items():
+        decided = Sourced(_newest(seen), _decision_source(recorded))
+        is_known = kind in now and now[kind].value >= _last_change(evidence, kind) > decided.value
+        both = f"caches of {process}; {decided.source} used {decided.value}"
+        used[kind] = Sourced(now[kind].value, both) if is_known else decided
+    return used
+
+
+def _caches(evidence: Evidence) -> tuple[Mapping[str, SeenVersions], str]:
+    """Of the scheduler that leads; of another one where none says that it does."""
+    schedulers = [process for process in processes_of(evidence, SCHEDULER) if process.caches]
+    first = min(schedulers, key=lambda process: process.leads is not True, default=None)
+    return ({}, "") if first is None else (first.caches, first.process)
+
+
+def _newest(seen: SeenVersions) -> int:
+    return max(seen.revision, seen.applied)
+
+
+def _last_change(evidence: Evidence, kind: str) -> int:
+    return evidence.objects.last_change(_resource(kind))
+
+
+def _resource(kind: str) -> str:
+    return RESOURCES.get(kind) or WATCHED.get(kind, kind)
 
 
 def _latest(evidence: Evidence, kind: str) -> Sourced:
-    """The newest object of the kind, and who wrote it last, if the audit log has that."""
-    resource = RESOURCES.get(kind, kind)
-    newest = max(evidence.objects.list(resource), key=revision_of, default=None)
-    if newest is None:
-        return Sourced(0, f"there is no {kind}")
-    revision = revision_of(newest)
-    writer = next((entry for entry in evidence.audit if entry.revision == revision), None)
+    """The kind's last change, of which object, and who wrote it, if the audit log has that."""
+    changed = _last_change(evidence, kind)
+    newest = max(evidence.objects.list(_resource(kind)), key=revision_of, default=None)
+    if newest is None or revision_of(newest) < changed:
+        gone = f"{kind}: an object was deleted" if changed else f"there is no {kind}"
+        return Sourced(changed, gone)
+    writer = next((entry for entry in evidence.audit if entry.revision == changed), None)
     by = f", written by {writer.user}" if writer is not None else ""
     name = f" {path_of(newest)}" if _may_name(evidence, newest) else ""
-    return Sourced(revision, f"{kind}{name}: metadata.resourceVersion{by}")
+    return Sourced(changed, f"{kind}{name}: metadata.resourceVersion{by}")
 
 
 def _may_name(evidence: Evidence, obj: Obj) -> bool:

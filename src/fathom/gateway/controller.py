@@ -20,12 +20,12 @@ from fathom.cache.scope import CacheScope
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api, Resource, own_resource
 from fathom.client.outcomes import Committed, Rejected
-from fathom.control.decision_log import log_of, subject_at, subject_of
+from fathom.control.decision_log import log_of, reporting, subject_at, subject_of
 from fathom.control.plan import contains
 from fathom.control.watches import EVENT, NODE, POD, SERVICE
 from fathom.gateway.budget import ErrorBudget
 from fathom.gateway.proxy import AppliedRoutes, ProbeSight
-from fathom.gateway.routes import SeenObjects, Table, make_table, said_of
+from fathom.gateway.routes import SeenObjects, Table, make_table, other_routes, said_of
 from fathom.kinds import traffic_route
 from fathom.model.cause import WakeCause
 from fathom.model.conditions import (
@@ -36,7 +36,7 @@ from fathom.model.conditions import (
     is_true,
     set_condition,
 )
-from fathom.model.decision import Subject
+from fathom.model.decision import Considered, Subject, considered
 from fathom.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.model.times import timestamp
@@ -132,7 +132,11 @@ class Gateway:
             if table != self.table or self.applied is None or self.applied.failed or self._unsure:
                 await self._send(table)
             for route in seen.routes:
-                await self._write_route_status(route, said_of(route, seen, table))
+                others = tuple(
+                    considered(ROUTES.name, other, decisive=holds)
+                    for other, holds in other_routes(route, seen.routes)
+                )
+                await self._write_route_status(route, said_of(route, seen, table), others)
 
     async def _wait(self) -> None:
         """Wait for a change. After a failure wait RETRY_S at most: the process that held our address may be
@@ -160,22 +164,27 @@ class Gateway:
         message = f"service {service} does not answer at its address: {why}"
         self._inside.log.warn("cannot listen for a service", service=service, warning=message)
         key = Key(*service.split("/", 1))
-        service_object = self._caches.snapshot().get("Service", key)
+        service_object = self._caches.snapshot().get("Service", key) or {}
         now = timestamp(self._inside.outside.clock.now_ns())
         event = {
             "apiVersion": "v1", "kind": "Event",
             "metadata": {"generateName": f"{key.name}.", "namespace": key.namespace},
             "involvedObject": {
                 "apiVersion": "v1", "kind": "Service", "namespace": key.namespace, "name": key.name,
-                "uid": uid_of(service_object or {}),
+                "uid": uid_of(service_object),
             },
             "type": "Warning", "reason": "NotListening", "message": f"the gateway cannot listen: {why}",
             "source": {"component": "fathom-gateway"}, "reportingComponent": "fathom-gateway",
             "firstTimestamp": now, "lastTimestamp": now, "count": 1,
         }  # fmt: skip
-        await self._api.create(EVENT.resource, key.namespace, event)
+        subject = subject_at(SERVICE.resource, key, uid_of(service_object))
+        cause = _changed(subject, service_object)
+        id_ = self._decisions.decided("report", subject, cause=cause, why=f"the gateway cannot listen: {why}")
+        await self._api.with_decision(id_).create(EVENT.resource, key.namespace, reporting(event, id_))
 
-    async def _write_route_status(self, route: Obj, verdict: tuple[Status, str, str]) -> None:
+    async def _write_route_status(
+        self, route: Obj, verdict: tuple[Status, str, str], others: tuple[Considered, ...]
+    ) -> None:
         """Write into the route's status whether its weights are in force, and of which generation."""
         status, generation = route.get("status") or {}, metadata(route).get("generation")
         condition_status, reason, message = verdict
@@ -196,7 +205,9 @@ class Gateway:
             read = {"resourceVersion": metadata(route).get("resourceVersion")}
             change = {"metadata": read, "status": wanted}
             subject = subject_of(ROUTES, route)
-            await self._patch_status(ROUTES, subject, change, cause=_changed(subject, route), why=reason)
+            await self._patch_status(
+                ROUTES, subject, change, cause=_changed(subject, route), why=reason, considered=others
+            )
 
     # Observations of the proxy.
 
@@ -302,9 +313,10 @@ class Gateway:
         cause: WakeCause,
         why: str,
         media: str = MERGE_PATCH,
+        considered: tuple[Considered, ...] = (),
     ) -> None:
         """Record the decision, send it, record the outcome."""
-        id_ = self._decisions.decided("status", subject, cause=cause, why=why)
+        id_ = self._decisions.decided("status", subject, cause=cause, why=why, considered=considered)
         outcome = await self._api.with_decision(id_).patch(
             resource, subject.namespace, subject.name, change, subresource="status", media=media
         )

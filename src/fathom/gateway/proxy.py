@@ -6,11 +6,8 @@ The only file of the gateway with sockets; it decides nothing.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
-import socket
-import struct
 from collections.abc import Callable
 from functools import partial
 
@@ -18,11 +15,12 @@ import msgspec
 
 from fathom.gateway.balance import Balancer
 from fathom.gateway.routes import RouteEndpoint, Table
+from fathom.gateway.service_counts import Result, ServiceNumbers
+from fathom.gateway.streams import Exchange, Peer, break_off
 from fathom.seams.log import Log
 from fathom.seams.loop_clock import loop_now_s
 
 CONNECT_S = 2.0
-PIECE_BYTES = 256 << 10
 LOOK_S = 5.0
 SOON_S = 0.1  # Doubled each time.
 LOOKS_AT_ONCE = 64
@@ -70,6 +68,7 @@ class Proxy:
         self._reported: dict[Pod, bool] = {}  # The last observation reported for the pod.
         self._totals: dict[str, tuple[int, int]] = {}
         self.numbers = ProxyNumbers()
+        self.services = ServiceNumbers(loop_now_s())
         self._connections: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()  # A new table whose endpoints are not probed yet.
         self._first_probes: set[RouteEndpoint] = set()  # New endpoints in their first probe.
@@ -79,6 +78,7 @@ class Proxy:
 
     async def apply(self, table: Table) -> AppliedRoutes:
         wanted = {(each.address, each.port): each for each in table}
+        self.services.change(table)
         for where in [where for where in self._servers if where not in wanted]:
             self._servers.pop(where).close()
             del self._balancers[where]
@@ -147,6 +147,7 @@ class Proxy:
                     far_reader, far_writer = await asyncio.open_connection(endpoint.address, endpoint.port)
             except (OSError, TimeoutError) as error:
                 if is_own_want(error):
+                    self._ended(balancer, "gateway_full")
                     return
                 self.numbers.connect_failures += 1
                 balancer.failed(endpoint, now_s=loop_now_s())
@@ -154,14 +155,20 @@ class Proxy:
             self._record_reached(endpoint, True)
             self._count(balancer, carried=1)
             balancer.connected(endpoint)
+            exchange = Exchange(
+                Peer("client", reader, writer), Peer("endpoint", far_reader, far_writer), loop_now_s()
+            )
             try:
-                await _both_ways(reader, writer, far_reader, far_writer)
+                await exchange.carry()
             finally:
                 balancer.closed(endpoint)
                 far_writer.close()
+            broken = exchange.broken_by == "endpoint"
+            self._ended(balancer, "reset" if broken else "carried", exchange.response_s)
             return
         self._count(balancer, failed=1)
-        _break(writer)
+        self._ended(balancer, "no_endpoint")
+        break_off(writer)
 
     def _count(self, balancer: Balancer, *, carried: int = 0, failed: int = 0) -> None:
         self.numbers.carried += carried
@@ -169,6 +176,12 @@ class Proxy:
         service = balancer.listener.service
         before = self._totals.get(service, (0, 0))
         self._totals[service] = (before[0] + carried, before[1] + failed)
+
+    def _ended(self, balancer: Balancer, result: Result, response_s: float | None = None) -> None:
+        service = balancer.listener.service
+        self.services.count(service, result, loop_now_s())
+        if response_s is not None:
+            self.services.responded(service, response_s)
 
     @property
     def connections(self) -> int:
@@ -267,45 +280,6 @@ class Proxy:
             return
         self._reported[pod] = reached or another_reached
         self._observe(endpoint.pod, endpoint.uid, reached or another_reached)
-
-
-async def _both_ways(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    far_reader: asyncio.StreamReader,
-    far_writer: asyncio.StreamWriter,
-) -> None:
-    """Copy until both sides have sent EOF. If one side is reset, the other is reset too: a truncated stream
-    must not look complete."""
-    tasks = [
-        asyncio.ensure_future(_copy_stream(reader, far_writer)),
-        asyncio.ensure_future(_copy_stream(far_reader, writer)),
-    ]
-    try:
-        await asyncio.gather(*tasks)
-    except OSError:
-        _break(writer)
-        _break(far_writer)
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-async def _copy_stream(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    while piece := await source.read(PIECE_BYTES):
-        sink.write(piece)
-        await sink.drain()
-    with contextlib.suppress(OSError):
-        if sink.can_write_eof():
-            sink.write_eof()
-
-
-def _break(writer: asyncio.StreamWriter) -> None:
-    """Close the connection with RST instead of FIN."""
-    with contextlib.suppress(OSError, AttributeError):
-        mine = writer.get_extra_info("socket")
-        mine.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
 
 
 def is_own_want(error: OSError | TimeoutError) -> bool:

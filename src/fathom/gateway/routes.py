@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from fathom.model.conditions import Status
-from fathom.model.objects import Obj, key_of, labels_of, lookup, metadata
+from fathom.model.objects import Obj, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.service_levels import Objective, objective_of
 from fathom.model.well_known import DRIVER_LABEL, POOL_LABEL, REGION_LABEL, SERVICE_NAME_LABEL, ZONE_LABEL
 
 LOOPBACK = "127.0.0.1"
@@ -36,6 +37,8 @@ class RouteListener(msgspec.Struct, frozen=True, order=True):
     sticky_s: int = 0  # How long a client keeps its endpoint.
     weights: tuple[tuple[str, int], ...] = ()  # By pool; empty: all endpoints alike.
     endpoints: tuple[RouteEndpoint, ...] = ()
+    service_uid: str = ""
+    objective: Objective = Objective()
 
 
 Table = tuple[RouteListener, ...]
@@ -74,6 +77,7 @@ def _listeners(
     name = "/".join(key_of(service))
     spec = service.get("spec") or {}
     weighted = weights.get(name, {})
+    objective = objective_of(metadata(service).get("annotations") or {})
     for port in spec.get("ports") or ():
         if port.get("protocol", "TCP") != "TCP":
             continue  # Only TCP is proxied.
@@ -92,6 +96,8 @@ def _listeners(
                 sticky_s=_sticky_s(spec),
                 weights=tuple(sorted((pool_name(*pool), weight) for pool, weight in weighted.items())),
                 endpoints=endpoints,
+                service_uid=uid_of(service),
+                objective=objective,
             )
 
 
@@ -186,6 +192,14 @@ def _in_force(routes: Sequence[Obj]) -> dict[str, Obj]:
         reverse=True,
     )
     return {_routed(route): route for route in by_age}
+
+
+def other_routes(route: Obj, routes: Sequence[Obj]) -> list[tuple[Obj, bool]]:
+    """The other routes for its Service, and whether it is that one which holds instead."""
+    name = _routed(route)
+    first = key_of(_in_force(routes)[name])
+    others = [other for other in routes if _routed(other) == name and key_of(other) != key_of(route)]
+    return [(other, key_of(other) == first) for other in others]
 
 
 def said_of(route: Obj, seen: SeenObjects, table: Table) -> tuple[Status, str, str]:

@@ -37,7 +37,7 @@ class SeenVersions(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Considered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A policy, an override or a quota that the decision considered, as it was then."""
+    """A policy, an override, a quota, a budget or a route that the decision considered, as it was then."""
 
     name: str
     revision: int = 0

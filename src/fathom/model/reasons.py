@@ -2,7 +2,7 @@
 
 A reason is an id, never a sentence: a boundary, or a boundary and a detail (`quota/risk-zone-c`). The
 boundary says who must act. Programs compare ids; sentences are made from them for people.
-`docs/reasons.md` is made from this table, and a test compares the two.
+`script/reasons` makes `docs/reasons.md` from this table, and a test compares the two.
 """
 
 from __future__ import annotations

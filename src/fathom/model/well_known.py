@@ -18,7 +18,8 @@ UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 QUARANTINE_TAINT = "fathom.dev/quarantine"
 
 # Annotations.
-DECISION_ANNOTATION = "fathom.dev/decision"  # On a bound pod: the id of the decision that placed it.
+# On a bound pod: the id of the decision that placed it. On an Event: of the decision that it reports.
+DECISION_ANNOTATION = "fathom.dev/decision"
 EPOCH_ANNOTATION = "fathom.dev/epoch"  # On a Lease: how often its holder has changed.
 CERTIFICATE_ANNOTATION = "fathom.dev/agent-certificate"  # On a Node: the certificate of the agent's endpoint.
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fathom.control.process import Controllers
-from fathom.explain.evidence import Evidence, ObjectRef, ProcessState, Recorded
+from fathom.explain.evidence import Evidence, ObjectRef, ProcessState, Recorded, revision_of
 from fathom.model.decision import Decision, KeptDecision, Outcome, SeenVersions
 from fathom.model.objects import Key, Obj, key_of
 from fathom.schedule.loop.process import SchedulerProcess
@@ -35,6 +35,9 @@ class StoredObjects:
 
     def revision(self, resource: str) -> int:
         return self._world.engine.store.newest
+
+    def last_change(self, resource: str) -> int:
+        return max(map(revision_of, self._of(resource).values()), default=0)
 
     def _of(self, resource: str) -> dict[Key, Obj]:
         if resource not in self._listed:

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 from fathom.client.local import LocalClient
 from fathom.client.outcomes import Committed, outcome_of
-from fathom.control.decision_log import DecisionLog
+from fathom.control.decision_log import DecisionLog, reporting
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Subject
 from fathom.model.errors import ApiError
-from fathom.model.objects import Obj
+from fathom.model.objects import Obj, metadata
 from fathom.model.well_known import ACTOR_HEADER, DECISION_HEADER
 
 ACCOUNT = "housekeeping"
@@ -58,6 +58,25 @@ class HousekeepingWriter:
     ) -> Obj:
         """The answer as an object. Any error answer is raised as an ApiError."""
         id_ = self._decisions.decided(VERDICTS[method], subject, cause=cause, why=why)
+        return await self._send(id_, method, path, subject, query, body, content_type)
+
+    async def report(self, path: str, event: Obj, subject: Subject, *, cause: WakeCause, why: str) -> Obj:
+        """Create an Event about the subject, which names the decision that it reports."""
+        id_ = self._decisions.decided("report", subject, cause=cause, why=why)
+        meta = metadata(event)
+        written = Subject("events", str(meta["namespace"]), str(meta["name"]))
+        return await self._send(id_, "POST", path, written, "", reporting(event, id_), "application/json")
+
+    async def _send(  # noqa: PLR0917
+        self,
+        id_: str,
+        method: str,
+        path: str,
+        subject: Subject,
+        query: str,
+        body: Obj | None,
+        content_type: str,
+    ) -> Obj:
         headers = {DECISION_HEADER: id_, ACTOR_HEADER: self._actor}
         try:
             answer = await self._client.call(

@@ -210,7 +210,7 @@ def _caches(evidence: Evidence, kinds: set[str], process: str = "") -> tuple[Cac
         if process and process not in {state.process, *state.parts}:
             continue
         for kind, seen in state.caches.items():
-            latest = evidence.objects.revision(resource_of(kind))
+            latest = evidence.objects.last_change(resource_of(kind))
             if kind in kinds and latest:
                 newest = max(seen.revision, seen.applied)
                 behind.append(CacheBehind(state.process, kind, newest, latest, seen.age_ms))

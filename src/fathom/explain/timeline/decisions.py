@@ -21,7 +21,7 @@ from fathom.model.well_known import ZONE_LABEL
 # A shorter wait in a queue is not worth an entry of its own.
 QUEUED_MS_MIN = 1.0
 NAMES_SHOWN = 5
-ROUTINE = frozenset({"status", "nothing"})  # Verdicts that change nothing but a report.
+ROUTINE = frozenset({"status", "nothing", "report"})  # Verdicts that change nothing but a report.
 VERBS = {"create": "create", "delete": "delete", "patch": "change", "status": "report", "update": "change"}
 AGENT = "agent"  # As agents name themselves in their decisions.
 STATUS = "status "  # How the outcome of a status write begins: `control/plan.py`.
@@ -132,6 +132,8 @@ def decision_text(decision: Decision, ref: ObjectRef, *, victims: str = "") -> s
             return f"makes room on {decision.node} for {target}{attempt}: it evicts {victims}"
         case "hold":
             return f"waits before it acts on {target}: {decision.need or decision.message}"
+        case "report":
+            return f"reports about {target}{message}"
         case "died":
             return f"fails with an exception while it handles {target}{message}"
         case "nothing":

@@ -19,7 +19,8 @@ ALIKE_MIN = 3
 def without_routine(entries: Sequence[Entry], edges: Sequence[Edge]) -> list[Entry]:
     """Without owners' reports of their own status: a ReplicaSet counts its pods after every change of any of
     them. An autoscaler's report is kept: it says why it scales."""
-    dropped = {entry.id for entry in entries if _is_owners_report(entry)}
+    dropped = _mere_reports(entries, edges)
+    dropped |= {entry.id for entry in entries if _is_owners_report(entry)}
     strangers = {
         entry.id
         for entry in entries
@@ -33,6 +34,15 @@ def without_routine(entries: Sequence[Entry], edges: Sequence[Edge]) -> list[Ent
         for entry in entries
         if entry.id not in dropped and (entry.id not in strangers or entry.id in useful)
     ]
+
+
+def _mere_reports(entries: Sequence[Entry], edges: Sequence[Edge]) -> set[str]:
+    """Decisions that led to nothing but an Event, which says the same and is shown."""
+    effects: dict[str, set[str]] = {}
+    for edge in edges:
+        effects.setdefault(edge.cause, set()).add(edge.kind)
+    routine = (entry.id for entry in entries if entry.routine and entry.source == "decision")
+    return {id_ for id_ in routine if effects.get(id_) == {"reported"}}
 
 
 def _is_owners_report(entry: Entry) -> bool:

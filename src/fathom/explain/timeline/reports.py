@@ -1,7 +1,8 @@
 """Entries from Events and conditions: what was reported about the objects, and by which decision or write.
 
-Their times are in whole seconds, and most name no decision. A cause is inferred only where there is a single
-candidate. The entry has the time of the first candidate, if that is later: nobody saw the report before.
+Their times are in whole seconds. Events of ours name the decision that they report. Conditions name none, and
+neither do Events of others: there a cause is inferred, and only where there is a single candidate. The entry
+has the time of the first candidate, if that is later: nobody saw the report before.
 """
 
 from __future__ import annotations
@@ -60,16 +61,21 @@ def _event(event: Obj, ref: ObjectRef, time_ns: int) -> Entry:
         actor=str(actor),
         text=f"reports the Event {event.get('reason')} of {words_for(ref)}: {message}".removesuffix(": "),
         object=ref,
-        ids={"event": key_of(event).name},
+        ids={"event": key_of(event).name, **({"decision": named} if (named := decision_of(event)) else {})},
         count=count,
         until=micro_timestamp(last_ns) if count > 1 and last_ns > time_ns else "",
     )
 
 
+def decision_of(event: Obj) -> str:
+    """The id of the decision that the Event reports; '' where it names none: it is not one of ours."""
+    return str((metadata(event).get("annotations") or {}).get(DECISION_ANNOTATION) or "")
+
+
 def _event_cause(
     event: Obj, ref: ObjectRef, began_ns: int, evidence: Evidence
 ) -> tuple[Decision | None, bool]:
-    named = str((metadata(event).get("annotations") or {}).get(DECISION_ANNOTATION) or "")
+    named = decision_of(event)
     decisions = [record.kept.decision for record in evidence.decisions]
     if named:
         return next((decision for decision in decisions if decision.id == named), None), False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef, Objects, RecordQuery
+from fathom.explain.timeline.reports import decision_of
 from fathom.explain.timeline.scope import (
     OWNED_MAX,
     POLICIES,
@@ -60,7 +61,19 @@ def wanted_more(evidence: Evidence, spec: TimelineSpec) -> RecordQuery | None:
     refs += cited_by(evidence, scope.uids)
     asked = dict.fromkeys(wanted(evidence.subject, evidence.objects, spec).objects)
     more = [ref for ref in dict.fromkeys(refs) if ref not in asked and not _is_covered(ref, asked)]
-    return _query(more, spec) if more else None
+    ids = _reported(scope.uids, evidence)
+    return msgspec.structs.replace(_query(more, spec), decisions=ids) if more or ids else None
+
+
+def _reported(uids: Collection[str], evidence: Evidence) -> tuple[str, ...]:
+    """Decisions that Events about these objects report, and that the first query did not find: a pod that was
+    evicted names the decision about another pod."""
+    known = {record.kept.decision.id for record in evidence.decisions}
+    about = [
+        event for event in evidence.objects.list("events") if lookup(event, "involvedObject", "uid") in uids
+    ]
+    named = dict.fromkeys(map(decision_of, about[-EVENTS_MAX:]))
+    return tuple(id_ for id_ in named if id_ and id_ not in known)
 
 
 def _is_covered(ref: ObjectRef, asked: Iterable[ObjectRef]) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fathom.explain.evidence import Evidence, Objects, ProcessState, Recorded, newest_revision
+from fathom.explain.evidence import Evidence, Objects, ProcessState, Recorded
 from fathom.explain.why.answer import CitedDecision, Freshness, NodeGroup, QueuePlace
 from fathom.explain.why.case import PodCase, resource_name
+from fathom.kinds import traffic_route
 from fathom.model.decision import Considered, Decision, Outcome, SeenVersions
 from fathom.model.objects import uid_of
 from fathom.model.times import timestamp
@@ -16,6 +17,14 @@ from fathom.schedule.loop.watched_kinds import KINDS
 CITED_MAX = 5  # The newest; `fathom decisions` has them all.
 AHEAD_MAX = 10  # Pods named as ahead in the queue.
 RESOURCES = {kind.name: resource_name(kind.resource.group, kind.resource.plural) for kind in KINDS}
+
+# What is listed among the policies, and is none: a pod's policy comes with the rollout that gave it.
+WORDS = {
+    RESOURCES["PolicyRollout"]: "rollout",
+    traffic_route.DEFINITION.resource: "route",
+    "poddisruptionbudgets.policy": "budget",
+    "configmaps": "settings",
+}
 
 
 def cited(records: Sequence[Recorded]) -> tuple[CitedDecision, ...]:
@@ -53,9 +62,7 @@ def considered_texts(decision: Decision) -> Iterable[str]:
         ("quota", decision.quotas),
     ):
         for considered in listed:
-            # A pod's policy is listed with the rollout that gave it.
-            which = "rollout" if considered.resource == RESOURCES["PolicyRollout"] else kind
-            yield f"{which} {_considered(considered)}"
+            yield f"{WORDS.get(considered.resource, kind)} {_considered(considered)}"
 
 
 def _considered(considered: Considered) -> str:
@@ -76,9 +83,7 @@ def freshness(case: PodCase) -> tuple[Freshness, ...]:
 
 
 def _freshness(kind: str, seen: SeenVersions, objects: Objects) -> Freshness:
-    """The newest change of the kind is its newest object's: a deletion leaves none behind."""
-    resource = RESOURCES.get(kind, kind)
-    changed = newest_revision(objects, resource)
+    changed = objects.last_change(RESOURCES.get(kind, kind))
     applied = max(seen.revision, seen.applied)
     return Freshness(kind, seen.revision, applied, max(changed, applied), seen.age_ms)
 

@@ -73,6 +73,9 @@ class PatchedObjects:
     def revision(self, resource: str) -> int:
         return self._objects.revision(resource)
 
+    def last_change(self, resource: str) -> int:
+        return self._objects.last_change(resource)
+
 
 def _patched(obj: Obj | None, patch: ObjectPatch) -> Obj | None:
     if patch.patch is None:

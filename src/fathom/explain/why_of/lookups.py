@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from fathom.explain.evidence import Evidence, ObjectRef, Recorded, mentioning, newest_revision
+from fathom.explain.evidence import Evidence, ObjectRef, Recorded, mentioning
 from fathom.explain.why.answer import Explanation, Freshness
 from fathom.model.audit import AuditEntry
 from fathom.model.decision import SeenVersions
@@ -74,11 +74,6 @@ def owned_by(evidence: Evidence, resource: str, owner: Obj) -> list[Obj]:
     """Compares UIDs: an object of the same name that was created later is another owner."""
     uid, namespace = uid_of(owner), key_of(owner).namespace
     return [obj for obj in evidence.objects.list(resource, namespace) if controller_uid(obj) == uid]
-
-
-def revision_of(obj: Obj) -> int:
-    text = str(metadata(obj).get("resourceVersion") or "")
-    return int(text) if text.isdigit() else 0
 
 
 def generation_of(obj: Obj) -> int:
@@ -163,9 +158,8 @@ def _freshness(evidence: Evidence, kind: str, seen: SeenVersions) -> Freshness:
 
 
 def newest(evidence: Evidence, kind: str) -> int:
-    """The revision of the kind's newest object; 0 if there is none, or the kind is not known here."""
-    resource = RESOURCES.get(kind, kind)
-    return newest_revision(evidence.objects, resource)
+    """The revision of the kind's last change; 0 if there is none, or the kind is not known here."""
+    return evidence.objects.last_change(RESOURCES.get(kind, kind))
 
 
 def last_writer(evidence: Evidence, obj: Obj, resource: str, field: str) -> AuditEntry | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from fathom.explain.evidence import Evidence, ObjectRef, Recorded
+from fathom.explain.evidence import Evidence, ObjectRef, Recorded, revision_of
 from fathom.explain.why.answer import NOBODY, CauseGroup, Change, Explanation
 from fathom.explain.why_of.answering import SubjectTrouble, explained
 from fathom.explain.why_of.control_plane import OPERATOR, processes_of
@@ -19,7 +19,6 @@ from fathom.explain.why_of.lookups import (
     ExplainPod,
     last_writer,
     ref,
-    revision_of,
     title,
 )
 from fathom.kinds.scheduler_override import (

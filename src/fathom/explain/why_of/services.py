@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from fathom.controllers.endpoints.plan import has_selector, ports_of, selects
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.explain.evidence import Evidence, ObjectRef
-from fathom.explain.why.answer import CauseGroup, Change, Explanation
+from fathom.explain.why.answer import CauseGroup, Change, DetailGroup, Explanation
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart
 from fathom.explain.why_of.lookups import (
@@ -16,6 +18,7 @@ from fathom.explain.why_of.lookups import (
     shown_names,
 )
 from fathom.explain.why_of.pod_causes import causes_of, decisive, explained_pod, grouped
+from fathom.explain.why_of.service_levels import burn_trouble, level_lines
 from fathom.model.conditions import CONNECTIONS_FAIL, SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, labels_of, lookup
 from fathom.model.well_known import SERVICE_NAME_LABEL
@@ -25,7 +28,7 @@ def explain_service(evidence: Evidence, service: Obj, explain_pod: ExplainPod | 
     ready = ready_endpoints(evidence, service)
     pods = _selected(evidence, service)
     trouble = _trouble(evidence, service, pods, ready, explain_pod)
-    return answered(
+    explanation = answered(
         evidence,
         service,
         trouble,
@@ -34,6 +37,10 @@ def explain_service(evidence: Evidence, service: Obj, explain_pod: ExplainPod | 
         controller="endpoint",
         causes=grouped(evidence, causes_of(evidence, pods)),
     )
+    if lookup(service, "spec", "type") == "ExternalName":
+        return explanation  # No connection of it goes through the gateway.
+    level = DetailGroup("error rate and SLO burn", level_lines(evidence, service))
+    return msgspec.structs.replace(explanation, details=(*explanation.details, level))
 
 
 def _verdict(service: Obj, trouble: SubjectTrouble | None, ready: int) -> str:
@@ -80,7 +87,7 @@ def _trouble(
         return _none_ready(evidence, pods, explain_pod)
     if not ready:
         return _not_in_slices(evidence, pods)
-    return _unreached(evidence, service, pods)
+    return _unreached(evidence, service, pods) or burn_trouble(evidence, service)
 
 
 NO_ENDPOINTS = "has no endpoints"

@@ -33,6 +33,7 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 # kube-scheduler looks for a tenth of the nodes, at least so many, and takes the best of those.
 CANDIDATES_MIN, CANDIDATES_SHARE = 100, 10
+BUDGETS_MAX = 20  # In a record: every victim may be covered by budgets of its own.
 # Priorities may be negative; with this added, more victims never have a lower sum.
 PRIORITY_OFFSET = 2**31
 NOT_YET = 2**63
@@ -54,6 +55,13 @@ class DisruptionBudget(msgspec.Struct, frozen=True):
         )
 
 
+class ConsultedBudget(msgspec.Struct, frozen=True):
+    """A budget that covers a victim, or that another node's victims would break."""
+
+    key: Key
+    decisive: bool = False  # Without budgets, a node would be chosen where this one breaks.
+
+
 class Victim(msgspec.Struct, frozen=True):
     key: Key
     uid: str
@@ -68,6 +76,7 @@ class Preemption(msgspec.Struct, frozen=True):
     message: str = ""
     candidates: int = 0  # Nodes where it would work, of those looked at.
     leaving: bool = False  # Victims of an earlier preemption are still terminating.
+    budgets: tuple[ConsultedBudget, ...] = ()  # For the record.
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -103,7 +112,8 @@ class Preempter:
         if not search.candidates:
             return Preemption(None, message=search.refusals(len(self._table)))
         best = min(search.candidates.values(), key=lambda candidate: (candidate.harm, candidate.row))
-        return _preemption(pod, best, self._table, len(search.candidates))
+        preemption = _preemption(pod, best, self._table, len(search.candidates))
+        return msgspec.structs.replace(preemption, budgets=_consulted(best, search))
 
     def _look(
         self, pod: PodView, world: PlacementContext, budgets: tuple[DisruptionBudget, ...]
@@ -278,3 +288,15 @@ def _preemption(pod: PodView, best: _Candidate, table: NodeTable, candidates: in
         for view, broken in zip(best.victims, best.breaks, strict=True)
     )
     return Preemption(node, victims, candidates=candidates)
+
+
+def _consulted(best: _Candidate, search: _CandidateSearch) -> tuple[ConsultedBudget, ...]:
+    """The decisive ones first."""
+    least = min(search.candidates.values(), key=lambda candidate: (candidate.harm[1:], candidate.row))
+    spared = frozenset(least.breaks) if least.row != best.row else frozenset()
+    consulted = [
+        ConsultedBudget(budget.key, "/".join(budget.key) in spared)
+        for budget in search.budgets
+        if "/".join(budget.key) in spared or any(budget.covers(view) for view in best.victims)
+    ]
+    return tuple(sorted(consulted, key=lambda budget: not budget.decisive)[:BUDGETS_MAX])

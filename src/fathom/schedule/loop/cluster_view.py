@@ -125,6 +125,7 @@ class ClusterView:
             case "PodDisruptionBudget":
                 budget = None if after is None else budget_of(after)
                 _keep(self._budgets, key_of(after or before or {}), budget)
+                self.consulted.put(kind, before, after)
                 return ()
             case "PersistentVolume":
                 _keep(self._volumes, key_of(after or before or {}).name, after)

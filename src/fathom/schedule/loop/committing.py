@@ -119,7 +119,7 @@ class Committing:
         counts.bound_after.observe(max(0, now_ns - sent.queued_ns) / 1e9)
         self._state.land(sent, answer.revision)
         if self._state.status_writer is not None:
-            self._state.status_writer.placed(sent.pod.key, uid, sent.wish.node)
+            self._state.status_writer.placed(sent.pod.key, uid, node=sent.wish.node, decision=sent.decision)
 
     def _take_back(self, sent: SentBinding, answer: BindAnswer) -> None:
         uid, counts, now_s = sent.pod.uid, self._state.counts, asyncio.get_running_loop().time()

@@ -1,10 +1,12 @@
-"""The policies, rollouts, overrides, quotas and classes that a decision consults, as its record names them.
+"""Policies, rollouts, overrides, quotas, classes and budgets that a decision consults, as records name them.
 
 They are kept as the newest change has them, also where that changed nothing that a rule reads: the record
 says which revision of an object was in the view.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import msgspec
 
@@ -16,13 +18,16 @@ from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.decision import Considered, considered
 from fathom.model.objects import Key, Obj, key_of
 from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.preempt import ConsultedBudget
 
+BUDGET = "PodDisruptionBudget"
 RESOURCES = {
     "TenantQuota": TENANT_QUOTAS,
     "CapacityClass": CAPACITY_CLASSES,
     "SchedulingPolicy": POLICIES,
     "PolicyRollout": ROLLOUTS,
     "SchedulerOverride": OVERRIDES,
+    BUDGET: "poddisruptionbudgets.policy",
 }
 
 
@@ -34,6 +39,7 @@ class Consulted(msgspec.Struct, frozen=True):
     overrides: tuple[Considered, ...] = ()
     quotas: tuple[Considered, ...] = ()  # Of the tenant.
     classes: tuple[Considered, ...] = ()  # All of them: which ones matter depends on the nodes.
+    budgets: tuple[Considered, ...] = ()  # Of a preemption.
 
 
 class ConsultedObjects:
@@ -42,7 +48,8 @@ class ConsultedObjects:
         self._last: tuple[PlacementContext, Consulted] | None = None  # The last answer.
 
     def put(self, kind: str, before: Obj | None, after: Obj | None) -> None:
-        self._last = None
+        if kind != BUDGET:  # Not in an answer of `under`, and their status changes with every pod.
+            self._last = None
         if after is None:
             self._objects[kind].pop(key_of(before or {}), None)
         else:
@@ -66,6 +73,15 @@ class ConsultedObjects:
             quotas=() if quota is None else self._get("TenantQuota", quota.tenant),
             classes=tuple(each for _, each in sorted(self._objects["CapacityClass"].items())),
         )
+
+    def with_budgets(self, consulted: Consulted, budgets: Iterable[ConsultedBudget]) -> Consulted:
+        known = self._objects[BUDGET]
+        named = tuple(
+            msgspec.structs.replace(known[budget.key], decisive=budget.decisive)
+            for budget in budgets
+            if budget.key in known
+        )
+        return msgspec.structs.replace(consulted, budgets=named) if named else consulted
 
     def _get(self, kind: str, path: str) -> tuple[Considered, ...]:
         """`path`: 'NAME', or 'NAMESPACE/NAME'. Empty if there is no such object."""

@@ -298,7 +298,8 @@ def _decisive(placement: Placement) -> _Decisive:
 
 
 def _policies(consulted: Consulted, decisive: _Decisive) -> tuple[Considered, ...]:
-    return _marked(consulted.policies, decisive.policies)
+    policies = _marked(consulted.policies, decisive.policies)
+    return (*policies, *consulted.budgets) if consulted.budgets else policies
 
 
 def _overrides(consulted: Consulted, decisive: _Decisive) -> tuple[Considered, ...]:

@@ -26,6 +26,7 @@ from fathom.model.conditions import (
 )
 from fathom.model.objects import Key, Obj, metadata, uid_of
 from fathom.model.times import timestamp
+from fathom.model.well_known import DECISION_ANNOTATION
 from fathom.seams.outside import Clock, Ids
 
 PODS = Resource("", "v1", "pods")
@@ -101,25 +102,25 @@ class PodStatusWriter:
             self._queue[pod_message.uid] = pod_message
             self._has_work.set()
             if pod_message.reason == "Unschedulable":
-                self._event(
-                    pod_message.key, pod_message.uid, "FailedScheduling", "Warning", pod_message.message
-                )
+                what = ("FailedScheduling", "Warning", pod_message.message)
+                self._event(pod_message.key, pod_message.uid, what, pod_message.decision)
 
-    def placed(self, key: Key, uid: str, node: str) -> None:
+    def placed(self, key: Key, uid: str, *, node: str, decision: str) -> None:
         """A pod is bound: drop its message, and emit the event."""
         self.forget(uid)
         message = f"Successfully assigned {key.namespace}/{key.name} to {node}"
-        self._event(key, uid, "Scheduled", "Normal", message)
+        self._event(key, uid, ("Scheduled", "Normal", message), decision)
 
-    def preempted(self, key: Key, uid: str, *, by: str, node: str) -> None:
+    def preempted(self, key: Key, uid: str, *, by: str, node: str, decision: str) -> None:
         """A pod is evicted for another. (kube-scheduler's event reason.)"""
-        self._event(key, uid, "Preempted", "Normal", f"Preempted by pod {by} on node {node}")
+        self._event(key, uid, ("Preempted", "Normal", f"Preempted by pod {by} on node {node}"), decision)
 
     def forget(self, uid: str) -> None:
         self._queue.pop(uid, None)
         self._last.pop(uid, None)
 
-    def _event(self, key: Key, uid: str, reason: str, kind: str, message: str) -> None:
+    def _event(self, key: Key, uid: str, what: tuple[str, str, str], decision: str) -> None:
+        """`what`: reason, type and message."""
         now_ns = self._clock.monotonic_ns()
         gained = (now_ns - self._allowed_ns) / 1e9 * EVENTS_PER_S
         self._allowance, self._allowed_ns = min(EVENTS_BURST, self._allowance + gained), now_ns
@@ -129,10 +130,12 @@ class PodStatusWriter:
         self._allowance -= 1.0
         name = f"{key.name}.{self._ids.suffix()}{self._ids.suffix()}"
         now = timestamp(self._clock.now_ns())
+        reason, kind, message = what
+        annotations = {DECISION_ANNOTATION: decision}
         self._events[name] = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": key.namespace},
+            "metadata": {"name": name, "namespace": key.namespace, "annotations": annotations},
             "involvedObject": {"apiVersion": "v1", "kind": "Pod", "uid": uid, **key._asdict()},
             "reason": reason,
             "message": message,
@@ -154,7 +157,9 @@ class PodStatusWriter:
                 await self._write_conditions(pod_message)
             elif self._events:
                 _, event = self._events.popitem(last=False)
-                await self._api.create(EVENTS, metadata(event)["namespace"], event)
+                meta = metadata(event)
+                api = self._api.with_decision(meta["annotations"][DECISION_ANNOTATION])
+                await api.create(EVENTS, meta["namespace"], event)
             else:
                 self._has_work.clear()
                 await self._has_work.wait()

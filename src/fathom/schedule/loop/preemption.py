@@ -55,8 +55,11 @@ class PreemptionLoop:
         """Claim the room in our table at once, so that the next pod does not count on it too; then evict."""
         self._state.counts.preempted += len(preemption.victims)
         table = self._state.known.table
+        need = f"no older than {FRESH_S:g} s: met"
+        consulted = self._state.known.consulted.with_budgets(around.consulted, preemption.budgets)
+        around = msgspec.structs.replace(around, need=need, consulted=consulted)
         id_ = self._state.recorder.decided(
-            entry, pod, placement, msgspec.structs.replace(around, need=f"no older than {FRESH_S:g} s: met"),
+            entry, pod, placement, around,
             verdict="preempt", names=table.names, nodes_version=table.nodes_version,
             chosen=preemption.node or "", condition="PodScheduled=False/Unschedulable",
             victims=tuple(_victim_text(victim) for victim in preemption.victims),
@@ -82,9 +85,9 @@ class PreemptionLoop:
         finally:
             self._room_is_made(pod.uid)
 
-    def _write_preempted(self, victim: Victim, pod: PodView, node: str) -> None:
+    def _write_preempted(self, victim: Victim, pod: PodView, *, node: str, id_: str) -> None:
         if self._state.status_writer is not None:
-            self._state.status_writer.preempted(victim.key, victim.uid, by=pod.uid, node=node)
+            self._state.status_writer.preempted(victim.key, victim.uid, by=pod.uid, node=node, decision=id_)
 
     async def _evict_and_reserve(self, pod: PodView, preemption: Preemption, id_: str) -> None:
         now = timestamp(self._state.clock.now_ns())
@@ -98,7 +101,7 @@ class PreemptionLoop:
             now=now,
         )
         for evicted in done:
-            self._write_preempted(evicted.victim, pod, preemption.node or "")
+            self._write_preempted(evicted.victim, pod, node=preemption.node or "", id_=id_)
             self._conclude(id_, evicted)
         await self._reserve(
             pod.uid, preemption.node or "", id_, victims={victim.uid for victim in preemption.victims}

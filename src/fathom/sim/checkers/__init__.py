@@ -23,7 +23,7 @@ from fathom.sim.checkers.containers import (
     RestartsAreSpaced,
     RunsAreTold,
 )
-from fathom.sim.checkers.decisions import EveryWriteHasItsDecision
+from fathom.sim.checkers.decisions import EveryEventHasItsDecision, EveryWriteHasItsDecision
 from fathom.sim.checkers.declared_reads import ReadsAreDeclared
 from fathom.sim.checkers.declared_writes import WritesAreDeclared
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
@@ -76,6 +76,7 @@ def at_home() -> list[Checker]:
         WhatIsSaidIsSo(),
         RecordsAreTrue(),
         EveryWriteHasItsDecision(),
+        EveryEventHasItsDecision(),
     ]
 
 

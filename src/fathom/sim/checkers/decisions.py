@@ -46,6 +46,32 @@ class EveryWriteHasItsDecision(Checker):
         return f"{change.by} wrote {change.path} without naming its decision"
 
 
+class EveryEventHasItsDecision(Checker):
+    """Events are read long after a decision: each names the one that it reports, and a journal holds that."""
+
+    name = "every Event has its decision"
+
+    def begin(self, world: World) -> None:
+        self._engine = world.engine
+
+    def concerns(self, resource: str) -> bool:
+        return resource in EVENTS
+
+    def commit(self, change: Seen) -> Found:
+        # Events that have expired are deleted, by nobody's decision.
+        if change.new is None or not isinstance(self._engine.processes[change.by].state, OURS):
+            return None
+        reported = str(lookup(change.new, "metadata", "annotations", DECISION_ANNOTATION) or "")
+        about = f"{change.by} wrote the Event {change.new.get('reason')} ({change.path})"
+        if not reported:
+            return f"{about} without naming the decision that it reports"
+        if reported not in self._engine.journals.recorded:
+            return f"{about} by decision {reported}, which no journal has"
+        if (named := dict(change.headers).get(DECISION_HEADER, "")) != reported:
+            return f"{about} by decision {reported}, and its request names {named or 'none'}"
+        return None
+
+
 def decision_of(change: Seen) -> str | None:
     """The decision that a write names; '' if it names none. None: it is not for this request to name one."""
     if change.ask is None or not change.ask.target.partition("?")[0].endswith("/bindingbatches"):

@@ -10,6 +10,7 @@ from fathom.explain.evidence import ObjectRef
 from fathom.explain.timeline import answer as answers
 from fathom.explain.timeline.timeline import Edge, Timeline, TimelineSpec, path_of, write_id
 from fathom.model.objects import lookup
+from fathom.model.well_known import DECISION_ANNOTATION
 from fathom.sim.report.live_records import LiveRecords
 from fathom.sim.report.object_timeline import ObjectTimelines
 from fathom.sim.world.invariants import Checker, Finding
@@ -138,15 +139,19 @@ def _changed_condition(edge: Edge, true: ObjectTimelines) -> bool:
 
 
 def _is_reported(edge: Edge, true: ObjectTimelines, made: Timeline) -> bool:
-    """The process that decided wrote the Event, later, about the same object."""
+    """The process that decided wrote the Event, which names the decision. An Event of an older version names
+    none: then it is about the decision's own subject."""
     decided = true.decisions.get(edge.cause.removeprefix("decision:"))
     name = next(entry.ids.get("event", "") for entry in made.entries if entry.id == edge.effect)
     writes = (written for written in true.writes.values() if written.ref.resource == "events")
     event = next((written for written in writes if written.ref.name == name), None)
     if decided is None or event is None:
         return False
+    if event.commit.process != decided.process:
+        return False
+    named = lookup(event.after, "metadata", "annotations", DECISION_ANNOTATION)
     about = lookup(event.after, "involvedObject", "uid")
-    return event.commit.process == decided.process and about == decided.decision.subject.uid
+    return bool(named == decided.decision.id if named else about == decided.decision.subject.uid)
 
 
 class TimelinesAreTrue(Checker):

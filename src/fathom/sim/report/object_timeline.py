@@ -36,6 +36,7 @@ from fathom.sim.world.invariants import place_of
 from fathom.sim.world.process import EPOCH_NS
 from fathom.store.protocol import Change
 
+EVENTS = "events"
 BATCHES = "bindingbatches.fathom.dev"
 # Kept beside the objects in their commits; the API does not serve them.
 BOOKS = frozenset({"nodeledgers.fathom.dev", "tenantledgers.fathom.dev", "intentledgers.fathom.dev"})
@@ -81,9 +82,12 @@ class ObjectTimelines:
         self._by_resource: dict[str, list[Written]] = {}
         for written in self.writes.values():
             self._by_resource.setdefault(written.ref.resource, []).append(written)
+        events = self._by_resource.get(EVENTS, ())
+        self._events = {f"event:{event.ref.uid}": event for event in events if event.before is None}
+        self._events_gone = {event.ref.uid for event in events if event.after is None}
 
     def timeline(self, subject: ObjectRef) -> Timeline:
-        edges = [*self._wrote(subject.uid), *self._woke(subject.uid)]
+        edges = [*self._wrote(subject.uid), *self._woke(subject.uid), *self._reported(subject.uid)]
         entries = {id_: self._entry(id_) for edge in edges for id_ in (edge.cause, edge.effect)}
         for written in self.writes.values():
             if written.ref.uid == subject.uid:
@@ -123,11 +127,21 @@ class ObjectTimelines:
 
     def _wrote(self, uid: str) -> Iterator[Edge]:
         for written in self.writes.values():
-            if written.decision in self.decisions and uid in {written.ref.uid, self._subject(written)}:
+            if written.ref.resource == EVENTS or written.decision not in self.decisions:
+                continue
+            if uid in {written.ref.uid, self._subject(written)}:
                 yield Edge(decision_id(written.decision), written.id, "wrote")
 
     def _subject(self, written: Written) -> str:
         return self.decisions[written.decision].decision.subject.uid
+
+    def _reported(self, uid: str) -> Iterator[Edge]:
+        """The Events about the object that are still there: records have no others."""
+        for written in self._by_resource.get(EVENTS, ()):
+            about = lookup(written.after or {}, "involvedObject", "uid")
+            is_there = written.before is None and written.ref.uid not in self._events_gone
+            if is_there and about == uid and written.decision in self.decisions:
+                yield Edge(decision_id(written.decision), f"event:{written.ref.uid}", "reported")
 
     def _woke(self, uid: str) -> Iterator[Edge]:
         for decided in self.decisions.values():
@@ -152,12 +166,12 @@ class ObjectTimelines:
                 yield written
 
     def _entry(self, id_: str) -> Entry:
-        written = self.writes.get(id_)
+        written = self.writes.get(id_) or self._events.get(id_)
         if written is not None:
             return Entry(
                 id=id_,
                 time=micro_timestamp(EPOCH_NS + written.commit.at_ns),
-                source="audit",
+                source="event" if id_ in self._events else "audit",
                 actor=written.commit.process,
                 text=written.text,
                 object=written.ref,
