@@ -19,13 +19,13 @@ from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.replay_text import continuation_text, patched_text, told
 from fathom.model.decision import Decision
 from fathom.model.times import moment_ns
-from fathom.record.incident_export import JOURNALS
+from fathom.record.decision_comparison import NOT_KNOWN, LiveDecisions
 from fathom.record.incident_file import is_incident, open_incident
-from fathom.record.journal import WantedDecisions, read_journal
+from fathom.record.live_decisions import read_process
 from fathom.record.replay import ProcessEnd, ReplayResult, replay
 from fathom.record.segment import NotASegment
 from fathom.record.tape import BadTape, Record, Reel, reels
-from fathom.record.tape_list import FOLDER
+from fathom.record.tape_list import ALONE, FOLDER
 from fathom.seams.process import NoEntry
 from fathom.seams.recorded_code import id_of
 from fathom.store.contents import StoreContents
@@ -55,7 +55,7 @@ class Tape(msgspec.Struct, frozen=True):
 
     process: str
     reel: Reel
-    live: tuple[Decision, ...]  # From the journal, where there is one.
+    live: LiveDecisions  # From the journal, where there is one.
 
 
 class StoredState(msgspec.Struct, frozen=True):
@@ -150,8 +150,7 @@ def _opened(options: TapeOptions) -> Iterator[Source]:
                 f"there is no {'tape' if options.run is None else f'run {options.run}'} in {options.file}"
             )
         tapes = tuple(
-            Tape(member.process, opened.reel(member), tuple(opened.decisions(member.process)))
-            for member in members
+            Tape(member.process, opened.reel(member), opened.decisions(member.process)) for member in members
         )
         contents = opened.contents() if options.seconds is not None else None
         state = None
@@ -171,14 +170,13 @@ def _no_tape(path: Path, run: int | None) -> Problem:
     return Problem(f"there is no {'tape' if run is None else f'run {run}'} in {path}")
 
 
-def _journal_beside(path: Path, reel: Reel) -> tuple[Decision, ...]:
+def _journal_beside(path: Path, reel: Reel) -> LiveDecisions:
     """The live decisions, where the tape is still in its data directory, beside the journal."""
     path = path.absolute()
-    journal = path.parent.parent / JOURNALS / path.name
-    if not path.is_dir() or path.parent.name != FOLDER or not journal.is_dir():
-        return ()
-    wanted = WantedDecisions(since_ns=reel.birth().epoch_ns)
-    return tuple(kept.decision for kept in read_journal(journal, wanted))
+    if not path.is_dir() or (path.parent.name != FOLDER and path.name != ALONE):
+        return NOT_KNOWN
+    data = path.parent if path.name == ALONE else path.parent.parent
+    return read_process(data, path.name, since_ns=reel.birth().epoch_ns).live
 
 
 def _check_trusted(code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
@@ -215,10 +213,7 @@ def _with_patch(source: Source, options: TapeOptions) -> int:
     without = _decisions_without(options)
     apply(options.patch)
     compared = Source(
-        tuple(
-            msgspec.structs.replace(tape, live=tuple(without.get((tape.process, tape.reel.run), ())))
-            for tape in source.tapes
-        ),
+        tuple(msgspec.structs.replace(tape, live=_made_without(without, tape)) for tape in source.tapes),
         incident=source.incident,
     )
     replayed = _replay_all(compared, msgspec.structs.replace(options, decisions=None))
@@ -228,6 +223,10 @@ def _with_patch(source: Source, options: TapeOptions) -> int:
         for tape in replayed:
             say_text(f"{_label(tape)}{patched_text(tape.result, str(options.patch))}")
     return 0 if all(tape.result.matched for tape in replayed) else ANSWER_IS_NO
+
+
+def _made_without(without: dict[tuple[str, int], list[Decision]], tape: Tape) -> LiveDecisions:
+    return LiveDecisions(tuple(without.get((tape.process, tape.reel.run), ())), whole=True)
 
 
 def _decisions_without(options: TapeOptions) -> dict[tuple[str, int], list[Decision]]:

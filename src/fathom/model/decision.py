@@ -104,6 +104,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     message: str = ""
     priority: int = 0  # Of the pod.
     brief: bool = False  # The journal has dropped its detail: an ordinary decision, long ago.
+    agent: str = ""  # The node whose agent decided: agents of one process share a journal.
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

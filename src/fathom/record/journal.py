@@ -70,6 +70,13 @@ _KINDS: dict[bytes, Callable[[bytes], Record]] = {
 }
 
 
+_TABLES: dict[bytes, Callable[[bytes], Table]] = {
+    _ROSTER: decode_roster,
+    _COLUMN: decode_column,
+    _VERDICTS: decode_verdicts,
+}
+
+
 class DiskJournal:
     """A Journal on disk."""
 
@@ -178,6 +185,25 @@ def read_journal(directory: Path, wanted: WantedDecisions = EVERYTHING) -> list[
         elif body.startswith(_OUTCOME) and (outcome := decode_outcome(body[1:])).id in decisions:
             outcomes.setdefault(outcome.id, []).append(outcome)
     return [KeptDecision(decision, tuple(outcomes.get(decision.id, ()))) for decision in decisions.values()]
+
+
+def read_tables(directory: Path) -> Iterator[Table]:
+    """All tables of the journal, in order."""
+    for body in _bodies(directory):
+        if body[:1] in _TABLES:
+            yield decode_table(body)
+
+
+def encode_table(table: Table) -> bytes:
+    return _LETTERS[type(table)] + msgspec.json.encode(table)
+
+
+def decode_table(body: bytes) -> Table:
+    """Raises msgspec.DecodeError."""
+    decode = _TABLES.get(body[:1])
+    if decode is None:
+        raise msgspec.DecodeError("not a table of verdicts")
+    return decode(body[1:])
 
 
 def node_reasons(directory: Path, decision: Decision) -> dict[str, str] | None:
