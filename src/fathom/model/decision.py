@@ -150,6 +150,7 @@ class RecordedVerdicts(msgspec.Struct, frozen=True, kw_only=True):
     codes: bytes  # One byte a node, packed by zlib.
     columns: tuple[str, ...] = ()
     by_domain: tuple[bytes, ...] = ()  # One byte a domain, packed by zlib; one for each column.
+    not_resolvable: tuple[int, ...] = ()  # Codes of reasons against which no eviction helps.
 
 
 Table = Roster | VerdictColumn | RecordedVerdicts
