@@ -194,3 +194,37 @@ def test_a_rollout_under_load_with_every_process_killed_replays_whole(
         for reel in reels(directory):
             done = command("replay", str(directory), "--run", str(reel.run), hash_seed="7")
             assert done.returncode == 0, f"{process} run {reel.run}: {done.stdout}"
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, "--nodes", "12", "--driver", "simulated")
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.end()
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1200)
+def test_a_live_tape_of_a_thousand_pods_goes_on_and_the_same_seed_gives_the_same(
+    large: Cluster, tmp_path: Path
+) -> None:
+    names = [f"web-{number}" for number in range(10)]
+    for name in names:
+        large.ask("POST", DEPLOYMENTS, deployment(name, 100))
+    for name in names:
+        until(lambda name=name: len(large.ready(name)) == 100, large.told, within_s=300.0)  # type: ignore[misc]
+    file = tmp_path / "web.incident"
+    exported(file, large.data, "deploy/web-3")
+    large.stop()
+    continued = [
+        command("replay", str(file), "--continue", "10m", "--seed", seed, "--json")
+        for seed in ("1", "1", "2")
+    ]
+    assert [done.returncode for done in continued] == [0, 0, 0], continued[0].stderr
+    first, again, other = [json.loads(done.stdout)["continuation"] for done in continued]
+    assert first == again
+    assert first["trace"] != other["trace"]
+    assert first["before"]["pods"] == first["after"]["ready"] == 1000

@@ -224,6 +224,7 @@ def test_a_patch_without_effect_changes_no_decision(data: Path, tmp_path: Path) 
     done = command("fathom.cli", "replay", str(data / "tapes" / "controllers"), "--patch", str(patch))
     assert (done.returncode, done.stderr) == (0, "")
     assert "no decision and no request on the tape changes" in done.stdout
+    assert done.stdout.startswith(f"{patch} changes fathom.controllers.replicaset.plan.BURST_PODS_MAX\n")
 
 
 def test_the_first_decision_that_a_patch_changes_is_named_and_no_more(data: Path, tmp_path: Path) -> None:
@@ -238,10 +239,53 @@ def test_the_first_decision_that_a_patch_changes_is_named_and_no_more(data: Path
     assert changed["live"]["object"].startswith("replicasets.apps default/")
     assert "actions" in changed["fields"]
     text = command("fathom.cli", "replay", tape, "--patch", str(patch)).stdout
-    assert text.startswith(f"with {patch}, the first change is after input ")
+    assert text.splitlines()[1].startswith(f"with {patch}, the first change is after input ")
     assert "  without: create" in text
     assert "  with:    create" in text
     assert text.splitlines()[-1].startswith("what follows is not known")
+
+
+def patched(data: Path, tmp_path: Path, text: str, process: str = "controllers") -> tuple[int, str, str]:
+    """Exit code, output and error of a replay with this patch."""
+    patch = tmp_path / "fix.py"
+    patch.write_text(text)
+    done = command("fathom.cli", "replay", str(data / "tapes" / process), "--patch", str(patch))
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("plan.BURST_PODS_MAX =", "could not be loaded: SyntaxError"),
+        ("from fathom.controllers.replicaset import plans", "could not be loaded: ImportError"),
+        ("BURST_PODS_MAX = 5", "fix.py changes nothing: a patch imports a module of fathom"),
+        ("from fathom.controllers.replicaset import plan", "fix.py changes nothing"),
+        (
+            "from fathom.controllers.replicaset import plan\ndel plan.plan_replicas",
+            "cannot be loaded: cannot import name 'plan_replicas'",
+        ),
+    ],
+)
+def test_a_patch_that_does_not_apply_is_refused(
+    data: Path, tmp_path: Path, text: str, complaint: str
+) -> None:
+    code, out, error = patched(data, tmp_path, text)
+    assert (code, out) == (2, "")
+    assert complaint in error
+    assert "Traceback" not in error
+
+
+def test_a_patch_that_fails_is_a_change_of_the_decision_in_which_it_fails(data: Path, tmp_path: Path) -> None:
+    text = (
+        "from fathom.controllers.replicaset import plan\n"
+        "def broken(*_, **__):\n    raise KeyError('the fix is wrong')\n"
+        "plan.plan_replicas = broken\n"
+    )
+    code, out, error = patched(data, tmp_path, text)
+    assert (code, error) == (1, "")
+    assert "fix.py changes fathom.controllers.replicaset.plan.plan_replicas\n" in out
+    assert "died, KeyError('the fix is wrong')" in out
+    assert "replicasets.apps default/" in out
 
 
 # Going on.

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from fathom.sim.tape_state import MetricsOnTape, ObjectsAtEnd
 
 OWN = "fathom"
+# Names that a patch changes, in the text.
+NAMES_SHOWN = 5
 
 
 class TapeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,22 +209,40 @@ def _is_within(module: str, package: str) -> bool:
 def _with_patch(source: Source, options: TapeOptions) -> int:
     """Compare a replay with the patch with one without it. The second runs in a process of its own: a patch
     cannot be undone."""
-    from fathom.cli.simulated import apply  # noqa: PLC0415
-
     assert options.patch is not None
+    changed_names = _applied(options.patch)
     without = _decisions_without(options)
-    apply(options.patch)
     compared = Source(
         tuple(msgspec.structs.replace(tape, live=_made_without(without, tape)) for tape in source.tapes),
         incident=source.incident,
     )
     replayed = _replay_all(compared, msgspec.structs.replace(options, decisions=None))
     if options.as_json:
-        _print_json({"patch": str(options.patch), "tapes": replayed})
+        _print_json({"patch": str(options.patch), "changes": changed_names, "tapes": replayed})
     else:
+        shown = ", ".join(changed_names[:NAMES_SHOWN])
+        more = f" and {len(changed_names) - NAMES_SHOWN} more" if len(changed_names) > NAMES_SHOWN else ""
+        say_text(f"{options.patch} changes {shown}{more}")
         for tape in replayed:
             say_text(f"{_label(tape)}{patched_text(tape.result, str(options.patch))}")
     return 0 if all(tape.result.matched for tape in replayed) else ANSWER_IS_NO
+
+
+def _applied(patch: Path) -> list[str]:
+    """Load the patch. Returns the names that it changes. Raises Problem for one that changes none: its answer
+    would be that nothing changes, and that would be believed."""
+    from fathom.cli.patched_names import noted_names  # noqa: PLC0415
+    from fathom.cli.simulated import apply  # noqa: PLC0415
+
+    with noted_names() as names:
+        apply(patch)
+        changed = names.changed()
+    if not changed:
+        raise Problem(
+            f"{patch} changes nothing: a patch imports a module of fathom and assigns to a name in it, "
+            "as in docs/incidents.md"
+        )
+    return changed
 
 
 def _made_without(without: dict[tuple[str, int], list[Decision]], tape: Tape) -> LiveDecisions:

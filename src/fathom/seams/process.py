@@ -175,7 +175,7 @@ def load_entry(name: str) -> Entry:
         raise NoEntry(f"unknown process {name!r}: give the id of a fathom process, or module:function")
     try:
         entry = getattr(import_module(module), function)
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # The module is missing, or a name that it imports.
         raise NoEntry(f"{name} cannot be loaded: {error}") from error
     except AttributeError as error:
         raise NoEntry(f"{module} has no {function}") from error
