@@ -16,6 +16,8 @@ from fathom.agent.process import begin as begin_agent
 from fathom.client.api import Resource
 from fathom.control.process import begin as begin_controllers
 from fathom.controllers.all import CONTROLLERS
+from fathom.gateway.controller import ROUTES
+from fathom.gateway.controller import begin as begin_gateway
 from fathom.model import accounts
 from fathom.model.body import Body
 from fathom.model.decision import Table
@@ -30,7 +32,9 @@ from fathom.schedule.loop.live import journal_directory
 from fathom.schedule.loop.process import begin as begin_scheduler
 from fathom.seams.process import Birth, Inside, timers_at_tick
 from fathom.seams.seam import Ask, Input
+from fathom.sim.scenarios.gateways import route
 from fathom.sim.scenarios.real import DEPLOYMENTS, TIMING, ZONES, deployment
+from fathom.sim.scenarios.serving import SERVICES, service
 from fathom.sim.world.engine import Engine
 from fathom.sim.world.process import SimProcess
 from fathom.sim.world.signing_key import world_key
@@ -127,7 +131,12 @@ def employ(world: World, *, nodes: int) -> list[WorldRecorder]:
         timing=TIMED,
         signals="controllers",
     )
-    recorders = [WorldRecorder(scheduler, "scheduler"), WorldRecorder(controllers, "controllers")]
+    gateway = world.process("gateway", begin_gateway, account=User(accounts.GATEWAY))
+    recorders = [
+        WorldRecorder(scheduler, "scheduler"),
+        WorldRecorder(controllers, "controllers"),
+        WorldRecorder(gateway, "gateway"),
+    ]
     agents_journal = AllRecords()
     for index in range(nodes):
         name = f"node-{index + 1}"
@@ -191,6 +200,9 @@ async def incident(world: World) -> None:
     """Load, a pod that waits, a rollout, a scheduler that is killed, a node that dies."""
     for name in ("web", "api", "jobs"):
         await world.apply(DEPLOYMENTS, deployment(name, 8))
+    await world.apply(SERVICES, service("web"))
+    for weight in (10, 90):
+        await world.apply(ROUTES, route("web", weight))
     for pod in choosy_pods(1):
         await world.apply(PODS, pod)
     await world.apply(PODS, huge_pod())

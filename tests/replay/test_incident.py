@@ -76,6 +76,7 @@ def tapes(data: Path) -> list[tuple[str, str]]:
         (str(folder / "scheduler"), "1"),
         (str(folder / "scheduler"), "2"),
         (str(folder / "node-1"), "1"),
+        (str(folder / "gateway"), "1"),
     ]
 
 
@@ -89,7 +90,7 @@ def test_every_run_is_reproduced_twice_under_other_hash_seeds(data: Path) -> Non
         assert results[0] == results[1]
         assert results[0]["matched"]
         assert results[0]["writes"] > 10
-        assert results[0]["decisions"] > 3
+        assert results[0]["decisions"] > (1 if tape.endswith("gateway") else 3)
 
 
 def test_the_incident_is_one_file_that_replays(
