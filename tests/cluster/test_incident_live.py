@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.living import Cluster, Obj, until
 
-from fathom.record.incident_file import open_incident
+from fathom.record.incident_file import Incident, open_incident
 from fathom.record.tape import reels
 
 pytestmark = pytest.mark.live
@@ -91,3 +91,140 @@ def test_an_incident_with_a_kill_in_it_replays_whole_and_goes_on(loaded: Cluster
     assert after["before"]["pods"] == after["after"]["pods"] == 81
     assert after["after"]["ready"] == 80
     assert [change for change in after["changes"] if change["object"].startswith("pods/")] == []
+
+
+# Every recorded process, and a kill in the middle of each.
+
+
+class Agents:
+    """The agents of three nodes in one process, recorded."""
+
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
+        self._cluster, self._out = cluster, directory / "agents.log"
+
+    def start(self) -> None:
+        data = str(self._cluster.data)
+        options = ("--nodes", "3", "--zones", "a,b", "--driver", "simulated", "--up", data)
+        record = ("--record", str(self._cluster.data / "tapes"))
+        with self._out.open("a") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "fathom.cli", "serve", "agent", *options, *record],
+                stdout=out,
+                stderr=out,
+            )
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def told(self) -> str:
+        return self._out.read_text()[-3000:]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Iterator[tuple[Cluster, Agents]]:
+    cluster = Cluster(tmp_path, "--nodes", "0")
+    agents = Agents(cluster, tmp_path)
+    try:
+        cluster.start()
+        agents.start()
+        until(lambda: len(cluster.ask("GET", "/api/v1/nodes")["items"]) == 3, agents.told)
+        yield cluster, agents
+        cluster.stop()
+    finally:
+        agents.kill()
+        cluster.end()
+
+
+def rollout_under_load(cluster: Cluster, agents: Agents) -> None:
+    """Several Deployments are created and rolled out; scheduler, controllers and agents are killed on the
+    way."""
+    names = ("web", "api", "shop", "mail")
+    for name in names:
+        cluster.ask("POST", DEPLOYMENTS, deployment(name, 20))
+    until(lambda: len(cluster.ready("web")) >= 5, cluster.told)
+    for name in names:
+        image = {"name": "main", "image": "main:2", "resources": {"requests": {"cpu": "20m"}}}
+        cluster.patch(f"{DEPLOYMENTS}/{name}", {"spec": {"template": {"spec": {"containers": [image]}}}})
+    deciders = cluster.parts()["deciders"]
+    os.kill(deciders, signal.SIGKILL)
+    agents.kill()
+    agents.start()
+    until(lambda: cluster.parts().get("deciders", deciders) != deciders, cluster.told)
+    for name in names:
+        until(lambda name=name: _is_rolled_out(cluster, name), cluster.told, within_s=180.0)  # type: ignore[misc]
+
+
+def _is_rolled_out(cluster: Cluster, name: str) -> bool:
+    pods = cluster.ready(name)
+    images = {pod["spec"]["containers"][0]["image"] for pod in pods}
+    return len(pods) == 20 and images == {"main:2"}
+
+
+def exported(file: Path, data: Path, around: str) -> Incident:
+    done = command(
+        "record", "export", "--around", around, "--window", "10m", "--out", str(file), "--data", str(data)
+    )
+    assert done.returncode == 0, done.stderr
+    with open_incident(file) as opened:
+        return opened.incident
+
+
+def test_a_rollout_under_load_with_every_process_killed_replays_whole(
+    recorded: tuple[Cluster, Agents], tmp_path: Path
+) -> None:
+    cluster, agents = recorded
+    rollout_under_load(cluster, agents)
+    pod = cluster.ready("web")[0]
+    incident = exported(tmp_path / "web.incident", cluster.data, f"pod/{pod['metadata']['name']}")
+    runs = {(tape.process, tape.run) for tape in incident.tapes}
+    node = pod["spec"]["nodeName"]
+    assert {process for process, _ in runs} >= {"scheduler", "controllers", node}
+    # All runs whose journal is not replayed in part: an agent's decisions are compared too.
+    journals = {journal.process: journal for journal in incident.journals}
+    assert all(journals[process].whole and journals[process].decisions for process, _ in runs)
+    every = exported(tmp_path / "deploy.incident", cluster.data, "deploy/web")
+    assert len({tape.run for tape in every.tapes if tape.process == "controllers"}) >= 2
+    for file in (tmp_path / "web.incident", tmp_path / "deploy.incident"):
+        replays = [command("replay", str(file), "--json", hash_seed=seed) for seed in ("1", "82219")]
+        assert [done.returncode for done in replays] == [0, 0], replays[0].stdout[-3000:]
+        assert replays[0].stdout == replays[1].stdout
+    for process in ("node-1", "node-2", "node-3", "scheduler", "controllers"):
+        directory = cluster.data / "tapes" / process
+        for reel in reels(directory):
+            done = command("replay", str(directory), "--run", str(reel.run), hash_seed="7")
+            assert done.returncode == 0, f"{process} run {reel.run}: {done.stdout}"
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, "--nodes", "12", "--driver", "simulated")
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.end()
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1200)
+def test_a_live_tape_of_a_thousand_pods_goes_on_and_the_same_seed_gives_the_same(
+    large: Cluster, tmp_path: Path
+) -> None:
+    names = [f"web-{number}" for number in range(10)]
+    for name in names:
+        large.ask("POST", DEPLOYMENTS, deployment(name, 100))
+    for name in names:
+        until(lambda name=name: len(large.ready(name)) == 100, large.told, within_s=300.0)  # type: ignore[misc]
+    file = tmp_path / "web.incident"
+    exported(file, large.data, "deploy/web-3")
+    large.stop()
+    continued = [
+        command("replay", str(file), "--continue", "10m", "--seed", seed, "--json")
+        for seed in ("1", "1", "2")
+    ]
+    assert [done.returncode for done in continued] == [0, 0, 0], continued[0].stderr
+    first, again, other = [json.loads(done.stdout)["continuation"] for done in continued]
+    assert first == again
+    assert first["trace"] != other["trace"]
+    assert first["before"]["pods"] == first["after"]["ready"] == 1000

@@ -16,6 +16,7 @@ from fathom.cli.main import run
 from fathom.model.decision import Considered, Subject
 from fathom.model.record_query import ObjectRef, RecordQuery
 from fathom.model.times import SECOND_NS
+from fathom.record import journal_trimming
 from fathom.record.journal import DiskJournal, WantedDecisions, read_journal
 from fathom.record.journal_index import read_index
 from fathom.record.journal_reader import JournalReader
@@ -139,6 +140,38 @@ def test_a_failing_pod_keeps_its_records_however_much_routine_follows(tmp_path: 
     assert journal.disk_bytes <= 128 * 1024
     levels = {read_header(path).thinned for path in ring_files(tmp_path)}
     assert 2 in levels
+
+
+def test_a_failing_pod_keeps_its_binding_too_when_it_is_bound_at_last(tmp_path: Path) -> None:
+    journal = journal_of(tmp_path)
+    failing(journal, range(5))
+    routine(journal, range(100, 400))
+    journal.decided(decision(50, verdict="bind", subject=FAILING, node="a", message="fits"))
+    journal.concluded(outcome(50))
+    routine(journal, range(1000, 7000))
+    journal.close()
+    kept = read_journal(tmp_path, WantedDecisions(resource="pods", name="failing"))
+    assert [each.decision.verdict for each in kept] == ["unschedulable"] * 5 + ["bind"]
+    assert kept[-1].decision.message == "fits"
+    assert journal.disk_bytes <= 128 * 1024
+
+
+def test_routine_of_two_words_does_not_push_a_failing_pod_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_trimming, "FAILING_MAX", 10)
+    journal = journal_of(tmp_path)
+    failing(journal, range(5))
+    for number in range(100, 200):
+        owner = Subject("replicasets.apps", "default", f"web-{number}")
+        journal.decided(decision(number, verdict="create+status", subject=owner))
+    routine(journal, range(200, 400))
+    journal.decided(decision(50, verdict="bind", subject=FAILING, node="a", message="fits"))
+    journal.concluded(outcome(50))
+    routine(journal, range(1000, 7000))
+    journal.close()
+    kept = read_journal(tmp_path, WantedDecisions(resource="pods", name="failing"))
+    assert [each.decision.verdict for each in kept] == ["unschedulable"] * 5 + ["bind"]
 
 
 def test_a_reduced_journal_is_read_through_its_index(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -15,7 +17,7 @@ from tests.replay.toys import COUNT, ListJournal, asks_of, recorded
 from fathom import __version__
 from fathom.record.replay import ReplayResult, replay
 from fathom.record.tape import ASK, BadTape, Record
-from fathom.seams.process import NoEntry
+from fathom.seams.process import Birth, Inside, NoEntry
 from fathom.seams.seam import Input
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -183,3 +185,41 @@ def test_what_differs_only_between_interpreters_is_found_by_another_one(leak: st
     result = replayed_elsewhere(records, hash_seed=4711)
     assert result.first_divergence is not None
     assert result.first_divergence.ask == COUNT // 2 + 1
+
+
+# Code that only waits.
+
+
+def waits(first_s: float, second_s: float) -> Callable[[Inside], None]:
+    """An entry that sends nothing: it sets two timers, and ends with the later one."""
+
+    async def run(inside: Inside) -> None:
+        await asyncio.gather(asyncio.sleep(first_s), asyncio.sleep(second_s))
+
+    return lambda inside: void(inside.domain.create_task(run(inside)))
+
+
+def void(_: object) -> None: ...
+
+
+def by_version(records: list[Record], version: str) -> list[Record]:
+    """The same tape, as another version recorded it."""
+    birth = msgspec.json.decode(records[0].payload, type=Birth)
+    payload = msgspec.json.encode(msgspec.structs.replace(birth, fathom=version))
+    return [msgspec.structs.replace(records[0], payload=payload), *records[1:]]
+
+
+def test_code_that_waits_for_another_time_is_found_though_it_sends_nothing() -> None:
+    records = by_version(recorded(waits(0.01, 0.02)), __version__)
+    assert replay(records, entry=waits(0.01, 0.02)).matched
+    sooner = replay(records, entry=waits(0.009, 0.02)).first_divergence
+    assert sooner is not None
+    assert sooner.why.startswith("the live process waited until 0.01")
+    later = replay(records, entry=waits(0.01, 0.03)).first_divergence
+    assert later is not None
+    assert later.why == "the replay has set other timers than the live process"
+
+
+def test_another_version_may_wait_for_other_times() -> None:
+    records = by_version(recorded(waits(0.01, 0.02)), "0.0.1")
+    assert replay(records, entry=waits(0.009, 0.02)).matched

@@ -21,6 +21,7 @@ from fathom.client.api import Api
 from fathom.control.breaker import Guarded
 from fathom.control.decision_log import log_of
 from fathom.control.process import Controllers, ControllerSettings
+from fathom.model.decision import Decision, Journal
 from fathom.model.objects import Obj, lookup
 from fathom.model.well_known import ACTOR_HEADER
 from fathom.seams.process import Inside
@@ -35,9 +36,23 @@ def begin(inside: Inside) -> Agent:
     settings = msgspec.convert(inside.options, AgentSettings)
     if not settings.pod_range:
         settings = msgspec.structs.replace(settings, pod_range=next(candidates(settings.node)))
+    inside.journal = AgentJournal(inside.journal, settings.node)
     agent = Agent(inside, settings)
     agent.start()
     return agent
+
+
+class AgentJournal:
+    """Says in each decision which agent made it: agents of one process share a journal."""
+
+    def __init__(self, journal: Journal, node: str) -> None:
+        self._journal = journal
+        self._node = node
+        self.concluded = journal.concluded
+        self.tabled = journal.tabled
+
+    def decided(self, decision: Decision) -> None:
+        self._journal.decided(msgspec.structs.replace(decision, agent=self._node))
 
 
 class Agent:

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 
 from fathom.cli.problem import Problem
 from fathom.cli.serve import Kubeconfig, run_on_uvloop
-from fathom.record.journals import journal_directory
+from fathom.record.journals import AGENTS, journal_directory
 from fathom.terminal import say
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _beside(wanted: AgentsWanted, up: Path) -> AgentsWanted:
 
 def journal_name(node: str) -> str:
     """The journal of the process whose first node this is: several processes may share a directory."""
-    return f"agents-{node}"
+    return f"{AGENTS}{node}"
 
 
 def _say_ready() -> None:

@@ -13,6 +13,8 @@ from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.gateway.live import run_gateway
 from fathom.record.journals import SMALL_BUDGET_BYTES
 from fathom.record.metrics import measure_records
+from fathom.record.tape import DiskTape
+from fathom.record.tape_list import directory_of
 from fathom.seams.log import JsonLog
 from fathom.seams.outside import live
 from fathom.stopping import stop_event
@@ -22,7 +24,7 @@ WHO = "gateway"
 
 
 def serve_gateway(
-    kubeconfig: Path | None, *, remember: Path | None, data: Path | None, metrics_address: str
+    kubeconfig: Path | None, *, remember: Path | None, data: Path | None, record: bool, metrics_address: str
 ) -> None:
     async def run() -> None:
         log, stop, server = JsonLog(sys.stderr, live().clock), stop_event(), server_at(kubeconfig)
@@ -37,9 +39,20 @@ def serve_gateway(
                 traces=traces,
             ) as registry:  # fmt: skip
                 part = registry.part(WHO)
-                measure_records(part, journal, None)
-                await run_gateway(
-                    server, stop=stop, log=log, remember=remember, journal=recorded, metrics=part
-                )
+                tape = DiskTape(directory_of(folder, WHO), log=log, kept=journal.kept) if record else None
+                measure_records(part, journal, tape)
+                try:
+                    await run_gateway(
+                        server,
+                        stop=stop,
+                        log=log,
+                        remember=remember,
+                        tape=tape,
+                        journal=recorded,
+                        metrics=part,
+                    )
+                finally:
+                    if tape is not None:
+                        tape.close()
 
     run_on_uvloop(run())

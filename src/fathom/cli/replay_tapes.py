@@ -19,13 +19,13 @@ from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.replay_text import continuation_text, patched_text, told
 from fathom.model.decision import Decision
 from fathom.model.times import moment_ns
-from fathom.record.incident_export import JOURNALS
+from fathom.record.decision_comparison import NOT_KNOWN, LiveDecisions
 from fathom.record.incident_file import is_incident, open_incident
-from fathom.record.journal import WantedDecisions, read_journal
+from fathom.record.live_decisions import read_process
 from fathom.record.replay import ProcessEnd, ReplayResult, replay
 from fathom.record.segment import NotASegment
 from fathom.record.tape import BadTape, Record, Reel, reels
-from fathom.record.tape_list import FOLDER
+from fathom.record.tape_list import ALONE, FOLDER
 from fathom.seams.process import NoEntry
 from fathom.seams.recorded_code import id_of
 from fathom.store.contents import StoreContents
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from fathom.sim.tape_state import MetricsOnTape, ObjectsAtEnd
 
 OWN = "fathom"
+# Names that a patch changes, in the text.
+NAMES_SHOWN = 5
 
 
 class TapeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +57,7 @@ class Tape(msgspec.Struct, frozen=True):
 
     process: str
     reel: Reel
-    live: tuple[Decision, ...]  # From the journal, where there is one.
+    live: LiveDecisions  # From the journal, where there is one.
 
 
 class StoredState(msgspec.Struct, frozen=True):
@@ -150,8 +152,7 @@ def _opened(options: TapeOptions) -> Iterator[Source]:
                 f"there is no {'tape' if options.run is None else f'run {options.run}'} in {options.file}"
             )
         tapes = tuple(
-            Tape(member.process, opened.reel(member), tuple(opened.decisions(member.process)))
-            for member in members
+            Tape(member.process, opened.reel(member), opened.decisions(member.process)) for member in members
         )
         contents = opened.contents() if options.seconds is not None else None
         state = None
@@ -171,14 +172,13 @@ def _no_tape(path: Path, run: int | None) -> Problem:
     return Problem(f"there is no {'tape' if run is None else f'run {run}'} in {path}")
 
 
-def _journal_beside(path: Path, reel: Reel) -> tuple[Decision, ...]:
+def _journal_beside(path: Path, reel: Reel) -> LiveDecisions:
     """The live decisions, where the tape is still in its data directory, beside the journal."""
     path = path.absolute()
-    journal = path.parent.parent / JOURNALS / path.name
-    if not path.is_dir() or path.parent.name != FOLDER or not journal.is_dir():
-        return ()
-    wanted = WantedDecisions(since_ns=reel.birth().epoch_ns)
-    return tuple(kept.decision for kept in read_journal(journal, wanted))
+    if not path.is_dir() or (path.parent.name != FOLDER and path.name != ALONE):
+        return NOT_KNOWN
+    data = path.parent if path.name == ALONE else path.parent.parent
+    return read_process(data, path.name, since_ns=reel.birth().epoch_ns).live
 
 
 def _check_trusted(code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
@@ -209,25 +209,44 @@ def _is_within(module: str, package: str) -> bool:
 def _with_patch(source: Source, options: TapeOptions) -> int:
     """Compare a replay with the patch with one without it. The second runs in a process of its own: a patch
     cannot be undone."""
-    from fathom.cli.simulated import apply  # noqa: PLC0415
-
     assert options.patch is not None
+    changed_names = _applied(options.patch)
     without = _decisions_without(options)
-    apply(options.patch)
     compared = Source(
-        tuple(
-            msgspec.structs.replace(tape, live=tuple(without.get((tape.process, tape.reel.run), ())))
-            for tape in source.tapes
-        ),
+        tuple(msgspec.structs.replace(tape, live=_made_without(without, tape)) for tape in source.tapes),
         incident=source.incident,
     )
     replayed = _replay_all(compared, msgspec.structs.replace(options, decisions=None))
     if options.as_json:
-        _print_json({"patch": str(options.patch), "tapes": replayed})
+        _print_json({"patch": str(options.patch), "changes": changed_names, "tapes": replayed})
     else:
+        shown = ", ".join(changed_names[:NAMES_SHOWN])
+        more = f" and {len(changed_names) - NAMES_SHOWN} more" if len(changed_names) > NAMES_SHOWN else ""
+        say_text(f"{options.patch} changes {shown}{more}")
         for tape in replayed:
             say_text(f"{_label(tape)}{patched_text(tape.result, str(options.patch))}")
     return 0 if all(tape.result.matched for tape in replayed) else ANSWER_IS_NO
+
+
+def _applied(patch: Path) -> list[str]:
+    """Load the patch. Returns the names that it changes. Raises Problem for one that changes none: its answer
+    would be that nothing changes, and that would be believed."""
+    from fathom.cli.patched_names import noted_names  # noqa: PLC0415
+    from fathom.cli.simulated import apply  # noqa: PLC0415
+
+    with noted_names() as names:
+        apply(patch)
+        changed = names.changed()
+    if not changed:
+        raise Problem(
+            f"{patch} changes nothing: a patch imports a module of fathom and assigns to a name in it, "
+            "as in docs/incidents.md"
+        )
+    return changed
+
+
+def _made_without(without: dict[tuple[str, int], list[Decision]], tape: Tape) -> LiveDecisions:
+    return LiveDecisions(tuple(without.get((tape.process, tape.reel.run), ())), whole=True)
 
 
 def _decisions_without(options: TapeOptions) -> dict[tuple[str, int], list[Decision]]:

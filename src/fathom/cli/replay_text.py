@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from fathom.sim.continuation import Continuation
 
 CHANGES_SHOWN = 40
+# Of `Divergence.why`: what no request and no decision shows.
+CODE_FAILED, OTHER_TIMERS = "the code failed", "the live process waited"
 
 
 def told(result: ReplayResult) -> str:
@@ -85,6 +87,8 @@ def patched_text(result: ReplayResult, patch: str) -> str:
     lines = [
         f"with {patch}, the first change is after input {divergence.after.index} at {divergence.after.time}"
     ]
+    if divergence.why.startswith((CODE_FAILED, OTHER_TIMERS)):
+        lines.append(f"  {divergence.why}")
     lines += _decision(divergence.decision, "without: ", "with:    ")
     if divergence.live is not None or divergence.replayed is not None:
         lines += [*_request("  request without: ", divergence.live)]

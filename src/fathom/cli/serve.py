@@ -150,8 +150,9 @@ def gateway(
     kubeconfig: Kubeconfig = None,
     remember: Path | None = None,
     data: Annotated[
-        Path | None, Parameter(help="Directory for the journal. Default: that of the kubeconfig.")
+        Path | None, Parameter(help="Directory for journal and tape. Default: that of the kubeconfig.")
     ] = None,
+    record: Annotated[bool, Parameter(negative=(), help="Also record a tape, for `fathom replay`.")] = False,
     metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
     """Run the gateway: it listens on the addresses of Services and forwards connections to their pods.
@@ -163,7 +164,7 @@ def gateway(
     """
     from fathom.cli.gateway import serve_gateway  # noqa: PLC0415
 
-    serve_gateway(kubeconfig, remember=remember, data=data, metrics_address=metrics_address)
+    serve_gateway(kubeconfig, remember=remember, data=data, record=record, metrics_address=metrics_address)
 
 
 def scheduler(

@@ -22,6 +22,7 @@ from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.decision import Journal
 from fathom.record.recorded_process import RecordedProcess, fly
+from fathom.record.tape import DiskTape
 from fathom.seams.host import Host
 from fathom.seams.log import Log
 from fathom.seams.outside import live
@@ -36,6 +37,7 @@ async def run_gateway(
     stop: asyncio.Event,
     log: Log,
     remember: Path | None = None,
+    tape: DiskTape | None = None,
     journal: Journal | None = None,
     metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
@@ -47,7 +49,7 @@ async def run_gateway(
         return backend
 
     flight = RecordedProcess(
-        ENTRY, {}, connect=connect, outside=live(), journal=journal, log=log, metrics=metrics
+        ENTRY, {}, connect=connect, outside=live(), tape=tape, journal=journal, log=log, metrics=metrics
     )
     await fly(flight, stop, component="the gateway")
 

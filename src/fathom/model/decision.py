@@ -104,6 +104,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     message: str = ""
     priority: int = 0  # Of the pod.
     brief: bool = False  # The journal has dropped its detail: an ordinary decision, long ago.
+    agent: str = ""  # The node whose agent decided: agents of one process share a journal.
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -149,6 +150,7 @@ class RecordedVerdicts(msgspec.Struct, frozen=True, kw_only=True):
     codes: bytes  # One byte a node, packed by zlib.
     columns: tuple[str, ...] = ()
     by_domain: tuple[bytes, ...] = ()  # One byte a domain, packed by zlib; one for each column.
+    not_resolvable: tuple[int, ...] = ()  # Codes of reasons against which no eviction helps.
 
 
 Table = Roster | VerdictColumn | RecordedVerdicts

@@ -24,9 +24,10 @@ from fathom.record.incident_file import (
     StoreMember,
     TapeMember,
 )
-from fathom.record.journal import WantedDecisions, read_journal
+from fathom.record.journal import WantedDecisions, encode_table, read_journal
+from fathom.record.live_decisions import KeptRecords, read_process
 from fathom.record.segment import NotASegment, packed_frames, segments
-from fathom.record.tape import BadTape, Reel, record_time_ns, reels
+from fathom.record.tape import BadTape, Reel, TapeBeginning, reels
 from fathom.record.tape_list import directories
 from fathom.store.contents import StoreContents, read_contents
 from fathom.store.protocol import Compacted, FutureRevision, StoreUnavailable
@@ -54,8 +55,10 @@ def export_incident(wanted: WantedIncident, file: Path) -> Incident:
     journals = {path.name: list(_decisions(path, wanted.window)) for path in _journals(wanted.data)}
     about = {name: [each for each in kept if _concerns(wanted, each)] for name, kept in journals.items()}
     # The agent of the object's node decides about it too.
-    nodes = {each.decision.node for kept in about.values() for each in kept}
-    processes = {name for name, kept in about.items() if kept} | nodes
+    agents = {
+        name for kept in about.values() for each in kept for name in (each.decision.node, each.decision.agent)
+    }
+    processes = {name for name, kept in about.items() if kept} | agents
     runs = dict(_runs(wanted, processes))
     if not runs:
         raise BadTape(
@@ -81,9 +84,13 @@ def _write(
     notes: list[str] = []
     tapes = [_write_tape(archive, process, reel, wanted) for process in runs for reel in runs[process]]
     journal_members = [
-        _write_journal(archive, process, decisions)
-        for process in journals
-        if (decisions := _journal_of(wanted, process, runs.get(process, []), journals[process]))
+        *(_write_records(archive, process, _records_of(wanted, process, runs[process])) for process in runs),
+        *(
+            _write_journal(archive, process, decisions)
+            for process in journals
+            if process not in runs
+            if (decisions := _about(wanted, runs, journals[process]))
+        ),
     ]
     store = _write_store(archive, wanted, notes)
     incident = Incident(
@@ -101,15 +108,17 @@ def _write(
     return incident
 
 
-def _journal_of(
-    wanted: WantedIncident, process: str, reel_list: list[Reel], in_window: list[KeptDecision]
-) -> list[KeptDecision]:
-    """All decisions of the runs that are included, so that a replay can compare them; of other processes
-    those about the object."""
-    if not reel_list:
-        return [kept for kept in in_window if _concerns(wanted, kept)]
+def _records_of(wanted: WantedIncident, process: str, reel_list: list[Reel]) -> KeptRecords:
+    """All decisions of the runs that are included, so that a replay can compare them."""
     since_ns = min(reel.birth().epoch_ns for reel in reel_list)
-    return list(_decisions(wanted.data / JOURNALS / process, Window(since_ns, wanted.window.until_ns)))
+    return read_process(wanted.data, process, since_ns=since_ns, until_ns=wanted.window.until_ns)
+
+
+def _about(
+    wanted: WantedIncident, runs: dict[str, list[Reel]], in_window: list[KeptDecision]
+) -> list[KeptDecision]:
+    """Of a process that has no tape: the decisions about the object."""
+    return [kept for kept in in_window if kept.decision.agent not in runs and _concerns(wanted, kept)]
 
 
 # Choosing.
@@ -157,19 +166,26 @@ def _overlaps(reel: Reel, window: Window) -> bool:
 def _write_tape(archive: zipfile.ZipFile, process: str, reel: Reel, wanted: WantedIncident) -> TapeMember:
     epoch_ns = reel.birth().epoch_ns
     member = f"tapes/{process}-{reel.run}.tape"
-    until_ns = wanted.window.until_ns - epoch_ns
-    cut = False
+    beginning = TapeBeginning(epoch_ns, wanted.window.until_ns)
     with archive.open(member, "w", force_zip64=True) as copy:
         for path in reel.files:
             for segment in segments(path):
-                every = list(segment.frames)
-                bodies = [body for body in every if record_time_ns(body) <= until_ns]
-                cut = cut or len(bodies) < len(every)
+                bodies = list(beginning.of(segment.frames))
                 if bodies:
                     copy.write(packed_frames(segment.header, bodies))
-    last_ns = min(reel.last_ns(), until_ns)
-    since, until = micro_timestamp(epoch_ns), micro_timestamp(epoch_ns + last_ns)
-    return TapeMember(process, reel.run, member, since, until, cut)
+    since, until = micro_timestamp(epoch_ns), micro_timestamp(beginning.last_ns)
+    return TapeMember(process, reel.run, member, since, until, beginning.cut)
+
+
+def _write_records(archive: zipfile.ZipFile, process: str, records: KeptRecords) -> JournalMember:
+    journal = _write_journal(archive, process, records.kept)
+    tables = ""
+    if records.live.tables:
+        tables = f"journals/{process}.tables"
+        with archive.open(tables, "w", force_zip64=True) as lines:
+            for table in records.live.tables:
+                lines.write(encode_table(table) + b"\n")
+    return msgspec.structs.replace(journal, tables=tables, whole=records.live.whole)
 
 
 def _write_journal(archive: zipfile.ZipFile, process: str, kept: Iterable[KeptDecision]) -> JournalMember:

@@ -5,6 +5,7 @@ A zip archive, so that everybody can look into it:
     incident.json                 what it is about, from when to when, and what is in it
     tapes/PROCESS-RUN.tape        each run of the processes that decided about the object, from its beginning
     journals/PROCESS.jsonl        their decisions in these runs, with outcomes
+    journals/PROCESS.tables       the tables of every node's reasons that these decisions refer to
     audit.jsonl                   all writes in the window
     store.jsonl                   the store's keys, a line each, without the contents of Secrets
 
@@ -24,7 +25,9 @@ from typing import IO
 import msgspec
 
 from fathom.model.body import Body
-from fathom.model.decision import Decision, KeptDecision
+from fathom.model.decision import KeptDecision
+from fathom.record.decision_comparison import NOT_KNOWN, LiveDecisions
+from fathom.record.journal import decode_table
 from fathom.record.tape import BadTape, Reel, reels
 from fathom.store.contents import StoreContents
 from fathom.store.protocol import Entry
@@ -50,6 +53,8 @@ class JournalMember(msgspec.Struct, frozen=True):
     process: str
     member: str
     decisions: int
+    tables: str = ""  # The member with every node's reasons, if the process has such tables.
+    whole: bool = False  # Nothing that the process decided in its included runs is missing.
 
 
 class StoreMember(msgspec.Struct, frozen=True):
@@ -117,10 +122,15 @@ class OpenIncident:
                 shutil.copyfileobj(packed, copy)
         return reels(unpacked)[0]
 
-    def decisions(self, process: str) -> list[Decision]:
+    def decisions(self, process: str) -> LiveDecisions:
         """The live decisions of a process, in order; empty where the file has none."""
-        members = [journal.member for journal in self.incident.journals if journal.process == process]
-        return [_decode_kept(line).decision for member in members for line in self._lines(member)]
+        journals = [journal for journal in self.incident.journals if journal.process == process]
+        if not journals:
+            return NOT_KNOWN
+        (journal,) = journals[:1]
+        decisions = tuple(_decode_kept(line).decision for line in self._lines(journal.member))
+        tables = tuple(map(decode_table, self._lines(journal.tables))) if journal.tables else ()
+        return LiveDecisions(decisions, tables, journal.whole)
 
     def contents(self) -> StoreContents | None:
         store = self.incident.store

@@ -26,7 +26,7 @@ from fathom.model.decision import (
     VerdictColumn,
 )
 from fathom.record.journal_index import PART_BYTES, SUFFIX, pack_with_index, write_index
-from fathom.record.journal_trimming import ROUTINE, FailingObjects, Record, failures_only, thinned
+from fathom.record.journal_trimming import FailingObjects, Record, failures_only, is_routine, thinned
 from fathom.record.kept_windows import KeptWindows
 from fathom.record.ring import Ring, runs
 from fathom.record.segment import JOURNAL, NotASegment, segments, thin
@@ -70,6 +70,13 @@ _KINDS: dict[bytes, Callable[[bytes], Record]] = {
 }
 
 
+_TABLES: dict[bytes, Callable[[bytes], Table]] = {
+    _ROSTER: decode_roster,
+    _COLUMN: decode_column,
+    _VERDICTS: decode_verdicts,
+}
+
+
 class DiskJournal:
     """A Journal on disk."""
 
@@ -94,7 +101,7 @@ class DiskJournal:
             log=log,
             pack=pack_with_index,
             thin=self._thin,
-            reduce=_reduce,
+            reduce=self._reduce,
             beside=SUFFIX,
             kept=kept,
         )
@@ -102,7 +109,7 @@ class DiskJournal:
         self._unfit = 0  # Records that JSON cannot hold: half a surrogate pair in a name.
 
     def decided(self, decision: Decision) -> None:
-        if decision.verdict not in ROUTINE:
+        if not is_routine(decision):
             self._failing.note(decision)
         if self.kept is not None:
             self.kept.note(decision)
@@ -127,6 +134,10 @@ class DiskJournal:
     def _thin(self, path: Path) -> int:
         failing = self._failing.keys()
         return _replaced(path, lambda records: thinned(records, failing), level=1)
+
+    def _reduce(self, path: Path) -> int:
+        failing = self._failing.keys()
+        return _replaced(path, lambda records: failures_only(records, failing), level=2)
 
     @property
     def lost(self) -> int:
@@ -180,6 +191,25 @@ def read_journal(directory: Path, wanted: WantedDecisions = EVERYTHING) -> list[
     return [KeptDecision(decision, tuple(outcomes.get(decision.id, ()))) for decision in decisions.values()]
 
 
+def read_tables(directory: Path) -> Iterator[Table]:
+    """All tables of the journal, in order."""
+    for body in _bodies(directory):
+        if body[:1] in _TABLES:
+            yield decode_table(body)
+
+
+def encode_table(table: Table) -> bytes:
+    return _LETTERS[type(table)] + msgspec.json.encode(table)
+
+
+def decode_table(body: bytes) -> Table:
+    """Raises msgspec.DecodeError."""
+    decode = _TABLES.get(body[:1])
+    if decode is None:
+        raise msgspec.DecodeError("not a table of verdicts")
+    return decode(body[1:])
+
+
 def node_reasons(directory: Path, decision: Decision) -> dict[str, str] | None:
     """Node -> why it was rejected; '' where the pod fits. None where the table was dropped, or never was."""
     if not decision.verdicts:
@@ -215,10 +245,6 @@ def joined_reasons(
         codes = [code or by_domain[domain] for code, domain in zip(codes, domains, strict=True)]
     names = rosters[verdicts.roster].names
     return {name: verdicts.reasons[code] for name, code in zip(names, codes, strict=True) if name}
-
-
-def _reduce(path: Path) -> int:
-    return _replaced(path, failures_only, level=2)
 
 
 def _replaced(path: Path, trim: Callable[[list[Record]], Iterable[Record]], *, level: int) -> int:

@@ -38,6 +38,11 @@ Record = Decision | Outcome | Table
 SubjectKey = tuple[str, str, str]
 
 
+def is_routine(decision: Decision) -> bool:
+    """By its verdict, which may be several words: 'create+status'."""
+    return ROUTINE.issuperset(decision.verdict.split("+"))
+
+
 class FailingObjects:
     """Objects whose decisions were no routine, so that later segments keep their detail too."""
 
@@ -55,15 +60,16 @@ class FailingObjects:
         return frozenset(self._subjects.copy())
 
 
-def failures_only(records: Iterable[Record]) -> Iterator[Record]:
-    """The records of objects with a decision that failed or whose outcome is in doubt, in their order."""
+def failures_only(records: Iterable[Record], failing: Set[SubjectKey] = frozenset()) -> Iterator[Record]:
+    """The records of objects with a decision that failed or whose outcome is in doubt, in their order.
+    `failing`: objects that failed in other parts."""
     records = list(records)
     decisions = [record for record in records if isinstance(record, Decision)]
     doubtful = {record.id for record in records if isinstance(record, Outcome) and record.result not in WELL}
-    failed = {
+    failed = failing | {
         _subject_key(decision)
         for decision in decisions
-        if decision.id in doubtful or not ROUTINE.issuperset(decision.verdict.split("+"))
+        if decision.id in doubtful or not is_routine(decision)
     }
     kept = {decision.id: decision for decision in decisions if _subject_key(decision) in failed}
     tables = _in_use(records, {decision.verdicts for decision in kept.values()})
@@ -109,7 +115,7 @@ def _subjects_that_matter(decisions: list[Decision], outcomes: list[Outcome]) ->
 
 def _is_unusual(decision: Decision) -> bool:
     return (
-        not ROUTINE.issuperset(decision.verdict.split("+"))
+        not is_routine(decision)
         or decision.priority > 0
         or bool(decision.overrides or decision.victims)
         or any(considered.decisive for considered in (*decision.policies, *decision.quotas))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 JOURNALS = "journal"
+# The journal of all agents of a process is named after its first node.
+AGENTS = "agents-"
 
 # For processes that decide seldom: some hundred thousand decisions. The scheduler and the controllers, which
 # decide thousands of times a second, have `journal.BUDGET_BYTES`.

@@ -20,10 +20,16 @@ import msgspec
 from fathom import __version__
 from fathom.model.decision import Decision, Journal, Outcome, Table
 from fathom.model.times import micro_timestamp
-from fathom.record.decision_comparison import ChangedDecision, DecisionComparison
+from fathom.model.well_known import DECISION_HEADER
+from fathom.record.decision_comparison import (
+    NOT_KNOWN,
+    ChangedDecision,
+    DecisionComparison,
+    LiveDecisions,
+)
 from fathom.record.tape import ASK, BadTape, Record, TapedRequest, ask_payload, asked, birth_of
 from fathom.seams.domain import Domain
-from fathom.seams.process import Birth, Entry, Inside, Process, load_entry
+from fathom.seams.process import Birth, Entry, Inside, Process, decode_timers, load_entry, timers_at_tick
 from fathom.seams.seam import Ask, Input, Seam
 
 # Texts of asks, kept to describe an answer by its ask. Only those without an answer are needed.
@@ -85,25 +91,25 @@ def replay(
     *,
     entry: Entry | None = None,
     journal: Journal | None = None,
-    live: Iterable[Decision] = (),
+    live: LiveDecisions = NOT_KNOWN,
     at_end: Callable[[ProcessEnd], None] | None = None,
 ) -> ReplayResult:
-    """Raises BadTape for what is no tape, NoEntry where the code cannot be found. `live`: decisions of the
-    live process, from its journal; then decisions are compared too. `at_end` gets the process before it is
+    """Raises BadTape for what is no tape, NoEntry where the code cannot be found. `live`: the journal of the
+    live process; then decisions are compared too. `at_end` gets the process before it is
     ended, unless the replay differs."""
     stream = iter(records)
     first = next(stream, None)
     if first is None or first.kind != Input.START:
         raise BadTape("the tape does not begin with the start of a process")
     birth = birth_of(first)
-    # Another version may record more of the same decision.
-    comparable = live if birth.fathom == __version__ else ()
+    # Another version may record more of the same decision, and wait for other times.
+    comparable = live if birth.fathom == __version__ else NOT_KNOWN
     comparison = DecisionComparison(comparable, since_ns=birth.epoch_ns + first.now_ns)
     run = _Run(birth, entry or load_entry(birth.entry), _ComparingJournal(journal, comparison))
     collecting = gc.isenabled()
     gc.disable()  # As in the live process: its collections are on the tape.
     try:
-        divergence = run.feed(first) or next(filter(None, map(run.feed, stream)), None)
+        divergence = run.feed(first) or next(filter(None, map(run.feed, stream)), None) or run.tape_ended()
         if at_end is not None and divergence is None:
             at_end(run.process_end())
         return run.result(divergence)
@@ -136,6 +142,7 @@ class _ComparingJournal:
             self._journal.concluded(outcome)
 
     def tabled(self, table: Table) -> None:
+        self.comparison.add_table(table)
         if self._journal is not None:
             self._journal.tabled(table)
 
@@ -163,13 +170,27 @@ class _Run:
         return ProcessEnd(self._state, self._domain.epoch_ns + self._domain.now_ns)
 
     def feed(self, record: Record) -> Divergence | None:
-        return self._compare(record) if record.kind == ASK else self._deliver(record)
+        self._journal.comparison.went_on()
+        return self._changed() or (self._compare(record) if record.kind == ASK else self._deliver(record))
+
+    def tape_ended(self) -> Divergence | None:
+        self._journal.comparison.end(self._domain.epoch_ns + self._domain.now_ns)
+        return self._changed()
+
+    def _changed(self) -> Divergence | None:
+        """The decision that differs, if there is one."""
+        if self._journal.comparison.changed is None:
+            return None
+        replayed = self._next_replayed() if self._fresh else None
+        return self._divergence("the replay decided differently", None, replayed)
 
     def _deliver(self, record: Record) -> Divergence | None:
         if self._error:
             return self._divergence(f"the code failed: {self._error}", None, None)
         if self._fresh:
             return self._divergence("the live process did not send this request", None, self._next_replayed())
+        if record.kind == Input.TICK and (why := self._other_timers(record)):
+            return self._divergence(why, None, None, made_it=True)
         try:
             kind = Input(record.kind)
         except ValueError as error:
@@ -180,10 +201,18 @@ class _Run:
             self._process.take(kind, record.number, record.now_ns, record.status, record.payload)
         except Exception as error:  # The live process ended with it too, if the tape ends here.
             self._error = f"{type(error).__name__}: {error}"
-        if self._journal.comparison.changed is not None:
-            replayed = self._next_replayed() if self._fresh else None
-            return self._divergence("the replay decided differently", None, replayed)
-        return None
+        return self._changed()
+
+    def _other_timers(self, record: Record) -> str:
+        """How the timers differ from those of the live process; '' if they do not. Code that only waits for
+        another time sends nothing that could differ."""
+        live, replayed = decode_timers(record.payload), timers_at_tick(self._domain)
+        if live is None or live == replayed or self._birth.fathom != __version__:
+            return ""
+        if live.deadline_ns == replayed.deadline_ns:
+            return "the replay has set other timers than the live process"
+        until = [f"{timers.deadline_ns / 1e9:.6f} s" for timers in (live, replayed)]
+        return f"the live process waited until {until[0]} of its time, the replay until {until[1]}"
 
     def _compare(self, record: Record) -> Divergence | None:
         live = asked(record.number, record.checksum, record.payload)
@@ -212,10 +241,16 @@ class _Run:
         number, ask, checksum = self._fresh[0]
         return asked(number, checksum, ask_payload(ask, whole=True))
 
-    def _divergence(self, why: str, live: TapedRequest | None, replayed: TapedRequest | None) -> Divergence:
+    def _divergence(
+        self, why: str, live: TapedRequest | None, replayed: TapedRequest | None, *, made_it: bool = False
+    ) -> Divergence:
+        """`made_it`: the last decision of the replay led to it, without a request."""
         number = max(ask.number for ask in (live, replayed) if ask) if live or replayed else 0
         now_ns = self._domain.epoch_ns + self._domain.now_ns
-        decision = self._journal.comparison.around(now_ns, replayed=replayed is not None)
+        sent_for = None if replayed is None else _decision_in(replayed)
+        decision = self._journal.comparison.around(
+            now_ns, replayed=made_it or replayed is not None, sent_for=sent_for
+        )
         return Divergence(number, why, live, replayed, self._last_input(), decision)
 
     def _last_input(self) -> Happened:
@@ -256,6 +291,14 @@ class _Run:
         if self._domain.failed:
             notes.append(f"{self._domain.failed} callbacks failed, as they may have in the live process")
         return notes
+
+
+def _decision_in(request: TapedRequest) -> str | None:
+    """The id of the decision that a request carries out, if it names one."""
+    prefix = f"{DECISION_HEADER}: "
+    return next(
+        (line[len(prefix) :] for line in request.headers or () if line.lower().startswith(prefix)), None
+    )
 
 
 def differences(birth: Birth) -> Iterable[str]:

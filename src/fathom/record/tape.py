@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -22,7 +22,7 @@ import msgspec
 from fathom.record.ring import Keeping, Ring, runs
 from fathom.record.segment import TAPE, NotASegment, segments
 from fathom.seams.log import Log
-from fathom.seams.process import Birth
+from fathom.seams.process import Birth, epoch_of
 from fathom.seams.seam import Ask, Input
 
 # Packed, some days of a small cluster, or hours of a large one.
@@ -164,9 +164,26 @@ def _record(body: bytes) -> Record:
     return Record(kind, number, now_ns, status, checksum, body[HEAD.size :])
 
 
-def record_time_ns(body: bytes) -> int:
-    """The process's own time of a record."""
-    return _record(body).now_ns
+class TapeBeginning:
+    """Passes the records of a run up to a time of the wall clock, as its process saw it: decisions have that
+    time too."""
+
+    def __init__(self, epoch_ns: int, until_ns: int) -> None:
+        self._epoch_ns, self._until_ns = epoch_ns, until_ns
+        self.last_ns = epoch_ns  # Of the last record that was passed.
+        self.cut = False  # Later records were left out.
+
+    def of(self, bodies: Iterable[bytes]) -> Iterator[bytes]:
+        for body in bodies:
+            record = _record(body)
+            time_ns = self._epoch_ns + record.now_ns
+            if self.cut or time_ns > self._until_ns:
+                self.cut = True
+                return
+            self.last_ns = time_ns
+            if record.kind == Input.CLOCK:
+                self._epoch_ns = epoch_of(record.payload)
+            yield body
 
 
 def reels(path: Path) -> list[Reel]:

@@ -45,6 +45,9 @@ FAILURES_KEPT_MAX = 1000
 
 TIMERS_UNSWEPT = 1000
 
+# For `Domain.armed`: an odd factor, so that no time is ever lost from the checksum.
+ARMED_FACTOR, ARMED_MASK = 1_000_003, (1 << 64) - 1
+
 # For `sleep(inf)`: later than any process lives, and an integer.
 FAR_NS = 1 << 62
 FAR_S = FAR_NS / 1e9
@@ -134,6 +137,7 @@ class Domain(asyncio.AbstractEventLoop):
         self._ready: deque[_Handle] = deque()
         self._timers: list[tuple[int, int, _Handle]] = []  # A heap of (when, order of arming, handle).
         self._timers_max = TIMERS_UNSWEPT
+        self.armed = 0  # A checksum of the times of all timers that were ever set: a replay compares it.
         self._order = count(1).__next__
         self._number = count(1).__next__
         self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
@@ -254,6 +258,7 @@ class Domain(asyncio.AbstractEventLoop):
         context: contextvars.Context | None,
     ) -> asyncio.TimerHandle:
         handle = _Handle(callback, args, contextvars.copy_context() if context is None else context, when_ns)
+        self.armed = (self.armed * ARMED_FACTOR ^ when_ns) & ARMED_MASK
         heapq.heappush(self._timers, (when_ns, self._order(), handle))
         if len(self._timers) > self._timers_max:
             self._sweep()

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from fathom.seams.domain import Domain
 from fathom.seams.log import Log, NoLog
 from fathom.seams.outside import Clock
-from fathom.seams.process import Process, clock_payload
+from fathom.seams.process import Process, clock_payload, timers_at_tick
 from fathom.seams.seam import Ask, Input, Seam
 
 # After so many inputs the host's loop runs: its sockets must not wait for a long queue of inputs.
@@ -207,7 +207,7 @@ class Host:
             return
         now_ns, deadline_ns = self._now_ns(), self._domain.next_deadline_ns()
         if deadline_ns is not None and deadline_ns <= now_ns:
-            self._take(Input.TICK, 0, 0, b"")
+            self._take(Input.TICK, 0, 0, timers_at_tick(self._domain).encode())
             self._do_chores()
         self._arm()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from struct import Struct
 from typing import Any
 
 import msgspec
@@ -129,11 +130,39 @@ class Process:
         return (self._set_clock, payload)
 
     def _set_clock(self, payload: bytes) -> None:
-        self.domain.epoch_ns = int.from_bytes(payload, "little", signed=True)
+        self.domain.epoch_ns = epoch_of(payload)
 
 
 def clock_payload(epoch_ns: int) -> bytes:
     return epoch_ns.to_bytes(8, "little", signed=True)
+
+
+def epoch_of(payload: bytes) -> int:
+    """Of a CLOCK input."""
+    return int.from_bytes(payload, "little", signed=True)
+
+
+class TimersAtTick(msgspec.Struct, frozen=True):
+    """The payload of a TICK. A replay compares it; the process does not see it."""
+
+    deadline_ns: int  # Of the timer that was due.
+    armed: int  # See `Domain.armed`.
+
+    def encode(self) -> bytes:
+        return _TIMERS.pack(self.deadline_ns, self.armed)
+
+
+def timers_at_tick(domain: Domain) -> TimersAtTick:
+    """Before the TICK is delivered."""
+    return TimersAtTick(domain.next_deadline_ns() or 0, domain.armed)
+
+
+def decode_timers(payload: bytes) -> TimersAtTick | None:
+    """None for a tape of a version that did not record them."""
+    return TimersAtTick(*_TIMERS.unpack(payload)) if len(payload) == _TIMERS.size else None
+
+
+_TIMERS = Struct("<qQ")
 
 
 class NoEntry(Exception):
@@ -146,7 +175,7 @@ def load_entry(name: str) -> Entry:
         raise NoEntry(f"unknown process {name!r}: give the id of a fathom process, or module:function")
     try:
         entry = getattr(import_module(module), function)
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # The module is missing, or a name that it imports.
         raise NoEntry(f"{name} cannot be loaded: {error}") from error
     except AttributeError as error:
         raise NoEntry(f"{module} has no {function}") from error

@@ -221,6 +221,9 @@ class Recorder:
                 codes=zlib.compress(own.tobytes(), LEVEL),
                 columns=tuple(self._column_id(domains) for domains, _ in layers),
                 by_domain=tuple(zlib.compress(codes.tobytes(), LEVEL) for _, codes in layers),
+                not_resolvable=tuple(
+                    code for code, reason in enumerate(log.reasons[1:], 1) if not reason.resolvable
+                ),
             )
         )
         self._kept = _Kept(id_, log, decision, len(log.reasons))
