@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from fathom.ask.fan_in import ProcessAnswer, ask_processes
 from fathom.ask.past import PastMoment
 from fathom.ask.processes import agents_of, registered_processes
 from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, ProcessState, Recorded, RecordQuery
+from fathom.model.audit import AuditEntry
 from fathom.model.objects import lookup, uid_of
 from fathom.model.record_query import DecisionReader
+from fathom.model.times import moment_ns
 from fathom.record_pages import read_records
 from fathom.seams.outside import Clock
 
@@ -30,10 +32,13 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Collector:
-    def __init__(self, agents: Agents, sources: Sources, clock: Clock) -> None:
+    def __init__(
+        self, agents: Agents, sources: Sources, clock: Clock, *, current: Callable[[], Objects]
+    ) -> None:
         self._agents = agents
         self._sources = sources
         self._clock = clock
+        self._current = current  # Of now: processes are asked where they are, not where they were.
 
     async def collect(
         self,
@@ -46,8 +51,7 @@ class Collector:
     ) -> Evidence:
         """`past`: the evidence of that moment. What processes say of their state is of now, so it is left
         out."""
-        if past is not None:
-            query = msgspec.structs.replace(query, until_ns=min(query.until_ns or past.time_ns, past.time_ns))
+        query = _until(query, past)
         refs = tuple(dict.fromkeys((subject, *query.objects)))
         answers, own, audit = await asyncio.gather(
             self._ask(objects, query, refs),
@@ -62,7 +66,7 @@ class Collector:
             subject=subject,
             objects=objects,
             decisions=in_order([*own, *(record for answer in answers for record in answer.records)]),
-            audit=tuple(entry for entry in audit.entries if past is None or entry.revision <= past.revision),
+            audit=tuple(entry for entry in audit.entries if past is None or _is_before(entry, past)),
             processes=() if past is not None else _redacted(answers, readable),
             gaps=(*gaps, *((audit.gap,) if audit.gap is not None else ())),
             now_ns=self._clock.now_ns() if past is None else past.time_ns,
@@ -70,8 +74,11 @@ class Collector:
             readable=readable,
         )
 
-    async def collect_more(self, evidence: Evidence, query: RecordQuery) -> Evidence:
+    async def collect_more(
+        self, evidence: Evidence, query: RecordQuery, *, past: PastMoment | None = None
+    ) -> Evidence:
         """The evidence with the records of another query, and the writes of its objects."""
+        query = _until(query, past)
         answers, own, audit = await asyncio.gather(
             self._ask(evidence.objects, query, query.objects),
             asyncio.to_thread(self._own_records, query),
@@ -79,7 +86,8 @@ class Collector:
         )
         more = (record for answer in answers for record in answer.records)
         gaps = [answer.gap for answer in answers if answer.gap is not None]
-        entries = {entry.id: entry for entry in (*evidence.audit, *audit.entries)}
+        writes = (entry for entry in audit.entries if past is None or _is_before(entry, past))
+        entries = {entry.id: entry for entry in (*evidence.audit, *writes)}
         return msgspec.structs.replace(
             evidence,
             decisions=in_order([*more, *own, *evidence.decisions]),
@@ -102,9 +110,10 @@ class Collector:
     async def _ask(
         self, objects: Objects, query: RecordQuery, refs: Sequence[ObjectRef]
     ) -> list[ProcessAnswer]:
-        agents = agents_of(objects, _nodes_of(objects, refs))
+        current = self._current()
+        agents = agents_of(current, _nodes_of(objects, refs))
         about = [uid for ref in refs if (uid := _uid(objects, ref))]
-        return await ask_processes(self._agents, [*registered_processes(objects), *agents], query, about)
+        return await ask_processes(self._agents, [*registered_processes(current), *agents], query, about)
 
     def _own_records(self, query: RecordQuery) -> list[Recorded]:
         return [
@@ -112,6 +121,18 @@ class Collector:
             for name, reader in self._sources.journals.items()
             for record in read_records(reader, query, name)
         ]
+
+
+def _until(query: RecordQuery, past: PastMoment | None) -> RecordQuery:
+    """The query, for records up to that moment."""
+    if past is None:
+        return query
+    return msgspec.structs.replace(query, until_ns=min(query.until_ns or past.time_ns, past.time_ns))
+
+
+def _is_before(entry: AuditEntry, past: PastMoment) -> bool:
+    """A request that wrote nothing has no revision: it counts by its time."""
+    return entry.revision <= past.revision if entry.revision else (moment_ns(entry.time) or 0) <= past.time_ns
 
 
 def in_order(records: Iterable[Recorded]) -> tuple[Recorded, ...]:

@@ -35,6 +35,9 @@ def timeline(
         str, Parameter(name=("--namespace", "-n"), help="Namespace of the object.")
     ] = "default",
     since: Annotated[str, Parameter(help="How far back, such as 10m. Default: all that is on record.")] = "",
+    at: Annotated[
+        str, Parameter(help="Its end: a revision, a time, or how long ago (10m). Default: now.")
+    ] = "",
     watch: Annotated[
         bool, Parameter(name=("--watch", "-w"), negative=(), help="Go on with what happens; Ctrl-C ends it.")
     ] = False,
@@ -48,7 +51,9 @@ def timeline(
     before_ns = duration_ns(since) if since else 0
     if before_ns is None:
         raise Problem(f"--since takes a duration such as 10m, not {since!r}")
-    question = _question(subject, namespace, before_ns)
+    if watch and at:
+        raise Problem("--watch goes on with what happens now, and --at ends before: use one of them")
+    question = _question(subject, namespace, before_ns)._replace(at=at)
     try:
         return asyncio.run(
             _show(question, found_kubeconfig(kubeconfig), watch=watch, as_json=output == "json")
@@ -66,6 +71,7 @@ class TimelineQuestion(NamedTuple):
     name: str
     namespace: str
     before_ns: int  # How far back; 0: all that is on record.
+    at: str = ""  # Its end; '' is now.
 
 
 def _question(text: str, namespace: str, before_ns: int) -> TimelineQuestion:
@@ -89,7 +95,8 @@ async def _show(question: TimelineQuestion, kubeconfig: Path | None, *, watch: b
     from fathom.seams.outside import live  # noqa: PLC0415
 
     clock = live().clock
-    since_ns = clock.now_ns() - question.before_ns if question.before_ns else 0
+    # With another end than now, the server counts back from there.
+    since_ns = clock.now_ns() - question.before_ns if question.before_ns and not question.at else 0
 
     async def fetch(spec: TimelineSpec) -> Timeline:
         return await fetch_timeline(api, question, spec)
@@ -129,6 +136,10 @@ async def fetch_timeline(api: Api, question: TimelineQuestion, spec: TimelineSpe
 def _document(question: TimelineQuestion, spec: TimelineSpec) -> Obj:
     """The question as an object of the API."""
     asked: Obj = {"subject": {"kind": question.kind, "name": question.name}}
+    if question.at:
+        asked["at"] = question.at
+        if question.before_ns:
+            asked["since"] = f"{question.before_ns}ns"
     if spec.since_ns:
         asked["since"] = timestamp(spec.since_ns)
     if not spec.fold:
@@ -140,6 +151,7 @@ def _document(question: TimelineQuestion, spec: TimelineSpec) -> Obj:
 
 
 def print_text(shown: Timeline) -> None:
+    from fathom.cli.explanation_text import moment_lines  # noqa: PLC0415
     from fathom.explain.timeline.lines import gap_lines  # noqa: PLC0415
     from fathom.explain.timeline.timeline import words_for  # noqa: PLC0415
 
@@ -149,6 +161,7 @@ def print_text(shown: Timeline) -> None:
     uid = f", UID {subject.uid}" if subject.uid else ""
     day = f", {shown.entries[0].time[:10]}, times in UTC" if shown.entries else ""
     say(f"{words_for(subject)}{where}{generation}{uid}{day}")
+    say(*moment_lines({"asOf": shown.as_of or None}))
     print_lines(shown, start=0)
     if not shown.entries:
         say("nothing is on record")

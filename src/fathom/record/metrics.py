@@ -11,9 +11,11 @@ from fathom.record.tape import DiskTape
 
 
 def measure_records(metrics: Part, journal: DiskJournal | None, tape: DiskTape | None) -> None:
-    """Register the metrics, and where the journal is."""
+    """Register the metrics, and where journal and tape are."""
     if journal is not None:
         metrics.keep_journal(journal.directory)
+    if tape is not None:
+        metrics.keep_tape(tape.directory)
 
     def collect() -> Iterable[Family]:
         if journal is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -56,6 +56,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     entries: tuple[Entry, ...] = ()  # Oldest first.
     edges: tuple[Edge, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    as_of: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET  # Where it ends before now: the API says it.
 
 
 class TimelineSpec(msgspec.Struct, frozen=True, kw_only=True):
