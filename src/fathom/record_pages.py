@@ -22,6 +22,7 @@ from fathom.metrics.registry import Registry
 from fathom.model.record_query import DecisionReader, ProcessState, Recorded, RecordQuery, is_about
 from fathom.record.journal_reader import JournalReader
 from fathom.record.past_worker import NoPastAnswer, PastWorker
+from fathom.record.recording_gaps import RecordingGap, read_gaps
 
 ABOUT_MAX = 200  # UIDs in one question.
 
@@ -54,10 +55,11 @@ class RecordPages:
 
     async def _state(self, request: web.Request) -> web.Response:
         about = tuple(uid for uid in request.query.get("about", "").split(",") if uid)[:ABOUT_MAX]
-        states = [
-            state_of(self._process, component, described)
-            for component, described in self._registry.states(about).items()
-        ]
+        described = self._registry.states(about)
+        gaps = await asyncio.to_thread(_journal_gaps, self._registry.journals)
+        for component, of_journal in gaps.items():
+            described.setdefault(component, {})["journal"] = {"gaps": msgspec.to_builtins(of_journal)}
+        states = [state_of(self._process, component, parts) for component, parts in described.items()]
         return web.Response(body=msgspec.json.encode(states), content_type="application/json")
 
     async def _past(self, request: web.Request) -> web.Response:
@@ -71,6 +73,12 @@ class RecordPages:
         except NoPastAnswer as error:
             return web.Response(status=503, text=str(error))
         return web.Response(body=body, content_type="application/zlib")
+
+
+def _journal_gaps(journals: dict[str, Path]) -> dict[str, list[RecordingGap]]:
+    """Component -> when its decisions were not recorded."""
+    gaps = {component: read_gaps(directory) for component, directory in tuple(journals.items())}
+    return {component: listed for component, listed in gaps.items() if listed}
 
 
 def _encoded_records(readers: list[JournalReader], query: RecordQuery, process: str) -> bytes:

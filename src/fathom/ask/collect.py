@@ -15,11 +15,13 @@ from fathom.ask.audit import read_audit
 from fathom.ask.fan_in import ProcessAnswer, ask_processes
 from fathom.ask.past import PastMoment
 from fathom.ask.processes import agents_of, registered_processes
+from fathom.ask.recording_gaps import Period, gaps_of_audit, gaps_of_journal, gaps_of_states, life_of
 from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, ProcessState, Recorded, RecordQuery
 from fathom.model.audit import AuditEntry
 from fathom.model.objects import lookup, uid_of
 from fathom.model.record_query import DecisionReader
 from fathom.model.times import moment_ns
+from fathom.record.journal_reader import JournalReader
 from fathom.record_pages import read_records
 from fathom.seams.outside import Clock
 
@@ -58,10 +60,13 @@ class Collector:
             asyncio.to_thread(self._own_records, query),
             asyncio.to_thread(read_audit, self._sources.audit, refs),
         )
-        gaps, readable = (
-            [answer.gap for answer in answers if answer.gap is not None],
-            access.readable(objects),
-        )
+        readable = access.readable(self._current())
+        period = life_of(subject, objects, until_ns=0 if past is None else past.time_ns)
+        gaps = [
+            *(answer.gap for answer in answers if answer.gap is not None),
+            *gaps_of_states((state for answer in answers for state in answer.states), period),
+            *await asyncio.to_thread(self._own_gaps, period),
+        ]
         return Evidence(
             subject=subject,
             objects=objects,
@@ -114,6 +119,16 @@ class Collector:
         agents = agents_of(current, _nodes_of(objects, refs))
         about = [uid for ref in refs if (uid := _uid(objects, ref))]
         return await ask_processes(self._agents, [*registered_processes(current), *agents], query, about)
+
+    def _own_gaps(self, period: Period) -> list[Gap]:
+        """When the API server's own records could not be written."""
+        journals = [
+            gap
+            for name, reader in self._sources.journals.items()
+            if isinstance(reader, JournalReader)
+            for gap in gaps_of_journal(name, reader.directory, period)
+        ]
+        return [*journals, *gaps_of_audit(self._sources.audit, period)]
 
     def _own_records(self, query: RecordQuery) -> list[Recorded]:
         return [

@@ -30,7 +30,8 @@ from fathom.ask.subjects import asked_object, kind_named, namespace_of_answer, o
 from fathom.ask.table import ANSWERS, SPECS, Spec
 from fathom.ask.tapes import TapedObjects
 from fathom.ask.wire import wire
-from fathom.explain.evidence import Gap, ObjectRef, Objects, Recorded, RecordQuery
+from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, Recorded, RecordQuery
+from fathom.explain.hidden_names import hidden_from
 from fathom.kinds.coupling import CouplingSpec
 from fathom.kinds.decision import DECISIONS
 from fathom.kinds.explanation import ExplanationSpec
@@ -48,7 +49,7 @@ from fathom.model.errors import (
     too_many_requests,
     unavailable,
 )
-from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.objects import Obj, lookup
 from fathom.model.selectors import parse_field_selector, parse_label_selector
 from fathom.model.times import micro_timestamp
 
@@ -129,9 +130,11 @@ class AskViews:
         answer = msgspec.to_builtins(await asyncio.to_thread(functions.answer, evidence, spec))
         unknown = objects.gaps() if isinstance(objects, TapedObjects) else ()
         gaps = [*(answer.get("gaps") or _gaps(evidence.gaps)), *_gaps((*past_gaps, *unknown))]
+        current = () if past is None else (CachedObjects(self._core.cache),)
+        hidden = await asyncio.to_thread(hidden_from, evidence, *current)
         return {
             "metadata": {"name": name, "namespace": namespace_of_answer(subject.namespace)},
-            "status": {**answer, **_source(past), **({"gaps": gaps} if gaps else {})},
+            "status": hidden.value({**answer, **_source(past), **({"gaps": gaps} if gaps else {})}),
         }
 
     async def _at(self, spec: Spec) -> tuple[Spec, PastState | None, tuple[Gap, ...]]:
@@ -187,7 +190,7 @@ class AskViews:
         ]
         if not allowed:
             raise unavailable(_no_data(gaps)) if gaps else not_found(call.kind.resource, name)
-        return self._one(call, decision_object(allowed[0], self._sight(objects, access)))
+        return self._one(call, decision_object(allowed[0], self._sight(objects, access, allowed)))
 
     async def _list_decisions(self, call: Call) -> Response:
         objects, access = CachedObjects(self._core.cache), self._access(call)
@@ -200,8 +203,9 @@ class AskViews:
         for gap in gaps:
             call.warn(f"no data from the {gap.source}: {gap.why}")
         ordered = sorted(records.values(), key=lambda record: record.kept.decision.time_ns)
-        sight = self._sight(objects, access)
-        shown = _selected(call, [decision_object(record, sight) for record in self._allowed(ordered, access)])
+        allowed = self._allowed(ordered, access)
+        sight = await asyncio.to_thread(self._sight, objects, access, allowed)
+        shown = _selected(call, [decision_object(record, sight) for record in allowed])
         return self._list(call, shown[-limit:])
 
     def _allowed(self, records: Sequence[Recorded], access: Access) -> list[Recorded]:
@@ -214,13 +218,15 @@ class AskViews:
                 allowed.append(record)
         return allowed
 
-    def _sight(self, objects: Objects, access: Access) -> Sight:
-        nodes = (
-            None
-            if access.may_read_nodes
-            else frozenset(str(metadata(node)["name"]) for node in objects.list("nodes"))
+    def _sight(self, objects: Objects, access: Access, records: Sequence[Recorded]) -> Sight:
+        evidence = Evidence(
+            subject=ObjectRef("", "", ""),
+            objects=objects,
+            decisions=tuple(records),
+            may_read_nodes=access.may_read_nodes,
+            readable=access.readable(objects),
         )
-        return Sight(nodes, access.readable(objects))
+        return Sight(evidence.may_read_nodes, evidence.readable, hidden_from(evidence))
 
     # Forms of answers.
 

@@ -32,6 +32,8 @@ def _journal(journal: DiskJournal, labels: dict[str, str]) -> Iterable[Family]:
     yield counter(
         "fathom_journal_lost_records_total", "Records that could not be written.", journal.lost, labels
     )
+    recording = "1 while decisions are recorded; 0 while the disk is full."
+    yield gauge("fathom_journal_recording", recording, int(journal.recording), labels)
 
 
 def _tape(tape: DiskTape, labels: dict[str, str]) -> Iterable[Family]:
