@@ -2,6 +2,8 @@
 
     GET /records?query=JSON          decisions with their outcomes, and nodes' reasons: a `RecordQuery`
     GET /state?about=UID,UID         what each part of the process says about itself: `ProcessState`
+    GET /past?revision=N             the objects at a revision, as its tapes have them: `TapeState`, packed
+    GET /past?time=NANOSECONDS       the revision that the process had received at a time: the same
 
 Journals are files: they are read in a thread. State is read on the process's own loop, between two inputs of
 its Domain, so that no decision can depend on the question.
@@ -19,6 +21,8 @@ from aiohttp import web
 from fathom.metrics.registry import Registry
 from fathom.model.record_query import DecisionReader, ProcessState, Recorded, RecordQuery, is_about
 from fathom.record.journal_reader import JournalReader
+from fathom.record.past_worker import NoPastAnswer, PastWorker
+from fathom.record.recording_gaps import RecordingGap, read_gaps
 
 ABOUT_MAX = 200  # UIDs in one question.
 OWN_FIELDS = frozenset({"connection", "caches", "received"})  # The rest of a description is `state`.
@@ -31,10 +35,12 @@ class RecordPages:
         self._registry = registry
         self._process = process
         self._readers: dict[Path, JournalReader] = {}
+        self._past_worker = PastWorker()
 
     def add_to(self, app: web.Application) -> None:
         app.router.add_get("/records", self._records)
         app.router.add_get("/state", self._state)
+        app.router.add_get("/past", self._past)
 
     async def _records(self, request: web.Request) -> web.Response:
         try:
@@ -50,11 +56,30 @@ class RecordPages:
 
     async def _state(self, request: web.Request) -> web.Response:
         about = tuple(uid for uid in request.query.get("about", "").split(",") if uid)[:ABOUT_MAX]
-        states = [
-            state_of(self._process, component, described)
-            for component, described in self._registry.states(about).items()
-        ]
+        described = self._registry.states(about)
+        gaps = await asyncio.to_thread(_journal_gaps, self._registry.journals)
+        for component, of_journal in gaps.items():
+            described.setdefault(component, {})["journal"] = {"gaps": msgspec.to_builtins(of_journal)}
+        states = [state_of(self._process, component, parts) for component, parts in described.items()]
         return web.Response(body=msgspec.json.encode(states), content_type="application/json")
+
+    async def _past(self, request: web.Request) -> web.Response:
+        revision, time_ns = request.query.get("revision", "0"), request.query.get("time", "0")
+        if not (revision.isdecimal() and time_ns.isdecimal()):
+            return web.Response(status=400, text="revision and time must be numbers")
+        try:
+            body = await self._past_worker.ask(
+                self._registry.tapes, revision=int(revision), time_ns=int(time_ns)
+            )
+        except NoPastAnswer as error:
+            return web.Response(status=503, text=str(error))
+        return web.Response(body=body, content_type="application/zlib")
+
+
+def _journal_gaps(journals: dict[str, Path]) -> dict[str, list[RecordingGap]]:
+    """Component -> when its decisions were not recorded."""
+    gaps = {component: read_gaps(directory) for component, directory in tuple(journals.items())}
+    return {component: listed for component, listed in gaps.items() if listed}
 
 
 def _encoded_records(readers: list[JournalReader], query: RecordQuery, process: str) -> bytes:

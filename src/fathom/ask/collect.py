@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from fathom.ask.audit import read_audit
 from fathom.ask.fan_in import ProcessAnswer, ask_processes
 from fathom.ask.past import PastMoment
 from fathom.ask.processes import agents_of, registered_processes
+from fathom.ask.recording_gaps import Period, gaps_of_audit, gaps_of_journal, gaps_of_states, life_of
 from fathom.explain.evidence import (
     CacheObservation,
     Evidence,
@@ -24,9 +25,12 @@ from fathom.explain.evidence import (
     Recorded,
     RecordQuery,
 )
+from fathom.model.audit import AuditEntry
 from fathom.model.objects import lookup, uid_of
 from fathom.model.record_query import DecisionReader
+from fathom.model.times import moment_ns
 from fathom.record.audit_index import AuditIndex
+from fathom.record.journal_reader import JournalReader
 from fathom.record_pages import read_records
 from fathom.seams.outside import Clock
 
@@ -39,10 +43,13 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Collector:
-    def __init__(self, agents: Agents, sources: Sources, clock: Clock) -> None:
+    def __init__(
+        self, agents: Agents, sources: Sources, clock: Clock, *, current: Callable[[], Objects]
+    ) -> None:
         self._agents = agents
         self._sources = sources
         self._clock = clock
+        self._current = current  # Of now: processes are asked where they are, not where they were.
 
     async def collect(
         self,
@@ -55,23 +62,25 @@ class Collector:
     ) -> Evidence:
         """`past`: the evidence of that moment. What processes say of their state is of now, so it is left
         out."""
-        if past is not None:
-            query = msgspec.structs.replace(query, until_ns=min(query.until_ns or past.time_ns, past.time_ns))
+        query = _until(query, past)
         refs = tuple(dict.fromkeys((subject, *query.objects)))
         answers, own, audit = await asyncio.gather(
             self._ask(objects, query, refs),
             asyncio.to_thread(self._own_records, query),
             asyncio.to_thread(read_audit, self._sources.audit, refs),
         )
-        gaps, readable = (
-            [answer.gap for answer in answers if answer.gap is not None],
-            access.readable(objects),
-        )
+        readable = access.readable(self._current())
+        period = life_of(subject, objects, until_ns=0 if past is None else past.time_ns)
+        gaps = [
+            *(answer.gap for answer in answers if answer.gap is not None),
+            *gaps_of_states((state for answer in answers for state in answer.states), period),
+            *await asyncio.to_thread(self._own_gaps, period),
+        ]
         return Evidence(
             subject=subject,
             objects=objects,
             decisions=in_order([*own, *(record for answer in answers for record in answer.records)]),
-            audit=tuple(entry for entry in audit.entries if past is None or entry.revision <= past.revision),
+            audit=tuple(entry for entry in audit.entries if past is None or _is_before(entry, past)),
             processes=() if past is not None else _redacted(answers, readable),
             observations=tuple(observations_of(state for answer in answers for state in answer.states)),
             gaps=(*gaps, *((audit.gap,) if audit.gap is not None else ())),
@@ -80,8 +89,11 @@ class Collector:
             readable=readable,
         )
 
-    async def collect_more(self, evidence: Evidence, query: RecordQuery) -> Evidence:
+    async def collect_more(
+        self, evidence: Evidence, query: RecordQuery, *, past: PastMoment | None = None
+    ) -> Evidence:
         """The evidence with the records of another query, and the writes of its objects."""
+        query = _until(query, past)
         answers, own, audit = await asyncio.gather(
             self._ask(evidence.objects, query, query.objects),
             asyncio.to_thread(self._own_records, query),
@@ -89,7 +101,8 @@ class Collector:
         )
         more = (record for answer in answers for record in answer.records)
         gaps = [answer.gap for answer in answers if answer.gap is not None]
-        entries = {entry.id: entry for entry in (*evidence.audit, *audit.entries)}
+        writes = (entry for entry in audit.entries if past is None or _is_before(entry, past))
+        entries = {entry.id: entry for entry in (*evidence.audit, *writes)}
         return msgspec.structs.replace(
             evidence,
             decisions=in_order([*more, *own, *evidence.decisions]),
@@ -114,9 +127,21 @@ class Collector:
     async def _ask(
         self, objects: Objects, query: RecordQuery, refs: Sequence[ObjectRef], nodes: Sequence[str] = ()
     ) -> list[ProcessAnswer]:
-        agents = agents_of(objects, [*_nodes_of(objects, refs), *nodes])
+        current = self._current()
+        agents = agents_of(current, [*_nodes_of(objects, refs), *nodes])
         about = [uid for ref in refs if (uid := _uid(objects, ref))]
-        return await ask_processes(self._agents, [*registered_processes(objects), *agents], query, about)
+        return await ask_processes(self._agents, [*registered_processes(current), *agents], query, about)
+
+    def _own_gaps(self, period: Period) -> list[Gap]:
+        """When the API server's own records could not be written."""
+        journals = [
+            gap
+            for name, reader in self._sources.journals.items()
+            if isinstance(reader, JournalReader)
+            for gap in gaps_of_journal(name, reader.directory, period)
+        ]
+        audit = self._sources.audit
+        return [*journals, *gaps_of_audit(None if audit is None else audit.directory, period)]
 
     def _own_records(self, query: RecordQuery) -> list[Recorded]:
         return [
@@ -124,6 +149,18 @@ class Collector:
             for name, reader in self._sources.journals.items()
             for record in read_records(reader, query, name)
         ]
+
+
+def _until(query: RecordQuery, past: PastMoment | None) -> RecordQuery:
+    """The query, for records up to that moment."""
+    if past is None:
+        return query
+    return msgspec.structs.replace(query, until_ns=min(query.until_ns or past.time_ns, past.time_ns))
+
+
+def _is_before(entry: AuditEntry, past: PastMoment) -> bool:
+    """A request that wrote nothing has no revision: it counts by its time."""
+    return entry.revision <= past.revision if entry.revision else (moment_ns(entry.time) or 0) <= past.time_ns
 
 
 def in_order(records: Iterable[Recorded]) -> tuple[Recorded, ...]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from fathom.ask.subjects import namespace_of_answer
 from fathom.ask.wire import wire
 from fathom.explain.evidence import Recorded
+from fathom.explain.hidden_names import NOTHING, HiddenNames
 from fathom.kinds.decision import DEFINITION
 from fathom.kinds.shape import API_VERSION
 from fathom.model.decision import Decision, Outcome
@@ -19,23 +17,13 @@ from fathom.model.objects import Obj
 from fathom.model.record_query import victims_of
 from fathom.model.times import micro_timestamp, timestamp
 
-# What stands for a node's name in texts, for users that may not read nodes.
-SOME_NODE = "(a node)"
-_WORDS = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-
 
 class Sight(msgspec.Struct, frozen=True):
     """What the user may see of a decision besides its subject."""
 
-    nodes: frozenset[str] | None = None  # Names of nodes that must not be shown; None: all may be shown.
+    may_read_nodes: bool = True
     readable: frozenset[str] | None = None  # Namespaces whose objects may be named; None: all.
-
-    def text(self, text: str) -> str:
-        """The text without names of nodes."""
-        if not self.nodes:
-            return text
-        hidden = self.nodes
-        return _WORDS.sub(lambda word: SOME_NODE if word[0] in hidden else word[0], text)
+    hidden: HiddenNames = NOTHING
 
     def may_name(self, namespace: str) -> bool:
         return self.readable is None or namespace in self.readable
@@ -51,13 +39,15 @@ def decision_object(record: Recorded, sight: Sight) -> Obj:
             "namespace": namespace_of_answer(decision.subject.namespace),
             "creationTimestamp": timestamp(decision.time_ns),
         },
-        "spec": _spec(decision, sight),
-        "status": {
-            "process": record.process,
-            "result": outcomes[-1].result if outcomes else "",
-            "outcomes": [_outcome(outcome, sight) for outcome in outcomes],
-            **_reasons(record, sight),
-        },
+        "spec": sight.hidden.value(_spec(decision, sight)),
+        "status": sight.hidden.value(
+            {
+                "process": record.process,
+                "result": outcomes[-1].result if outcomes else "",
+                "outcomes": [_outcome(outcome, sight) for outcome in outcomes],
+                **_reasons(record, sight),
+            }
+        ),
     }
 
 
@@ -69,32 +59,24 @@ def _spec(decision: Decision, sight: Sight) -> Obj:
     shown |= {
         "object": f"{subject.resource}/{subject.name}",
         "time": micro_timestamp(decision.time_ns),
-        "cause": {**shown.get("cause", {}), "text": sight.text(decision.cause.text)},
+        "cause": {**shown.get("cause", {}), "text": decision.cause.text},
     }
     if decision.seen:  # A wait or an age of zero is an answer too.
         shown["queuedMs"] = decision.queued_ms
         shown["seen"] = {kind: {"ageMs": 0, **seen} for kind, seen in shown["seen"].items()}
-    _replace(shown, "message", sight.text)
-    _replace(shown, "actions", lambda actions: [sight.text(action) for action in actions])
-    _replace(shown, "victims", lambda victims: _victims(victims, sight))
-    if sight.nodes is not None:
+    if "victims" in shown:
+        shown["victims"] = _victims(shown["victims"], sight)
+    if not sight.may_read_nodes:
         shown["cause"].pop("detail", None)
         shown.pop("node", None)
         shown.pop("scores", None)
     return shown
 
 
-def _replace(shown: Obj, name: str, change: Callable[[Any], Any]) -> None:
-    if name in shown:
-        shown[name] = change(shown[name])
-
-
 def _victims(victims: list[str], sight: Sight) -> list[str]:
     names = victims_of(victims)
     named = [
-        sight.text(victim)
-        for victim, name in zip(victims, names, strict=True)
-        if sight.may_name(name.partition("/")[0])
+        victim for victim, name in zip(victims, names, strict=True) if sight.may_name(name.partition("/")[0])
     ]
     hidden = len(victims) - len(named)
     return [*named, *([f"{hidden} pods of other namespaces"] if hidden else [])]
@@ -103,7 +85,6 @@ def _victims(victims: list[str], sight: Sight) -> list[str]:
 def _outcome(outcome: Outcome, sight: Sight) -> Obj:
     shown: Obj = wire(outcome)
     del shown["id"], shown["timeNs"]
-    _replace(shown, "message", sight.text)
     if outcome.object is not None and not sight.may_name(outcome.object.namespace):
         shown["object"] = {"resource": outcome.object.resource}
     return {"time": micro_timestamp(outcome.time_ns), **shown}
@@ -113,7 +94,7 @@ def _reasons(record: Recorded, sight: Sight) -> Obj:
     """Each node's reason, or how many nodes were rejected for which."""
     if record.nodes is None:
         return {}
-    if sight.nodes is None:
+    if sight.may_read_nodes:
         return {"nodes": dict(sorted(record.nodes.items()))}
-    counts = Counter(sight.text(reason) for reason in record.nodes.values() if reason)
+    counts = Counter(sight.hidden.text(reason) for reason in record.nodes.values() if reason)
     return {"reasons": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))}

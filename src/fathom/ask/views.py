@@ -26,11 +26,13 @@ from fathom.ask.collect import Collector, Sources
 from fathom.ask.decisions import Sight, decision_object
 from fathom.ask.kept_cluster import KeptCluster
 from fathom.ask.objects import CachedObjects
-from fathom.ask.past import PastMoment, moment_of, objects_at
+from fathom.ask.past import TAPE, Past, PastState, wanted_moment
 from fathom.ask.subjects import asked_object, kind_named, namespace_of_answer, object_of_name
 from fathom.ask.table import ANSWERS, SPECS, Spec
+from fathom.ask.tapes import TapedObjects
 from fathom.ask.wire import wire
-from fathom.explain.evidence import Gap, ObjectRef, Objects, Recorded, RecordQuery
+from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, Recorded, RecordQuery
+from fathom.explain.hidden_names import hidden_from
 from fathom.kinds.coupling import CouplingSpec
 from fathom.kinds.decision import DECISIONS
 from fathom.kinds.explanation import ExplanationSpec
@@ -39,7 +41,9 @@ from fathom.kinds.timeline import TimelineSpec
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.body import encode_json
 from fathom.model.errors import (
+    ApiError,
     bad_request,
+    expired,
     method_not_allowed,
     not_found,
     not_supported,
@@ -62,7 +66,10 @@ class AskViews:
     def __init__(self, core: Core, authorizer: Authorizer, sources: Sources) -> None:
         self._core = core
         self._authorizer = authorizer
-        self._collector = Collector(core.agents, sources, core.outside.clock)
+        self._collector = Collector(
+            core.agents, sources, core.outside.clock, current=lambda: CachedObjects(core.cache)
+        )
+        self._past = Past(core, core.agents, sources.audit)
         self._kept = KeptCluster(installed_rules)
         self._turns = asyncio.Semaphore(QUESTIONS_AT_ONCE)
         self._questions = 0  # Being answered or waiting for their turn: at most QUESTIONS_MAX.
@@ -113,23 +120,44 @@ class AskViews:
         access = self._access(call)
         name, subject = self._subject(call, spec, access)
         await self._core.catch_up()
-        past = await moment_of(self._core, spec.at, self._collector.audit) if _is_about_past(spec) else None
-        objects = await self._objects(past)
+        spec, past, past_gaps = await self._at(spec)
+        objects = CachedObjects(self._core.cache) if past is None else past.objects
+        if isinstance(objects, TapedObjects) and subject.name and not objects.has(subject.resource):
+            forgotten = "the store has forgotten that revision"
+            raise expired(f"no data: {forgotten}, and no tape has {subject.resource}")
         query = await asyncio.to_thread(functions.wanted, subject, objects, spec)
-        evidence = await self._collector.collect(subject, objects, query, access, past=past)
+        moment = None if past is None else past.moment
+        evidence = await self._collector.collect(subject, objects, query, access, past=moment)
         if functions.wanted_more is not None:
             more = await asyncio.to_thread(functions.wanted_more, evidence, spec)
-            evidence = await self._collector.collect_more(evidence, more) if more is not None else evidence
-        answer = await asyncio.to_thread(functions.answer, evidence, spec, self._kept)
+            if more is not None:
+                evidence = await self._collector.collect_more(evidence, more, past=moment)
+        answer = msgspec.to_builtins(await asyncio.to_thread(functions.answer, evidence, spec, self._kept))
+        unknown = objects.gaps() if isinstance(objects, TapedObjects) else ()
+        gaps = [*(answer.get("gaps") or _gaps(evidence.gaps)), *_gaps((*past_gaps, *unknown))]
+        current = () if past is None else (CachedObjects(self._core.cache),)
+        hidden = await asyncio.to_thread(hidden_from, evidence, *current)
         return {
             "metadata": {"name": name, "namespace": namespace_of_answer(subject.namespace)},
-            "status": {**_source(past), **_gaps(evidence.gaps), **msgspec.to_builtins(answer)},
+            "status": hidden.value({**answer, **_source(past), **({"gaps": gaps} if gaps else {})}),
         }
 
-    async def _objects(self, past: PastMoment | None) -> Objects:
-        return (
-            CachedObjects(self._core.cache) if past is None else await objects_at(self._core, past.revision)
-        )
+    async def _at(self, spec: Spec) -> tuple[Spec, PastState | None, tuple[Gap, ...]]:
+        """The question with its moment as a revision or a time, and the state of that moment. Raises 400,
+        410."""
+        if not spec.at:
+            return spec, None, ()
+        wanted = wanted_moment(spec.at, now_ns=self._core.outside.clock.now_ns())
+        if wanted.time_ns:
+            spec = msgspec.structs.replace(spec, at=micro_timestamp(wanted.time_ns))
+        try:
+            past = await self._past.state(wanted)
+        except ApiError as error:
+            if error.code != 410 or not isinstance(spec, TimelineSpec):
+                raise
+            # A timeline is made of records; the objects only tell which belong to it.
+            return spec, None, (Gap("objects", f"{error.message}; those of now were used"),)
+        return spec, past, past.gaps
 
     def _subject(self, call: Call, spec: Spec, access: Access) -> tuple[str, ObjectRef]:
         """The name of the answer, and the object that the user asks about and may get. Raises 400, 403."""
@@ -170,7 +198,7 @@ class AskViews:
         ]
         if not allowed:
             raise unavailable(_no_data(gaps)) if gaps else not_found(call.kind.resource, name)
-        return self._one(call, decision_object(allowed[0], self._sight(objects, access)))
+        return self._one(call, decision_object(allowed[0], self._sight(objects, access, allowed)))
 
     async def _list_decisions(self, call: Call) -> Response:
         objects, access = CachedObjects(self._core.cache), self._access(call)
@@ -183,8 +211,9 @@ class AskViews:
         for gap in gaps:
             call.warn(f"no data from the {gap.source}: {gap.why}")
         ordered = sorted(records.values(), key=lambda record: record.kept.decision.time_ns)
-        sight = self._sight(objects, access)
-        shown = _selected(call, [decision_object(record, sight) for record in self._allowed(ordered, access)])
+        allowed = self._allowed(ordered, access)
+        sight = await asyncio.to_thread(self._sight, objects, access, allowed)
+        shown = _selected(call, [decision_object(record, sight) for record in allowed])
         return self._list(call, shown[-limit:])
 
     def _allowed(self, records: Sequence[Recorded], access: Access) -> list[Recorded]:
@@ -197,13 +226,15 @@ class AskViews:
                 allowed.append(record)
         return allowed
 
-    def _sight(self, objects: Objects, access: Access) -> Sight:
-        nodes = (
-            None
-            if access.may_read_nodes
-            else frozenset(str(metadata(node)["name"]) for node in objects.list("nodes"))
+    def _sight(self, objects: Objects, access: Access, records: Sequence[Recorded]) -> Sight:
+        evidence = Evidence(
+            subject=ObjectRef("", "", ""),
+            objects=objects,
+            decisions=tuple(records),
+            may_read_nodes=access.may_read_nodes,
+            readable=access.readable(objects),
         )
-        return Sight(nodes, access.readable(objects))
+        return Sight(evidence.may_read_nodes, evidence.readable, hidden_from(evidence))
 
     # Forms of answers.
 
@@ -221,20 +252,17 @@ class AskViews:
         return Response(status=200, body=encode_json(listed))
 
 
-def _is_about_past(spec: Spec) -> bool:
-    """The `at` of a timeline is its end: its own function cuts it there."""
-    return bool(spec.at) and not isinstance(spec, TimelineSpec)
-
-
-def _source(past: PastMoment | None) -> Obj:
+def _source(past: PastState | None) -> Obj:
     """Of what moment the answer is, and from where."""
     if past is None:
         return {}
-    return {"asOf": {"revision": past.revision, "time": micro_timestamp(past.time_ns), "source": "store"}}
+    moment, tapes = past.moment, {"tapes": list(past.tapes)} if past.source == TAPE else {}
+    time = micro_timestamp(moment.time_ns)
+    return {"asOf": {"revision": moment.revision, "time": time, "source": past.source, **tapes}}
 
 
-def _gaps(gaps: Sequence[Gap]) -> Obj:
-    return {"gaps": [{"source": gap.source, "why": gap.why} for gap in gaps]} if gaps else {}
+def _gaps(gaps: Sequence[Gap]) -> list[Obj]:
+    return [{"source": gap.source, "why": gap.why} for gap in gaps]
 
 
 def _no_data(gaps: Sequence[Gap]) -> str:

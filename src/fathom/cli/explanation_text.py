@@ -16,7 +16,18 @@ def explanation_lines(document: Document, *, wide: bool = False) -> list[str]:
     return [str(document.get("summary")), *(f"  {line}" for line in _evidence(document, wide=wide))]
 
 
+def moment_lines(document: Document) -> list[str]:
+    """Of which moment the answer is, and from where, where it is about the past."""
+    as_of = document.get("asOf")
+    if not as_of:
+        return []
+    tapes = " and ".join(as_of.get("tapes") or ())
+    source = f"tape of {tapes}" if as_of.get("source") == "tape" else as_of.get("source")
+    return [f"as of revision {as_of.get('revision')} at {as_of.get('time')}, from the {source}"]
+
+
 def _evidence(document: Document, *, wide: bool) -> Iterator[str]:
+    yield from moment_lines(document)
     yield from _change(document)
     for group in document.get("groups") or ():
         yield _group(group, wide=wide)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from fathom.cli.explanation_text import moment_lines
 from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.cli.why import Kubeconfig, Namespace
+from fathom.cli.why import At, Kubeconfig, Namespace
 from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def status(
     /,
     *,
     namespace: Namespace = "default",
+    at: At = "",
     output: Annotated[
         Literal["", "wide", "json"],
         Parameter(name=("--output", "-o"), help="wide: the source of every field. json: one JSON document."),
@@ -42,7 +44,7 @@ def status(
     Services. Exits with 1 if replicas are pending."""
     import msgspec  # noqa: PLC0415  # See the package's docstring.
 
-    view = _ask(subject, namespace, found_kubeconfig(kubeconfig))
+    view = _ask(subject, namespace, at, found_kubeconfig(kubeconfig))
     if output == "json":
         say_json(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
     else:
@@ -53,13 +55,13 @@ def status(
 # Asking.
 
 
-def _ask(subject: str, namespace: str, kubeconfig: Path | None) -> View:
+def _ask(subject: str, namespace: str, at: str, kubeconfig: Path | None) -> View:
     from fathom.cli.explanations import ApiServer, Question  # noqa: PLC0415
 
     kind, slash, name = subject.partition("/")
     if not slash or not kind or not name:
         raise Problem(f"write the workload as KIND/NAME, such as deployment/web, not {subject!r}")
-    question = Question(kind=kind, name=name, namespace=namespace, view="status")
+    question = Question(kind=kind, name=name, namespace=namespace, view="status", at=at)
     return ApiServer(kubeconfig).explain(question)
 
 
@@ -85,7 +87,7 @@ def status_lines(view: View, *, wide: bool = False) -> list[str]:
     for other in view["cacheRevision"]:
         if other != kind and (wide or _is_behind(view, other)):
             rows += _revision_rows(view, other, f"scheduler cache RV of {other}", f"{other} latest RV")
-    lines = [f"workload: {view['workload']['name']}"]
+    lines = [f"workload: {view['workload']['name']}", *moment_lines(view)]
     for name, entry in rows:
         lines.append(f"{name}: {_shown(entry['value'])}" + (f"   [{entry['source']}]" if wide else ""))
         if entry["value"] is None and not wide:

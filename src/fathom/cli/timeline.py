@@ -30,7 +30,13 @@ def timeline(
     since: Annotated[
         str, Parameter(help="Its beginning: how far back, such as 10m, or a time. Default: the first record.")
     ] = "",
-    until: Annotated[str, Parameter(help="Its end: a time or a revision. Default: now.")] = "",
+    at: Annotated[
+        str,
+        Parameter(
+            name=("--at", "--until"),
+            help="Its end: a revision, a time, or how long ago (10m). Default: now.",
+        ),
+    ] = "",
     generation: Annotated[int, Parameter(help="Only this generation of the object.")] = 0,
     uid: Annotated[str, Parameter(help="Of several objects that had the name, the one with this UID.")] = "",
     watch: Annotated[
@@ -49,9 +55,9 @@ def timeline(
     which of them caused which. Exits with 1 if nothing is on record."""
     from fathom.cli.explanations import ApiServer  # noqa: PLC0415
 
-    if watch and until:
-        raise Problem("--watch goes on for ever: it cannot be used with --until")
-    asked = {"subject": _subject(subject, uid), "since": since, "at": until, "generation": generation}
+    if watch and at:
+        raise Problem("--watch goes on for ever: it cannot be used with --at")
+    asked = {"subject": _subject(subject, uid), "since": since, "at": at, "generation": generation}
     question = {name: value for name, value in asked.items() if value}
     server = ApiServer(found_kubeconfig(kubeconfig))
     shown = fetch_timeline(server, namespace, question)
@@ -91,6 +97,7 @@ def _print(shown: Timeline, output: Output) -> None:
 
 
 def print_text(shown: Timeline, *, wide: bool = False) -> None:
+    from fathom.cli.explanation_text import moment_lines  # noqa: PLC0415
     from fathom.explain.timeline.lines import gap_lines  # noqa: PLC0415
     from fathom.explain.timeline.timeline import words_for  # noqa: PLC0415
 
@@ -100,6 +107,7 @@ def print_text(shown: Timeline, *, wide: bool = False) -> None:
     uid = f", UID {subject.uid}" if subject.uid else ""
     day = f", {shown.entries[0].time[:10]}, times in UTC" if shown.entries else ""
     say(f"{words_for(subject)}{where}{generation}{uid}{day}")
+    say(*moment_lines({"asOf": shown.as_of or None}))
     print_lines(shown, start=0, wide=wide)
     if not shown.entries:
         say("nothing is on record")

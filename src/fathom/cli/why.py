@@ -24,6 +24,10 @@ Kubeconfig = Annotated[
 Data = Annotated[
     Path | None, Parameter(help="Data directory with the journal. Default: the directory of the kubeconfig.")
 ]
+At = Annotated[
+    str,
+    Parameter(help="A revision, a time, or how long ago (10m): answer about the objects as they were then."),
+]
 WAITING = frozenset({"unschedulable", "gated"})  # Verdicts whose only effect is a condition of the pod.
 
 
@@ -43,7 +47,7 @@ def why(
         Literal["", "wide", "json", "yaml"],
         Parameter(name=("--output", "-o"), help="wide: every node and decision. json, yaml: the document."),
     ] = "",
-    at: Annotated[str, Parameter(help="A revision or a time: explain the objects as they were then.")] = "",
+    at: At = "",
     what_if: Annotated[
         tuple[str, ...],
         Parameter(help="KIND/NAME=PATCH: answer as if the object had this JSON merge patch.", negative=()),
@@ -57,7 +61,11 @@ def why(
     server = ApiServer(found_kubeconfig(kubeconfig))
     if not subjects:
         where = Question(
-            kind="namespace", name="" if all_namespaces else namespace, namespace=namespace, view="stuck"
+            kind="namespace",
+            name="" if all_namespaces else namespace,
+            namespace=namespace,
+            view="stuck",
+            at=at,
         )
         return _print_stuck(server.explain(where), output)
     documents, missing = [], []
@@ -97,7 +105,9 @@ def _print_stuck(document: Answer, output: str) -> int:
     elif output == "wide":
         _print(items, output)
     else:
-        say(*(str(item.get("summary")) for item in items))
+        from fathom.cli.explanation_text import moment_lines  # noqa: PLC0415
+
+        say(*(str(item.get("summary")) for item in items), *moment_lines(document))
     if not items and not output:
         say("nothing is stuck")
     return ANSWER_IS_NO if items else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, RecordQuery
+from fathom.explain.hidden_names import HiddenNames, hidden_from
 from fathom.explain.status import StatusView, explain_status
 from fathom.explain.why import pod
 from fathom.explain.why.answer import Explanation
@@ -77,12 +78,15 @@ class PodExplainer:
     def __init__(self, rules: Rules, cluster: ClusterView | None = None) -> None:
         self._rules = rules
         self._cluster = cluster
+        self._hidden: HiddenNames | None = None
 
     def __call__(self, obj: Obj, evidence: Evidence) -> Explanation:
         if self._cluster is None:
             self._cluster = cluster_of(evidence.objects, self._rules)
+        if self._hidden is None:
+            self._hidden = hidden_from(evidence)
         subject = ObjectRef(PODS, *key_of(obj), uid_of(obj))
-        return pod.explain(subject, evidence, cluster=self._cluster, rules=self._rules)
+        return pod.explain(subject, evidence, cluster=self._cluster, rules=self._rules, hidden=self._hidden)
 
 
 def _in_namespace(evidence: Evidence) -> Evidence:

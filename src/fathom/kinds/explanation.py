@@ -18,7 +18,12 @@ from fathom.kinds.shape import Meta, Shape
 class ExplanationSpec(Shape, frozen=True):
     subject: Annotated[AskedObject, REQUIRED] = AskedObject()
     at: Annotated[
-        str, field_schema("A revision or an RFC 3339 time: explain the object as it was then.", maxLength=64)
+        str,
+        field_schema(
+            "A revision, an RFC 3339 time, or a duration before now such as 10m: explain the object as it "
+            "was then.",
+            maxLength=64,
+        ),
     ] = ""
     what_if: Annotated[
         tuple[str, ...],

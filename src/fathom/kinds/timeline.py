@@ -18,7 +18,11 @@ from fathom.kinds.shape import Meta, Shape
 class TimelineSpec(Shape, frozen=True):
     subject: Annotated[AskedObject, REQUIRED] = AskedObject()
     at: Annotated[
-        str, field_schema("A revision or an RFC 3339 time: the end of the timeline.", maxLength=64)
+        str,
+        field_schema(
+            "The end of the timeline: a revision, an RFC 3339 time, or a duration before now such as 10m.",
+            maxLength=64,
+        ),
     ] = ""
     since: Annotated[
         str, field_schema("Its beginning: a duration such as 10m, or an RFC 3339 time.", maxLength=64)

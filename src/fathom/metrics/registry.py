@@ -26,6 +26,7 @@ class Registry:
         self._collectors: dict[str, Collect] = {}
         self._descriptions: dict[str, dict[str, Describe]] = {}  # Component -> name -> function.
         self.journals: dict[str, Path] = {}  # By component.
+        self.tapes: dict[str, Path] = {}  # By component.
 
     def register(self, name: str, collect: Collect) -> None:
         self._collectors[name] = collect
@@ -35,6 +36,9 @@ class Registry:
 
     def keep_journal(self, component: str, directory: Path) -> None:
         self.journals[component] = directory
+
+    def keep_tape(self, component: str, directory: Path) -> None:
+        self.tapes[component] = directory
 
     def states(self, about: tuple[str, ...]) -> dict[str, dict[str, Any]]:
         """Component -> name -> what the part says about itself. Call it on the process's own loop."""
@@ -64,6 +68,8 @@ class NoRegistry(Registry):
 
     def keep_journal(self, component: str, directory: Path) -> None: ...
 
+    def keep_tape(self, component: str, directory: Path) -> None: ...
+
 
 class Part:
     """A registry as one part of a process sees it."""
@@ -91,6 +97,10 @@ class Part:
     def keep_journal(self, directory: Path) -> None:
         """Say where this part's decision journal is."""
         self._registry.keep_journal(self.component, directory)
+
+    def keep_tape(self, directory: Path) -> None:
+        """Say where this part's tape is."""
+        self._registry.keep_tape(self.component, directory)
 
 
 NOT_MEASURED = NoRegistry().part("")

@@ -20,6 +20,7 @@ import msgspec
 
 from fathom.model.audit import AuditEntry
 from fathom.private_files import make_directories
+from fathom.record.recording_gaps import RecordingGaps
 from fathom.seams.log import Log, NoLog
 from fathom.seams.outside import Clock
 
@@ -66,6 +67,7 @@ class AuditLog:
         self._torn = False  # The file may end inside a line: the next write starts a new one.
         self._unsynced = False
         self._complained_ns: int | None = None
+        self._gaps = RecordingGaps(directory, now_ns=clock.now_ns)
 
     @property
     def path(self) -> Path:
@@ -98,6 +100,7 @@ class AuditLog:
             self._close_file(sync=False)  # Opened again next time: the file may have been removed.
         else:
             self.written += lines
+            self._gaps.resume()
 
     def _append(self, block: bytes) -> None:
         if self._file is None:
@@ -133,6 +136,9 @@ class AuditLog:
 
     def _count_lost(self, lines: int, error: Exception) -> None:
         self.dropped += lines
+        if isinstance(error, OSError):  # Else it is this entry alone.
+            self._gaps.pause()
+            self._gaps.lose(lines)
         now_ns = self._clock.monotonic_ns()
         if self._complained_ns is None or now_ns - self._complained_ns >= COMPLAIN_NS:
             self._complained_ns = now_ns

@@ -144,6 +144,11 @@ class DiskJournal:
         return self._ring.lost + self._unfit
 
     @property
+    def recording(self) -> bool:
+        """False while the disk is full."""
+        return not self._ring.gaps.since_ns
+
+    @property
     def disk_bytes(self) -> int:
         return self._ring.disk_bytes
 

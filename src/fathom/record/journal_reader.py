@@ -49,7 +49,7 @@ class JournalReader:
     """One journal. Queries may come from several threads."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self.directory = directory
         self._segments: dict[Path, PackedSegment | OpenSegment] = {}
         self._lock = threading.Lock()
 
@@ -78,7 +78,7 @@ class JournalReader:
     def _listed(self) -> list[PackedSegment | OpenSegment]:
         """The segments as they are now, oldest first."""
         listed = {}
-        for path in ring_files(self._directory):
+        for path in ring_files(self.directory):
             try:
                 listed[path] = self._current(path)
             except (FileNotFoundError, NotASegment, Gone, msgspec.DecodeError):

@@ -11,9 +11,11 @@ from fathom.record.tape import DiskTape
 
 
 def measure_records(metrics: Part, journal: DiskJournal | None, tape: DiskTape | None) -> None:
-    """Register the metrics, and where the journal is."""
+    """Register the metrics, and where journal and tape are."""
     if journal is not None:
         metrics.keep_journal(journal.directory)
+    if tape is not None:
+        metrics.keep_tape(tape.directory)
 
     def collect() -> Iterable[Family]:
         if journal is not None:
@@ -30,6 +32,8 @@ def _journal(journal: DiskJournal, labels: dict[str, str]) -> Iterable[Family]:
     yield counter(
         "fathom_journal_lost_records_total", "Records that could not be written.", journal.lost, labels
     )
+    recording = "1 while decisions are recorded; 0 while the disk is full."
+    yield gauge("fathom_journal_recording", recording, int(journal.recording), labels)
 
 
 def _tape(tape: DiskTape, labels: dict[str, str]) -> Iterable[Family]:

@@ -25,6 +25,7 @@ import fcntl
 import mmap
 import os
 import re
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -32,6 +33,7 @@ from typing import Protocol
 from zlib import crc32
 
 from fathom.private_files import make_directories
+from fathom.record.recording_gaps import RecordingGaps
 from fathom.record.segment import (
     FRAME,
     HEADER_BYTES,
@@ -58,8 +60,9 @@ KEPT_SHARE = 0.5
 # Segments may shrink to a few records each; more files than this make reading slow.
 FILES_MAX = 2000
 
-# Without long runs, writing is tried again on a full disk after so many lost records.
+# Without long runs, writing is tried again on a full disk after so many lost records, or this time.
 LOST_PER_TRY = 1000
+RETRY_S = 1.0
 
 _FRAME_BYTES = FRAME.size
 _pack_frame = FRAME.pack_into
@@ -127,7 +130,9 @@ class Ring:
         self._chain = 0
         self._part = 0
         self._off = True  # Nothing is recorded before the next `begin`.
+        self._retry_s = 0.0  # Not before this time, by the monotonic clock.
         self._lock = self._open_directory()
+        self.gaps = RecordingGaps(directory)
 
     def _open_directory(self) -> int:
         make_directories(self._directory)
@@ -170,13 +175,14 @@ class Ring:
         self.run += 1
         self._part = 0
         self._chain = self.run
-        self._off = not self._next_segment(need)
+        self._begun(self._next_segment(need))
 
     def append(self, body: bytes) -> bool:
         """Whether the record is kept. Never raises."""
         size = len(body)
         if self._at + _FRAME_BYTES + size > self._end and not self._turn(_FRAME_BYTES + size):
             self.lost += 1
+            self.gaps.lose()
             return False
         start = self._at
         first = start + _FRAME_BYTES
@@ -223,15 +229,29 @@ class Ring:
 
     def _turn(self, need: int) -> bool:
         """Start the next segment, with room for a frame of `need` bytes."""
-        if not self._long_runs and (not self._off or self.lost % LOST_PER_TRY == 0):
+        if not self._long_runs and (not self._off or self._may_try_again()):
             self.begin(need)
             return not self._off
         if self._off:
             return False
         self._seal()
         self._part += 1
-        self._off = not self._next_segment(need)
+        self._begun(self._next_segment(need))
         return not self._off
+
+    def _begun(self, is_recording: bool) -> None:
+        """Note whether the next segment could be started: without one, a gap begins."""
+        self._off = not is_recording
+        if is_recording:
+            if self.gaps.since_ns:
+                self._log.info("recording goes on", path=str(self._directory))
+            self.gaps.resume()
+        else:
+            self.gaps.pause()
+            self._retry_s = time.monotonic() + RETRY_S
+
+    def _may_try_again(self) -> bool:
+        return self.lost % LOST_PER_TRY == 0 or time.monotonic() >= self._retry_s
 
     def _next_segment(self, need: int) -> bool:
         size = max(self._segment_bytes, HEADER_BYTES + need)
@@ -241,11 +261,13 @@ class Ring:
         path = self._directory / f"{self.run:08}-{self._part:06}.seg"
         try:
             if not self._make_room(size):
-                self._log.warn("recording paused: this run fills its budget", path=str(self._directory))
+                if not self.gaps.since_ns:
+                    self._log.warn("recording paused: this run fills its budget", path=str(self._directory))
                 return False
             self._map = _mapped(path, size)
         except OSError as error:
-            self._log.error("recording stopped", error=str(error), path=str(path))
+            if not self.gaps.since_ns:  # Once, and not at each further try.
+                self._log.error("recording stopped", error=str(error), path=str(path))
             path.unlink(missing_ok=True)
             return False
         self._path, self._sizes[path] = path, size

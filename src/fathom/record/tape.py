@@ -54,6 +54,7 @@ class DiskTape:
         kept: Keeping | None = None,
     ) -> None:
         self.records = 0  # Kept in total.
+        self.directory = directory
         self._ring = Ring(directory, TAPE, budget_bytes=budget_bytes, log=log, kept=kept)
         self._whole_asks = whole_asks  # With bodies: half as much again, and a divergence shows both.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from fathom.explain.evidence import Evidence, Gap, Recorded
+from fathom.explain.hidden_names import HiddenNames, hidden_from
 from fathom.explain.timeline.caches import cache_entries
 from fathom.explain.timeline.decisions import decision_entries, may_read
 from fathom.explain.timeline.folding import folded, without_routine
@@ -15,6 +16,7 @@ from fathom.explain.timeline.reports import condition_entries, event_entries
 from fathom.explain.timeline.scope import Scope, scope_of
 from fathom.explain.timeline.timeline import Edge, Entry, Timeline, TimelineSpec, decision_id, words_for
 from fathom.explain.timeline.writes import EVERY_FIELD, Writes, write_entries
+from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.objects import metadata
 from fathom.model.times import micro_timestamp
 
@@ -37,7 +39,8 @@ def answer(evidence: Evidence, spec: TimelineSpec) -> Timeline:
         *from_conditions,
         *decisions_of_writes,
     ]
-    readable = [_with_role(entry, scope) for entry in everything if _may_see(entry, evidence)]
+    hidden = hidden_from(evidence)
+    readable = [_with_role(entry, scope) for entry in everything if _may_see(entry, evidence, hidden)]
     entries = _within(_of_generation(_meanwhile(readable, scope, edges), edges, scope, spec), spec)
     gaps = [*evidence.gaps, *_gaps(evidence, scope, written, len(everything) - len(readable))]
     edges = between(edges, entries)
@@ -112,9 +115,13 @@ def between(edges: Sequence[Edge], entries: Sequence[Entry]) -> list[Edge]:
 # What is left out.
 
 
-def _may_see(entry: Entry, evidence: Evidence) -> bool:
+def _may_see(entry: Entry, evidence: Evidence, hidden: HiddenNames) -> bool:
     ref = entry.object
-    return ref is None or may_read(ref.resource, ref.namespace, evidence)
+    if ref is None:
+        return True
+    if ref.resource == TENANT_QUOTAS and ref.name in hidden.tenants:
+        return False
+    return may_read(ref.resource, ref.namespace, evidence)
 
 
 def _within(entries: Sequence[Entry], spec: TimelineSpec) -> list[Entry]:

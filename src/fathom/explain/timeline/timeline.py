@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -84,6 +84,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     edges: tuple[Edge, ...] = ()
     gaps: tuple[Gap, ...] = ()
     time: str = ""  # When it was asked, by the clock of the API server.
+    as_of: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET  # Where it ends before now: the API says it.
 
 
 class TimelineSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fathom.explain.evidence import Evidence, ObjectRef, Objects, RecordQuery
+from fathom.explain.hidden_names import HiddenNames, hidden_from
 from fathom.explain.why import (
     displaced,
     finished,
@@ -57,22 +58,29 @@ def wanted(subject: ObjectRef, objects: Objects) -> RecordQuery:
 
 
 def explain(
-    subject: ObjectRef, evidence: Evidence, *, cluster: ClusterView | None = None, rules: Rules = RULES
+    subject: ObjectRef,
+    evidence: Evidence,
+    *,
+    cluster: ClusterView | None = None,
+    rules: Rules = RULES,
+    hidden: HiddenNames | None = None,
 ) -> Explanation:
     """`cluster`: the cluster as the scheduler sees it, where the caller has it already; it must be as new as
-    the evidence's objects."""
+    the evidence's objects. `hidden`: what the user must not learn, where the caller knows it already."""
+    if hidden is None:
+        hidden = hidden_from(evidence)
     pod = evidence.objects.get(PODS, subject.key)
     if pod is None or (subject.uid and subject.uid != uid_of(pod)):
         existed = pod is not None or gone.existed(subject, evidence)
         absent = None if existed else refused.explain(subject, evidence)
-        return redacted(absent or gone.explain(subject, evidence), evidence)
+        return redacted(absent or gone.explain(subject, evidence), evidence, hidden)
     case = PodCase(pod, evidence, cluster=cluster, rules=rules)
     stages = BOUND if case.node else UNBOUND
     for stage in stages:
         explanation = stage(case)
         if explanation is not None:
-            return redacted(explanation, evidence)
-    return redacted(placed.explain(case), evidence)
+            return redacted(explanation, evidence, hidden)
+    return redacted(placed.explain(case), evidence, hidden)
 
 
 def explain_pod(pod: Obj, evidence: Evidence) -> Explanation:
