@@ -21,7 +21,6 @@ from fathom.traces.span import (
     request_id,
     root_id,
     trace_id,
-    write_id,
 )
 
 CLIENT = f"00-{'ab' * 16}-{'cd' * 8}-01"
@@ -66,8 +65,8 @@ def test_a_pods_requests_are_one_trace_and_each_names_the_decision_that_it_carri
         root, create, bind, status = kept.spans(uid)
         assert (root.id, root.parent) == (root_id(uid), 0)
         assert root.links == (SpanLink(trace_id(owner), decision_id("r-1")), *client_link(CLIENT))
-        assert (create.id, create.parent) == (request_id(uid, revision), write_id("r-1", uid))
-        assert (bind.name, bind.parent) == ("create pods/binding", write_id("s-1", uid))
+        assert (create.id, create.parent) == (request_id(uid, revision), decision_id("r-1"))
+        assert (bind.name, bind.parent) == ("create pods/binding", decision_id("s-1"))
         assert bind.attributes["fathom.decision"] == "s-1"
         assert (status.name, status.parent) == ("patch pods/status", root.id)
         assert status.id == request_id(uid, int(written.obj["metadata"]["resourceVersion"]))

@@ -83,7 +83,7 @@ def test_a_decision_is_a_span_from_the_queue_to_the_decision() -> None:
 
 def test_a_write_of_a_decision_about_the_same_object_is_its_child() -> None:
     _, span = spans_of(decision(), outcome())
-    assert (span.trace, span.id, span.parent) == (POD_TRACE, write_id("s-1", POD_UID), decision_id("s-1"))
+    assert (span.trace, span.id, span.parent) == (POD_TRACE, write_id("s-1"), decision_id("s-1"))
     assert (span.name, span.kind, span.links, span.error) == ("write pods", "client", (), "")
     assert (span.start_ns, span.end_ns) == (10 * SECOND, 11 * SECOND)
     assert span.attributes["fathom.decision"] == "s-1"
@@ -93,7 +93,8 @@ def test_a_write_of_a_decision_about_the_same_object_is_its_child() -> None:
 def test_a_write_of_another_object_is_in_that_objects_trace_and_links_to_the_decision() -> None:
     eviction = decision(verdict="preempt")
     _, span = spans_of(eviction, outcome(object=VICTIM))
-    assert (span.trace, span.parent) == (trace_id(VICTIM.uid), root_id(VICTIM.uid))
+    assert (span.trace, span.id) == (trace_id(VICTIM.uid), decision_id("s-1"))
+    assert span.parent == root_id(VICTIM.uid)
     assert span.links == (SpanLink(POD_TRACE, decision_id("s-1")),)
 
 
@@ -109,7 +110,7 @@ def test_what_was_held_was_not_sent_and_has_no_write() -> None:
 
 def test_the_second_write_of_one_decision_has_an_id_of_its_own() -> None:
     _, first, second = spans_of(decision(), outcome(), outcome(time_ns=12 * SECOND))
-    assert first.id == write_id("s-1", POD_UID) != second.id
+    assert first.id == write_id("s-1") != second.id
     assert first.parent == second.parent == decision_id("s-1")
 
 
@@ -119,7 +120,7 @@ def test_a_create_is_the_root_and_links_to_the_decision_of_the_owner() -> None:
     assert root.links == (SpanLink(OWNER_TRACE, decision_id("r-1")),)
     assert (request.trace, request.id) == (POD_TRACE, request_id(POD_UID, 41))
     assert (request.parent, request.name, request.kind) == (
-        write_id("r-1", POD_UID), "create pods", "server",
+        decision_id("r-1"), "create pods", "server",
     )  # fmt: skip
     assert (request.start_ns, request.end_ns) == (8 * SECOND, 9 * SECOND)
     assert request.attributes["fathom.decision"] == "r-1"

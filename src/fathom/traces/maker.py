@@ -10,7 +10,7 @@ from fathom.model.traced import TracedRecord, TracedRuntimeCall, TracedWrite
 from fathom.traces.of_decisions import DecisionOnTrace, decision_span, outcome_span
 from fathom.traces.of_runtime import runtime_span
 from fathom.traces.of_writes import write_spans
-from fathom.traces.span import Span, start_id
+from fathom.traces.span import Span, start_id, trace_id
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -46,7 +46,7 @@ class SpanMaker:
         self._uids: RecentEntries[tuple[str, str, str], str] = RecentEntries()
         self._runtime_spans: RecentEntries[str, int] = RecentEntries()
         self._probes: RecentEntries[tuple[str, str, int, str], str] = RecentEntries()
-        self._ids: RecentEntries[int, bool] = RecentEntries()
+        self._ids: RecentEntries[tuple[int, int], bool] = RecentEntries()
 
     def spans_of(self, record: TracedRecord) -> tuple[Span, ...]:
         match record:
@@ -72,10 +72,10 @@ class SpanMaker:
     def runtime_span(self, uid: str) -> int:
         return self._runtime_spans.get(uid) or 0
 
-    def is_first(self, span: int) -> bool:
-        if self._ids.get(span):
+    def is_first(self, trace: int, span: int) -> bool:
+        if self._ids.get((trace, span)):
             return False
-        self._ids.put(span, True)
+        self._ids.put((trace, span), True)
         return True
 
     # Records.
@@ -100,8 +100,8 @@ class SpanMaker:
             if self._probes.get(probe) == result:
                 return ()
             self._probes.put(probe, result)
-        start = start_id(call.uid, call.container, call.attempt)
-        span = runtime_span(call, is_retry=call.call == "start" and not self.is_first(start))
+        trace, start = trace_id(call.uid), start_id(call.uid, call.container, call.attempt)
+        span = runtime_span(call, is_retry=call.call == "start" and not self.is_first(trace, start))
         self._runtime_spans.put(call.uid, span.id)
         return (span,)
 

@@ -47,8 +47,8 @@ class EarlierRecords(Protocol):
         """The last span about the pod's containers; 0 if there is none."""
         ...
 
-    def is_first(self, span: int) -> bool:
-        """Whether no earlier span has this id. Asked once for each span."""
+    def is_first(self, trace: int, span: int) -> bool:
+        """Whether no earlier span of the trace has this id. Asked once for each span."""
         ...
 
 
@@ -71,8 +71,9 @@ def decision_span(decision: Decision, earlier: EarlierRecords) -> Span:
 
 
 def outcome_span(outcome: Outcome, earlier: EarlierRecords) -> Span | None:
-    """From the decision to its outcome, in the trace of the object that was written. None where nothing was
-    sent, and where the decision is not remembered."""
+    """From the decision to its outcome, in the trace of the object that was written: there, it stands for the
+    decision, if that is about another object. None where nothing was sent, and where the decision is not
+    remembered."""
     decision = earlier.decision(outcome.id)
     if decision is None or outcome.result == "held":
         return None
@@ -80,10 +81,13 @@ def outcome_span(outcome: Outcome, earlier: EarlierRecords) -> Span | None:
     subject_key = trace_key(outcome.id, decision.subject)
     uid = written.uid or subject_key
     is_own = uid == subject_key
-    own_id, next_id = write_id(outcome.id, uid), other_id("write", outcome.id, uid, str(outcome.time_ns))
+    trace = trace_id(uid)
+    span = write_id(outcome.id) if is_own else decision_id(outcome.id)
+    if not earlier.is_first(trace, span):
+        span = other_id("write", outcome.id, uid, str(outcome.time_ns))
     return Span(
-        trace=trace_id(uid),
-        id=own_id if earlier.is_first(own_id) else next_id,
+        trace=trace,
+        id=span,
         parent=decision_id(outcome.id) if is_own else root_id(uid),
         name=f"write {written.resource}",
         kind="client",

@@ -15,7 +15,6 @@ from fathom.traces.span import (
     request_id,
     root_id,
     trace_id,
-    write_id,
 )
 
 
@@ -43,7 +42,7 @@ def _request_span(write: TracedWrite) -> Span:
     return Span(
         trace=trace_id(entry.uid),
         id=request_id(entry.uid, entry.revision),
-        parent=write_id(entry.decision, entry.uid) if entry.decision else root_id(entry.uid),
+        parent=decision_id(entry.decision) if entry.decision else root_id(entry.uid),
         name=f"{entry.verb} {entry.resource}{'/' if entry.subresource else ''}{entry.subresource}",
         kind="server",
         start_ns=write.began_ns,

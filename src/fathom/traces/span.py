@@ -4,8 +4,9 @@ known before the span that they name is exported.
     trace     the UID of the object: 128 bits
     root      the object's creation                               root_id(uid)
     request   a committed write, found by whoever saw its event   request_id(uid, revision)
-    decision  a decision about the object                         decision_id(id)
-    write     a decision's write of an object                     write_id(id, uid)
+    decision  a decision about the object, or in the trace of     decision_id(id)
+              another object that it wrote, that write
+    write     a decision's write of its own object                write_id(id)
     start     a container's start                                 start_id(uid, container, attempt)
 """
 
@@ -63,8 +64,8 @@ def decision_id(id_: str) -> int:
     return _hash(8, "decision", id_)
 
 
-def write_id(id_: str, uid: str) -> int:
-    return _hash(8, "write", id_, uid)
+def write_id(id_: str) -> int:
+    return _hash(8, "write", id_)
 
 
 def start_id(uid: str, container: str, attempt: int) -> int:
