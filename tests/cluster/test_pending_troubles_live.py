@@ -402,5 +402,5 @@ def test_whatever_is_stuck_is_listed_worst_first_and_wide_output_has_every_node(
     assert first.startswith(f"pod {place.namespace}/big is not scheduled: ")
     assert f"{place.namespace}/calm is paused" in last
     wide = ask("why", "pod/big", "-o", "wide")[1]
-    rows = [line.split()[0] for line in wide.splitlines() if "NodeAffinity: " in line]
-    assert {f"node-{number}" for number in range(1, 2 * len(TROUBLES) + 3)} - {*place.nodes} <= {*rows}
+    rows = {line.split()[0] for line in wide.splitlines() if line.startswith("  node-")}
+    assert rows == {f"node-{number}" for number in range(1, 2 * len(TROUBLES) + 3)}
