@@ -78,7 +78,7 @@ def solve(trouble: Trouble, ask: Ask, where: Commands, logs: Callable[[], str]) 
     to what follows from it."""
     took_s, began_s = [0.0], 0.0
     for step in trouble.steps:
-        answer = told(trouble.subject, step, ask, logs)
+        answer = answer_with(trouble.subject, step, ask, logs)
         took_s.append(time.monotonic() - began_s if began_s else 0.0)
         check_text(ask("why", trouble.subject)[1], answer)
         change = answer["change"] or {}
@@ -100,7 +100,7 @@ def is_well(answer: Obj) -> bool:
     return bool(answer["asWanted"]) or str(answer["verdict"]).startswith("is ready for the moment")
 
 
-def told(subject: str, step: Step, ask: Ask, logs: Callable[[], str]) -> Obj:
+def answer_with(subject: str, step: Step, ask: Ask, logs: Callable[[], str]) -> Obj:
     """The answer, once its first line has all the words."""
     answers: list[Obj] = []
 
