@@ -67,11 +67,11 @@ class Place:
 
 def beside(main: Obj, *volumes: Obj) -> Obj:
     """A pod whose second container is ready only once the first one has started: it is not ready either."""
-    made = pod("web", volumes=[SCRATCH, *volumes])
+    both = pod("web", volumes=[SCRATCH, *volumes])
     probed = container(*SLEEP, readinessProbe=STARTED, volumeMounts=[AT_SCRATCH])
     mounts = [AT_SCRATCH, *main.pop("volumeMounts", ())]
-    made["spec"]["containers"] = [{**main, "volumeMounts": mounts}, {**probed, "name": "side"}]
-    return made
+    both["spec"]["containers"] = [{**main, "volumeMounts": mounts}, {**probed, "name": "side"}]
+    return both
 
 
 def of_key(variable: str, kind: str, name: str, key: str) -> Obj:
@@ -246,9 +246,9 @@ TROUBLES: dict[str, Callable[[Place], Trouble]] = {
 def place(kubectl: Kubectl, record_property: Callable[[str, Any], None]) -> Iterator[Place]:
     seed = random.SystemRandom().randrange(1 << 32)
     record_property("seed", seed)
-    made = Place(kubectl, random.Random(seed))
-    yield made
-    made.listener.close()
+    drawn = Place(kubectl, random.Random(seed))
+    yield drawn
+    drawn.listener.close()
 
 
 @pytest.fixture
