@@ -258,6 +258,23 @@ def test_a_template_without_tolerations_gets_its_first() -> None:
     assert '"path":"/spec/template/spec/tolerations","value":[{"key":"spot"' in change.command
 
 
+RECOVERY = {"apiVersion": "fathom.dev/v1alpha1", "kind": "CapacityClass", "metadata": {"name": "recovery"}}
+
+
+def test_a_pod_that_does_not_ask_for_a_class_is_let_in_by_an_override() -> None:
+    """To admit its tenant would not be enough: the pod would have to ask for the class."""
+    spare = {**RECOVERY, "spec": {"nodeSelector": {"pool": "spare"}}}
+    nodes = [node("a", labels={"pool": "spare"})]
+    change = why(evidence(pods=[pod()], nodes=nodes, capacityclasses_fathom_dev=[spare])).change
+    assert change is not None
+    assert change.what == "allow capacity class recovery to workload web by an override"
+    assert '"changes":{"allowReservedCapacityClass":"recovery"}' in change.command
+    asks = pod(meta={"annotations": {"fathom.dev/capacity-class": "recovery"}})
+    change = why(evidence(pods=[asks], nodes=nodes, capacityclasses_fathom_dev=[spare])).change
+    assert change is not None
+    assert change.what.endswith("to capacity class recovery")
+
+
 def test_pods_that_are_in_the_way_are_named_with_a_command() -> None:
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "old"}}}

@@ -15,7 +15,8 @@ from fathom.sim.single_changes.random_cluster import WaitingPod, waiting_pods
 from fathom.sim.single_changes.report import report_lines, summary_line
 from fathom.sim.single_changes.typed import ApiChange, NotMade, patched, read_command
 
-FEW, MANY = 12, 200
+FEW, MANY = 12, 50
+SEEDS = (1000, 2000, 3000, 4000)  # MANY pods from each on: 200, on several cores.
 REQUESTS = "/spec/containers/0/resources/requests"
 
 
@@ -31,11 +32,13 @@ def test_no_smaller_change_than_the_proposed_one_admits_a_dozen_waiting_pods() -
 
 
 @pytest.mark.full
-def test_no_smaller_change_than_the_proposed_one_admits_200_waiting_pods() -> None:
-    results = [compared(waiting) for waiting in waiting_pods(1000, MANY)]
+@pytest.mark.parametrize("first", SEEDS)
+def test_no_smaller_change_than_the_proposed_one_admits_200_waiting_pods(first: int) -> None:
+    results = [compared(waiting) for waiting in waiting_pods(first, MANY)]
     assert disagreements(results) == ""
     assert sum(result.has_single for result in results) >= MANY // 5, summary_line(results)
-    assert sum(result.proposed > 0 for result in results) >= MANY // 2, summary_line(results)
+    assert sum(result.proposed > 1 for result in results) >= MANY // 5, summary_line(results)
+    assert sum(result.admitted for result in results) >= MANY // 2, summary_line(results)
 
 
 # The comparison finds worse answers.

@@ -125,6 +125,8 @@ def _capacity_class(remedy: Remedy, case: PodCase, world: PlacementContext) -> C
     if not remedy.about:
         return None
     (name,), tenant = remedy.about, case.view.tenant
+    if not case.view.shape.capacity_class:  # Who does not ask for the class is let in by an override alone.
+        return _class_override(name, case)
     capacity_class = case.evidence.objects.get("capacityclasses.fathom.dev", Key("", name))
     added: commands.Operation = (
         {"op": "add", "path": "/spec/tenants/-", "value": tenant}
@@ -136,6 +138,19 @@ def _capacity_class(remedy: Remedy, case: PodCase, world: PlacementContext) -> C
         commands.json_patch("capacityclass", name, [added]),
         OPERATOR,
     )
+
+
+def _class_override(name: str, case: PodCase) -> Change:
+    workload = workloads(case.view)[-1]
+    spec = {
+        "target": f"workload/{workload}",
+        "reason": "REASON",
+        "expiresAfter": "24h",
+        "changes": {"allowReservedCapacityClass": name},
+    }
+    meta = {"namespace": case.key.namespace, "name": f"{workload}-uses-{name}"}
+    what = f"allow capacity class {name} to workload {workload} by an override"
+    return Change(what, commands.applied({**_own("SchedulerOverride", "", spec), "metadata": meta}), OPERATOR)
 
 
 def _volume(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:

@@ -100,8 +100,18 @@ def _grants(world: World) -> Iterator[Candidate]:
     for rollout in world.list(ROLLOUTS.name):  # Pods are placed by the built-in policy then.
         yield Candidate(Kind.SHARED, ApiChange("delete", ROLLOUTS, key_of(rollout)))
     for capacity_class in world.list(CLASSES.name):
+        yield Candidate(Kind.GRANT, _class_allowed(key_of(capacity_class).name))
         admitted = {"op": "add", "path": "/spec/tenants", "value": [TENANT]}
         yield Candidate(Kind.GRANT, patch(CLASSES, key_of(capacity_class), admitted))
+
+
+def _class_allowed(name: str) -> ApiChange:
+    spec: Obj = {"target": f"workload/{POD.name}", "reason": "tried", "expiresAfter": "1h"}
+    spec["changes"] = {"allowReservedCapacityClass": name}
+    meta = {"name": f"{POD.name}-uses-{name}", "namespace": POD.namespace}
+    kind = {"apiVersion": "fathom.dev/v1alpha1", "kind": "SchedulerOverride"}
+    key = Key(POD.namespace, meta["name"])
+    return ApiChange("create", OVERRIDES, key, objects=({**kind, "metadata": meta, "spec": spec},))
 
 
 def _limits(quota: Obj) -> Iterator[Candidate]:
