@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -10,6 +10,7 @@ from fathom.explain.evidence import Evidence, ObjectRef, Objects, RecordQuery
 from fathom.explain.timeline.scope import (
     OWNED_MAX,
     POLICIES,
+    Scope,
     autoscalers_of,
     cited_by,
     owned_by,
@@ -22,6 +23,7 @@ from fathom.explain.timeline.timeline import TimelineSpec
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
+from fathom.model.record_query import victims_of
 from fathom.model.tenancy import tenant_of
 
 # A cluster has few of these; of a cluster with more, a timeline shows those that decisions cite.
@@ -58,9 +60,22 @@ def wanted_more(evidence: Evidence, spec: TimelineSpec) -> RecordQuery | None:
         if cause.revision and scope.has(record.kept.decision.subject.uid):
             refs.append(ObjectRef(cause.resource, cause.namespace, cause.name))
     refs += cited_by(evidence, scope.uids)
+    refs += _others_written(evidence, scope)
     asked = dict.fromkeys(wanted(evidence.subject, evidence.objects, spec).objects)
     more = [ref for ref in dict.fromkeys(refs) if ref not in asked and not _is_covered(ref, asked)]
     return _query(more, spec) if more else None
+
+
+def _others_written(evidence: Evidence, scope: Scope) -> Iterator[ObjectRef]:
+    """What decisions about the subject and what it owns wrote elsewhere: pods that they evicted, for one."""
+    for record in evidence.decisions:
+        if scope.role(record.kept.decision.subject.uid) not in {"subject", "owned"}:
+            continue
+        for victim in victims_of(record.kept.decision.victims):
+            yield ObjectRef("pods", *victim.split("/", 1))
+        for outcome in record.kept.outcomes:
+            if (written := outcome.object) is not None:
+                yield ObjectRef(written.resource, written.namespace, written.name, written.uid)
 
 
 def _is_covered(ref: ObjectRef, asked: Iterable[ObjectRef]) -> bool:
