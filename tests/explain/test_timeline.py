@@ -417,6 +417,52 @@ def test_names_that_the_user_may_not_read_are_in_no_text() -> None:
     ]
 
 
+def test_a_pod_that_is_evicted_for_another_is_in_the_others_timeline() -> None:
+    preempting = msgspec.structs.replace(
+        decided(8, "preempt-1", "scheduler", "pods", POD, "preempt"),
+        node="node-c11",
+        victims=(f"{SPACE}/batch-1: it has a lower priority",),
+    )
+    evicted = audit(
+        8.1, "scheduler", "create", "pods", "batch-1", 918950, subresource="eviction",
+        changed=("metadata.deletionTimestamp",), decision="preempt-1",
+    )  # fmt: skip
+    records = (*DECISIONS, Recorded("scheduler", KeptDecision(preempting)))
+    timeline = answer(lesson(decisions=records, audit=(*AUDIT, evicted)), WHOLE)
+    assert "scheduler evicts pod batch-1" in texts(timeline)
+    assert ("decision:preempt-1", f"write:918950:pods/{SPACE}/batch-1") in edges(timeline)
+    query = wanted_more(lesson(decisions=records), WHOLE)
+    assert query is not None
+    assert ObjectRef("pods", SPACE, "batch-1") in query.objects
+
+
+def test_a_heartbeat_does_not_stand_for_the_change_of_a_condition() -> None:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-16T12:00:11Z"}
+    pod = thing(POD, owner="ReplicaSet", status={"conditions": [ready]})
+    beat = audit(
+        11.6, "system:node:node-c12", "patch", "pods", POD, 918960, subresource="status",
+        changed=("status.conditions[type=Ready].lastHeartbeatTime",),
+    )  # fmt: skip
+    objects = HeldObjects({**OBJECTS, "pods": [pod]})
+    timeline = answer(lesson(objects=objects, audit=(*AUDIT, beat)), WHOLE)
+    (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
+    assert [edge for edge in timeline.edges if edge.effect == condition.id] == []
+
+
+def test_what_a_user_deleted_first_is_not_claimed_by_a_decision_that_came_late() -> None:
+    """The answer to the second delete has the revision that the first one made."""
+    late = Recorded(
+        "controllers",
+        KeptDecision(
+            decided(5, "late-1", "replicasets", REPLICA_SETS, SET, "delete"),
+            (outcome(9, "late-1", 918955, "pods", POD, f"delete Pod {SPACE}/{POD}"),),
+        ),
+    )
+    by_user = audit(8, "alice", "delete", "pods", POD, 918955, changed=("metadata.deletionTimestamp",))
+    timeline = answer(lesson(decisions=(*DECISIONS, late), audit=(*AUDIT, by_user)), WHOLE)
+    assert ("decision:late-1", f"write:918955:pods/{SPACE}/{POD}") not in edges(timeline)
+
+
 def test_a_revision_that_another_decision_wrote_is_not_claimed() -> None:
     """A patch that changes nothing is answered with the object as it is; a settled one with what was read."""
     records = [

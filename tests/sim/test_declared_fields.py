@@ -40,7 +40,8 @@ STORIES = (
     "a-node-dies",
     "driven-away",
     "drains",
-    "real-endpoints",
+    "gray-nodes",
+    "a-persons-decision",
     "jobs-seen-late",
     "reservations",
 )

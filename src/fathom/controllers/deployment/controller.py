@@ -54,7 +54,7 @@ class Deployments:
         Related(OVERRIDE, concerns=_overridden),
     )
     reads: ClassVar[tuple[Reads, ...]] = (
-        Reads("Deployment", ("metadata.annotations", "spec", "status")),
+        Reads("Deployment", ("metadata", "spec", "status")),
         Reads("ReplicaSet", ("metadata", "spec", "status")),
         Reads("Pod", ("metadata", "status.conditions", "status.phase")),
         Reads("SchedulerOverride", ("spec", "status")),

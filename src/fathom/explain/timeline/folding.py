@@ -29,6 +29,7 @@ def without_routine(entries: Sequence[Entry], edges: Sequence[Edge]) -> list[Ent
         and entry.id.startswith("write:")  # A refused write is shown for its own sake.
     }
     useful = {edge.cause for edge in edges if edge.effect not in dropped}
+    useful |= {edge.effect for edge in edges if edge.kind == "wrote" and edge.cause not in dropped}
     return [
         entry
         for entry in entries

@@ -100,7 +100,11 @@ def condition_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple
             if changed_ns is None:
                 continue
             written = _written_since(condition, changed_ns, writes.of(ref.uid))
-            candidates = [write for write in written if _time_ns(write) < changed_ns + SECOND_NS + LATE_NS]
+            candidates = [
+                write
+                for write in written
+                if _time_ns(write) < changed_ns + SECOND_NS + LATE_NS and _may_change(write, condition)
+            ]
             cause = candidates[0] if len(candidates) == 1 else None
             time_ns = max(changed_ns, min(map(_time_ns, candidates), default=0))
             entry = _condition(condition, ref, time_ns, is_older=len(candidates) < len(written))
@@ -126,6 +130,13 @@ def _written_since(condition: Obj, changed_ns: int, writes: Sequence[AuditEntry]
         for entry in writes
         if _time_ns(entry) >= changed_ns and any(touches(path, field) for path in entry.changed)
     ]
+
+
+def _may_change(entry: AuditEntry, condition: Obj) -> bool:
+    """Whether the write may have changed the condition's status, and not only a time or a message."""
+    field = f"status.conditions[type={condition.get('type')}]"
+    parts = (f"{field}.status", f"{field}.lastTransitionTime")
+    return any(touches(path, part) for path in entry.changed for part in parts)
 
 
 def _time_ns(entry: AuditEntry) -> int:

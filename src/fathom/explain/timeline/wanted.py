@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -11,6 +11,7 @@ from fathom.explain.timeline.reports import decision_of
 from fathom.explain.timeline.scope import (
     OWNED_MAX,
     POLICIES,
+    Scope,
     autoscalers_of,
     cited_by,
     owned_by,
@@ -23,6 +24,7 @@ from fathom.explain.timeline.timeline import TimelineSpec
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
+from fathom.model.record_query import victims_of
 from fathom.model.tenancy import tenant_of
 
 # A cluster has few of these; of a cluster with more, a timeline shows those that decisions cite.
@@ -59,6 +61,7 @@ def wanted_more(evidence: Evidence, spec: TimelineSpec) -> RecordQuery | None:
         if cause.revision and scope.has(record.kept.decision.subject.uid):
             refs.append(ObjectRef(cause.resource, cause.namespace, cause.name))
     refs += cited_by(evidence, scope.uids)
+    refs += _others_written(evidence, scope)
     asked = dict.fromkeys(wanted(evidence.subject, evidence.objects, spec).objects)
     more = [ref for ref in dict.fromkeys(refs) if ref not in asked and not _is_covered(ref, asked)]
     ids = _reported(scope.uids, evidence)
@@ -74,6 +77,18 @@ def _reported(uids: Collection[str], evidence: Evidence) -> tuple[str, ...]:
     ]
     named = dict.fromkeys(map(decision_of, about[-EVENTS_MAX:]))
     return tuple(id_ for id_ in named if id_ and id_ not in known)
+
+
+def _others_written(evidence: Evidence, scope: Scope) -> Iterator[ObjectRef]:
+    """What decisions about the subject and what it owns wrote elsewhere: pods that they evicted, for one."""
+    for record in evidence.decisions:
+        if scope.role(record.kept.decision.subject.uid) not in {"subject", "owned"}:
+            continue
+        for victim in victims_of(record.kept.decision.victims):
+            yield ObjectRef("pods", *victim.split("/", 1))
+        for outcome in record.kept.outcomes:
+            if (written := outcome.object) is not None:
+                yield ObjectRef(written.resource, written.namespace, written.name, written.uid)
 
 
 def _is_covered(ref: ObjectRef, asked: Iterable[ObjectRef]) -> bool:

@@ -14,10 +14,8 @@ from fathom.model.cause import DELETED
 from fathom.model.decision import Decision, Outcome
 from fathom.model.fields import steps_of, touches
 from fathom.model.objects import Obj, lookup, metadata, uid_of
-from fathom.model.times import SECOND_NS, moment_ns
 
 FIELDS_SHOWN = 3
-CLOCK_SKEW_NS = SECOND_NS // 10  # Between the API server and a deciding process.
 # Written by the API server with every change: they say nothing about this one.
 GENERATION = "metadata.generation"
 EVERY_FIELD = ("*",)
@@ -81,9 +79,8 @@ class Writes:
         if outcome.result != "committed" or outcome.revision <= max(known, decision.cause.revision):
             return False
         entry = self._by_id.get(write_id(outcome.revision, written))
-        if entry is None or entry.decision:
-            return entry is None or entry.decision == decision.id
-        return (moment_ns(entry.time) or 0) + CLOCK_SKEW_NS > decision.time_ns
+        # Every write of ours names its decision: one that names none is a user's, who was faster.
+        return entry is None or entry.decision == decision.id
 
     def actor(self, entry: AuditEntry) -> str:
         """The controller, where its decision is on record; else the user."""
@@ -134,7 +131,8 @@ def user_words(user: str) -> str:
 
 
 def write_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[list[Entry], list[Edge]]:
-    """Writes of the objects in scope, and writes elsewhere that woke a decision about them."""
+    """Writes of the objects in scope; and writes elsewhere that woke a decision about them, or that carry out
+    a decision about the subject or what it owns: a preempted pod is in nobody's family."""
     named = {
         entry.id
         for record in evidence.decisions
@@ -146,6 +144,11 @@ def write_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[lis
         for record in evidence.decisions
         if record.kept.decision.subject.uid in scope.uids
     }
+    carried_out = {
+        record.kept.decision.id
+        for record in evidence.decisions
+        if scope.role(record.kept.decision.subject.uid) in {"subject", "owned"}
+    }
     entries: list[Entry] = []
     edges: list[Edge] = []
     for entry in evidence.audit:
@@ -153,7 +156,7 @@ def write_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[lis
             continue
         # A refused create has no UID: its decision tells for whom it was.
         refused_for_us = entry.code >= 400 and not entry.uid and entry.decision in ours
-        if scope.has(entry.uid) or entry.id in named or refused_for_us:
+        if scope.has(entry.uid) or entry.id in named or refused_for_us or entry.decision in carried_out:
             write = _write(entry, evidence, writes)
             entries.append(write)
             # Of a write elsewhere only counts that it woke a decision.
