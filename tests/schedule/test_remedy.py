@@ -34,8 +34,10 @@ def pod(
     name: str = "new", *, cpu: str = "500m", on: str = "", ports: list[Obj] | None = None, **spec: Any
 ) -> PodView:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}, "ports": ports or []}
+    annotations = {"fathom.dev/capacity-class": spec.pop("capacity_class", "")}
+    meta = {"name": name, "uid": name, "namespace": "risk", "labels": {"app": "risk-api"}}
     obj = {
-        "metadata": {"name": name, "uid": name, "namespace": "risk", "labels": {"app": "risk-api"}},
+        "metadata": {**meta, "annotations": annotations},
         "spec": {"containers": [container], **spec, **({"nodeName": on} if on else {})},
     }
     return pod_view(obj, tenant="risk")
@@ -167,6 +169,16 @@ def test_reserved_nodes_name_the_class_that_an_override_would_have_to_open() -> 
     assert advice(pod(), table) == (
         "allow capacity class recovery by an override (opens 1 node),"
         " or admit tenant risk to the class (by a cluster operator)"
+    )
+
+
+def test_a_pod_of_a_class_that_does_not_exist_needs_two_changes_on_a_reserved_node() -> None:
+    table = table_of(node("a", labels={"pool": "spare"}))
+    table.set_reserved([Reserved("recovery", (("pool", "spare"),), tenants=("other",))])
+    asking = pod(capacity_class="shared")
+    assert advice(asking, table) == (
+        "drop capacity class shared from the pod; and allow capacity class recovery by an override"
+        " (by the pod's owner and a cluster operator)"
     )
 
 

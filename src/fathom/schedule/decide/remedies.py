@@ -229,8 +229,32 @@ def capacity_class(trial: Trial) -> Iterator[Remedy]:
         )
     if wanted:
         effect = Effect({"capacity_class": ""})
-        text = f"drop capacity class {wanted} from the pod"
-        yield from if_any("CapacityClass", trial.opened_by(effect), text, OWNER, effort=WISH, effect=effect)
+        text, rows = f"drop capacity class {wanted} from the pod", trial.opened_by(effect)
+        yield from if_any("CapacityClass", rows, text, OWNER, effort=WISH, effect=effect)
+        if not len(rows):
+            yield from _another_class(trial, text)
+
+
+def _another_class(trial: Trial, dropped: str) -> Iterator[Remedy]:
+    """Two changes of one rule: the pod asks for a class that does not have the node, and the node is reserved
+    for another."""
+    for name in _classes(trial):
+        effect = Effect({"capacity_class": ""}, world={"allowed": (*trial.world.allowed, Allowed("", name))})
+        rows, allowed = trial.opened_by(effect), f"allow capacity class {name} by an override"
+        if len(rows):
+            drop = Remedy("CapacityClass", dropped, OWNER, len(rows), WISH)
+            allow = Remedy("CapacityClass", allowed, OPERATOR, len(rows), GRANT, about=(name,))
+            yield Remedy(
+                "CapacityClass",
+                f"{dropped}; and {allowed}",
+                f"{OWNER} and {OPERATOR}",
+                len(rows),
+                GRANT,
+                node=rows.names[0],
+                parts=(drop, allow),
+                count=2,
+                effect=effect,
+            )
 
 
 def _classes(trial: Trial) -> list[str]:
