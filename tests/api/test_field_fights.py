@@ -66,6 +66,44 @@ def test_two_users_who_undo_each_other_get_an_event_and_a_condition(tmp_path: Pa
     tell(story, tmp_path)
 
 
+def test_an_object_that_two_users_delete_and_create_in_turn_is_named(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await let_jane_write(api)
+        for _ in range(4):
+            assert (await api.post(MAPS, config_map("settings"), token=ADMIN)).status == 201
+            dry = await api.delete(f"{MAPS}/settings?dryRun=All", token=JANE)
+            assert dry.status == 200, dry.obj
+            assert (await api.delete(f"{MAPS}/settings", token=JANE)).status == 200
+
+        async def named() -> bool:
+            return bool(await events(api))
+
+        await api.eventually(named)
+        [event] = await events(api)
+        assert event["involvedObject"]["name"] == "settings"
+        assert event["message"].startswith("the object is deleted and created again in turn by jane")
+        assert "admin" in event["message"]
+
+    tell(story, tmp_path)
+
+
+def test_who_ends_a_deletion_that_another_began_did_not_want_it(tmp_path: Path) -> None:
+    """As an agent does with a pod: alone, neither the creator nor the finisher is a rival."""
+
+    async def story(api: Api) -> None:
+        await let_jane_write(api)
+        for _ in range(5):
+            held = {**config_map("settings"), "metadata": {"name": "settings", "finalizers": ["a.io/b"]}}
+            assert (await api.post(MAPS, held)).status == 201
+            assert (await api.delete(f"{MAPS}/settings")).status == 200
+            assert (await api.delete(f"{MAPS}/settings", token=JANE)).status == 200
+            freed = {"metadata": {"finalizers": None}}
+            assert (await api.patch(f"{MAPS}/settings", freed, token=JANE)).status == 200
+        assert api.parts.fights.recreations.active(0) == ()
+
+    tell(story, tmp_path)
+
+
 def test_a_secret_value_is_never_kept_or_told(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         path = "/api/v1/namespaces/default/secrets"

@@ -20,6 +20,12 @@ def test_two_writers_are_named_whatever_field_and_period_they_have(seed: int) ->
     assert tell(story, plan_of(story, str(seed))).violation is None
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_actors_who_delete_and_create_in_turn_are_named_whatever_their_period(seed: int) -> None:
+    story = SCENARIOS["deleted-and-created-in-turn"]
+    assert tell(story, plan_of(story, str(seed))).violation is None
+
+
 def test_an_autoscaler_that_oscillates_is_named() -> None:
     story = SCENARIOS["autoscaler-oscillates"]
     assert tell(story, plan_of(story, "1")).violation is None

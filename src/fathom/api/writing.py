@@ -44,7 +44,7 @@ from fathom.model.errors import (
 )
 from fathom.model.fields import changed_paths, changed_values
 from fathom.model.objects import Key, Obj, lookup, metadata
-from fathom.model.updates import ObjectUpdate
+from fathom.model.updates import ObjectLife, ObjectUpdate, UpdateObserver
 from fathom.model.well_known import ACTOR_HEADER
 from fathom.store.protocol import (
     BadCommit,
@@ -114,6 +114,8 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
             body = Body(canonical(admitted))
             outcome = await commit(core, Expect(key, 0), Put(key, body), charges)
         if isinstance(outcome, Committed):
+            if core.updates is not None and core.updates.wants(call.kind.resource):
+                core.updates.created(_life_of(call, admitted))
             return _created(call, Entry(key, body, outcome.revision, outcome.revision), admitted)
         if outcome.current.get(key) is not None:
             if not generated or again is None or attempt + 1 >= NAMES_MAX:
@@ -357,9 +359,33 @@ async def remove(core: Core, call: Call, options: DeleteOptions) -> Written:
             raise not_found(call.kind.resource, call.target.name)
         done = await _remove_once(core, call, entry, options)
         if isinstance(done, Written):
+            if core.updates is not None and not (call.dry_run or options.dry_run):
+                _tell_of_deletion(core.updates, call, entry.body.obj)
             return done
         entry = done.current.get(key, entry)
     raise _contended(call)
+
+
+def _tell_of_deletion(observer: UpdateObserver, call: Call, obj: Obj) -> None:
+    """Once: who ends a deletion that has begun, such as a pod's agent, did not want it."""
+    if observer.wants(call.kind.resource) and not metadata(obj).get("deletionTimestamp"):
+        observer.deleted(_life_of(call, obj))
+
+
+def _life_of(call: Call, obj: Obj) -> ObjectLife:
+    meta, user = metadata(obj), call.caller.user
+    controllers = [owner["uid"] for owner in meta.get("ownerReferences") or () if owner.get("controller")]
+    return ObjectLife(
+        resource=call.kind.resource,
+        namespace=call.namespace,
+        name=meta["name"],
+        uid=meta["uid"],
+        actor=believed_actor(user, call.request.headers.get(ACTOR_HEADER, "")),
+        user=user.name,
+        user_agent=call.caller.user_agent,
+        owner=controllers[0] if controllers else "",
+        generate_name=meta.get("generateName") or "",
+    )
 
 
 async def _remove_once(core: Core, call: Call, entry: Entry, options: DeleteOptions) -> Written | Conflict:

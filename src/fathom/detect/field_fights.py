@@ -1,7 +1,8 @@
-"""Feeds the detector of fights with the committed updates of this API server, and reports what it finds: an
+"""Feeds the detectors of fights with the committed writes of this API server, and reports what they find: an
 Event about the object, and a condition of the ComponentSignals `field-fights`, for as long as it goes on.
 
-    update committed ──> FightDetector ──a fight is named──> Event, condition True ──over──> condition False
+    update ──> FightDetector ───────────┐
+    create, delete ──> RecreationDetector ──a fight is named──> Event, condition True ──over──> it is False
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from fathom.explain.coupling.fights import (
     is_watched,
 )
 from fathom.explain.coupling.observed import writer_label
+from fathom.explain.coupling.recreations import Lifetime, RecreationDetector
 from fathom.kube.definitions.kind import Kind
 from fathom.model.cause import WakeCause
 from fathom.model.conditions import conditions_of
@@ -34,7 +36,7 @@ from fathom.model.fields import ABSENT
 from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Obj, metadata, uid_of
 from fathom.model.times import timestamp
-from fathom.model.updates import ObjectUpdate
+from fathom.model.updates import ObjectLife, ObjectUpdate
 from fathom.seams.log import Log
 from fathom.seams.outside import Clock
 
@@ -61,6 +63,7 @@ class FieldFights:
         several_servers: bool = False,
     ) -> None:
         self.detector = FightDetector(several_servers=several_servers)
+        self.recreations = RecreationDetector()
         self._writer = writer  # Its writes name a recorded decision.
         self._clock = clock
         self._log = log
@@ -80,10 +83,23 @@ class FieldFights:
                 continue
             values = comparable(before), comparable(after)
             change = FieldChange(about, sys.intern(path), *values, writer, now_ns, update.owned)
-            fight = self.detector.changed(change)
-            if fight is not None and len(self._named) < WAITING_MAX:
-                self._named.append(fight)
-                self._news.set()
+            self._found(self.detector.changed(change))
+
+    def created(self, life: ObjectLife) -> None:
+        self.recreations.created(self._lifetime(life))
+
+    def deleted(self, life: ObjectLife) -> None:
+        self._found(self.recreations.deleted(self._lifetime(life)))
+
+    def _lifetime(self, life: ObjectLife) -> Lifetime:
+        about = FightObject(life.resource, life.namespace, life.name, life.uid)
+        writer = writer_label(life.actor, life.user, life.user_agent)
+        return Lifetime(about, writer, self._clock.now_ns(), life.owner, life.generate_name)
+
+    def _found(self, fight: Fight | None) -> None:
+        if fight is not None and len(self._named) < WAITING_MAX:
+            self._named.append(fight)
+            self._news.set()
 
     async def run(self) -> None:
         """Reports for ever. A report that fails is made again with the next one."""
@@ -95,7 +111,8 @@ class FieldFights:
 
     async def _report(self) -> bool:
         """Whether a fight still goes on, or a report is due."""
-        fights = self.detector.active(self._clock.now_ns())
+        now_ns = self._clock.now_ns()
+        fights = (*self.detector.active(now_ns), *self.recreations.active(now_ns))
         try:
             while self._named:
                 await self._write_event(self._named[0])

@@ -22,9 +22,29 @@ class ObjectUpdate(msgspec.Struct, frozen=True):
     owned: bool = False  # Another object controls it.
 
 
+class ObjectLife(msgspec.Struct, frozen=True):
+    """One object that was created, or that somebody began to delete."""
+
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+    actor: str  # As in ObjectUpdate.
+    user: str
+    user_agent: str
+    owner: str = ""  # UID of the object that controls it.
+    generate_name: str = ""
+
+
 class UpdateObserver(Protocol):
     """Called in the request, after the commit: it must take microseconds, and never raise."""
 
     def wants(self, resource: str) -> bool: ...
 
     def updated(self, update: ObjectUpdate) -> None: ...
+
+    def created(self, life: ObjectLife) -> None: ...
+
+    def deleted(self, life: ObjectLife) -> None:
+        """Once for each object, at the first request to delete it."""
+        ...

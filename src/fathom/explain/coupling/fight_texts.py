@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fathom.explain.coupling.fights import Fight, FightForm
+from fathom.explain.coupling.recreations import SAME_NAME, SAME_OWNER
 from fathom.kube.definitions.kind import Kind
 from fathom.model.conditions import set_condition
 from fathom.model.objects import Obj
@@ -16,11 +17,18 @@ SHARED = "default"  # As in Kubernetes, the namespace of Events about cluster-sc
 FORMS: tuple[FightForm, ...] = ("TwoWriters", "Oscillation")
 REASONS = {"TwoWriters": "FieldHasTwoWriters", "Oscillation": "FieldOscillates"}
 
+RECREATED = {
+    SAME_NAME: "the object is deleted and created again",
+    SAME_OWNER: "the object and its replacements of other names are deleted and created",
+}
+
 
 def fight_line(fight: Fight) -> str:
     """What happens to which field."""
     if fight.form == "TwoWriters":
         writers = " and ".join(fight.writers)
+        if fight.field in RECREATED:
+            return f"{RECREATED[fight.field]} in turn by {writers}, every {fight.period_s:g} s"
         return f"{fight.field} is changed back and forth by {writers}, every {fight.period_s:g} s"
     writers = ", ".join(fight.writers)
     return f"{fight.field} oscillates with a period of {fight.period_s:g} s, written by {writers}"

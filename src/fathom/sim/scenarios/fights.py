@@ -15,10 +15,11 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.explain.coupling.fight_texts import REASONS
+from fathom.explain.coupling.recreations import SAME_NAME, SAME_OWNER
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.model import accounts
 from fathom.model.conditions import conditions_of, find_condition
-from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.model.user import User
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
@@ -117,6 +118,83 @@ async def two_writers(world: World) -> None:
     assert event is not None
     assert all(each in event["message"] for each in RIVALS), event["message"]
     assert lookup(event, "involvedObject", "name") == name
+    said_s = float(event["message"].rpartition("every ")[2].removesuffix(" s"))
+    assert abs(said_s - period_s) < 0.25 * period_s, f"{said_s} s is said, and it is {period_s}"
+    await world.until(lambda: condition(world, "TwoWriters") == "True", within_s=10, what="a condition")
+    for each in RIVALS:
+        world.kill(each)
+    await world.until(
+        lambda: condition(world, "TwoWriters") == "False", within_s=OVER_WITHIN_S, what="the fight is over"
+    )
+
+
+class Keeper:
+    """Creates an object whenever there is none, every so often."""
+
+    def __init__(self, name: str, meta: Obj, period_s: float) -> None:
+        self._name, self._meta, self._period_s = name, meta, period_s
+
+    def __call__(self, inside: Inside) -> None:
+        api = Api(inside.seam, headers=(("user-agent", "keeper/1"),))
+
+        async def create() -> None:
+            while True:
+                if not await maps_of(api, self._name):
+                    meta = {**self._meta, "labels": {"kept": self._name}}
+                    await api.create(CONFIG_MAP.resource, "default", {"metadata": meta})
+                await asyncio.sleep(self._period_s)
+
+        inside.domain.create_task(create(), name="keeper")
+
+
+class Remover(Keeper):
+    """Deletes it whenever there is one."""
+
+    def __call__(self, inside: Inside) -> None:
+        api = Api(inside.seam, headers=(("user-agent", "remover/1"),))
+
+        async def delete() -> None:
+            while True:
+                for obj in await maps_of(api, self._name):
+                    await api.delete(CONFIG_MAP.resource, "default", key_of(obj).name, uid=uid_of(obj))
+                await asyncio.sleep(self._period_s)
+
+        inside.domain.create_task(delete(), name="remover")
+
+
+async def maps_of(api: Api, kept: str) -> Sequence[Obj]:
+    page = await api.list_page(CONFIG_MAP.resource, "default", labelSelector=f"kept={kept}")
+    return page.items
+
+
+@scenario(Menu(processes=("controllers-1",), most=0), checkers=watched)
+async def deleted_and_created_in_turn(world: World) -> None:
+    """One actor creates an object whenever there is none, another deletes it whenever there is one: with a
+    period of 1 to 15 seconds, under one name, a generated name, or with an owner. An Event names both within
+    a minute, though each object has another UID."""
+    run_controllers(world, "controllers-1", Deployments, ReplicaSets)
+    owner = await world.apply(CONFIG_MAP.resource, {"metadata": {"name": "owner"}})
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid_of(owner)}
+    meta = world.rng.choice(
+        (
+            {"name": "settings"},
+            {"generateName": "settings-"},
+            {"generateName": "settings-", "ownerReferences": [{**reference, "controller": True}]},
+        )
+    )
+    period_s = world.rng.uniform(1.0, 15.0)
+    world.process(RIVALS[0], Keeper("settings", meta, period_s))
+    await world.sleep(period_s * world.rng.uniform(0.2, 0.8))
+    world.process(RIVALS[1], Remover("settings", meta, period_s))
+    field = SAME_NAME if "name" in meta else SAME_OWNER
+    await world.until(
+        lambda: named(world, "TwoWriters", field) is not None,
+        within_s=NAMED_WITHIN_S,
+        what=f"the fight over the object every {period_s:.1f} s is named",
+    )
+    event = named(world, "TwoWriters", field)
+    assert event is not None
+    assert all(each in event["message"] for each in RIVALS), event["message"]
     said_s = float(event["message"].rpartition("every ")[2].removesuffix(" s"))
     assert abs(said_s - period_s) < 0.25 * period_s, f"{said_s} s is said, and it is {period_s}"
     await world.until(lambda: condition(world, "TwoWriters") == "True", within_s=10, what="a condition")
@@ -229,4 +307,9 @@ def condition(world: World, form: str) -> str:
     return "" if ongoing is None else str(ongoing.get("status"))
 
 
-SCENARIOS: tuple[Scenario, ...] = (two_writers, autoscaler_oscillates, busy_but_well)
+SCENARIOS: tuple[Scenario, ...] = (
+    two_writers,
+    deleted_and_created_in_turn,
+    autoscaler_oscillates,
+    busy_but_well,
+)
