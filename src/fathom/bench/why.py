@@ -55,7 +55,9 @@ class WhyResult(msgspec.Struct, frozen=True, kw_only=True):
     bench: str = "why"
     wall_ms: Spread  # From the start of the client's process to its end.
     client_cpu_ms: Spread
-    server_cpu_ms: dict[str, float]  # By process, the mean, without what it takes when nobody asks.
+    server_cpu_ms: dict[
+        str, float
+    ]  # By process, the mean: all that it took meanwhile, its own work included.
     first_ms: float  # The first question after the servers' start.
     first_server_cpu_ms: dict[str, float]
     idle_cores: dict[str, float]  # By process, while nobody asks.
@@ -120,9 +122,9 @@ def _measured(cluster: AskedCluster, size: JournalSize, servers: Mapping[str, in
     return WhyResult(
         wall_ms=_spread(question.wall_ns for question in questions),
         client_cpu_ms=_spread(question.client_ns for question in questions),
-        server_cpu_ms=_by_server(between, after, idle, load.questions),
+        server_cpu_ms=_by_server(between, after, load.questions),
         first_ms=round(first.wall_ns / 1e6, 1),
-        first_server_cpu_ms=_by_server(before, between, idle, 1),
+        first_server_cpu_ms=_by_server(before, between, 1),
         idle_cores={name: round(cores, 4) for name, cores in idle.items()},
         decisions=cluster.decisions,
         bytes_per_decision=size,
@@ -148,10 +150,11 @@ def _quiet(servers: Mapping[str, int]) -> dict[str, float]:
     return cores
 
 
-def _by_server(before: _Used, after: _Used, idle: Mapping[str, float], questions: int) -> dict[str, float]:
-    elapsed_s = after.at_s - before.at_s
-    spent_s = {name: after.servers_s[name] - before.servers_s[name] - idle[name] * elapsed_s for name in idle}
-    return {name: round(1000 * max(0.0, seconds) / questions, 1) for name, seconds in spent_s.items()}
+def _by_server(before: _Used, after: _Used, questions: int) -> dict[str, float]:
+    """Nothing is subtracted for what a server does when nobody asks: on a busy machine that would be a guess,
+    and the figure would be too good."""
+    spent_s = {name: after.servers_s[name] - before.servers_s[name] for name in before.servers_s}
+    return {name: round(1000 * seconds / questions, 1) for name, seconds in spent_s.items()}
 
 
 def _ask(cluster: AskedCluster, name: str) -> _Question:
