@@ -77,6 +77,7 @@ def _spec(decision: Decision, sight: Sight) -> Obj:
     if sight.nodes is not None:
         shown["cause"].pop("detail", None)
         shown.pop("node", None)
+        shown.pop("agent", None)
         shown.pop("scores", None)
     return shown
 
