@@ -125,6 +125,7 @@ def test_a_user_of_one_namespace_sees_only_its_decisions_and_no_names_of_nodes(t
             subject=Subject("pods", "team", "db-1"),
             verdicts="v",
             scores={"node-1": 9},
+            agent="node-1",
             actions=("bind db-1 to node-1",),
             victims=("team/old: lower priority", "default/web-0: lower priority"),
         )

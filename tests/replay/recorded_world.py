@@ -200,9 +200,9 @@ async def incident(world: World) -> None:
     """Load, a pod that waits, a rollout, a scheduler that is killed, a node that dies."""
     for name in ("web", "api", "jobs"):
         await world.apply(DEPLOYMENTS, deployment(name, 8))
-    await world.apply(SERVICES, service("web"))
+    await world.apply(SERVICES, service("api"))
     for weight in (10, 90):
-        await world.apply(ROUTES, route("web", weight))
+        await world.apply(ROUTES, route("api", weight))
     for pod in choosy_pods(1):
         await world.apply(PODS, pod)
     await world.apply(PODS, huge_pod())

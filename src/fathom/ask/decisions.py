@@ -69,6 +69,7 @@ def _spec(decision: Decision, sight: Sight) -> Obj:
     if not sight.may_read_nodes:
         shown["cause"].pop("detail", None)
         shown.pop("node", None)
+        shown.pop("agent", None)
         shown.pop("scores", None)
     return shown
 

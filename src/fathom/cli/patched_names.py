@@ -30,13 +30,13 @@ class PatchedNames:
         self._before[module.__name__] = dict(_values(module))
 
     def changed(self) -> list[str]:
-        """Names of modules and classes that have another value, in order."""
-        return sorted(
-            f"{name}.{path}"
-            for name, before in self._before.items()
-            for path, value in _values(sys.modules[name])
-            if path not in before or before[path] != value
-        )
+        """Names of modules and classes that have another value, are new, or are gone; in order."""
+        changed = []
+        for name, before in self._before.items():
+            after = dict(_values(sys.modules[name]))
+            paths = [path for path in {**before, **after} if before.get(path) != after.get(path)]
+            changed += [f"{name}.{path}" for path in paths]
+        return sorted(changed)
 
 
 @contextmanager

@@ -217,7 +217,8 @@ class _Run:
     def _compare(self, record: Record) -> Divergence | None:
         live = asked(record.number, record.checksum, record.payload)
         if not self._fresh:
-            why = self._error or "the replay did not send this request"
+            failed = f"the code failed: {self._error}" if self._error else ""
+            why = failed or "the replay did not send this request"
             return self._divergence(why, live, None)
         number, ask, checksum = self._fresh[0]
         if (number, checksum) != (record.number, record.checksum):
