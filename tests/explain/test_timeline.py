@@ -196,7 +196,8 @@ def test_a_condition_follows_the_only_write_that_can_have_changed_it() -> None:
         "type": "Ready", "status": "True", "reason": "Started", "observedGeneration": 1,
         "lastTransitionTime": "2026-11-16T12:00:11Z",
     }  # fmt: skip
-    pod = thing(POD, owner="ReplicaSet", spec={"nodeName": "node-c12"}, status={"conditions": [ready]})
+    status = {"conditions": [ready]}
+    pod = thing(POD, owner="ReplicaSet", revision=918960, spec={"nodeName": "node-c12"}, status=status)
     write = audit(
         11.6, "system:node:node-c12", "patch", "pods", POD, 918960, subresource="status",
         changed=("status.conditions[type=Ready].status",),
@@ -216,6 +217,9 @@ def test_a_condition_follows_the_only_write_that_can_have_changed_it() -> None:
     )
     cause = f"write:918960:pods/{SPACE}/{POD}"
     assert Edge(cause, condition.id, "reported", inferred=True) in timeline.edges
+    newer = thing(POD, owner="ReplicaSet", revision=918961, spec={"nodeName": "node-c12"}, status=status)
+    unknown = answer(lesson(objects=HeldObjects({**OBJECTS, "pods": [newer]}), audit=(*AUDIT, write)), WHOLE)
+    assert not [edge for edge in unknown.edges if edge.effect == condition.id], "a write is not on record"
     second = msgspec.structs.replace(write, id="audit-y", revision=918961, time=micro_timestamp(at(12.1)))
     doubtful = answer(lesson(objects=objects, audit=(*AUDIT, write, second)), WHOLE)
     assert not [edge for edge in doubtful.edges if edge.effect.startswith("condition:")]

@@ -99,7 +99,8 @@ def condition_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple
                 for write in written
                 if _time_ns(write) < changed_ns + SECOND_NS + LATE_NS and _may_change(write, condition)
             ]
-            cause = candidates[0] if len(candidates) == 1 else None
+            # A write that is not on record may have changed it as well.
+            cause = candidates[0] if len(candidates) == 1 and writes.is_newest(obj) else None
             time_ns = max(changed_ns, min(map(_time_ns, candidates), default=0))
             entry = _condition(condition, ref, time_ns, is_older=len(candidates) < len(written))
             entries.append(entry)
