@@ -440,6 +440,23 @@ def test_a_pod_that_is_evicted_for_another_is_in_the_others_timeline() -> None:
     assert ObjectRef("pods", SPACE, "batch-1") in query.objects
 
 
+def test_of_two_writes_in_one_second_the_one_that_names_the_condition_changed_it() -> None:
+    bound = {"type": "Bound", "status": "True", "lastTransitionTime": "2026-11-16T12:00:01Z"}
+    pod = thing(POD, owner="ReplicaSet", revision=918806, status={"conditions": [bound]})
+    created, binds = (
+        audit(1.1, "replicasets", "create", "pods", POD, 918805, changed=("*",)),
+        audit(
+            1.2, "scheduler", "create", "pods", POD, 918806, subresource="binding",
+            changed=("spec.nodeName", "status.conditions[type=Bound]"),
+        ),
+    )  # fmt: skip
+    objects = HeldObjects({**OBJECTS, "pods": [pod]})
+    timeline = answer(lesson(objects=objects, audit=(created, binds)), WHOLE)
+    (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
+    causes = [edge.cause for edge in timeline.edges if edge.effect == condition.id]
+    assert (causes, condition.time) == ([f"write:918806:pods/{SPACE}/{POD}"], micro_timestamp(at(1.2)))
+
+
 def test_a_heartbeat_does_not_stand_for_the_change_of_a_condition() -> None:
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-16T12:00:11Z"}
     pod = thing(POD, owner="ReplicaSet", status={"conditions": [ready]})
