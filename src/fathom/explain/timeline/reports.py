@@ -1,8 +1,8 @@
 """Entries from Events and conditions: what was reported about the objects, and by which decision or write.
 
 Their times are in whole seconds, and most name no decision. A cause is inferred only where there is a single
-candidate, or where the log names the change. The entry has the time of the cause, or of the first candidate, if
-that is later: nobody saw the report before.
+candidate, or where the log names the change. The entry has the time of the cause, or of the first candidate,
+if that is later: nobody saw the report before.
 """
 
 from __future__ import annotations
