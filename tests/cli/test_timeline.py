@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.api.harness import Api
@@ -170,6 +172,55 @@ def test_watching_shows_what_happens_next_and_ends_cleanly(server: Server) -> No
         assert watching.wait(timeout=20) == 0
     finally:
         watching.kill()
+
+
+def test_watching_goes_on_when_the_server_comes_back_and_shows_each_line_once(tmp_path: Path) -> None:
+    with running(tmp_path) as first:
+        port = str(urlsplit(first.url).port)
+        pod(first, "web-5")
+        when_audited(first, "pod/web-5")
+        command = [sys.executable, "-u", "-m", "fathom.cli", "timeline", "pod/web-5", "-w"]
+        watching = subprocess.Popen(
+            [*command, "--kubeconfig", str(first.kubeconfig)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        lines: list[str] = []
+        try:
+            await_line(watching.stdout, "creates pod web-5", lines)
+            first.patch(f"{PODS}/web-5", {"metadata": {"labels": {"team": "risk"}}})
+            await_line(watching.stdout, "metadata.labels", lines)
+        except BaseException:
+            watching.kill()
+            raise
+    try:
+        said = watching.stderr.readline()
+        assert re.match(r"https://127\.0\.0\.1:\d+ does not answer: .+; asking again\n", said), said
+        with running(tmp_path, port=port) as second:
+            second.patch(f"{PODS}/web-5", {"metadata": {"annotations": {"note": "back"}}})
+            await_line(watching.stdout, "metadata.annotations", lines)
+            os.kill(watching.pid, signal.SIGINT)
+            assert watching.wait(timeout=20) == 0
+        numbers = [line.split()[0] for line in lines if line[:4].strip().isdigit()]
+        assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
+        assert len({line.split(maxsplit=2)[2] for line in lines[1:] if line[:4].strip().isdigit()}) == len(
+            numbers
+        )
+        assert watching.stderr.read() == "", "it is said once"
+    finally:
+        watching.kill()
+
+
+def await_line(stream: IO[str], part: str, lines: list[str]) -> None:
+    """Reads until a line has this part, or the stream ends."""
+    for line in iter(stream.readline, ""):
+        lines.append(line)
+        if part in line:
+            return
+    raise AssertionError(f"{part!r} did not come: {lines}")
 
 
 SUBJECT = ObjectRef("pods", "default", "web")

@@ -77,8 +77,11 @@ class Server:
 
 
 @contextmanager
-def running(directory: Path, *arguments: str, account: Account | None = None) -> Iterator[Server]:
-    """A server that has said `ready`. At the end it must stop cleanly, having logged no traceback."""
+def running(
+    directory: Path, *arguments: str, account: Account | None = None, port: str = "0"
+) -> Iterator[Server]:
+    """A server that has said `ready`. At the end it must stop cleanly, having logged no traceback. `port`:
+    '0' is any that is free."""
     account = account or Account()
     data, log = directory / "data", directory / "log"
     command = [
@@ -90,7 +93,7 @@ def running(directory: Path, *arguments: str, account: Account | None = None) ->
         "--data",
         str(data),
         "--port",
-        "0",
+        port,
         *arguments,
     ]
     with log.open("w") as errors:

@@ -196,7 +196,8 @@ def test_a_condition_follows_the_only_write_that_can_have_changed_it() -> None:
         "type": "Ready", "status": "True", "reason": "Started", "observedGeneration": 1,
         "lastTransitionTime": "2026-11-16T12:00:11Z",
     }  # fmt: skip
-    pod = thing(POD, owner="ReplicaSet", spec={"nodeName": "node-c12"}, status={"conditions": [ready]})
+    status = {"conditions": [ready]}
+    pod = thing(POD, owner="ReplicaSet", revision=918960, spec={"nodeName": "node-c12"}, status=status)
     write = audit(
         11.6, "system:node:node-c12", "patch", "pods", POD, 918960, subresource="status",
         changed=("status.conditions[type=Ready].status",),
@@ -216,6 +217,9 @@ def test_a_condition_follows_the_only_write_that_can_have_changed_it() -> None:
     )
     cause = f"write:918960:pods/{SPACE}/{POD}"
     assert Edge(cause, condition.id, "reported", inferred=True) in timeline.edges
+    newer = thing(POD, owner="ReplicaSet", revision=918961, spec={"nodeName": "node-c12"}, status=status)
+    unknown = answer(lesson(objects=HeldObjects({**OBJECTS, "pods": [newer]}), audit=(*AUDIT, write)), WHOLE)
+    assert not [edge for edge in unknown.edges if edge.effect == condition.id], "a write is not on record"
     second = msgspec.structs.replace(write, id="audit-y", revision=918961, time=micro_timestamp(at(12.1)))
     doubtful = answer(lesson(objects=objects, audit=(*AUDIT, write, second)), WHOLE)
     assert not [edge for edge in doubtful.edges if edge.effect.startswith("condition:")]
@@ -434,6 +438,23 @@ def test_a_pod_that_is_evicted_for_another_is_in_the_others_timeline() -> None:
     query = wanted_more(lesson(decisions=records), WHOLE)
     assert query is not None
     assert ObjectRef("pods", SPACE, "batch-1") in query.objects
+
+
+def test_of_two_writes_in_one_second_the_one_that_names_the_condition_changed_it() -> None:
+    bound = {"type": "Bound", "status": "True", "lastTransitionTime": "2026-11-16T12:00:01Z"}
+    pod = thing(POD, owner="ReplicaSet", revision=918806, status={"conditions": [bound]})
+    created, binds = (
+        audit(1.1, "replicasets", "create", "pods", POD, 918805, changed=("*",)),
+        audit(
+            1.2, "scheduler", "create", "pods", POD, 918806, subresource="binding",
+            changed=("spec.nodeName", "status.conditions[type=Bound]"),
+        ),
+    )  # fmt: skip
+    objects = HeldObjects({**OBJECTS, "pods": [pod]})
+    timeline = answer(lesson(objects=objects, audit=(created, binds)), WHOLE)
+    (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
+    causes = [edge.cause for edge in timeline.edges if edge.effect == condition.id]
+    assert (causes, condition.time) == ([f"write:918806:pods/{SPACE}/{POD}"], micro_timestamp(at(1.2)))
 
 
 def test_a_heartbeat_does_not_stand_for_the_change_of_a_condition() -> None:

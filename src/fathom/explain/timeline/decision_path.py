@@ -9,6 +9,7 @@ from fathom.explain.timeline.timeline import DecisionPath, Entry, ReadVersion
 from fathom.model.decision import Decision, Outcome, SeenVersions
 
 KINDS_SHOWN, NODES_SHOWN = 8, 3
+COMMITTED = "committed at "
 
 
 def path_of_decision(record: Recorded, *, may_read_nodes: bool) -> DecisionPath:
@@ -60,14 +61,21 @@ def path_lines(entry: Entry) -> Iterator[str]:
     scores = ", ".join(f"{node} {score}" for node, score in list(path.scores.items())[:NODES_SHOWN])
     yield from _line(f"filters: {filters}" if filters else "", f"scores: {scores}" if scores else "")
     yield from _line(
-        ", ".join(path.results),
+        _results(path.results),
         f"observed generation {path.observed_generation}" if path.observed_generation else "",
         path.condition,
     )
 
 
+def _results(results: tuple[str, ...]) -> str:
+    """'conflict; committed at 25, 28, 33'"""
+    revisions = [result.removeprefix(COMMITTED) for result in results if result.startswith(COMMITTED)]
+    others = [result for result in results if not result.startswith(COMMITTED)]
+    return "; ".join([*others, *([f"{COMMITTED}{', '.join(revisions)}"] if revisions else [])])
+
+
 def _read_words(kind: str, seen: ReadVersion) -> str:
-    age = f", {seen.age_ms} ms old" if seen.age_ms > 0 else ""
+    age = f" ({seen.age_ms} ms old)" if seen.age_ms > 0 else ""
     return f"{kind} at {max(seen.revision, seen.newest)}{age}"
 
 

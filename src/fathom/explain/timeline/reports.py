@@ -1,8 +1,9 @@
 """Entries from Events and conditions: what was reported about the objects, and by which decision or write.
 
 Their times are in whole seconds. Events of ours name the decision that they report. Conditions name none, and
-neither do Events of others: there a cause is inferred, and only where there is a single candidate. The entry
-has the time of the first candidate, if that is later: nobody saw the report before.
+neither do Events of others: there a cause is inferred, and only where there is a single candidate, or where
+the log names the change. The entry has the time of the cause, or of the first candidate, if that is later:
+nobody saw the report before.
 """
 
 from __future__ import annotations
@@ -105,8 +106,9 @@ def condition_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple
                 for write in written
                 if _time_ns(write) < changed_ns + SECOND_NS + LATE_NS and _may_change(write, condition)
             ]
-            cause = candidates[0] if len(candidates) == 1 else None
-            time_ns = max(changed_ns, min(map(_time_ns, candidates), default=0))
+            # A write that is not on record may have changed it as well.
+            cause = _changing(candidates, condition) if writes.is_newest(obj) else None
+            time_ns = max(changed_ns, min(map(_time_ns, candidates if cause is None else [cause]), default=0))
             entry = _condition(condition, ref, time_ns, is_older=len(candidates) < len(written))
             entries.append(entry)
             if cause is not None:
@@ -130,6 +132,16 @@ def _written_since(condition: Obj, changed_ns: int, writes: Sequence[AuditEntry]
         for entry in writes
         if _time_ns(entry) >= changed_ns and any(touches(path, field) for path in entry.changed)
     ]
+
+
+def _changing(candidates: Sequence[AuditEntry], condition: Obj) -> AuditEntry | None:
+    """The last write that surely set the time of the change; else the only one that may have."""
+    field = f"status.conditions[type={condition.get('type')}]"
+    exact = {field, f"{field}.lastTransitionTime"}
+    sure = [write for write in candidates if exact.intersection(write.changed)]
+    if sure:
+        return sure[-1]
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _may_change(entry: AuditEntry, condition: Obj) -> bool:
