@@ -23,6 +23,16 @@ A_NODE, ANOTHER, A_TENANT = "a node", "an object of another namespace", "another
 WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 # 'namespace/name', 'pods/namespace/name', a path of the API.
 PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)+")
+# Where our texts name a namespace, a tenant or an override without a path.
+NAMED = re.compile(
+    r"\b((?:namespaces?|tenants?|tenantquotas?|quotas?|overrides?|scheduleroverrides?)[ /:'\"]+)"
+    r"([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)",
+    re.IGNORECASE,
+)
+OWN_KINDS = (
+    "pods", "deployments.apps", "replicasets.apps", "jobs.batch", "services",
+    "horizontalpodautoscalers.autoscaling", "poddisruptionbudgets.policy", "scheduleroverrides.fathom.dev",
+)  # fmt: skip
 # Every cluster has them, so their names tell nothing; the objects in them are hidden like others.
 WELL_KNOWN = frozenset({"default", "kube-system", "kube-public", "kube-node-lease", SYSTEM_NAMESPACE})
 
@@ -39,8 +49,12 @@ class HiddenNames(msgspec.Struct, frozen=True):
     def text(self, text: str) -> str:
         if not self:
             return text
+        if text in self.words or text in self.tenants:
+            return A_TENANT if text in self.tenants else ANOTHER
         if self.namespaces:
             text = PATH.sub(self._path, text)
+        if self.words or self.tenants:
+            text = NAMED.sub(self._named, text)
         return WORD.sub(self._word, text)
 
     def value(self, value: Any) -> Any:
@@ -60,14 +74,22 @@ class HiddenNames(msgspec.Struct, frozen=True):
         parts = match[0].split("/")
         return ANOTHER if self.namespaces.intersection(parts[:-1]) else match[0]
 
+    def _named(self, match: re.Match[str]) -> str:
+        """A name such as 'test' or 'memory' is hidden only where it is a name: it may be a word, too."""
+        name = match[2]
+        if name in self.tenants:
+            return f"{match[1]}({A_TENANT})"
+        return f"{match[1]}({ANOTHER})" if name in self.words else match[0]
+
     def _word(self, match: re.Match[str]) -> str:
         word = match[0]
         if word in self.nodes:
             return A_NODE
-        if word in self.tenants:
-            return A_TENANT
-        if word in self.words:
-            return ANOTHER
+        if not word.isalpha():
+            if word in self.tenants:
+                return A_TENANT
+            if word in self.words:
+                return ANOTHER
         # A name with a domain after it is still the name.
         first, dot, rest = word.partition(".")
         return f"{A_NODE}.{rest}" if dot and first in self.nodes else word
@@ -163,9 +185,9 @@ def _recorded_names(evidence: Evidence, namespaces: frozenset[str]) -> Iterator[
 
 def _own_names(objects: Objects, own: Iterable[str]) -> Iterator[str]:
     """Many namespaces have an object `web`: what the user has, the user may read."""
-    for resource in ("pods", "deployments.apps", "replicasets.apps", "services", "jobs.batch"):
-        for namespace in own:
-            yield from (key_of(obj).name for obj in objects.list(resource, namespace) if namespace)
+    for namespace in own:
+        for resource in OWN_KINDS if namespace else ():
+            yield from (key_of(obj).name for obj in objects.list(resource, namespace))
 
 
 # Tenants.
