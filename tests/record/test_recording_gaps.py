@@ -43,7 +43,7 @@ def test_a_gap_is_open_while_it_lasts_and_then_has_an_end_and_a_count(tmp_path: 
 
 
 def test_a_gap_goes_on_through_a_kill_and_ends_with_the_first_record_after_it(tmp_path: Path) -> None:
-    RecordingGaps(tmp_path).pause()  # The process is killed here.
+    RecordingGaps(tmp_path, now_ns=lambda: 1).pause()  # The process is killed here.
     since_ns = (tmp_path / OPEN).stat().st_mtime_ns
     journal = DiskJournal(tmp_path)
     was_recording = journal.recording
@@ -60,7 +60,7 @@ def test_a_journal_that_cannot_be_written_is_tried_again_soon_and_says_what_it_l
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not only after a thousand lost records: a quiet cluster takes hours for that."""
-    monkeypatch.setattr(rings, "RETRY_S", 0.0)
+    monkeypatch.setattr(rings, "RETRY_NS", 0)
     directory = tmp_path / "journal"
     journal = DiskJournal(directory)
     shutil.rmtree(directory)

@@ -98,12 +98,12 @@ class HiddenNames(msgspec.Struct, frozen=True):
 NOTHING = HiddenNames()
 
 
-def hidden_from(evidence: Evidence, *others: Objects) -> HiddenNames:
-    """What the user of this evidence must not learn. `others`: further states of the cluster, as nodes of now
+def hidden_from(evidence: Evidence, *further: Objects) -> HiddenNames:
+    """What the user of this evidence must not learn. `further`: other states of the cluster, as nodes of now
     may be named in an answer about the past."""
     if evidence.may_read_nodes and evidence.readable is None:
         return NOTHING
-    states = (evidence.objects, *others)
+    states = (evidence.objects, *further)
     subject = evidence.subject
     nodes = frozenset() if evidence.may_read_nodes else frozenset(_nodes(evidence, states))
     if evidence.readable is None:
@@ -113,7 +113,7 @@ def hidden_from(evidence: Evidence, *others: Objects) -> HiddenNames:
     own = {*evidence.readable, subject.namespace}
     namespaces = frozenset(all_namespaces - own - {"", SYSTEM_NAMESPACE})
     tenants = _tenants(evidence, states, namespaces)
-    visible = {subject.name, *own, *tenants.own, *_own_names(evidence.objects, own)}
+    visible = {subject.name} | own | tenants.own | set(_own_names(evidence.objects, sorted(own)))
     foreign = set(_recorded_names(evidence, namespaces)) | (namespaces - WELL_KNOWN)
     return HiddenNames(
         nodes - {subject.name},
@@ -183,9 +183,9 @@ def _recorded_names(evidence: Evidence, namespaces: frozenset[str]) -> Iterator[
     yield from (name for namespace, name in _recorded_objects(evidence) if namespace in namespaces)
 
 
-def _own_names(objects: Objects, own: Iterable[str]) -> Iterator[str]:
+def _own_names(objects: Objects, home_namespaces: Iterable[str]) -> Iterator[str]:
     """Many namespaces have an object `web`: what the user has, the user may read."""
-    for namespace in own:
+    for namespace in home_namespaces:
         for resource in OWN_KINDS if namespace else ():
             yield from (key_of(obj).name for obj in objects.list(resource, namespace))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +29,7 @@ class RecordingGap(msgspec.Struct, frozen=True, omit_defaults=True):
 class RecordingGaps:
     """The gaps of one directory, as its writer notes them. No call raises."""
 
-    def __init__(self, directory: Path, *, now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, directory: Path, *, now_ns: Callable[[], int]) -> None:
         self._directory = directory
         self._now_ns = now_ns
         self._since_ns = _open_since(directory)  # 0: recording.

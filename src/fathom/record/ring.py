@@ -25,13 +25,13 @@ import fcntl
 import mmap
 import os
 import re
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Protocol
 from zlib import crc32
 
+from fathom.model.times import SECOND_NS
 from fathom.private_files import make_directories
 from fathom.record.recording_gaps import RecordingGaps
 from fathom.record.segment import (
@@ -44,6 +44,7 @@ from fathom.record.segment import (
     read_header,
 )
 from fathom.seams.log import Log, NoLog
+from fathom.seams.outside import Clock, live
 
 SEGMENT_BYTES = 16 << 20
 # So that one dropped segment is a small part of what is kept.
@@ -62,7 +63,7 @@ FILES_MAX = 2000
 
 # Without long runs, writing is tried again on a full disk after so many lost records, or this time.
 LOST_PER_TRY = 1000
-RETRY_S = 1.0
+RETRY_NS = SECOND_NS
 
 _FRAME_BYTES = FRAME.size
 _pack_frame = FRAME.pack_into
@@ -105,6 +106,7 @@ class Ring:
         reduce: Callable[[Path], int] | None = None,
         beside: str = "",
         kept: Keeping | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """`beside`: the suffix of a file that `pack`, `thin` and `reduce` may write beside a segment: it goes
         with the segment, and the sizes that they return include it."""
@@ -130,9 +132,10 @@ class Ring:
         self._chain = 0
         self._part = 0
         self._off = True  # Nothing is recorded before the next `begin`.
-        self._retry_s = 0.0  # Not before this time, by the monotonic clock.
+        self._retry_ns = 0  # Not before this time, by the monotonic clock.
         self._lock = self._open_directory()
-        self.gaps = RecordingGaps(directory)
+        self._clock = clock or live().clock
+        self.gaps = RecordingGaps(directory, now_ns=self._clock.now_ns)
 
     def _open_directory(self) -> int:
         make_directories(self._directory)
@@ -248,10 +251,10 @@ class Ring:
             self.gaps.resume()
         else:
             self.gaps.pause()
-            self._retry_s = time.monotonic() + RETRY_S
+            self._retry_ns = self._clock.monotonic_ns() + RETRY_NS
 
     def _may_try_again(self) -> bool:
-        return self.lost % LOST_PER_TRY == 0 or time.monotonic() >= self._retry_s
+        return self.lost % LOST_PER_TRY == 0 or self._clock.monotonic_ns() >= self._retry_ns
 
     def _next_segment(self, need: int) -> bool:
         size = max(self._segment_bytes, HEADER_BYTES + need)

@@ -301,8 +301,8 @@ def _decisive(placement: Placement) -> _Decisive:
 
 
 def _policies(consulted: Consulted, decisive: _Decisive) -> tuple[Considered, ...]:
-    policies = _marked(consulted.policies, decisive.policies)
-    return (*policies, *consulted.budgets) if consulted.budgets else policies
+    marked = _marked(consulted.policies, decisive.policies)
+    return (*marked, *consulted.budgets) if consulted.budgets else marked
 
 
 def _overrides(consulted: Consulted, decisive: _Decisive) -> tuple[Considered, ...]:
