@@ -73,6 +73,8 @@ def decision_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[
         for number, outcome in enumerate(record.kept.outcomes):
             if outcome.result == "held":
                 continue  # The decision itself says what it waits for.
+            if _is_namesake(outcome.object, scope.subject):
+                continue  # An owner's decision created another object of the subject's name.
             is_own = writes.is_own(outcome, decision, _written(outcome.object, ref))
             written, edge = _outcome(number, outcome, decision, ref, is_own=is_own)
             entries.append(written)
@@ -271,6 +273,13 @@ def _outcome(
         routine=decision.verdict in ROUTINE or outcome.message.startswith(STATUS),
     )
     return entry, Edge(decided, id_, "wrote" if entry.revision else "led to")
+
+
+def _is_namesake(written: Subject | None, subject: ObjectRef) -> bool:
+    if written is None or not written.uid or written.uid == subject.uid:
+        return False
+    named = (written.resource, written.namespace, written.name)
+    return bool(subject.uid) and named == (subject.resource, subject.namespace, subject.name)
 
 
 def _written(subject: Subject | None, ref: ObjectRef) -> ObjectRef:
