@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cluster.living import Cluster, deployment, until
+from tests.cluster.programs import pod
 from tests.traces.records import Collector, ReceivedSpan, collecting
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
+PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 DECISIONS = "/apis/fathom.dev/v1alpha1/namespaces/default/decisions"
 REPLICAS = 2
@@ -28,16 +31,16 @@ STEPS = (
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def collector() -> Iterator[Collector]:
     pytest.importorskip("opentelemetry.sdk", reason="needs the extra `traces`")
     with collecting() as collector:
         yield collector
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, collector: Collector) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path, "--nodes", "2", "--traces", collector.url)
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("traces"), "--nodes", "2", "--traces", collector.url)
     try:
         cluster.start()
         yield cluster
@@ -48,13 +51,46 @@ def cluster(tmp_path: Path, collector: Collector) -> Iterator[Cluster]:
 
 def test_a_pods_life_is_one_trace_across_all_processes(cluster: Cluster, collector: Collector) -> None:
     cluster.ask("POST", DEPLOYMENTS, deployment("web", REPLICAS))
-    pods = cluster.until_ready("web", REPLICAS)
-    for pod in pods:
-        life = whole_life(collector, pod["metadata"]["uid"])
+    for created in cluster.until_ready("web", REPLICAS):
+        life = whole_life(collector, created["metadata"]["uid"])
         check_tree(life)
         check_order(life)
         check_decisions(cluster, life)
-        check_owner(collector, life, owner=pod["metadata"]["ownerReferences"][0]["uid"])
+        check_owner(collector, life, owner=created["metadata"]["ownerReferences"][0]["uid"])
+
+
+def test_the_trace_of_a_pod_that_waits_does_not_end_at_the_queue(
+    cluster: Cluster, collector: Collector
+) -> None:
+    """It asks for a node with a label that one gets later."""
+    waiting = pod("waits", labels={"app": "waits"}, nodeSelector={"disk": "fast"})
+    created = cluster.ask("POST", PODS, waiting)
+    uid = created["metadata"]["uid"]
+    until(
+        lambda: any(span.name == "scheduler unschedulable" for span in collector.of_trace(uid)),
+        lambda: str(collector.of_trace(uid)),
+    )
+    cluster.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {"disk": "fast"}}})
+    cluster.until_ready("waits", 1)
+    life = whole_life(collector, uid)
+    refused, bound = (
+        first(life, "fathom-scheduler", f"scheduler {verdict}") for verdict in ("unschedulable", "bind")
+    )
+    assert "node affinity" in refused.attributes["fathom.message"]
+    assert (refused.attributes["fathom.attempt"], bound.attributes["fathom.attempt"]) == (1, 2)
+    assert bound.attributes["fathom.cause"].startswith("event nodes node-2")
+    assert refused.end_ns < bound.end_ns < first(life, *STEPS[3]).end_ns
+
+
+def test_tapes_that_were_recorded_with_traces_on_replay_without_them(
+    cluster: Cluster, collector: Collector
+) -> None:
+    cluster.ask("POST", DEPLOYMENTS, deployment("taped", 1))
+    cluster.until_ready("taped", 1)
+    for process in ("scheduler", "controllers"):
+        words = [sys.executable, "-m", "fathom.cli", "replay", str(cluster.data / "tapes" / process)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def whole_life(collector: Collector, uid: str) -> list[ReceivedSpan]:
@@ -141,5 +177,5 @@ def test_a_collector_that_is_gone_stops_nothing(cluster: Cluster, collector: Col
     os.kill(cluster.parts()["deciders"], signal.SIGKILL)
     collector.status = 200
     cluster.ask("POST", DEPLOYMENTS, deployment("late", 1))
-    [pod] = cluster.until_ready("late", 1)
-    check_tree(whole_life(collector, pod["metadata"]["uid"]))
+    [late] = cluster.until_ready("late", 1)
+    check_tree(whole_life(collector, late["metadata"]["uid"]))
