@@ -109,3 +109,4 @@ def test_the_gateway_is_asked_about_the_services_of_a_workload() -> None:
     query = wanted(asked.subject, asked.objects, view=STATUS)
     assert ObjectRef("services", "shop", "web", web["metadata"]["uid"]) in query.objects
     assert [ref.name for ref in query.objects if ref.resource == "services"] == ["web"]
+    assert query.objects[0].resource == "services", "of a workload with many pods, it must not be cut off"

@@ -49,7 +49,8 @@ def _with_services(query: RecordQuery, subject: ObjectRef, objects: Objects) -> 
     if workload is None:
         return query
     services = [ref(SERVICES, service) for service in services_of(objects, workload)]
-    return msgspec.structs.replace(query, objects=tuple(dict.fromkeys((*query.objects, *services))))
+    # First: of very many objects, only the first are asked about.
+    return msgspec.structs.replace(query, objects=tuple(dict.fromkeys((*services, *query.objects))))
 
 
 def answer(
