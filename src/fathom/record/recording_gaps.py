@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+
+from fathom.seams.outside import SystemClock
 
 OPEN, CLOSED = "not-recording", "gaps.json"
 GAPS_KEPT = 32  # Of more, the oldest are forgotten, as old records are.
@@ -30,9 +31,9 @@ class RecordingGap(msgspec.Struct, frozen=True, omit_defaults=True):
 class RecordingGaps:
     """The gaps of one directory, as its writer notes them. No call raises."""
 
-    def __init__(self, directory: Path, *, now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, directory: Path, *, now_ns: Callable[[], int] | None = None) -> None:
         self._directory = directory
-        self._now_ns = now_ns
+        self._now_ns = now_ns or SystemClock().now_ns
         self._since_ns = _open_since(directory)  # 0: recording.
         self._lost = 0  # In this gap.
 

@@ -25,7 +25,6 @@ import fcntl
 import mmap
 import os
 import re
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -44,6 +43,7 @@ from fathom.record.segment import (
     read_header,
 )
 from fathom.seams.log import Log, NoLog
+from fathom.seams.outside import SystemClock
 
 SEGMENT_BYTES = 16 << 20
 # So that one dropped segment is a small part of what is kept.
@@ -130,7 +130,8 @@ class Ring:
         self._chain = 0
         self._part = 0
         self._off = True  # Nothing is recorded before the next `begin`.
-        self._retry_s = 0.0  # Not before this time, by the monotonic clock.
+        self._clock = SystemClock()
+        self._retry_ns = 0  # Not before this time, by the monotonic clock.
         self._lock = self._open_directory()
         self.gaps = RecordingGaps(directory)
 
@@ -248,10 +249,10 @@ class Ring:
             self.gaps.resume()
         else:
             self.gaps.pause()
-            self._retry_s = time.monotonic() + RETRY_S
+            self._retry_ns = self._clock.monotonic_ns() + round(RETRY_S * 1e9)
 
     def _may_try_again(self) -> bool:
-        return self.lost % LOST_PER_TRY == 0 or time.monotonic() >= self._retry_s
+        return self.lost % LOST_PER_TRY == 0 or self._clock.monotonic_ns() >= self._retry_ns
 
     def _next_segment(self, need: int) -> bool:
         size = max(self._segment_bytes, HEADER_BYTES + need)
