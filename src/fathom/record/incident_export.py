@@ -25,6 +25,7 @@ from fathom.record.incident_file import (
     TapeMember,
 )
 from fathom.record.journal import WantedDecisions, read_journal
+from fathom.record.recording_gaps import read_gaps
 from fathom.record.segment import NotASegment, packed_frames, segments
 from fathom.record.tape import BadTape, Reel, record_time_ns, reels
 from fathom.record.tape_list import directories
@@ -78,7 +79,7 @@ def _write(
     runs: dict[str, list[Reel]],
     journals: dict[str, list[KeptDecision]],
 ) -> Incident:
-    notes: list[str] = []
+    notes = gap_notes(wanted.data, wanted.window)
     tapes = [_write_tape(archive, process, reel, wanted) for process in runs for reel in runs[process]]
     journal_members = [
         _write_journal(archive, process, decisions)
@@ -110,6 +111,20 @@ def _journal_of(
         return [kept for kept in in_window if _concerns(wanted, kept)]
     since_ns = min(reel.birth().epoch_ns for reel in reel_list)
     return list(_decisions(wanted.data / JOURNALS / process, Window(since_ns, wanted.window.until_ns)))
+
+
+def gap_notes(data: Path, window: Window) -> list[str]:
+    """When records of the window could not be written."""
+    audit = {"audit log": data / AUDIT} if (data / AUDIT).is_dir() else {}
+    journals = {f"journal of {path.name}": path for path in sorted((data / JOURNALS).glob("*"))}
+    tapes = {f"tape of {process}": path for process, path in directories(data).items()}
+    return [
+        f"the {source} has no records from {micro_timestamp(gap.since_ns)} to "
+        + (micro_timestamp(gap.until_ns) if gap.until_ns else "now")
+        for source, directory in (journals | tapes | audit).items()
+        for gap in read_gaps(directory)
+        if gap.since_ns <= window.until_ns and (not gap.until_ns or gap.until_ns >= window.since_ns)
+    ]
 
 
 # Choosing.
