@@ -194,9 +194,15 @@ def test_a_question_about_the_past_is_answered_from_the_store_as_it_was_then(tmp
         assert (as_of["revision"], as_of["source"]) == (int(then), "store")
         by_time = await api.post(WHERE, question("web-1", at=as_of["time"]))
         assert by_time.obj["status"] == before.obj["status"]
-        for at in ("yesterday", "999999"):
+        for at in ("yesterday", "999999", "2999-01-01T00:00:00Z"):
             assert (await api.post(WHERE, question("web-1", at=at))).status == 400
-        assert (await api.post(WHERE, question("web-1", at="2001-01-01T00:00:00Z"))).status == 410
+        for at in ("2001-01-01T00:00:00Z", "5h"):
+            gone = await api.post(WHERE, question("web-1", at=at))
+            assert (gone.status, gone.reason) == (410, "Expired")
+            assert "no data: the audit log does not go back to" in gone.obj["message"]
+        moments_ago = await api.post(WHERE, question("web-1", at="1us"))
+        assert "example.com/wait" not in str(moments_ago.obj["status"])
+        assert moments_ago.obj["status"]["asOf"]["source"] == "store"
 
     asked(story, tmp_path)
 

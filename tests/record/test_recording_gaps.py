@@ -11,6 +11,7 @@ import pytest
 from fathom.ask.recording_gaps import Period, gaps_of_journal
 from fathom.model.decision import Decision, Subject
 from fathom.record import ring as rings
+from fathom.record.incident_export import Window, gap_notes
 from fathom.record.journal import DiskJournal, read_journal
 from fathom.record.recording_gaps import GAPS_KEPT, OPEN, RecordingGap, RecordingGaps, read_gaps
 
@@ -88,3 +89,18 @@ def test_a_gap_concerns_a_question_only_if_it_meets_the_subjects_life() -> None:
     assert not Period(0, 99).meets(gap)
     assert Period(0, 100).meets(gap)
     assert Period(10**18).meets(RecordingGap(100))  # It goes on.
+
+
+def test_an_incident_says_when_records_of_its_window_could_not_be_written(tmp_path: Path) -> None:
+    directory = tmp_path / "journal" / "scheduler"
+    directory.mkdir(parents=True)
+    clock = iter((100 * SECOND_NS, 200 * SECOND_NS))
+    gaps = RecordingGaps(directory, now_ns=lambda: next(clock))
+    gaps.pause()
+    gaps.resume()
+    (note,) = gap_notes(tmp_path, Window(150 * SECOND_NS, 300 * SECOND_NS))
+    assert note == (
+        "the journal of scheduler has no records from 1970-01-01T00:01:40.000000Z"
+        " to 1970-01-01T00:03:20.000000Z"
+    )
+    assert gap_notes(tmp_path, Window(201 * SECOND_NS, 300 * SECOND_NS)) == []

@@ -26,6 +26,7 @@ from fathom.record.incident_file import (
 )
 from fathom.record.journal import WantedDecisions, encode_table, read_journal
 from fathom.record.live_decisions import KeptRecords, read_process
+from fathom.record.recording_gaps import read_gaps
 from fathom.record.segment import NotASegment, packed_frames, segments
 from fathom.record.tape import BadTape, Reel, TapeBeginning, reels
 from fathom.record.tape_list import directories
@@ -81,7 +82,7 @@ def _write(
     runs: dict[str, list[Reel]],
     journals: dict[str, list[KeptDecision]],
 ) -> Incident:
-    notes: list[str] = []
+    notes = gap_notes(wanted.data, wanted.window)
     tapes = [_write_tape(archive, process, reel, wanted) for process in runs for reel in runs[process]]
     journal_members = [
         *(_write_records(archive, process, _records_of(wanted, process, runs[process])) for process in runs),
@@ -119,6 +120,20 @@ def _about(
 ) -> list[KeptDecision]:
     """Of a process that has no tape: the decisions about the object."""
     return [kept for kept in in_window if kept.decision.agent not in runs and _concerns(wanted, kept)]
+
+
+def gap_notes(data: Path, window: Window) -> list[str]:
+    """When records of the window could not be written."""
+    audit = {"audit log": data / AUDIT} if (data / AUDIT).is_dir() else {}
+    journals = {f"journal of {path.name}": path for path in sorted((data / JOURNALS).glob("*"))}
+    tapes = {f"tape of {process}": path for process, path in directories(data).items()}
+    return [
+        f"the {source} has no records from {micro_timestamp(gap.since_ns)} to "
+        + (micro_timestamp(gap.until_ns) if gap.until_ns else "now")
+        for source, directory in (journals | tapes | audit).items()
+        for gap in read_gaps(directory)
+        if gap.since_ns <= window.until_ns and (not gap.until_ns or gap.until_ns >= window.since_ns)
+    ]
 
 
 # Choosing.
