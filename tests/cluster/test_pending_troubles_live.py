@@ -18,7 +18,7 @@ from tests.clients.kubectl import Kubectl
 from tests.cluster.living import until
 from tests.cluster.programs import own
 from tests.cluster.simulated_nodes import AT_ONCE, HOST, NODE_CPU, POOL, ZONES, Place
-from tests.cluster.troubles import READY_S, Ask, Step, Trouble, answer_with, asking, solve
+from tests.cluster.troubles import READY_S, Ask, Step, Trouble, answer_with, asking, solve, table
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -376,7 +376,10 @@ def ask(parts: Cluster, place: Place, capsys: pytest.CaptureFixture[str]) -> Ask
     return asking(parts.data / "kubeconfig", place.namespace, capsys)
 
 
-@pytest.mark.parametrize("name", TROUBLES)
+DEEP = ("taint of a deployment", "scheduler of another name", "room held for others", "pod anti affinity")
+
+
+@pytest.mark.parametrize("name", table(TROUBLES, deep=DEEP))
 def test_the_first_line_names_the_cause_and_the_change_gives_the_pod_a_node(
     name: str, place: Place, ask: Ask, record_property: Callable[[str, Any], None]
 ) -> None:

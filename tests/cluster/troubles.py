@@ -9,9 +9,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import pytest
@@ -53,6 +53,12 @@ class Commands(Protocol):
 
 
 Ask = Callable[..., tuple[int, str]]
+
+
+def table(troubles: Iterable[str], *, deep: Iterable[str]) -> list[Any]:
+    """Names as parameters of a test; those that are much like another one only in deep runs."""
+    only_deep = frozenset(deep)
+    return [pytest.param(name, marks=[pytest.mark.full] if name in only_deep else []) for name in troubles]
 
 
 def asking(kubeconfig: Path, namespace: str, capsys: pytest.CaptureFixture[str]) -> Ask:

@@ -271,8 +271,8 @@ def _start(pod: Obj, container: Container, view: ContainerView, now_ns: int) -> 
 
 def _has_new_image(container: Container, view: ContainerView) -> bool:
     """The image was changed since the container could not be started."""
-    before = "" if view.trouble is None else view.trouble.image
-    return bool(before) and before != container.spec.get("image")
+    failed = view.trouble.image if view.trouble is not None else ""
+    return bool(failed) and failed != container.spec.get("image")
 
 
 def start_ns(pod: Obj, container: Container, view: ContainerView) -> int | None:
