@@ -58,9 +58,9 @@ class Place:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
     def deployment(self, name: str = "web", **fields: Any) -> Obj:
-        made = self.pod(name, **fields)
-        meta = {field: value for field, value in made["metadata"].items() if field != "name"}
-        template = {"metadata": meta, "spec": made["spec"]}
+        pod = self.pod(name, **fields)
+        meta = {field: value for field, value in pod["metadata"].items() if field != "name"}
+        template = {"metadata": meta, "spec": pod["spec"]}
         spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
         return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
 

@@ -74,12 +74,12 @@ def place_of(
 ) -> Callable[[], Place]:
     admin = Kubectl(kubectl_binary, parts.data / "kubeconfig", kubectl_home)
 
-    def made() -> Place:
+    def new_place() -> Place:
         place = Place(parts, admin, next(pools), random.Random(random.SystemRandom().randrange(1 << 32)))
         place.background = parts.background
         return place
 
-    return made
+    return new_place
 
 
 @pytest.fixture(scope="module")

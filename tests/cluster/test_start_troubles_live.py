@@ -15,7 +15,7 @@ import yaml
 from tests.clients.kubectl import Kubectl
 from tests.cluster.living import Cluster, Obj
 from tests.cluster.programs import SLEEP, container, pod
-from tests.cluster.troubles import READY_S, Ask, Step, Trouble, asking, solve
+from tests.cluster.troubles import READY_S, Ask, Step, Trouble, asking, solve, table
 
 HUNGRY = "import time; x = bytearray(100 << 20); time.sleep(1000)"
 QUICKLY = {"periodSeconds": 1, "failureThreshold": 1}
@@ -67,11 +67,11 @@ class Place:
 
 def beside(main: Obj, *volumes: Obj) -> Obj:
     """A pod whose second container is ready only once the first one has started: it is not ready either."""
-    made = pod("web", volumes=[SCRATCH, *volumes])
+    both = pod("web", volumes=[SCRATCH, *volumes])
     probed = container(*SLEEP, readinessProbe=STARTED, volumeMounts=[AT_SCRATCH])
     mounts = [AT_SCRATCH, *main.pop("volumeMounts", ())]
-    made["spec"]["containers"] = [{**main, "volumeMounts": mounts}, {**probed, "name": "side"}]
-    return made
+    both["spec"]["containers"] = [{**main, "volumeMounts": mounts}, {**probed, "name": "side"}]
+    return both
 
 
 def of_key(variable: str, kind: str, name: str, key: str) -> Obj:
@@ -246,9 +246,9 @@ TROUBLES: dict[str, Callable[[Place], Trouble]] = {
 def place(kubectl: Kubectl, record_property: Callable[[str, Any], None]) -> Iterator[Place]:
     seed = random.SystemRandom().randrange(1 << 32)
     record_property("seed", seed)
-    made = Place(kubectl, random.Random(seed))
-    yield made
-    made.listener.close()
+    drawn = Place(kubectl, random.Random(seed))
+    yield drawn
+    drawn.listener.close()
 
 
 @pytest.fixture
@@ -256,7 +256,10 @@ def ask(cluster: Cluster, kubectl: Kubectl, capsys: pytest.CaptureFixture[str]) 
     return asking(cluster.data / "kubeconfig", kubectl.namespace, capsys)
 
 
-@pytest.mark.parametrize("name", TROUBLES)
+DEEP = ("configmap of a volume", "image beside a sidecar", "startup")
+
+
+@pytest.mark.parametrize("name", table(TROUBLES, deep=DEEP))
 def test_the_first_line_names_the_cause_and_after_the_change_the_pod_is_ready(
     name: str, place: Place, ask: Ask, cluster: Cluster, record_property: Callable[[str, Any], None]
 ) -> None:

@@ -9,9 +9,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import pytest
@@ -55,6 +55,12 @@ class Commands(Protocol):
 Ask = Callable[..., tuple[int, str]]
 
 
+def table(troubles: Iterable[str], *, deep: Iterable[str]) -> list[Any]:
+    """Names as parameters of a test; those that are much like another one only in deep runs."""
+    only_deep = frozenset(deep)
+    return [pytest.param(name, marks=[pytest.mark.full] if name in only_deep else []) for name in troubles]
+
+
 def asking(kubeconfig: Path, namespace: str, capsys: pytest.CaptureFixture[str]) -> Ask:
     """Runs `fathom` as a user does: its exit code, and what it prints."""
 
@@ -74,10 +80,12 @@ def document(ask: Ask, subject: str) -> Obj:
 
 
 def solve(trouble: Trouble, ask: Ask, where: Commands, logs: Callable[[], str]) -> float:
-    """Asks, types what the answer proposes, and waits until all is well. Seconds from the last change."""
-    began_s = 0.0
+    """Asks, types what the answer proposes, and waits until all is well. The seconds that took, from a change
+    to what follows from it."""
+    took_s, began_s = [0.0], 0.0
     for step in trouble.steps:
-        answer = told(trouble.subject, step, ask, logs)
+        answer = answer_with(trouble.subject, step, ask, logs)
+        took_s.append(time.monotonic() - began_s if began_s else 0.0)
         check_text(ask("why", trouble.subject)[1], answer)
         change = answer["change"] or {}
         assert step.waits or change.get("command"), answer["summary"]
@@ -88,11 +96,17 @@ def solve(trouble: Trouble, ask: Ask, where: Commands, logs: Callable[[], str]) 
             step.act()
     wanted = trouble.subject if trouble.wanted is None else trouble.wanted
     if wanted:
-        until(lambda: document(ask, wanted)["asWanted"], lambda: f"{ask('why', wanted)[1]}\n{logs()}")
-    return time.monotonic() - began_s
+        until(lambda: is_well(document(ask, wanted)), lambda: f"{ask('why', wanted)[1]}\n{logs()}")
+        took_s.append(time.monotonic() - began_s)
+    return max(took_s)
 
 
-def told(subject: str, step: Step, ask: Ask, logs: Callable[[], str]) -> Obj:
+def is_well(answer: Obj) -> bool:
+    """A pod that has crashed is watched for a while before it counts as well: ready is enough here."""
+    return bool(answer["asWanted"]) or str(answer["verdict"]).startswith("is ready for the moment")
+
+
+def answer_with(subject: str, step: Step, ask: Ask, logs: Callable[[], str]) -> Obj:
     """The answer, once its first line has all the words."""
     answers: list[Obj] = []
 
@@ -108,12 +122,13 @@ def told(subject: str, step: Step, ask: Ask, logs: Callable[[], str]) -> Obj:
 
 
 def check_text(text: str, answer: Obj) -> None:
-    """The text has the first line, and says nothing twice. Times and ages may have moved since."""
+    """The text has the first line, and says nothing twice. What it says may have changed since."""
     lines = text.splitlines()
-    assert lines[0].partition(":")[0] == answer["summary"].partition(":")[0], (lines[0], answer["summary"])
+    kind, name = str(answer["summary"]).split()[:2]
+    assert lines[0].startswith(f"{kind} {name} "), (lines[0], answer["summary"])
     assert len(set(lines)) == len(lines), text
     command = (answer["change"] or {}).get("command")
-    assert not command or text.count(command) == 1, text
+    assert not command or text.count(command) <= 1, text
 
 
 def filled(command: str, words: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from tests.explain.evidence_of import (
     deployment,
     evidence,
     failing,
+    lease,
     node,
     obj,
     pod,
@@ -21,11 +22,13 @@ from tests.explain.evidence_of import (
 )
 
 from fathom.explain.evidence import Evidence, ObjectRef
+from fathom.explain.questions import PodExplainer
 from fathom.explain.sourced import Sourced
 from fathom.explain.status import NoSubject, StatusView, explain_status
 from fathom.explain.why_of.stuck import stuck
 from fathom.model.decision import Rejection, SeenVersions
 from fathom.model.objects import Obj
+from fathom.schedule.decide.rules import RULES
 
 
 def everywhere(asked: Evidence, namespace: str = "") -> list[tuple[str, str]]:
@@ -63,6 +66,24 @@ def test_what_is_stuck_comes_worst_first_and_each_trouble_once() -> None:
         ("deployments.apps", "part"),
         ("jobs.batch", "later"),
     ]
+
+
+def test_a_pod_that_waits_for_a_scheduler_that_is_dead_is_not_said_to_wait_for_its_turn() -> None:
+    """What passes by itself comes last: a pod that waits for its turn, or is being deleted."""
+    free = node("n1")
+    free["status"]["allocatable"] = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    waits = pod("waits", ready=False, node="")
+    leaves = pod("leaves", metadata={"deletionTimestamp": at(20)})
+    bad = node("n2", condition("Ready", "False", "KubeletNotReady", "disk"))
+
+    def listed(renewed_s: float) -> list[str]:
+        lease_now = lease("scheduler", renewed_s=renewed_s)
+        case = evidence(waits, leaves, free, bad, lease_now)
+        whole = msgspec.structs.replace(case, subject=ObjectRef("", "", ""))
+        return [each.subject.name for each in stuck(whole, explain_pod=PodExplainer(RULES))]
+
+    assert listed(1) == ["n2", "leaves", "waits"]
+    assert listed(95) == ["waits", "n2", "leaves"]
 
 
 def test_a_service_that_only_repeats_its_workloads_trouble_is_left_out() -> None:

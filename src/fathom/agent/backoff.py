@@ -5,9 +5,11 @@ from __future__ import annotations
 from fathom.agent.container_views import ContainerTrouble
 from fathom.agent.runtime import ContainerRun
 from fathom.model.backoff import Backoff
+from fathom.model.reasons import CONFIG, container_boundary
 from fathom.model.times import SECOND_NS
 
 CRASH_LOOP = Backoff(10, 300)
+CONFIG_S = 5
 # A container that ran this long was healthy: its next failure starts a new count. Twice the longest wait.
 STEADY_S = 600
 
@@ -30,4 +32,11 @@ def restart_ns(run: ContainerRun) -> int:
 
 
 def retry_ns(trouble: ContainerTrouble) -> int:
-    return trouble.at_ns + round(CRASH_LOOP.whole_s(trouble.count)) * SECOND_NS
+    """A ConfigMap or Secret that is missing is looked for again and again: who creates it need not wait. That
+    costs one read, and kubelet's wait does not grow either."""
+    wait_s = CONFIG_S if is_config(trouble) else round(CRASH_LOOP.whole_s(trouble.count))
+    return trouble.at_ns + wait_s * SECOND_NS
+
+
+def is_config(trouble: ContainerTrouble) -> bool:
+    return container_boundary(trouble.reason) == CONFIG

@@ -36,6 +36,7 @@ class ContainerTrouble(msgspec.Struct, frozen=True):
     message: str
     at_ns: int
     count: int = 1  # In a row.
+    image: str = ""  # That the container had: with another one it is tried again at once.
 
 
 class ContainerView(msgspec.Struct, frozen=True):

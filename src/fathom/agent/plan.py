@@ -269,9 +269,14 @@ def _start(pod: Obj, container: Container, view: ContainerView, now_ns: int) -> 
         yield StartContainer(container.name, view.run.attempt + 1, crashes_after(view.run))
 
 
+def _has_new_image(container: Container, view: ContainerView) -> bool:
+    """The image was changed since the container could not be started."""
+    return bool(view.trouble and view.trouble.image) and view.trouble.image != container.spec.get("image")
+
+
 def start_ns(pod: Obj, container: Container, view: ContainerView) -> int | None:
     """When the container's next run is due; None: never."""
-    due_ns = retry_ns(view.trouble) if view.trouble is not None else 0
+    due_ns = 0 if view.trouble is None or _has_new_image(container, view) else retry_ns(view.trouble)
     if view.run is None:
         return due_ns
     assert view.run.exit is not None

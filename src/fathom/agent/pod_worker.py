@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from fathom.agent.backoff import is_config
 from fathom.agent.container_slots import Slot
 from fathom.agent.container_views import Container, ContainerTrouble, ContainerView, containers_of
 from fathom.agent.plan import (
@@ -257,16 +258,11 @@ class PodWorker:
             )
 
     async def _start(self, slot: Slot, action: StartContainer) -> None:
-        name = slot.container.name
+        name, image = slot.container.name, str(slot.container.spec.get("image") or "")
         launch = Launch(self.pod, name, action.attempt, action.crashes)
         began = await self._around.runtime.start(launch)
         if isinstance(began, ContainerNotStarted):
-            before = slot.view.trouble
-            count = before.count + 1 if before is not None and before.reason == began.reason else 1
-            slot.change(
-                trouble=ContainerTrouble(began.reason, began.message, self._around.clock.now_ns(), count)
-            )
-            self._event(name, "Warning", began.reason, began.message)
+            self._not_started(slot, began, image)
             return
         if began.exit is not None and began.exit.reason == NEVER_RAN:
             self._event(name, "Warning", "Failed", f"Error: {began.exit.message or began.exit.code}")
@@ -277,6 +273,16 @@ class PodWorker:
         if began.note:
             self._event(name, "Warning", "NotMounted", began.note)
         await self._begun(slot, began)
+
+    def _not_started(self, slot: Slot, failure: ContainerNotStarted, image: str) -> None:
+        before = slot.view.trouble
+        again = before is not None and (before.reason, before.image) == (failure.reason, image)
+        count = before.count + 1 if before is not None and again else 1
+        now_ns = self._around.clock.now_ns()
+        trouble = ContainerTrouble(failure.reason, failure.message, now_ns, count, image)
+        slot.change(trouble=trouble)
+        if not is_config(trouble) or count & (count - 1) == 0:  # Of frequent retries, ever fewer are told.
+            self._event(slot.container.name, "Warning", failure.reason, failure.message)
 
     async def _begun(self, slot: Slot, began: ContainerRun) -> None:
         """The process runs; the container counts as running once its postStart hook has finished."""

@@ -18,14 +18,13 @@ from fathom.explain.why.control_plane import OwnTrouble, scheduler_trouble, view
 from fathom.explain.why.records import groups_of, queue_place
 from fathom.explain.why.retries import retry_text
 from fathom.model.decision import Decision
-from fathom.model.objects import key_of, uid_of
+from fathom.model.objects import Obj, key_of, lookup, uid_of
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
 from fathom.schedule.decide.remedy import remedies
 from fathom.schedule.decide.shape import PodShape
 from fathom.schedule.decide.trial import ROOM, Remedy
 from fathom.schedule.decide.verdicts import FITS, Reason
-from fathom.schedule.loop.cluster_view import HIGHEST
 
 STAGE, VERDICT = "unschedulable", "is not scheduled"
 OTHERS_MAX = 5  # Other changes that are listed.
@@ -181,15 +180,20 @@ def _held_room(case: PodCase, offered: list[Remedy]) -> str:
     table = case.cluster.table
     row = table.row_of.get(offered[0].node) if offered and offered[0].rule == "NodeResourcesFit" else None
     claims = table.claims_on.get(row, {}).values() if row is not None else ()
-    names = {uid_of(pod): "/".join(key_of(pod)) for pod in case.evidence.objects.list(PODS)} if claims else {}
+    pods = {uid_of(pod): pod for pod in case.evidence.objects.list(PODS)} if claims else {}
     holders = [
-        f"pod {names[claim.holder]} of priority {claim.priority}"
-        if claim.holder in names and claim.priority < HIGHEST
-        else names.get(claim.holder, claim.holder)
+        _holder(pods.get(claim.holder), claim.holder)
         for claim in claims
         if claim.holder != case.view.uid and claim.priority >= case.view.priority
     ]
     return f"; room on {offered[0].node} is held for {', '.join(sorted(holders))}" if holders else ""
+
+
+def _holder(pod: Obj | None, name: str) -> str:
+    """A pod, or a Reservation by name."""
+    if pod is None:
+        return name
+    return f"pod {'/'.join(key_of(pod))} of priority {lookup(pod, 'spec', 'priority') or 0}"
 
 
 def _is_about(reason: Reason, remedy: Remedy) -> bool:

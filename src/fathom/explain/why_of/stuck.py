@@ -35,7 +35,14 @@ from fathom.explain.why_of.lookups import (
 from fathom.model.objects import Obj
 
 # What passes by itself comes last, and so does what people have done on purpose.
-PASSING = ("is rolling out", "is not available yet", "is scaling down", "scales step by step", "waits")
+PASSING = (
+    "is rolling out",
+    "is not available yet",
+    "is scaling down",
+    "scales step by step",
+    "waits",
+    "is being",
+)
 INTENDED = ("is paused", "is suspended", "is cordoned", "is not active", "never allows")
 COUNTS = re.compile(r"(\d+) of (\d+)")
 
@@ -105,8 +112,9 @@ def _rank(explanation: Explanation) -> tuple[int, int, str, str]:
     """Nothing runs, then a node is lost, then part of the replicas, then the rest."""
     subject, verdict = explanation.subject, explanation.verdict
     ready, wanted = _counts(verdict)
+    ours = explanation.stage == "control-plane"  # A pod that waits because of us does not wait for its turn.
     return (
-        _severity(subject.resource, verdict, ready, wanted),
+        0 if ours else _severity(subject.resource, verdict, ready, wanted),
         ready - wanted,
         subject.resource,
         "/".join(subject.key),
