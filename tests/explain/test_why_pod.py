@@ -258,6 +258,28 @@ def test_a_template_without_tolerations_gets_its_first() -> None:
     assert '"path":"/spec/template/spec/tolerations","value":[{"key":"spot"' in change.command
 
 
+def test_a_quota_that_leaves_no_room_for_a_new_pod_is_raised_before_the_template_is_changed() -> None:
+    """With so few replicas, 25% may be missing is none: the new pod comes before an old one goes."""
+    reference = [{"kind": "Deployment", "name": "web", "uid": "uid-d", "controller": True}]
+    meta = {"namespace": "shop", "name": "web", "uid": "uid-d"}
+    quota = {"metadata": {"namespace": "shop", "name": "room"}, "spec": {"hard": {"pods": "2"}}}
+
+    def commands(replicas: int, used: str) -> list[str]:
+        case = evidence(
+            pods=[pod(cpu="2", meta={"ownerReferences": reference})],
+            nodes=SMALL,
+            deployments_apps=[{"metadata": meta, "spec": {"replicas": replicas}}],
+            resourcequotas=[{**quota, "status": {"used": {"pods": used}}}],
+        )
+        change = why(case).change
+        assert change is not None
+        return [command.split()[4] for command in change.command.split(" && ")]
+
+    assert commands(2, "2") == ["resourcequota", "deployment"]
+    assert commands(2, "1") == ["deployment"]
+    assert commands(4, "2") == ["deployment"]
+
+
 RECOVERY = {"apiVersion": "fathom.dev/v1alpha1", "kind": "CapacityClass", "metadata": {"name": "recovery"}}
 
 

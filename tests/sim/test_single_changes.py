@@ -112,6 +112,13 @@ def test_the_commands_that_why_prints_are_read() -> None:
     ]
 
 
+def test_a_merge_patch_is_read_as_its_fields() -> None:
+    (change,) = read_command(
+        """kubectl -n shop patch resourcequota room --type=merge -p '{"spec":{"hard":{"pods":"3"}}}'"""
+    )
+    assert change.operations == ({"op": "replace", "path": "/spec/hard/pods", "value": "3"},)
+
+
 @pytest.mark.parametrize("command", ["", "rm -r /", "kubectl drain node-1 --force", "kubectl patch lease x"])
 def test_other_commands_are_not_guessed(command: str) -> None:
     with pytest.raises(NotMade):

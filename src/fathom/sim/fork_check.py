@@ -1,7 +1,8 @@
 """Checks what `why` proposes: the command for each waiting pod is typed in a fork, and admits the pod.
 
 For a world at rest. Each pod gets a fork of its own. The command is read as text and made through the API, by
-code that shares nothing with the remedies. Where several pods wait for the same room, one of them gets it.
+code that shares nothing with the remedies. A changed template makes other pods, so a pod of the same workload
+counts as well. Where another workload waits for the same room or quota, it may be faster: that is told apart.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class CheckedProposal(msgspec.Struct, frozen=True):
     cause: str
     change: str  # As `why` says it.
     made: bool  # False: there is no command for it, as to add a node or to repair one.
-    bound: bool
+    bound: bool  # The pod, or another of its workload, has a node now.
+    taken: bool = False  # It has not: a pod of another workload took the room.
 
 
 def waiting_pods(world: World) -> list[Obj]:
@@ -53,57 +55,50 @@ def check_proposal(world: World, key: Key) -> CheckedProposal:
 
 def check_answer(state: ClusterState, answer: Explanation) -> CheckedProposal:
     """The change of an answer, made in a fork. Raises ForkFailed."""
-    key, change = answer.subject.key, answer.change
-    name, what = "/".join(key), "" if change is None else change.what
+    change = answer.change
+    name, what = "/".join(answer.subject.key), "" if change is None else change.what
     waits = change is not None and change.who == NOBODY
     try:
         steps = [] if waits else read_command("" if change is None else change.command)
-        bound = _is_admitted_after(state, key, steps, within_s=WAIT_S if waits else BOUND_S)
+        newly = _bound_after(state, answer.subject.key, steps, within_s=WAIT_S if waits else BOUND_S)
     except NotMade:
         return CheckedProposal(name, answer.cause, what, made=False, bound=False)
-    return CheckedProposal(name, answer.cause, what, made=True, bound=bound)
+    bound = any(newly)
+    return CheckedProposal(name, answer.cause, what, made=True, bound=bound, taken=bool(newly) and not bound)
 
 
-def _is_admitted_after(state: ClusterState, key: Key, steps: list[ApiChange], *, within_s: float) -> bool:
+def _bound_after(state: ClusterState, key: Key, steps: list[ApiChange], *, within_s: float) -> list[bool]:
+    """For each pod that got a node: whether it is this one, or of the same workload."""
     world = fork(state, "0")
     try:
         before = {uid_of(pod) for pod in world.list("pods") if lookup(pod, "spec", "nodeName")}
-        owner = owner_names(world, world.get("pods", key) or {})
+        owners = _owners(world, world.get("pods", key) or {})
         perform(world, lambda world: make(world, steps))
+        newly: list[bool] = []
         waited_s = 0.0
-        while waited_s < within_s and not _is_admitted(world, key, owner, before):
+        while waited_s < within_s and not any(newly):
             run_for(world, LOOK_S)
             waited_s += LOOK_S
-        return _is_admitted(world, key, owner, before)
+            newly = [
+                key_of(pod) == key or bool(owners & _owners(world, pod))
+                for pod in world.list("pods")
+                if lookup(pod, "spec", "nodeName") and uid_of(pod) not in before
+            ]
+        return newly
     finally:
         end(world)
 
 
-def _is_admitted(world: World, key: Key, owner: set[str], before: set[str]) -> bool:
-    """The pod has a node, or another of its workload that had none before: a changed template makes other
-    pods, and a sibling may take the place."""
-    return any(
-        bool(lookup(pod, "spec", "nodeName"))
-        and uid_of(pod) not in before
-        and (key_of(pod) == key or bool(owner & owner_names(world, pod)))
-        for pod in world.list("pods")
-    )
-
-
-def owner_names(world: World, pod: Obj) -> set[str]:
-    """The pod's controller and the controller of that, by UID."""
-    found: set[str] = set()
+def _owners(world: World, pod: Obj) -> set[str]:
+    """UIDs of the pod's controller and of the controller of that."""
     references = list(metadata(pod).get("ownerReferences") or ())
-    while references:
-        reference = references.pop()
-        found.add(str(reference.get("uid")))
-        if reference.get("kind") == "ReplicaSet":
-            place = Key(key_of(pod).namespace, str(reference.get("name")))
-            owner = world.get("replicasets.apps", place)
-            references += metadata(owner or {}).get("ownerReferences") or ()
-    return found
+    for reference in tuple(references):
+        place = Key(key_of(pod).namespace, str(reference.get("name")))
+        owner = world.get("replicasets.apps", place) if reference.get("kind") == "ReplicaSet" else None
+        references += metadata(owner or {}).get("ownerReferences") or ()
+    return {str(reference.get("uid")) for reference in references}
 
 
 def unmet(checked: Iterable[CheckedProposal]) -> list[CheckedProposal]:
-    """Proposals that were made and did not admit their pod."""
-    return [proposal for proposal in checked if proposal.made and not proposal.bound]
+    """Proposals that were made and gave no pod a node."""
+    return [proposal for proposal in checked if proposal.made and not proposal.bound and not proposal.taken]

@@ -13,6 +13,7 @@ import msgspec
 from fathom.explain.why import commands
 from fathom.explain.why.answer import NOBODY, Change
 from fathom.explain.why.case import ContainerFacts, PodCase
+from fathom.explain.why.replacing import room_to_replace
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.podresources import REQUESTS, container_amounts, pod_amounts
 from fathom.model.well_known import QUARANTINE_TAINT
@@ -48,7 +49,14 @@ def worded(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
     if change is None:
         who = NOBODY if remedy.by == "time" else remedy.by
         change = Change(remedy.change, who=who)
-    return msgspec.structs.replace(change, nodes=remedy.nodes)
+    return msgspec.structs.replace(_with_room(remedy, change, case), nodes=remedy.nodes)
+
+
+def _with_room(remedy: Remedy, change: Change, case: PodCase) -> Change:
+    """A changed template makes new pods, for which there must be room in the namespace."""
+    changes_template = change.who == commands.owner_text(case) and remedy.rule != "VolumeBinding"
+    room = room_to_replace(case) if change.command and changes_template else None
+    return change if room is None else joined([room, change])
 
 
 def joined(parts: Sequence[Change]) -> Change:

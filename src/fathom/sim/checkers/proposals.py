@@ -15,7 +15,7 @@ from fathom.sim.world.invariants import Checker, Finding
 if TYPE_CHECKING:
     from fathom.sim.world.world import World
 
-SAMPLE = 1  # Pods of one run.
+ASKED_MAX = 5  # Pods of one run that are asked about; the first for which something can be typed is tried.
 
 
 class ProposedChangesHelp(Checker):
@@ -36,10 +36,14 @@ class ProposedChangesHelp(Checker):
         if world.engine.now_ns != self._at_rest_ns:
             return
         pods = sorted(waiting_pods(world), key=lambda pod: crc32("/".join(key_of(pod)).encode()))
-        for pod in pods[:SAMPLE]:
+        for pod in pods[:ASKED_MAX]:
             checked = check_proposal(world, key_of(pod))
-            if checked.made:
-                world.sometimes("a proposed change is made in a fork")
-            if checked.made and not checked.bound:
+            if not checked.made:
+                continue
+            world.sometimes("a proposed change is made in a fork")
+            if checked.taken:
+                world.sometimes("another workload took the room of a proposed change")
+            elif not checked.bound:
                 path = f"pods/{checked.pod}"
                 yield Finding(f"{checked.pod}: {checked.cause}. Not admitted by: {checked.change}", (path,))
+            return

@@ -17,7 +17,6 @@ from fathom.schedule.loop.process import begin as begin_scheduler
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.explanations import NoTroubleIsHidden
 from fathom.sim.checkers.nodes import EveryWorkloadIsServed, NoEvictionOnWeakEvidence, OneRunPerPod
-from fathom.sim.checkers.proposals import ProposedChangesHelp
 from fathom.sim.checkers.workloads import OnePodPerSlot
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.invariants import Checker
@@ -35,10 +34,7 @@ TIMING = Timing(duration_s=6, renew_deadline_s=4.0, retry_s=1.0)
 
 
 def standard() -> Sequence[Checker]:
-    return [
-        *at_home(), OneRunPerPod(), OnePodPerSlot(), NoEvictionOnWeakEvidence(), NoTroubleIsHidden(),
-        ProposedChangesHelp(),
-    ]  # fmt: skip
+    return [*at_home(), OneRunPerPod(), OnePodPerSlot(), NoEvictionOnWeakEvidence(), NoTroubleIsHidden()]
 
 
 def checkers() -> Sequence[Checker]:

@@ -103,10 +103,20 @@ def _read(words: list[str]) -> ApiChange:
     resource, key = _resource(rest[0]), Key(namespace, rest[1])
     if verb == "delete":
         return ApiChange("delete", resource, key)
-    if verb != "patch" or "--type=json" not in rest:
+    if verb != "patch" or not {"--type=json", "--type=merge"} & set(rest):
         raise NotMade(f"a form of kubectl that is not known here: {shlex.join(words)}")
-    operations = tuple(msgspec.json.decode(rest[rest.index("-p") + 1]))
+    content = msgspec.json.decode(rest[rest.index("-p") + 1])
+    operations = tuple(content) if "--type=json" in rest else tuple(_merged("", content))
     return ApiChange("replace" if "replace" in rest else "patch", resource, key, operations)
+
+
+def _merged(path: str, content: Any) -> Iterator[Obj]:
+    """A merge patch as operations: fields of objects that exist."""
+    if not isinstance(content, dict):
+        yield {"op": "replace", "path": path, "value": content}
+        return
+    for name, value in content.items():
+        yield from _merged(f"{path}/{name.replace('~', '~0').replace('/', '~1')}", value)
 
 
 def _resource(kind: str) -> Resource:
