@@ -46,7 +46,7 @@ def test_a_deployments_timeline_leads_from_its_creation_to_the_report_of_its_age
         shown[0] = timeline(cluster, namespace, "deploy/paths")
         return len(walk(shown[0])) == len(STEPS)
 
-    until(leads_to_the_agent, lambda: f"{walk(shown[0])} of {shown[0].get('gaps')}")
+    until(leads_to_the_agent, lambda: told(shown[0]))
     for decision, (controller, _) in zip(walk(shown[0]), STEPS, strict=True):
         path = decision["path"]
         assert decision["object"]["uid"]
@@ -58,19 +58,22 @@ def test_a_deployments_timeline_leads_from_its_creation_to_the_report_of_its_age
         assert controller != "scheduler" or (path["scores"] and path["condition"] == "PodScheduled=True")
 
 
+def told(shown: Document) -> str:
+    texts = [f"{entry['id']} {entry['actor']} {entry['text']}" for entry in shown.get("entries", ())]
+    ends = [f"{edge['cause']} {edge['kind']} {edge['effect']}" for edge in shown.get("edges", ())]
+    return "\n".join([str(len(walk(shown))), *texts, *ends, str(shown.get("gaps"))])
+
+
 def walk(shown: Document) -> list[Document]:
     """The decisions along the way, as far as edges lead."""
     entries = {entry["id"]: entry for entry in shown.get("entries", ())}
-    edges = shown.get("edges", ())
+    edges = list(shown.get("edges", ()))
     found: list[Document] = []
     reached = {entry["id"] for entry in entries.values() if entry["text"] == "creates deployment paths"}
     for controller, resource in STEPS:
-        woken = {
-            f"decision:{entries[edge['effect']]['ids'].get('decision')}"
-            for edge in edges
-            if edge["cause"] in reached and edge["kind"] in {"woke", "led to"}
-        }
-        mine = [entries[id_] for id_ in woken if id_ in entries and entries[id_]["actor"] == controller]
+        mine = [
+            entries[id_] for id_ in woken_by(reached, entries, edges) if entries[id_]["actor"] == controller
+        ]
         wrote = [
             (decision, edge["effect"])
             for decision in mine
@@ -84,3 +87,18 @@ def walk(shown: Document) -> list[Document]:
         found.append(wrote[0][0])
         reached = {effect for _, effect in wrote}
     return found
+
+
+def woken_by(reached: set[str], entries: dict[str, Document], edges: list[Document]) -> set[str]:
+    """Decisions that writes woke, and those that went on when such a decision had been held."""
+    woken: set[str] = set()
+    before: set[str] = set(reached)
+    while before:
+        after = {
+            f"decision:{entries[edge['effect']]['ids'].get('decision')}"
+            for edge in edges
+            if edge["cause"] in before and edge["kind"] in {"woke", "led to"}
+        }
+        before = {id_ for id_ in after if id_ in entries} - woken
+        woken |= before
+    return woken

@@ -29,7 +29,9 @@ def without_routine(entries: Sequence[Entry], edges: Sequence[Edge]) -> list[Ent
         and entry.id.startswith("write:")  # A refused write is shown for its own sake.
     }
     useful = {edge.cause for edge in edges if edge.effect not in dropped}
-    useful |= {edge.effect for edge in edges if edge.kind == "wrote" and edge.cause not in dropped}
+    # What an owner wrote elsewhere are siblings and namesakes of the subject.
+    own = {entry.id for entry in entries if entry.role in {"subject", "owned"}}
+    useful |= {edge.effect for edge in edges if edge.kind == "wrote" and edge.cause in own}
     return [
         entry
         for entry in entries
