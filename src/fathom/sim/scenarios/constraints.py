@@ -21,8 +21,8 @@ from fathom.sim.scenarios.scheduling import (
     quota,
     run_scheduler,
 )
+from fathom.sim.scenarios.shared_agent import RUNS_S, SharedAgent
 from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but
-from fathom.sim.standins.agent import RUNS_S, Agent
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Finding
@@ -109,7 +109,7 @@ async def constrained_twice(world: World) -> None:
 
 
 async def _fill_nodes(world: World) -> None:
-    run_controllers(world, AGENT, Agent)
+    run_controllers(world, AGENT, SharedAgent)
     for name, pool in POOLS.items():
         await world.apply(NODES, _node(name, pool))
     await world.apply(QUOTAS, quota("default", cpu=ENOUGH))

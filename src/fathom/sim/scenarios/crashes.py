@@ -24,12 +24,12 @@ from fathom.sim.checkers.workloads import (
 )
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.claims import claim
+from fathom.sim.scenarios.disk_controller import CLOUD, Cleanup
 from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.objects import NAMESPACES, NODES, REPLICA_SETS, node, replica_set
 from fathom.sim.scenarios.replicas import look_at_the_end
 from fathom.sim.scenarios.serving import SERVICES, service
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ
-from fathom.sim.standins.cleanup import CLOUD, Cleanup
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, CrashAtWrite
 from fathom.sim.world.invariants import Checker
@@ -69,7 +69,7 @@ async def crash_after_any_write(world: World) -> None:
     """A workload is created, scaled and served, a Job runs, claims come and go. The controllers, the agent or
     the API server crash after one of their writes (the seed says which): in the end everything is as
     specified."""
-    weather = employ(world, ReplicaSets, Jobs, EndpointSlices, EndpointsOfServices, Cleanup)
+    troubles = employ(world, ReplicaSets, Jobs, EndpointSlices, EndpointsOfServices, Cleanup)
     await world.apply(NAMESPACES, {"metadata": {"name": CLOUD}})
     for number in (1, 2, 3):
         await world.apply(NODES, node(f"node-{number}"))
@@ -84,7 +84,7 @@ async def crash_after_any_write(world: World) -> None:
     await world.delete(CONFIG_MAPS, "data")
     await world.apply(REPLICA_SETS, replica_set("web", 1))
     await world.sleep(4)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
     await look_at_the_end(world, "web")
 
 

@@ -79,7 +79,7 @@ async def drains_seen_late(world: World) -> None:
 
 
 async def _evict_and_roll(world: World) -> None:
-    weather = employ(
+    troubles = employ(
         world,
         Deployments,
         ReplicaSets,
@@ -97,7 +97,7 @@ async def _evict_and_roll(world: World) -> None:
         await world.sleep(3 * world.rng.random())
         await _change(world)
     held_pods = await _delete_held_pods(world)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
     for name in held_pods:
         await world.api.patch(PODS, "default", name, {"metadata": {"finalizers": None}})
 

@@ -27,9 +27,9 @@ from fathom.sim.checkers.fights import EVENTS, FightsAreWatched, NoFightIsNamed
 from fathom.sim.scenarios import real
 from fathom.sim.scenarios.loads import ASKED, HIGH, LOW
 from fathom.sim.scenarios.serving import service
+from fathom.sim.scenarios.shared_agent import NodeTroubles, SharedAgentWith
 from fathom.sim.scenarios.staff import AGENT, TIMING, all_but
 from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, autoscaler, deployment
-from fathom.sim.standins.agent import AgentIn, Weather
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
@@ -244,7 +244,7 @@ async def autoscaler_oscillates(world: World) -> None:
         lease="fathom-system/controllers",
         timing=TIMING,
     )
-    run_controllers(world, AGENT, AgentIn(Weather()))
+    run_controllers(world, AGENT, SharedAgentWith(NodeTroubles()))
     web = deployment("web", 2)
     web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": ASKED}}
     await world.apply(DEPLOYMENTS, web)

@@ -78,7 +78,7 @@ def checkers() -> Sequence[Checker]:
 async def gateway_follows(world: World) -> None:
     """Services, their pods and their route weights change: in the end the gateway knows all ready endpoints
     and has seen all weights."""
-    weather = employ(world, ReplicaSets, EndpointSlices, kinds=("/pods", "/endpointslices"))
+    troubles = employ(world, ReplicaSets, EndpointSlices, kinds=("/pods", "/endpointslices"))
     world.process(GATEWAY, begin_gateway, account=User(accounts.GATEWAY))
     for name in WORKLOADS:
         await world.apply(SERVICES, service(name))
@@ -89,7 +89,7 @@ async def gateway_follows(world: World) -> None:
             await world.apply(REPLICA_SETS, replica_set(name, world.rng.randrange(0, 4)))
         else:
             await world.apply(ROUTES, route(name, world.rng.randrange(1, 100)))
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 def route(name: str, weight: int) -> Obj:

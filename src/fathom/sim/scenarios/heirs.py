@@ -12,9 +12,9 @@ from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.scenarios import workloads
 from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, node, pod_spec, replica_set
+from fathom.sim.scenarios.shared_agent import NodeTroubles
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ, leads
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, KINDS, deployment, let_the_first_lead
-from fathom.sim.standins.agent import Weather
 from fathom.sim.world.controllers import nudge
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, Crash, HoldWatch, Pause
@@ -50,7 +50,7 @@ async def what_the_heir_has_not_heard(world: World) -> None:
     stuck rollout is scaled: available pods stay. Pods that their deleted owner released stay. Pods on a node
     that no manager has heard of stay."""
     await world.apply(NODES, node("node-1"))
-    weather = employ(world, Deployments, ReplicaSets, RepairPods, kinds=KINDS)
+    troubles = employ(world, Deployments, ReplicaSets, RepairPods, kinds=KINDS)
     await let_the_first_lead(world)
     await world.apply(DEPLOYMENTS, deployment("web", 3, surge=1, missing=0))
     await world.apply(DEPLOYMENTS, deployment("api", 4, surge=1, missing=2))
@@ -61,7 +61,7 @@ async def what_the_heir_has_not_heard(world: World) -> None:
     await world.sleep(9.5 - world.now_s)
     await world.apply(DEPLOYMENTS, deployment("web", 2, surge=1, missing=0))
     await world.sleep(27.0 - world.now_s)
-    await _scale_stuck_rollout(world, weather)
+    await _scale_stuck_rollout(world, troubles)
     await world.sleep(45.5 - world.now_s)
     released = await _release_pods(world, "solo")
     await world.sleep(2)
@@ -72,7 +72,7 @@ async def what_the_heir_has_not_heard(world: World) -> None:
     await world.apply(NODES, node(FAR))
     await world.apply(PODS, {"metadata": {"name": FAR}, "spec": pod_spec(node=FAR)})
     await world.sleep(25)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
     if world.get("pods", Key("default", FAR)) is None:
         world.broken(UNHEARD_OF, f"node {FAR} exists, but its pod was removed", f"nodes/{FAR}")
     existing = {uid_of(pod) for pod in _live_pods(world, "solo")}
@@ -110,16 +110,16 @@ async def _write_readiness(world: World, pod: Obj, *, ready: bool) -> None:
     )
 
 
-async def _scale_stuck_rollout(world: World, weather: Weather) -> None:
+async def _scale_stuck_rollout(world: World, troubles: NodeTroubles) -> None:
     """Two old pods are available and three new ones are not when only two are wanted, and no fewer: scaling
     in proportion would delete an available one."""
-    weather.image_s = 60.0
+    troubles.image_s = 60.0
     nudge(world, AGENT)
     await world.apply(DEPLOYMENTS, deployment("api", 4, tag=2, surge=1, missing=2))
     await world.sleep(6)
     await world.apply(DEPLOYMENTS, deployment("api", 2, tag=2, surge=1, missing=0))
     await world.sleep(6)
-    weather.clear_up()
+    troubles.clear_up()
     nudge(world, AGENT)
 
 

@@ -11,8 +11,8 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.final_state import WhenSettled, unfinished_jobs
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds
 from fathom.sim.scenarios.objects import PODS, pod_spec
+from fathom.sim.scenarios.shared_agent import RUNS_S, NodeTroubles
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, employ
-from fathom.sim.standins.agent import RUNS_S, Weather
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -78,7 +78,7 @@ async def jobs_seen_late(world: World) -> None:
     await _run_jobs(world, employ(world, Jobs, kinds=KINDS))
 
 
-async def _run_jobs(world: World, weather: Weather) -> None:
+async def _run_jobs(world: World, troubles: NodeTroubles) -> None:
     for number in range(3):
         await world.apply(
             JOBS,
@@ -87,7 +87,7 @@ async def _run_jobs(world: World, weather: Weather) -> None:
     for number in range(world.scale):
         await world.sleep(2 * world.rng.random())
         await _disturb(world, number)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 async def _disturb(world: World, number: int) -> None:

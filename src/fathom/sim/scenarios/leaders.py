@@ -39,9 +39,9 @@ def checkers() -> Sequence[Checker]:
 )
 async def leaders(world: World) -> None:
     """Leaders stop, pause, are cut off and lose their lease: none of them writes in another's term."""
-    weather = employ(world, ReplicaSets, servers=2)
+    troubles = employ(world, ReplicaSets, servers=2)
     await keep_changing(world, WORKLOADS)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
     for name in WORKLOADS:
         await look_at_the_end(world, name)
 
@@ -61,13 +61,13 @@ LATE: tuple[AnyFault, ...] = (
 async def written_late_to_a_stale_server(world: World) -> None:
     """A leader's write arrives after its term, at an API server that has not heard of the next term: the
     store refuses it."""
-    weather = employ(world, ReplicaSets, servers=2)
+    troubles = employ(world, ReplicaSets, servers=2)
     await world.sleep(0.01)
     world.pause(MANAGERS[1], 3.0)  # The other one leads.
     await world.sleep(5.05 - world.now_s)
     await world.apply(REPLICA_SETS, replica_set("web", 2))
     await world.sleep(25)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 SCENARIOS: tuple[Scenario, ...] = (leaders, written_late_to_a_stale_server)

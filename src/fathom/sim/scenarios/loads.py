@@ -68,14 +68,14 @@ async def autoscaler_told_nothing(world: World) -> None:
     """The load is high, then unknown, then low: the autoscaler grows to its limit, stays there while metrics
     are missing, and shrinks only when the load stays low."""
     load = Load()
-    weather = employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(load))
+    troubles = employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(load))
     web = deployment("web", 2)
     web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": ASKED}}
     await world.apply(DEPLOYMENTS, web)
     await world.apply(AUTOSCALERS, autoscaler("web", MOST))
     await world.sleep(60)
     world.heal()
-    weather.clear_up()
+    troubles.clear_up()
     await world.until(lambda: _size(world) == MOST, within_s=400, what="the autoscaler grows to its limit")
     load.known = False
     await world.sleep(400)
@@ -88,7 +88,7 @@ async def autoscaler_told_nothing(world: World) -> None:
         f"the load was low only for a moment, but the autoscaler went to {_size(world)}"
     )
     await world.until(lambda: _size(world) == 1, within_s=900, what="the autoscaler shrinks to its minimum")
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 def _size(world: World) -> int:

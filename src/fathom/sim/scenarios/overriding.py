@@ -10,8 +10,8 @@ from fathom.model.objects import Obj, lookup, metadata
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, delete_some, node, pod, run_scheduler
+from fathom.sim.scenarios.shared_agent import SharedAgent
 from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but
-from fathom.sim.standins.agent import Agent
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Found, Seen
@@ -79,7 +79,7 @@ async def overrides_end(world: World) -> None:
     lasts, and not longer."""
     for name in SCHEDULERS:
         run_scheduler(world, name, lease=LEASE, timing=TIMING)
-    run_controllers(world, AGENT, Agent)
+    run_controllers(world, AGENT, SharedAgent)
     await world.apply(NODES, node(OPEN, zone=ZONE_OF_OPEN, more={"cpu": "64"}))
     aside = node(SET_ASIDE, zone="zone-b", more={"cpu": "64"})
     aside["metadata"]["labels"]["pool"] = "gold"

@@ -9,8 +9,8 @@ from fathom.model.objects import Key, Obj, lookup
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, checkers, node, own, pod, run_scheduler
+from fathom.sim.scenarios.shared_agent import SharedAgent
 from fathom.sim.scenarios.staff import AGENT, QUIET_S, TIMING
-from fathom.sim.standins.agent import Agent
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, HoldWatch, Refuse
@@ -115,7 +115,7 @@ async def _start_rollout(world: World, *, hold_s: float) -> None:
         run_scheduler(world, name, shard=number, shards=len(SHARDS))
     for name in MANAGERS:
         run_controllers(world, name, PolicyRollouts, lease="fathom-system/rollouts", timing=TIMING)
-    run_controllers(world, AGENT, Agent)
+    run_controllers(world, AGENT, SharedAgent)
     await world.sleep(5)
     steps = [{"percent": percent, "hold": f"{hold_s:.0f}s"} for percent in (50, 100)]
     await world.apply(ROLLOUTS, own("PolicyRollout", "canary", {"from": "v4", "to": "v5", "steps": steps}))

@@ -57,14 +57,14 @@ def checkers() -> Sequence[Checker]:
 async def quota_changes(world: World) -> None:
     """Workloads outgrow their quota, which shrinks and grows, and the defaults of admission change: the usage
     of the quota is right all the time, and in the end every workload has its pods."""
-    weather = employ(world, ReplicaSets, servers=2)
+    troubles = employ(world, ReplicaSets, servers=2)
     for name, work in _changes(world).items():
         world.happening(name, work)
     await world.apply(LIMITS, defaults("100m"))
     await world.apply(QUOTAS, quota(8))
     await keep_changing(world, WORKLOADS)
     await world.apply(QUOTAS, quota(ENOUGH))
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
     for name in WORKLOADS:
         await look_at_the_end(world, name)
     used = [lookup(quota_obj, "status", "used", "pods") for quota_obj in world.list("resourcequotas")]

@@ -66,7 +66,7 @@ def checkers() -> Sequence[Checker]:
 async def refused_now_and_then(world: World) -> None:
     """Some writes of the controllers are refused while a workload is created, rolled out and scaled and Jobs
     run: refused writes are retried, and in the end everything is as specified."""
-    weather = employ(
+    troubles = employ(
         world,
         Deployments,
         ReplicaSets,
@@ -84,7 +84,7 @@ async def refused_now_and_then(world: World) -> None:
         await world.apply(DEPLOYMENTS, deployment("web", replicas, tag=tag))
         await world.apply(JOBS, job(f"job-{step}", completions=2, parallelism=1, runs_s=1.0))
         await world.sleep(LAST_S / 4 + 0.5)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 # Longer than many quick retries take, shorter than any deadline.
@@ -112,7 +112,7 @@ def for_long(seed: str) -> Sequence[AnyFault]:
 async def refused_for_long(world: World) -> None:
     """One method, or all writes of one kind, are refused for 40 seconds: no controller gives up, and all
     finish soon after."""
-    weather = employ(world, Deployments, ReplicaSets, Jobs, EndpointSlices)
+    troubles = employ(world, Deployments, ReplicaSets, Jobs, EndpointSlices)
     await world.sleep(0.01)
     world.pause(MANAGERS[1], 100.0)
     await world.apply(SERVICES, service("web"))
@@ -121,7 +121,7 @@ async def refused_for_long(world: World) -> None:
     await world.apply(DEPLOYMENTS, deployment("web", 3, tag=2))
     await world.apply(JOBS, job("job", completions=2, parallelism=1, runs_s=1.0))
     await world.sleep(LONG_S)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 SCENARIOS: tuple[Scenario, ...] = (refused_now_and_then, refused_for_long)

@@ -13,6 +13,7 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.statuses import PROGRESS
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot, SaysWhatItSaw
 from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set
+from fathom.sim.scenarios.shared_agent import NodeTroubles
 from fathom.sim.scenarios.staff import (
     AGENT,
     MANAGERS,
@@ -23,7 +24,6 @@ from fathom.sim.scenarios.staff import (
     come_to_rest,
     employ,
 )
-from fathom.sim.standins.agent import Weather
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -104,7 +104,7 @@ async def replicas_handed_over(world: World) -> None:
 async def answers_come_late(world: World) -> None:
     """Replies to writes come late, and the youngest pods are deleted before their controller knows of them:
     never too many pods, and in the end as many as specified."""
-    weather = employ(world, *CONTROLLERS)
+    troubles = employ(world, *CONTROLLERS)
     for name in WORKLOADS:
         await world.apply(REPLICA_SETS, replica_set(name, 3))
     for _ in range(world.scale):
@@ -112,7 +112,7 @@ async def answers_come_late(world: World) -> None:
         pods = sorted(world.list("pods"), key=lambda pod: int(metadata(pod)["resourceVersion"]))
         for pod in [pod for pod in pods if not is_deleting(pod)][-1:]:
             await world.api.delete(PODS, "default", metadata(pod)["name"], uid=uid_of(pod))
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
     for name in WORKLOADS:
         await look_at_the_end(world, name)
 
@@ -136,9 +136,9 @@ async def replicas_behind_two_servers(world: World) -> None:
     await tell_of_changes(world, employ(world, *CONTROLLERS, servers=2))
 
 
-async def tell_of_changes(world: World, weather: Weather) -> None:
+async def tell_of_changes(world: World, troubles: NodeTroubles) -> None:
     await keep_changing(world, WORKLOADS)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
     for name in WORKLOADS:
         await look_at_the_end(world, name)
 

@@ -13,8 +13,8 @@ from fathom.sim.scenarios import preempting
 from fathom.sim.scenarios.objects import NODES, REPLICA_SETS, node, replica_set
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
 from fathom.sim.scenarios.scheduling import CLASSES, LEASE, SCHEDULERS, run_scheduler
+from fathom.sim.scenarios.shared_agent import NodeTroubles
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, TIMING, UNREST, all_but, employ
-from fathom.sim.standins.agent import Weather
 from fathom.sim.world.controllers import nudge, run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
@@ -80,7 +80,7 @@ async def reservations_handed_over(world: World) -> None:
     await _scale_urgent_workloads(world, employ(world, ReplicaSets, kinds=("/reservations",)))
 
 
-async def _scale_urgent_workloads(world: World, weather: Weather, *, servers: int = 1) -> None:
+async def _scale_urgent_workloads(world: World, troubles: NodeTroubles, *, servers: int = 1) -> None:
     for index, name in enumerate(SCHEDULERS):
         run_scheduler(world, name, server=1 + index % servers, lease=LEASE, timing=TIMING)
     run_controllers(world, REPAIR, RepairReservations, server=servers)  # Its cache differs from theirs.
@@ -90,7 +90,7 @@ async def _scale_urgent_workloads(world: World, weather: Weather, *, servers: in
     await world.apply(REPLICA_SETS, _with_cpu_request(replica_set("batch", 6), cpu="2"))
     await world.sleep(FILL_S)
     await keep_changing(world, WORKLOADS, _urgent)
-    weather.clear_up()
+    troubles.clear_up()
     nudge(world, AGENT)
     await world.heal_and_settle(quiet_s=preempting.QUIET_S, within_s=900)
     for name in WORKLOADS:

@@ -12,8 +12,8 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.final_state import WhenSettled, untrue_endpoints
 from fathom.sim.checkers.workloads import ChildrenWithinBounds
 from fathom.sim.scenarios.replicas import keep_changing
+from fathom.sim.scenarios.shared_agent import NodeTroubles
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, employ
-from fathom.sim.standins.agent import Weather
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -66,12 +66,12 @@ async def endpoints_seen_late(world: World) -> None:
     )
 
 
-async def _change_workloads(world: World, weather: Weather) -> None:
+async def _change_workloads(world: World, troubles: NodeTroubles) -> None:
     for name in WORKLOADS:
         await world.apply(SERVICES, service(name))
     await keep_changing(world, WORKLOADS)
     await world.sleep(QUIETER_S)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 SCENARIOS: tuple[Scenario, ...] = (endpoints, endpoints_seen_late)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fathom.control.lease import LEASES, Timing
 from fathom.control.process import Controller
 from fathom.model.objects import Key
-from fathom.sim.standins.agent import AgentIn, Weather
+from fathom.sim.scenarios.shared_agent import NodeTroubles, SharedAgentWith
 from fathom.sim.world.controllers import nudge, run_controllers, shuffle
 from fathom.sim.world.faults import MAKERS
 from fathom.sim.world.world import World
@@ -53,20 +53,20 @@ def all_but(*kinds: str) -> tuple[str, ...]:
 
 def employ(
     world: World, *controllers: Controller, kinds: Sequence[str] = ("/pods",), servers: int = 1
-) -> Weather:
+) -> NodeTroubles:
     """Run the managers, each on its own API server if there are several, and the agents."""
-    weather = Weather()
+    troubles = NodeTroubles()
     manage(world, *controllers, kinds=kinds, servers=servers)
-    run_controllers(world, AGENT, AgentIn(weather))
-    for name, work in _happenings(world, weather).items():
+    run_controllers(world, AGENT, SharedAgentWith(troubles))
+    for name, work in _happenings(world, troubles).items():
         world.happening(name, work)
     if servers > 1:
         world.happening("move", lambda: move(world))
-    return weather
+    return troubles
 
 
 def manage(world: World, *controllers: Controller, kinds: Sequence[str], servers: int = 1) -> None:
-    """Run the managers alone, for scenarios without the stand-in agent. `kinds`: what they follow."""
+    """Run the managers alone, for scenarios without the shared agent. `kinds`: what they follow."""
     for index, name in enumerate(MANAGERS):
         run_controllers(world, name, *controllers, server=1 + index % servers, lease=LEASE, timing=TIMING)
     world.happening("handover", lambda: world.soon(lambda: _hand_over(world, kinds)))
@@ -75,11 +75,11 @@ def manage(world: World, *controllers: Controller, kinds: Sequence[str], servers
     world.happening("nudge", lambda: nudge(world, *MANAGERS))
 
 
-def _happenings(world: World, weather: Weather) -> dict[str, Callable[[], object]]:
+def _happenings(world: World, troubles: NodeTroubles) -> dict[str, Callable[[], object]]:
     def change(**fields: object) -> Callable[[], object]:
         def changed() -> None:
             for name, value in fields.items():
-                setattr(weather, name, value)
+                setattr(troubles, name, value)
             nudge(world, AGENT)
 
         return changed
@@ -88,16 +88,16 @@ def _happenings(world: World, weather: Weather) -> dict[str, Callable[[], object
         "nudge": lambda: nudge(world, *MANAGERS, AGENT),
         "slow-image": change(image_s=IMAGE_S),
         "failing-probe": change(probes_fail=True),
-        "blink": lambda: world.soon(lambda: _fail_probes_briefly(world, weather)),
+        "blink": lambda: world.soon(lambda: _fail_probes_briefly(world, troubles)),
         "node-dies": change(dead={"node-1": None}),
         "fair": change(image_s=0.0, probes_fail=False, dead={}),
     }
 
 
-async def _fail_probes_briefly(world: World, weather: Weather) -> None:
+async def _fail_probes_briefly(world: World, troubles: NodeTroubles) -> None:
     """Probes fail, and a moment later they pass."""
     for fail in (True, False):
-        weather.probes_fail = fail
+        troubles.probes_fail = fail
         nudge(world, AGENT)
         await world.sleep(BLINK_S)
 
@@ -139,8 +139,8 @@ def move(world: World, names: Iterable[str] = (*MANAGERS, AGENT)) -> None:
         world.engine.network.drop_watches(name, "")
 
 
-async def come_to_rest(world: World, weather: Weather | None = None) -> None:
-    if weather is not None:
-        weather.clear_up()
+async def come_to_rest(world: World, troubles: NodeTroubles | None = None) -> None:
+    if troubles is not None:
+        troubles.clear_up()
         nudge(world, AGENT)
     await world.heal_and_settle(quiet_s=QUIET_S)

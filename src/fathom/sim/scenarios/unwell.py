@@ -63,7 +63,7 @@ async def not_all_is_well(world: World) -> None:
     """First no pod is ready, and then all are: both times budgets, endpoints and progress say so."""
     controllers = (Deployments, ReplicaSets, DeploymentProgress)
     beside = (DisruptionBudgets, EndpointSlices, EndpointsOfServices)
-    weather = employ(world, *controllers, *beside, kinds=KINDS)
+    troubles = employ(world, *controllers, *beside, kinds=KINDS)
     for name, selector in SELECTORS.items():
         await world.apply(SERVICES, _service(name, selector))
         await world.apply(BUDGETS, _budget(name, selector))
@@ -77,11 +77,11 @@ async def not_all_is_well(world: World) -> None:
         await world.apply(DEPLOYMENTS, _deployment(world.rng.choice(WORKLOADS), world.rng.randrange(2, 5)))
     await world.sleep(8)
     world.heal()
-    weather.clear_up()
-    weather.probes_fail = True
+    troubles.clear_up()
+    troubles.probes_fail = True
     nudge(world, AGENT)
     await world.settle(quiet_s=QUIET_S)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 def _node() -> Obj:

@@ -9,9 +9,9 @@ from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.choosing import CHECKS, CHOICES, CHOSEN, classes
 from fathom.sim.scenarios.objects import NAMESPACES, NODES, PODS
 from fathom.sim.scenarios.scheduling import CLASSES, KINDS, SCHEDULERS, node, run_scheduler
+from fathom.sim.scenarios.shared_agent import SharedAgent
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
 from fathom.sim.scenarios.waitsfor import DEAF_AT_S, DEAF_S, OTHERS, WAITS, leaves, refused
-from fathom.sim.standins.agent import Agent
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, DropWatch, HoldWatch
@@ -43,7 +43,7 @@ async def who_waits_is_woken(world: World) -> None:
     """Whatever a pod waits for, it is placed as soon as that happens, and not by a timer. If it must preempt,
     it evicts the victims that cost least."""
     run_scheduler(world, SCHEDULERS[0])
-    run_controllers(world, AGENT, Agent)
+    run_controllers(world, AGENT, SharedAgent)
     await world.apply(NAMESPACES, {"metadata": {"name": OTHERS}})
     await world.apply(NODES, node("nowhere", cordoned=True))
     for priority_class in classes():

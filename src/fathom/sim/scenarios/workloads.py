@@ -1,4 +1,4 @@
-"""The real controllers of workloads, with stand-in agents: rollouts, jobs, endpoints and autoscalers under
+"""The real controllers of workloads, with the shared agent: rollouts, jobs, endpoints and autoscalers under
 faults. Pods name their node themselves, except where the scenario is about a scheduler that lags."""
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def checkers() -> Sequence[Checker]:
 async def rollouts(world: World) -> None:
     """Deployments are rolled forward and back and scaled while everything fails: never too many pods, never
     too few available ones, and in the end what was specified."""
-    weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
+    troubles = employ(world, Deployments, ReplicaSets, kinds=KINDS)
     await _roll_at_random(world)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 @scenario(
@@ -112,9 +112,9 @@ async def rollouts_seen_late(world: World) -> None:
     """Deployments are rolled and scaled while managers receive events of one kind late and of another at
     once, and leaders change: never too many pods, never too few available ones, and in the end what was
     specified."""
-    weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
+    troubles = employ(world, Deployments, ReplicaSets, kinds=KINDS)
     await _roll_at_random(world)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 async def _roll_at_random(world: World) -> None:
@@ -135,7 +135,7 @@ async def a_crash_at_any_write_of_a_rollout(world: World) -> None:
     """A Deployment is created, rolled forward and back and scaled. The controllers, the agent or the API
     server crash after one of their writes (the seed says which; seeds 0, 1, 2, … go through all): the
     rollouts complete within their limits."""
-    weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
+    troubles = employ(world, Deployments, ReplicaSets, kinds=KINDS)
     await let_the_first_lead(world)
     await world.apply(DEPLOYMENTS, deployment("web", 3))
     await world.sleep(6)
@@ -143,7 +143,7 @@ async def a_crash_at_any_write_of_a_rollout(world: World) -> None:
     await world.sleep(10)
     await world.apply(DEPLOYMENTS, deployment("web", 2, tag=1))
     await world.sleep(10)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 async def let_the_first_lead(world: World) -> None:
@@ -201,16 +201,16 @@ def deaf_successor(seed: str) -> Sequence[AnyFault]:
 async def a_job_with_a_deaf_successor(world: World) -> None:
     """The new leader of a Job has received no events of its pods for a while: it counts none of them
     twice."""
-    weather = employ(world, Jobs, kinds=OF_JOBS)
+    troubles = employ(world, Jobs, kinds=OF_JOBS)
     await let_the_first_lead(world)
     await world.sleep(4.1)
     await world.apply(JOBS, job("once", completions=6, parallelism=2, runs_s=1.0))
     await world.sleep(25)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 async def _run_jobs(world: World) -> None:
-    weather = employ(world, Jobs, kinds=OF_JOBS)
+    troubles = employ(world, Jobs, kinds=OF_JOBS)
     for number in range(3):
         # Short ones and many, so that at every moment some pod is being counted.
         short_job = job(f"job-{number}", completions=6 + number, parallelism=3, runs_s=world.rng.random())
@@ -218,7 +218,7 @@ async def _run_jobs(world: World) -> None:
     for number in range(world.scale):
         await world.sleep(2 * world.rng.random())
         await disturb(world, number)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 async def disturb(world: World, number: int) -> None:
@@ -316,7 +316,7 @@ def deaf_to_endpoints(seed: str) -> Sequence[AnyFault]:
 async def endpoints_with_a_deaf_successor(world: World) -> None:
     """A new leader compares with old endpoints: when it receives their events, it looks again, and in the end
     they are the ready pods."""
-    weather = employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=OF_ENDPOINTS)
+    troubles = employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=OF_ENDPOINTS)
     await let_the_first_lead(world)
     await world.apply(SERVICES, service("web"))
     await world.sleep(5.2)
@@ -324,12 +324,12 @@ async def endpoints_with_a_deaf_successor(world: World) -> None:
     await world.sleep(4)
     await world.delete(REPLICA_SETS, "web")  # The garbage collector deletes its pods, whoever leads.
     await world.sleep(30)
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 async def _serve_deployments(world: World) -> None:
     controllers = (Deployments, ReplicaSets, EndpointSlices, EndpointsOfServices, DisruptionBudgets)
-    weather = employ(world, *controllers, kinds=OF_ENDPOINTS)
+    troubles = employ(world, *controllers, kinds=OF_ENDPOINTS)
     for name in WORKLOADS:
         await world.apply(SERVICES, service(name))
         await world.apply(DEPLOYMENTS, deployment(name, 2))
@@ -339,7 +339,7 @@ async def _serve_deployments(world: World) -> None:
         await world.apply(
             DEPLOYMENTS, deployment(name, world.rng.randrange(0, 5), tag=world.rng.randrange(1, 2 + step))
         )
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
 
 
 # Autoscaling.
@@ -404,7 +404,7 @@ MOST = 12
 async def autoscaler_under_lag(world: World) -> None:
     """The load is high and the scheduler lags: the autoscaler asks for more replicas only when those that it
     asked for are ready, and still reaches its limit."""
-    weather = employ(world, Deployments, ReplicaSets, DeploymentProgress, LoadedAutoscalers)
+    troubles = employ(world, Deployments, ReplicaSets, DeploymentProgress, LoadedAutoscalers)
     await world.apply(NODES, node("node-1"))
     await world.apply(DEPLOYMENTS, unplaced("web", 2))
     await world.apply(AUTOSCALERS, autoscaler("web", MOST))
@@ -412,11 +412,11 @@ async def autoscaler_under_lag(world: World) -> None:
         await world.sleep(10 + 30 * world.rng.random())
         await _bind_waiting_pods(world, "web")
     world.heal()
-    weather.clear_up()
+    troubles.clear_up()
     for _ in range(20):
         await world.sleep(15)
         await _bind_waiting_pods(world, "web")
-    await come_to_rest(world, weather)
+    await come_to_rest(world, troubles)
     web = world.get(DEPLOYMENTS.name, Key("default", "web"))
     assert web is not None
     assert web["spec"]["replicas"] == MOST, (

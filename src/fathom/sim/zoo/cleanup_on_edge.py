@@ -8,13 +8,13 @@ from typing import Any
 from fathom.control.plan import Plan
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.model.objects import Key
-from fathom.sim.standins import cleanup
+from fathom.sim.scenarios import disk_controller
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("claims",)
 BREAKS = "nothing leaked when settled"
 
-right = cleanup.Cleanup.reconcile
+right = disk_controller.Cleanup.reconcile
 
 
 async def on_the_edge(self: Any, key: Key) -> ReconcileResult:
@@ -25,11 +25,11 @@ async def on_the_edge(self: Any, key: Key) -> ReconcileResult:
     if claim is not None:
         seen[key] = claim
         return await right(self, key)
-    disk = view.get("Secret", Key(cleanup.CLOUD, cleanup.disk_name(gone))) if gone else None
-    plan = cleanup.plan_leftovers([disk]) if disk else Plan()
+    disk = view.get("Secret", Key(disk_controller.CLOUD, disk_controller.disk_name(gone))) if gone else None
+    plan = disk_controller.plan_leftovers([disk]) if disk else Plan()
     return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
 
 
-put_back(cleanup, "has_finalizer", lambda claim, name: True)
-put_back(cleanup, "leftovers", lambda claim, disks: [])
-put_back(cleanup.Cleanup, "reconcile", on_the_edge)
+put_back(disk_controller, "has_finalizer", lambda claim, name: True)
+put_back(disk_controller, "leftovers", lambda claim, disks: [])
+put_back(disk_controller.Cleanup, "reconcile", on_the_edge)

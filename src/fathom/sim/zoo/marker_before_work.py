@@ -8,13 +8,13 @@ from typing import Any
 from fathom.control.plan import Plan
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.model.objects import Key, labels_of
-from fathom.sim.standins import cleanup
+from fathom.sim.scenarios import disk_controller
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("crash-after-any-write",)
 BREAKS = "converges after a crash at any write"
 
-right, reconcile = cleanup.plan_claim, cleanup.Cleanup.reconcile
+right, reconcile = disk_controller.plan_claim, disk_controller.Cleanup.reconcile
 
 
 def marked_only(claim: Any, disk: Any) -> Plan:
@@ -24,12 +24,12 @@ def marked_only(claim: Any, disk: Any) -> Plan:
 
 async def then_made(self: Any, key: Key) -> ReconcileResult:
     claim = self._kit.snapshot().get("ConfigMap", key)
-    makes = claim is not None and cleanup.CLAIM in labels_of(claim) and right(claim, None).creates
+    makes = claim is not None and disk_controller.CLAIM in labels_of(claim) and right(claim, None).creates
     again = await reconcile(self, key)
     if not makes or again.failure is not None:
         return again
     return ReconcileResult.after(await self._kit.apply(key, Plan(creates=makes), seen=self._kit.snapshot()))
 
 
-put_back(cleanup, "plan_claim", marked_only)
-put_back(cleanup.Cleanup, "reconcile", then_made)
+put_back(disk_controller, "plan_claim", marked_only)
+put_back(disk_controller.Cleanup, "reconcile", then_made)

@@ -1,7 +1,8 @@
-"""Runs the pods of all nodes, without any process behind them. Stands in for the real agents.
+"""One agent for the pods of all nodes, without processes behind them: it costs little, so scenarios about
+controllers and schedulers use it. Scenarios about agents, and of whole clusters, run the real agents.
 
 A pod starts when it is bound, is ready at once, ends when its annotation says so, and is removed when it is
-deleted and its grace period is over. `Weather` adds failures: slow images, failing probes, dead nodes.
+deleted and its grace period is over. `NodeTroubles` adds failures: slow images, failing probes, dead nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LOOK_S = 0.5
 FRESH_S = 60.0
 
 
-class Weather(msgspec.Struct):
+class NodeTroubles(msgspec.Struct):
     """Conditions of nodes that are not in the API. The scenario sets them."""
 
     image_s: float = 0.0  # How long a pod's image takes to pull.
@@ -44,12 +45,12 @@ class Weather(msgspec.Struct):
         self.dead.clear()
 
 
-FAIR = Weather()
+NO_TROUBLES = NodeTroubles()
 
 
-def plan_pod(pod: Obj, *, now: str, weather: Weather = FAIR) -> Plan:
+def plan_pod(pod: Obj, *, now: str, troubles: NodeTroubles = NO_TROUBLES) -> Plan:
     phase, node = lookup(pod, "status", "phase"), lookup(pod, "spec", "nodeName")
-    if not node or node in weather.dead:
+    if not node or node in troubles.dead:
         return NOTHING
     if is_deleting(pod):
         if phase not in ENDED:
@@ -60,13 +61,13 @@ def plan_pod(pod: Obj, *, now: str, weather: Weather = FAIR) -> Plan:
             deletes=(Delete(target("Pod", pod)),), needs=(NoOlderThan(FRESH_S, ("Pod",)),), why="gone"
         )
     if phase == "Pending":
-        if weather.image_s and _age_s(pod, now) < weather.image_s:
+        if troubles.image_s and _age_s(pod, now) < troubles.image_s:
             return NOTHING
-        return Plan(statuses=(_phase(pod, "Running", now, ready=not weather.probes_fail),), why="started")
+        return Plan(statuses=(_phase(pod, "Running", now, ready=not troubles.probes_fail),), why="started")
     if phase == "Running" and _is_done(pod, now):
         return Plan(statuses=(_phase(pod, "Succeeded", now),), why="done")
-    if phase == "Running" and is_true(pod, "Ready") == weather.probes_fail:
-        return Plan(statuses=(_probed(pod, not weather.probes_fail, now),), why="a probe's result changed")
+    if phase == "Running" and is_true(pod, "Ready") == troubles.probes_fail:
+        return Plan(statuses=(_probed(pod, not troubles.probes_fail, now),), why="a probe's result changed")
     return NOTHING
 
 
@@ -125,33 +126,33 @@ def _annotations(pod: Obj) -> dict[str, str]:
     return metadata(pod).get("annotations") or {}
 
 
-class Agent:
+class SharedAgent:
     name = "agent"
     watches: ClassVar[tuple[Watch, ...]] = (Primary(POD, conditions=False),)
 
-    def __init__(self, kit: Kit, weather: Weather = FAIR) -> None:
+    def __init__(self, kit: Kit, troubles: NodeTroubles = NO_TROUBLES) -> None:
         self._kit = kit
-        self._weather = weather
+        self._weather = troubles
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         pod = view.get("Pod", key)
         if pod is None:
             return ReconcileResult.never()
-        plan = plan_pod(pod, now=self._kit.now(), weather=self._weather)
+        plan = plan_pod(pod, now=self._kit.now(), troubles=self._weather)
         applied = await self._kit.apply(key, plan, seen=view)
         look = waits(pod) or self._weather.bad
         return ReconcileResult.after(applied, in_s=LOOK_S if look else None, why="the pod changes with time")
 
 
-class AgentIn:
-    """Agents with a given `Weather`, as a controller for `run_controllers`."""
+class SharedAgentWith:
+    """Agents with a given `NodeTroubles`, as a controller for `run_controllers`."""
 
-    name = Agent.name
-    watches = Agent.watches
+    name = SharedAgent.name
+    watches = SharedAgent.watches
 
-    def __init__(self, weather: Weather) -> None:
-        self._weather = weather
+    def __init__(self, troubles: NodeTroubles) -> None:
+        self._weather = troubles
 
-    def __call__(self, kit: Kit) -> Agent:
-        return Agent(kit, self._weather)
+    def __call__(self, kit: Kit) -> SharedAgent:
+        return SharedAgent(kit, self._weather)
