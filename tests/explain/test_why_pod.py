@@ -210,6 +210,107 @@ def test_required_node_affinity_is_dropped_where_no_node_matches_it() -> None:
     assert f"/spec/affinity/nodeAffinity/{required}" in change.command
 
 
+def test_a_gated_pod_that_no_node_would_take_is_told_both_changes() -> None:
+    gated = pod(cpu="2", schedulingGates=[{"name": "example.com/ready"}])
+    explanation = why(evidence(pods=[gated], nodes=SMALL))
+    assert explanation.stage == "gated"
+    assert explanation.change is not None
+    assert explanation.change.what == (
+        "remove the scheduling gate example.com/ready; and lower cpu of container web to 1500m"
+    )
+    assert explanation.change.command.count(" && ") == 1
+    assert explanation.details[0].title == "once its gates are removed"
+    assert why(evidence(pods=[gated], nodes=[node("a")])).details == ()
+
+
+def test_of_two_cordoned_nodes_the_change_is_said_to_be_one_of_two() -> None:
+    case = evidence(pods=[pod()], nodes=[node("a", unschedulable=True), node("b", unschedulable=True)])
+    change = why(case).change
+    assert change is not None
+    assert (change.what, change.one_of, change.nodes) == ("kubectl uncordon a", 2, 1)
+
+
+def test_what_two_containers_must_give_up_together_comes_after_one_change() -> None:
+    """Neither of them alone can request so little."""
+    both = pod("web", container(cpu="2"), container("beside", cpu="2"), nodeSelector={"disk": "ssd"})
+    nodes = [node("a", cpu="1", labels={"disk": "ssd"}), node("b")]
+    explanation = why(evidence(pods=[both], nodes=nodes))
+    assert explanation.change is not None
+    assert explanation.change.what == "drop disk=ssd from the nodeSelector"
+    assert [change.what for change in explanation.changes] == ["free 3 cpu on a, or add a node"]
+
+
+def test_a_template_without_tolerations_gets_its_first() -> None:
+    """The server gave some to the pod, which the template does not have."""
+    reference = [{"kind": "Deployment", "name": "web", "uid": "uid-d", "controller": True}]
+    tolerated = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]
+    template = {
+        "metadata": {"namespace": "shop", "name": "web", "uid": "uid-d"},
+        "spec": {"template": {"spec": {}}},
+    }
+    case = evidence(
+        pods=[pod(meta={"ownerReferences": reference}, tolerations=tolerated)],
+        nodes=[node("a", taints=[{"key": "spot", "effect": "NoSchedule"}])],
+        deployments_apps=[template],
+    )
+    change = why(case).change
+    assert change is not None
+    assert '"path":"/spec/template/spec/tolerations","value":[{"key":"spot"' in change.command
+
+
+def test_a_quota_that_leaves_no_room_for_a_new_pod_is_raised_before_the_template_is_changed() -> None:
+    """With so few replicas, 25% may be missing is none: the new pod comes before an old one goes."""
+    reference = [{"kind": "Deployment", "name": "web", "uid": "uid-d", "controller": True}]
+    meta = {"namespace": "shop", "name": "web", "uid": "uid-d"}
+    quota = {"metadata": {"namespace": "shop", "name": "room"}, "spec": {"hard": {"pods": "2"}}}
+
+    def commands(replicas: int, used: str) -> list[str]:
+        case = evidence(
+            pods=[pod(cpu="2", meta={"ownerReferences": reference})],
+            nodes=SMALL,
+            deployments_apps=[{"metadata": meta, "spec": {"replicas": replicas}}],
+            resourcequotas=[{**quota, "status": {"used": {"pods": used}}}],
+        )
+        change = why(case).change
+        assert change is not None
+        return [command.split()[4] for command in change.command.split(" && ")]
+
+    assert commands(2, "2") == ["resourcequota", "deployment"]
+    assert commands(2, "1") == ["deployment"]
+    assert commands(4, "2") == ["deployment"]
+
+
+RECOVERY = {"apiVersion": "fathom.dev/v1alpha1", "kind": "CapacityClass", "metadata": {"name": "recovery"}}
+
+
+def test_a_pod_that_does_not_ask_for_a_class_is_let_in_by_an_override() -> None:
+    """To admit its tenant would not be enough: the pod would have to ask for the class."""
+    spare = {**RECOVERY, "spec": {"nodeSelector": {"pool": "spare"}}}
+    nodes = [node("a", labels={"pool": "spare"})]
+    change = why(evidence(pods=[pod()], nodes=nodes, capacityclasses_fathom_dev=[spare])).change
+    assert change is not None
+    assert change.what == "allow capacity class recovery to workload web by an override"
+    assert '"changes":{"allowReservedCapacityClass":"recovery"}' in change.command
+    asks = pod(meta={"annotations": {"fathom.dev/capacity-class": "recovery"}})
+    change = why(evidence(pods=[asks], nodes=nodes, capacityclasses_fathom_dev=[spare])).change
+    assert change is not None
+    assert change.what.endswith("to capacity class recovery")
+
+
+def test_pods_that_are_in_the_way_are_named_with_a_command() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "old"}}}
+    case = evidence(
+        pods=[pod("old", on="a"), pod(affinity={"podAntiAffinity": {required: [term]}})], nodes=[node("a")]
+    )
+    explanation = why(case)
+    assert explanation.change is not None
+    assert explanation.change.command == "kubectl -n shop delete pod old"
+    assert [change.what for change in explanation.changes] == [
+        "drop its required pod anti-affinity over kubernetes.io/hostname"
+    ]
+
+
 def test_freshness_tells_what_was_used_and_the_newest_change() -> None:
     record = decided("unschedulable", message=SHORT, seen={"Node": SeenVersions(3, 20, 4)})
     explanation = why(evidence(pods=[pod(cpu="2")], nodes=SMALL, records=(record,)))
@@ -491,6 +592,8 @@ def test_objects_of_namespaces_that_the_user_may_not_read_are_not_named() -> Non
     explanation = why(case)
     assert "an object of another namespace" in explanation.summary
     assert "other/old" not in str(msgspec.to_builtins(explanation))
+    assert explanation.change is not None
+    assert explanation.change.command == ""  # It would name the pod and its namespace apart.
 
 
 def test_the_document_has_stable_names() -> None:

@@ -94,15 +94,16 @@ TROUBLES: dict[str, Trouble] = {
     # Pending.
     "gate": Trouble(
         evidence(
-            pods=[pod(cpu="9", schedulingGates=[{"name": "example.com/ready"}])], nodes=[node("node-1")]
-        ),  # Decoy: no node is large enough either.
+            pods=[pod(schedulingGates=[{"name": "example.com/ready"}])],
+            nodes=[node("node-1"), node("node-2", unschedulable=True)],
+        ),
         (
             "is not scheduled: it has a scheduling gate",
             "remove the scheduling gate example.com/ready",
             "(whoever",
         ),
         """kubectl -n shop patch pod web --type=json -p '[{"op":"remove","path":"/spec/schedulingGates"}]'""",
-        decoy="cpu",
+        decoy="uncordon",
         stage="gated",
     ),
     "tenant quota": Trouble(
@@ -278,10 +279,14 @@ TROUBLES: dict[str, Trouble] = {
             nodes=[node("node-1"), node("node-2", cpu="100m")],
         ),
         ('persistentvolumeclaim "data" not found', "create PersistentVolumeClaim data", "(the pod's owner)"),
-        """echo '{"apiVersion":"v1","kind":"PersistentVolumeClaim","""
-        """"metadata":{"namespace":"shop","name":"data"},"""
-        """"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}'"""
-        " | kubectl apply -f -",
+        """echo '{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","""
+        """"kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"data"},"""
+        """"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","""
+        """"resources":{"requests":{"storage":"1Gi"}},"volumeName":"shop-data"}},"""
+        """{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"shop-data"},"""
+        """"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","capacity":{"storage":"1Gi"},"""
+        """"hostPath":{"path":"/var/lib/volumes/shop-data"},"""
+        """"claimRef":{"namespace":"shop","name":"data"}}}]}' | kubectl apply -f -""",
         decoy="cpu",
     ),
     # We are the cause.

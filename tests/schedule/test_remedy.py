@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.place import place
 from fathom.schedule.decide.pods import PodView, pod_view
 from fathom.schedule.decide.remedy import Remedy, remedies
-from fathom.schedule.decide.trial import ROOM, WISH
+from fathom.schedule.decide.trial import ROOM, WISH, Effect
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +57,10 @@ def advice(view: PodView, table: NodeTable, world: PlacementContext | None = Non
     return f"{first.change} (by {first.by})"
 
 
+def without_effect(remedy: Remedy) -> Remedy:
+    return msgspec.structs.replace(remedy, effect=Effect())
+
+
 def test_the_nearest_node_is_named_with_what_it_lacks() -> None:
     table = table_of(node("far", cpu="100m"), node("near", cpu="300m"))
     assert (
@@ -73,7 +78,7 @@ def test_the_taint_that_keeps_most_nodes_closed_is_named() -> None:
     spot: Any = {"taints": [{"key": "spot", "value": "yes", "effect": "NoSchedule"}]}
     gpu: Any = {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}
     table = table_of(node("a", **spot), node("b", **spot), node("c", **gpu))
-    assert remedies(pod().shape, table, PlacementContext())[0] == Remedy(
+    assert without_effect(remedies(pod().shape, table, PlacementContext())[0]) == Remedy(
         "TaintToleration",
         "tolerate the taint spot=yes:NoSchedule of 2 nodes, or remove it",
         "the pod's owner",
@@ -91,6 +96,7 @@ def test_quota_says_by_how_much_it_is_short() -> None:
     assert [one.change for one in found] == [
         "quota/risk-zone-a is short by 400m cpu",
         "quota/risk-zone-c is short by 400m cpu",
+        "the quota for a lacks 400m cpu (500m cpu requested, 100m free)",
     ]
     placement = place(pod(), table, PlacementContext(quota=quota))
     assert placement.rejected == {"quota/risk-zone-a": 1, "quota/risk-zone-c": 1}
@@ -100,8 +106,9 @@ def test_quota_says_by_how_much_it_is_short() -> None:
 def test_a_quota_of_all_zones_is_raised_once_for_all_their_nodes() -> None:
     table = table_of(node("a"), node("c", zone="zone-c"), node("d", zone="zone-c"))
     quota = Quota("risk", (QuotaLimit((("cpu", 100),)),))
-    (only,) = remedies(pod().shape, table, PlacementContext(quota=quota))
-    assert (only.change, only.nodes) == ("quota/risk is short by 400m cpu", 3)
+    raised, lowered = remedies(pod().shape, table, PlacementContext(quota=quota))
+    assert (raised.change, raised.nodes) == ("quota/risk is short by 400m cpu", 3)
+    assert lowered.short == (("cpu", 500, 100),)
 
 
 @pytest.mark.parametrize(
@@ -190,6 +197,7 @@ def test_what_the_pod_asks_for_itself_is_changed_last() -> None:
     found = remedies(pod(nodeSelector={ZONE: "zone-c"}).shape, table, world)
     assert [(one.rule, one.change) for one in found] == [
         ("TenantQuota", "quota/risk-zone-c is short by 400m cpu"),
+        ("TenantQuota", "the quota for c lacks 400m cpu (500m cpu requested, 100m free)"),
         (
             "NodeAffinity",
             f"drop {ZONE}=zone-c from the nodeSelector, or label one of 2 nodes (such as a) with it",
@@ -278,7 +286,7 @@ def test_domains_that_are_missing_are_counted() -> None:
 def test_a_policys_zone_skew_is_told_in_its_own_words() -> None:
     table = table_of(node("a"), node("b", zone="zone-b", cpu="100m"), pods=(pod("a1", on="a"),))
     found = remedies(pod().shape, table, PlacementContext(policy=Policy(name="v5", max_zone_skew=1)))
-    assert found[0] == Remedy(
+    assert without_effect(found[0]) == Remedy(
         "MaxZoneSkew",
         "raise maxZoneSkew of policy v5 from 1 to 2,"
         " or open a node in zone-b, which has the fewest such pods",

@@ -13,11 +13,11 @@ import msgspec
 from fathom.explain.why import commands
 from fathom.explain.why.answer import NOBODY, Change
 from fathom.explain.why.case import ContainerFacts, PodCase
+from fathom.explain.why.replacing import room_to_replace
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.podresources import REQUESTS, container_amounts, pod_amounts
 from fathom.model.well_known import QUARANTINE_TAINT
 from fathom.schedule.decide.context import PlacementContext
-from fathom.schedule.decide.filters.ports import clashes
 from fathom.schedule.decide.filters.quota import quota_reason
 from fathom.schedule.decide.remedies import (
     CORDON,
@@ -34,6 +34,7 @@ from fathom.schedule.decide.trial import Remedy
 
 POLICIES, ROLLOUTS = "schedulingpolicies.fathom.dev", "policyrollouts.fathom.dev"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+AFFINITIES = {"podAffinity": "pod affinity", "podAntiAffinity": "pod anti-affinity"}
 # Resources of which a container may use more than it requests.
 OVERCOMMITTED = frozenset({CPU, MEMORY, "ephemeral-storage"})
 
@@ -41,23 +42,30 @@ OVERCOMMITTED = frozenset({CPU, MEMORY, "ephemeral-storage"})
 def worded(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
     """The change for a remedy; in the remedy's own words where there is no better wording."""
     if remedy.parts:
-        return _all_of(remedy, [worded(part, case, world) for part in remedy.parts])
+        parts = [worded(part, case, world) for part in remedy.parts]
+        return msgspec.structs.replace(joined(parts), nodes=remedy.nodes)
     wording = WORDINGS.get(remedy.rule)
     change = wording(remedy, case, world) if wording is not None else None
     if change is None:
         who = NOBODY if remedy.by == "time" else remedy.by
         change = Change(remedy.change, who=who)
-    return msgspec.structs.replace(change, nodes=remedy.nodes)
+    return msgspec.structs.replace(_with_room(remedy, change, case), nodes=remedy.nodes)
 
 
-def _all_of(remedy: Remedy, parts: Sequence[Change]) -> Change:
+def _with_room(remedy: Remedy, change: Change, case: PodCase) -> Change:
+    """A changed template makes new pods, for which there must be room in the namespace."""
+    changes_template = change.who == commands.owner_text(case) and remedy.rule != "VolumeBinding"
+    room = room_to_replace(case) if change.command and changes_template else None
+    return change if room is None else joined([room, change])
+
+
+def joined(parts: Sequence[Change]) -> Change:
     """Several changes, where none alone is enough."""
     typed = [part.command for part in parts]
     return Change(
         "; and ".join(dict.fromkeys(part.what for part in parts)),
         " && ".join(dict.fromkeys(typed)) if all(typed) else "",
         " and ".join(dict.fromkeys(part.who for part in parts)),
-        remedy.nodes,
     )
 
 
@@ -85,27 +93,34 @@ def _tolerate(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change 
 
 
 def _affinity(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
-    if not remedy.about:
-        return _without_affinity(case)
-    key, value = remedy.about
-    path = commands.pointer(("spec", "nodeSelector", key))
-    return Change(
-        f"drop {key}={value} from the nodeSelector",
-        commands.spec_change(case, [{"op": "remove", "path": path}]),
-        commands.owner_text(case),
-    )
+    match remedy.about:
+        case ():
+            return _without_affinity(case, "nodeAffinity", "nodeSelector")
+        case ("nodeAffinity",) | ("nodeSelector",):
+            return _without_affinity(case, *remedy.about)
+        case ("nodeAffinity", term, index, key):
+            path = f"/spec/affinity/nodeAffinity/{REQUIRED}/nodeSelectorTerms/{term}/matchExpressions/{index}"
+            return _dropped(case, f"{key} from its required node affinity", path)
+        case (key, value):
+            path = commands.pointer(("spec", "nodeSelector", key))
+            return _dropped(case, f"{key}={value} from the nodeSelector", path)
+    return None
 
 
-def _without_affinity(case: PodCase) -> Change:
-    """Drop all that the pod requires of nodes' labels: no single selector was enough."""
-    operations: list[commands.Operation] = []
-    if lookup(case.pod, "spec", "affinity", "nodeAffinity", REQUIRED):
-        operations.append({"op": "remove", "path": f"/spec/affinity/nodeAffinity/{REQUIRED}"})
-    if lookup(case.pod, "spec", "nodeSelector"):
-        operations.append({"op": "remove", "path": "/spec/nodeSelector"})
-    named = " and ".join("nodeSelector" if "Selector" in str(operation["path"]) else "required node affinity"
-                         for operation in operations)  # fmt: skip
-    return Change(f"drop its {named}", commands.spec_change(case, operations), commands.owner_text(case))
+def _dropped(case: PodCase, what: str, *paths: str) -> Change:
+    """Fields of the pod's spec that go."""
+    operations: list[commands.Operation] = [{"op": "remove", "path": path} for path in paths]
+    return Change(f"drop {what}", commands.spec_change(case, operations), commands.owner_text(case))
+
+
+def _without_affinity(case: PodCase, *fields: str) -> Change:
+    """Drop all that the pod requires of nodes' labels: no single requirement was enough."""
+    paths: dict[str, str] = {}
+    if "nodeAffinity" in fields and lookup(case.pod, "spec", "affinity", "nodeAffinity", REQUIRED):
+        paths["required node affinity"] = f"/spec/affinity/nodeAffinity/{REQUIRED}"
+    if "nodeSelector" in fields and lookup(case.pod, "spec", "nodeSelector"):
+        paths["nodeSelector"] = "/spec/nodeSelector"
+    return _dropped(case, f"its {' and '.join(paths)}", *paths.values())
 
 
 def _override(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
@@ -118,6 +133,8 @@ def _capacity_class(remedy: Remedy, case: PodCase, world: PlacementContext) -> C
     if not remedy.about:
         return None
     (name,), tenant = remedy.about, case.view.tenant
+    if not case.view.shape.capacity_class:  # Who does not ask for the class is let in by an override alone.
+        return _class_override(name, case)
     capacity_class = case.evidence.objects.get("capacityclasses.fathom.dev", Key("", name))
     added: commands.Operation = (
         {"op": "add", "path": "/spec/tenants/-", "value": tenant}
@@ -131,26 +148,49 @@ def _capacity_class(remedy: Remedy, case: PodCase, world: PlacementContext) -> C
     )
 
 
+def _class_override(name: str, case: PodCase) -> Change:
+    workload = workloads(case.view)[-1]
+    spec = {
+        "target": f"workload/{workload}",
+        "reason": "REASON",
+        "expiresAfter": "24h",
+        "changes": {"allowReservedCapacityClass": name},
+    }
+    meta = {"namespace": case.key.namespace, "name": f"{workload}-uses-{name}"}
+    what = f"allow capacity class {name} to workload {workload} by an override"
+    return Change(what, commands.applied({**_own("SchedulerOverride", "", spec), "metadata": meta}), OPERATOR)
+
+
 def _volume(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
     namespace = case.key.namespace
     claims = {claim: world.volumes.get((namespace, claim)) for claim in remedy.about}
     missing = [claim for claim, volume in claims.items() if volume is not None and volume.missing]
     if missing:
-        command = "; ".join(_claim_command(namespace, claim) for claim in missing)
-        return Change(
-            f"create PersistentVolumeClaim {', '.join(missing)}", command, commands.owner_text(case)
-        )
+        what = f"create PersistentVolumeClaim {', '.join(missing)}, and a volume for it"
+        return Change(what, _claim_command(namespace, missing), commands.owner_text(case))
     unbound = [claim for claim, volume in claims.items() if volume is not None and volume.unbound]
     if unbound:
         return Change(f"bind PersistentVolumeClaim {', '.join(unbound)} to a volume", "", OPERATOR)
     return Change(remedy.change, "", OPERATOR)
 
 
-def _claim_command(namespace: str, claim: str) -> str:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+def _claim_command(namespace: str, claims: Sequence[str]) -> str:
+    """Claims and their volumes, bound to each other: nothing provisions volumes, or binds claims later."""
+    objects = [obj for claim in claims for obj in _claim_and_volume(namespace, claim)]
+    return commands.applied({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
+def _claim_and_volume(namespace: str, claim: str) -> tuple[Obj, Obj]:
+    name = f"{namespace}-{claim}"
+    common: Obj = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
     meta = {"namespace": namespace, "name": claim}
-    obj: Obj = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
-    return commands.applied(obj)
+    spec = {**common, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": name}
+    place = {"hostPath": {"path": f"/var/lib/volumes/{name}"}, "claimRef": meta}
+    held = {**common, "capacity": {"storage": "1Gi"}, **place}
+    return (
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec},
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": held},
+    )
 
 
 # Room.
@@ -228,32 +268,60 @@ def _units(resource: str, amount: object) -> int:
 
 
 def _ports(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
-    """Name the pod that has the port."""
-    table = case.cluster.table
-    holders = [
-        placed.view.key
-        for placed in table.pods_on[table.row_of[remedy.node]].values()
-        if any(
-            port.protocol == wanted.protocol and port.port == wanted.port and clashes(wanted, (port.address,))
-            for port in placed.view.shape.ports
-            for wanted in case.view.shape.ports
-        )
-    ]
-    if len(holders) != 1:
+    """Name the pods that have the ports, or drop one from the pod."""
+    if remedy.about[:1] == ("hostPort",):
+        return _without_port(case, *remedy.about[1:])
+    if not remedy.about:
         return None
-    holder = holders[0]
     ports = ", ".join(str(port.port) for port in case.view.shape.ports)
+    names = [f"pod {holder}" for holder in remedy.about]
     return Change(
-        f"free host port {ports} on {remedy.node}: delete pod {'/'.join(holder)}, which has it",
-        commands.kubectl("delete", "pod", holder.name, namespace=holder.namespace),
-        f"the owner of pod {'/'.join(holder)}",
+        f"free host port {ports} on {remedy.node}: delete {' and '.join(names)},"
+        f" which {'has it' if len(names) == 1 else 'have them'}",
+        _deleted(remedy.about),
+        " and ".join(f"the owner of {name}" for name in names),
     )
+
+
+def _deleted(pods: Sequence[str]) -> str:
+    places = [name.partition("/") for name in pods]
+    return " && ".join(commands.kubectl("delete", "pod", name, namespace=place) for place, _, name in places)
+
+
+def _without_port(case: PodCase, number: str, protocol: str) -> Change | None:
+    for index, container in enumerate(lookup(case.pod, "spec", "containers") or ()):
+        for at, port in enumerate(container.get("ports") or ()):
+            if (str(port.get("hostPort")), port.get("protocol", "TCP")) == (number, protocol):
+                path = f"/spec/containers/{index}/ports/{at}/hostPort"
+                return _dropped(case, f"host port {number} of container {container.get('name')}", path)
+    return None
+
+
+def _neighbours(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    """Move the pods that are in the way, or drop a term of the pod's own."""
+    field, *index = remedy.about or ("",)
+    if field not in AFFINITIES:
+        if not 0 < len(remedy.about) <= NAMED_MAX:
+            return None
+        listed = f"pod{'s' if len(remedy.about) > 1 else ''} {' and '.join(remedy.about)}"
+        what = f"delete {listed}, from which anti-affinity keeps it apart"
+        return Change(what, _deleted(remedy.about), f"the owner of {listed}")
+    terms = lookup(case.pod, "spec", "affinity", field, REQUIRED) or ()
+    over = f" over {terms[int(index[0])].get('topologyKey')}" if index and terms else ""
+    at = index if len(terms) > 1 else ()  # The only term goes with its list.
+    change = _dropped(
+        case, f"its required {AFFINITIES[field]}{over}", f"/spec/affinity/{field}/{'/'.join((REQUIRED, *at))}"
+    )
+    near = ", or start a pod that it selects" if field == "podAffinity" else ""
+    return msgspec.structs.replace(change, what=change.what + near)
 
 
 # Limits.
 
 
 def _quota(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
+    if not remedy.about:  # Not the limits are to change, but what the pod requests.
+        return _resources(remedy, case, world)
     tenant = world.quota.tenant if world.quota is not None else ""
     quota = case.evidence.objects.get("tenantquotas.fathom.dev", Key("", tenant))
     if world.quota is None or quota is None:
@@ -278,8 +346,8 @@ def _quota(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | N
 
 
 def _spread(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
-    if len(remedy.about) != 3 or remedy.about[2] == "0":
-        return None
+    if not remedy.about:
+        return _dropped(case, "its topologySpreadConstraints", "/spec/topologySpreadConstraints")
     key, before, after = remedy.about
     constraints = lookup(case.pod, "spec", "topologySpreadConstraints") or ()
     index = next(
@@ -292,6 +360,8 @@ def _spread(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | 
     )
     if index is None:
         return None
+    if after == "0":  # No node that it could use has the label.
+        return _dropped(case, f"its spread over {key}", f"/spec/topologySpreadConstraints/{index}")
     path = f"/spec/topologySpreadConstraints/{index}/maxSkew"
     return Change(
         f"raise maxSkew over {key} from {before} to {after}",
@@ -321,27 +391,6 @@ def _zone_skew(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change
 
 def _own(kind: str, name: str, spec: Obj) -> Obj:
     return {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
-def _neighbours(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
-    """Pods that it must be near, or that must not be near it."""
-    if not remedy.about:
-        path = ("spec", "affinity", "podAffinity", REQUIRED)
-        return Change(
-            "drop its required pod affinity, or start a pod that it selects",
-            commands.spec_change(case, [{"op": "remove", "path": commands.pointer(path)}]),
-            commands.owner_text(case),
-        )
-    listed = f"pod{'s' if len(remedy.about) > 1 else ''} {' and '.join(remedy.about)}"
-    if len(remedy.about) > NAMED_MAX:
-        return None
-    pods = [name.partition("/") for name in remedy.about]
-    typed = [commands.kubectl("delete", "pod", name, namespace=namespace) for namespace, _, name in pods]
-    return Change(
-        f"delete {listed}, from which anti-affinity keeps it apart",
-        " && ".join(typed),
-        f"the owner of {listed}",
-    )
 
 
 Wording = Callable[[Remedy, PodCase, PlacementContext], Change | None]

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from fathom.explain.evidence import Evidence
-from fathom.explain.why.answer import Explanation, NodeGroup
+from fathom.explain.why.answer import Change, Explanation, NodeGroup
 from fathom.model.objects import key_of
 
 A_NODE, ANOTHER = "a node", "an object of another namespace"
@@ -53,6 +53,8 @@ class _Hidden:
             return tuple(self.value(item) for item in value)
         if isinstance(value, msgspec.Struct):
             fields = {field: self.value(getattr(value, field)) for field in value.__struct_fields__}
+            if isinstance(value, Change) and fields["what"] != value.what:
+                fields["command"] = ""  # It names the same objects, word by word.
             return type(value)(**fields)
         return value
 

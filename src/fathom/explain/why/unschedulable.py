@@ -22,7 +22,8 @@ from fathom.model.objects import Obj, key_of, lookup, uid_of
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
 from fathom.schedule.decide.remedy import remedies
-from fathom.schedule.decide.trial import Remedy
+from fathom.schedule.decide.shape import PodShape
+from fathom.schedule.decide.trial import ROOM, Remedy
 from fathom.schedule.decide.verdicts import FITS, Reason
 
 STAGE, VERDICT = "unschedulable", "is not scheduled"
@@ -129,11 +130,8 @@ def leaving_pods(case: PodCase) -> list[str]:
 
 
 def _unschedulable(case: PodCase, placement: Placement, context: PlacementContext) -> Explanation:
-    offered = remedies(case.view.shape, case.cluster.table, context, case.cluster.decider.rules)
-    changes = [worded(remedy, case, context) for remedy in offered]
+    offered, changes = smallest_changes(case, context)
     first = changes[0] if changes else None
-    if first is not None:
-        first = msgspec.structs.replace(first, one_of=_equals(offered))
     recorded = case.last.nodes if case.last is not None else None
     ours = bool(placement.rejections) and placement.rejections[0].rule == "Freshness"
     cause = f"{_cause(placement, offered)}{_held_room(case, offered)}"
@@ -146,9 +144,22 @@ def _unschedulable(case: PodCase, placement: Placement, context: PlacementContex
     )  # fmt: skip
 
 
-def _equals(offered: list[Remedy]) -> int:
-    """How many changes are of the same size as the first."""
-    return sum((remedy.effort, remedy.amount) == (offered[0].effort, offered[0].amount) for remedy in offered)
+def smallest_changes(
+    case: PodCase, context: PlacementContext, shape: PodShape | None = None
+) -> tuple[list[Remedy], list[Change]]:
+    """What would give the pod a node, the smallest first, as the decider has it and as one types it.
+    `shape`: instead of the pod's own."""
+    offered = remedies(shape or case.view.shape, case.cluster.table, context, case.cluster.decider.rules)
+    pairs = [(remedy, worded(remedy, case, context)) for remedy in offered]
+    # Room that no lower request gives has to be made: on a full node, or by two containers together.
+    pairs.sort(key=lambda pair: pair[0].effort == ROOM and bool(pair[0].short) and not pair[1].command)
+    if not pairs:
+        return [], []
+    sizes = [remedy.size for remedy, _ in pairs]
+    equals = sum(remedy.ways for remedy, _ in pairs if remedy.size == sizes[0])
+    changes = [change for _, change in pairs]
+    changes[0] = msgspec.structs.replace(changes[0], one_of=equals)
+    return [remedy for remedy, _ in pairs], changes
 
 
 def _cause(placement: Placement, offered: list[Remedy]) -> str:
@@ -156,8 +167,8 @@ def _cause(placement: Placement, offered: list[Remedy]) -> str:
     if not placement.rejecting:
         return "the cluster has no nodes"
     ordered = sorted(placement.rejecting, key=lambda pair: (-pair[1], reason_text(pair[0])))
-    rule = offered[0].rule if offered else ""
-    of_rule = [pair for pair in ordered if pair[0].rule == rule]
+    rules = [part.rule for part in (offered[0].parts or offered[:1])] if offered else []
+    of_rule = [pair for pair in ordered if pair[0].rule in rules]
     reason, count = next(
         (pair for pair in of_rule if _is_about(pair[0], offered[0])), (of_rule or ordered)[0]
     )

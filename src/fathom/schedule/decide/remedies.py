@@ -1,4 +1,8 @@
-"""For each rule, the smallest change after which it would accept the pod, and who can make it, all tried."""
+"""For each rule, the smallest change after which it would accept the pod, and who can make it, all tried.
+
+Rules about nodes and fathom's own are here; room is in `remedies_room.py`, topology in
+`remedies_topology.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +11,33 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from fathom.model.quantity import BINARY, of_milli, of_value
 from fathom.model.well_known import QUARANTINE_TAINT
 from fathom.schedule.decide.context import Allowed, QuotaLimit
 from fathom.schedule.decide.filters.nodes import BLOCKING
-from fathom.schedule.decide.filters.podaffinity import together
 from fathom.schedule.decide.filters.quota import QuotaLayer, quota_reason
-from fathom.schedule.decide.filters.resources import promised_to_others
-from fathom.schedule.decide.filters.spread import ZoneSkew, skew_of, zone_spread, zones_concerned
-from fathom.schedule.decide.node_columns import MISSING, UNSCHEDULABLE
-from fathom.schedule.decide.node_table import NodeTable
-from fathom.schedule.decide.pod_groups import matches
-from fathom.schedule.decide.pods import PodView
+from fathom.schedule.decide.node_columns import UNSCHEDULABLE
+from fathom.schedule.decide.remedies_room import ports, resources, volumes
+from fathom.schedule.decide.remedies_topology import neighbours, spread, zone_skew
+from fathom.schedule.decide.remedy_text import (
+    NAMED_MAX,
+    OPERATOR,
+    OWNER,
+    TENANT_ADMIN,
+    TRIED_MAX,
+    alive,
+    if_any,
+    lifted,
+    nodes_text,
+    one_of,
+    shown,
+)
 from fathom.schedule.decide.rows import Reasons, Rows
-from fathom.schedule.decide.shape import CPU, MEMORY, PODS, PodShape, Spread, Taint, Toleration
-from fathom.schedule.decide.trial import ELSEWHERE, GRANT, ROOM, WAIT, WISH, Remedy, Trial
-from fathom.schedule.decide.verdicts import FITS
+from fathom.schedule.decide.shape import PODS, NodeTerm, Taint, Toleration
+from fathom.schedule.decide.trial import ELSEWHERE, GRANT, WAIT, WISH, Effect, Remedy, Trial
 
-OWNER, OPERATOR, TENANT_ADMIN = "the pod's owner", "a cluster operator", "whoever grants the tenant's quota"
+__all__ = ["NAMED_MAX", "OPERATOR", "OWNER", "REMEDIES", "TENANT_ADMIN", "lifted", "shown"]
 
 CORDON, TAINTS, AFFINITY = "NodeUnschedulable", "TaintToleration", "NodeAffinity"
-# At most so many different taints, selectors or pods are tried, or named, one by one.
-TRIED_MAX, NAMED_MAX = 16, 3
 SYSTEM = ("node.kubernetes.io/", "fathom.dev/", "node.cloudprovider.kubernetes.io/")
 
 
@@ -36,79 +45,165 @@ SYSTEM = ("node.kubernetes.io/", "fathom.dev/", "node.cloudprovider.kubernetes.i
 
 
 def freshness(trial: Trial) -> Iterator[Remedy]:
-    rows = trial.opened(world={"view_age_ms": 0})
+    effect = Effect(world={"view_age_ms": 0})
     text = f"wait until the scheduler's view is fresh again (it is {trial.world.view_age_ms} ms old)"
-    yield from _if_any("Freshness", rows, text, "time", effort=WAIT)
+    yield from if_any("Freshness", trial.opened_by(effect), text, "time", effort=WAIT, effect=effect, count=0)
 
 
 def cordon(trial: Trial) -> Iterator[Remedy]:
     """Uncordon. A cordon also taints the node; uncordoning removes both."""
-    tolerating = Toleration(UNSCHEDULABLE.key, True, "", UNSCHEDULABLE.effect)
-    rows = trial.opened(tolerations=(*trial.shape.tolerations, tolerating))
-    yield from _if_any(CORDON, rows, f"uncordon {_one_of(rows)}", OPERATOR, effort=GRANT)
+    effect = _tolerating(trial, UNSCHEDULABLE)
+    rows = trial.opened_by(effect)
+    offered = if_any(CORDON, rows, f"uncordon {one_of(rows)}", OPERATOR, effort=GRANT, effect=effect)
+    for remedy in offered:  # It opens the one node that is uncordoned.
+        yield msgspec.structs.replace(remedy, nodes=1, ways=len(rows))
+
+
+def _tolerating(trial: Trial, *taints: Taint) -> Effect:
+    tolerations = [Toleration(taint.key, not taint.value, taint.value, taint.effect) for taint in taints]
+    return Effect({"tolerations": (*trial.shape.tolerations, *tolerations)})
 
 
 def taints(trial: Trial) -> Iterator[Remedy]:
-    """Tolerate one taint, or remove it."""
-    for taint in _untolerated(trial):
-        tolerating = Toleration(taint.key, False, taint.value, taint.effect)
-        rows = trial.opened(tolerations=(*trial.shape.tolerations, tolerating))
-        shown = f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
-        if taint.key == QUARANTINE_TAINT:
-            text = f"repair {_one_of(rows)} and lift the quarantine"
-            yield from _if_any(TAINTS, rows, text, OPERATOR, effort=GRANT, about=_taint_words(taint))
-        elif taint.key.startswith(SYSTEM):
-            text = f"repair {_one_of(rows)}, which has the taint {shown}"
-            yield from _if_any(TAINTS, rows, text, OPERATOR, effort=GRANT, about=_taint_words(taint))
-        else:
-            text = f"tolerate the taint {shown} of {_nodes(len(rows))}, or remove it"
-            yield from _if_any(TAINTS, rows, text, OWNER, effort=WISH, about=_taint_words(taint))
+    """Tolerate one taint, or remove it; where no single one is enough, all that one node has."""
+    offered = [remedy for taint in _untolerated(trial) for remedy in _taint(trial, taint)]
+    yield from offered or _all_taints(trial)
 
 
-def _taint_words(taint: Taint) -> tuple[str, ...]:
-    return (taint.key, taint.value, taint.effect)
+def _taint(trial: Trial, taint: Taint) -> Iterator[Remedy]:
+    effect = _tolerating(trial, taint)
+    rows = trial.opened_by(effect)
+    shown_taint = (
+        f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+    )
+    about = (taint.key, taint.value, taint.effect)
+    if taint.key == QUARANTINE_TAINT:
+        text, by, effort = f"repair {one_of(rows)} and lift the quarantine", OPERATOR, GRANT
+    elif taint.key.startswith(SYSTEM):
+        text, by, effort = f"repair {one_of(rows)}, which has the taint {shown_taint}", OPERATOR, GRANT
+    else:
+        text = f"tolerate the taint {shown_taint} of {nodes_text(len(rows))}, or remove it"
+        by, effort = OWNER, WISH
+    yield from if_any(TAINTS, rows, text, by, effort=effort, effect=effect, about=about)
+
+
+def _all_taints(trial: Trial) -> Iterator[Remedy]:
+    """All taints of the node that has the fewest, of those that would take the pod then."""
+    tried: dict[tuple[Taint, ...], None] = {}
+    for row in alive(trial):
+        tried[tuple(_blocking(trial, row))] = None
+    for blocking in sorted(tried, key=len)[:TRIED_MAX]:
+        effect = _tolerating(trial, *blocking)
+        rows = trial.opened_by(effect) if len(blocking) > 1 else None
+        if rows is None or not len(rows):
+            continue
+        parts = [_part(trial, taint, blocking, rows) for taint in blocking]
+        text = "; and ".join(part.change for part in parts)
+        by = " and ".join(dict.fromkeys(part.by for part in parts))
+        yield Remedy(
+            TAINTS, text, by, len(rows), WISH, node=rows.names[0],
+            parts=tuple(parts), count=len(parts), effect=effect,
+        )  # fmt: skip
+        return
+
+
+def _part(trial: Trial, taint: Taint, blocking: tuple[Taint, ...], rows: Rows) -> Remedy:
+    others = _tolerating(trial, *(other for other in blocking if other != taint))
+    return next(_taint(trial.on(int(rows.numbers()[0])).after(others), taint))
+
+
+def _blocking(trial: Trial, row: int) -> list[Taint]:
+    table = trial.table
+    return [
+        taint
+        for taint in table.taints[int(table.taint_sets[row])]
+        if taint.effect in BLOCKING and taint != UNSCHEDULABLE and not trial.shape.tolerates(taint)
+    ]
 
 
 def _untolerated(trial: Trial) -> list[Taint]:
     """Taints that the pod does not tolerate, those of most nodes first."""
-    nodes: dict[Taint, int] = {}  # How many have it.
-    table = trial.table
-    for row in _alive(trial):
-        for taint in table.taints[int(table.taint_sets[row])]:
-            if taint.effect in BLOCKING and taint != UNSCHEDULABLE and not trial.shape.tolerates(taint):
-                nodes[taint] = nodes.get(taint, 0) + 1
+    nodes: Counter[Taint] = Counter(taint for row in alive(trial) for taint in _blocking(trial, row))
     return sorted(nodes, key=lambda taint: (-nodes[taint], taint.key, taint.value, taint.effect))[:TRIED_MAX]
 
 
 def affinity(trial: Trial) -> Iterator[Remedy]:
+    """Drop one requirement; where that is not enough, the nodeSelector, the node affinity, or both."""
+    offered = [*_fewer_selectors(trial), *_fewer_requirements(trial)]
+    if not offered and len(trial.shape.node_selector) > 1:
+        offered = [*_relaxed_affinity(trial, {"node_selector": ()}, ("nodeSelector",))]
+    if not offered and trial.shape.node_terms is not None:
+        offered = [*_relaxed_affinity(trial, {"node_terms": None}, ("nodeAffinity",))]
+    if not offered:
+        both: dict[str, object] = {"node_selector": (), "node_terms": None}
+        offered = [*_relaxed_affinity(trial, both, ())]
+    yield from offered
+
+
+def _fewer_selectors(trial: Trial) -> Iterator[Remedy]:
     for key, value in trial.shape.node_selector[:TRIED_MAX]:
         fewer = tuple(pair for pair in trial.shape.node_selector if pair != (key, value))
-        rows = trial.opened(node_selector=fewer)
-        if len(rows):
-            text = f"drop {key}={value} from the nodeSelector, or label {_one_of(rows)} with it"
-            yield Remedy(AFFINITY, text, OWNER, len(rows), ELSEWHERE, node=rows.names[0], about=(key, value))
-            return
-    rows = trial.opened(node_selector=(), node_terms=None)
-    text = f"change the pod's node affinity so that {_one_of(rows)} matches"
-    yield from _if_any(AFFINITY, rows, text, OWNER, effort=ELSEWHERE)
+        effect = Effect({"node_selector": fewer})
+        rows = trial.opened_by(effect)
+        text = f"drop {key}={value} from the nodeSelector, or label {one_of(rows)} with it"
+        yield from if_any(AFFINITY, rows, text, OWNER, effort=ELSEWHERE, effect=effect, about=(key, value))
+
+
+def _fewer_requirements(trial: Trial) -> Iterator[Remedy]:
+    """Drop one expression of a required term that has several: a term without any matches no node."""
+    terms = trial.shape.node_terms or ()
+    for at, term in enumerate(terms[:TRIED_MAX]):
+        for index, requirement in enumerate(term.labels):
+            if len(term.labels) + len(term.fields) == 1:
+                continue
+            fewer = NodeTerm((*term.labels[:index], *term.labels[index + 1 :]), term.fields)
+            effect = Effect({"node_terms": (*terms[:at], fewer, *terms[at + 1 :])})
+            rows = trial.opened_by(effect)
+            text = f"drop {requirement.key} from the pod's node affinity so that {one_of(rows)} matches"
+            about = ("nodeAffinity", str(at), str(index), requirement.key)
+            yield from if_any(AFFINITY, rows, text, OWNER, effort=ELSEWHERE, effect=effect, about=about)
+
+
+def _relaxed_affinity(trial: Trial, spec: dict[str, object], about: tuple[str, ...]) -> Iterator[Remedy]:
+    effect = Effect(spec)
+    rows = trial.opened_by(effect)
+    text = f"change the pod's node affinity so that {one_of(rows)} matches"
+    yield from if_any(
+        AFFINITY, rows, text, OWNER, effort=ELSEWHERE, effect=effect, amount=1, about=about,
+        count=2 if len(spec) > 1 and trial.shape.node_selector and trial.shape.node_terms else 1,
+    )  # fmt: skip
 
 
 # fathom's own rules.
 
 
 def override(trial: Trial) -> Iterator[Remedy]:
-    """End one override: enough where it alone keeps the pod from some node."""
+    """End one override: enough where it alone keeps the pod from some node. Else all of them."""
     names = tuple(dict.fromkeys(avoidance.override for avoidance in trial.world.avoided))
+    offered = [remedy for name in names for remedy in _without_overrides(trial, (name,))]
+    yield from offered or _without_overrides(trial, _overrides_at(trial) or names)
+
+
+def _overrides_at(trial: Trial) -> tuple[str, ...]:
+    """On one node: the overrides that keep the pod from it, each of which must end."""
+    if trial.only is None:
+        return ()
+    names = dict.fromkeys(avoidance.override for avoidance in trial.world.avoided)
+    decisive = []
     for name in names:
-        remaining = tuple(avoidance for avoidance in trial.world.avoided if avoidance.override != name)
-        rows = trial.opened(world={"avoided": remaining})
-        if len(rows):
-            yield Remedy(
-                "Override", _ended((name,)), OPERATOR, len(rows), GRANT, node=rows.names[0], about=(name,)
-            )
-            return
-    rows = trial.opened(world={"avoided": ()})
-    yield from _if_any("Override", rows, _ended(names), OPERATOR, effort=GRANT, about=names)
+        kept = tuple(avoidance for avoidance in trial.world.avoided if avoidance.override == name)
+        if not len(trial.by("Override").opened(world={"avoided": kept})):
+            decisive.append(name)
+    return tuple(decisive)
+
+
+def _without_overrides(trial: Trial, names: tuple[str, ...]) -> Iterator[Remedy]:
+    remaining = tuple(avoidance for avoidance in trial.world.avoided if avoidance.override not in names)
+    effect = Effect(world={"avoided": remaining})
+    yield from if_any(
+        "Override", trial.opened_by(effect), _ended(names), OPERATOR,
+        effort=GRANT, effect=effect, about=names, count=len(names),
+    )  # fmt: skip
 
 
 def _ended(names: Iterable[str]) -> str:
@@ -116,23 +211,26 @@ def _ended(names: Iterable[str]) -> str:
 
 
 def trust(trial: Trial) -> Iterator[Remedy]:
-    rows = trial.opened(world={"doubted": ()})
-    text = f"wait until the scheduler's view of {_one_of(rows)} is as new as the server's"
-    yield from _if_any("NodeTrust", rows, text, "time", effort=WAIT)
+    effect = Effect(world={"doubted": ()})
+    rows = trial.opened_by(effect)
+    text = f"wait until the scheduler's view of {one_of(rows)} is as new as the server's"
+    yield from if_any("NodeTrust", rows, text, "time", effort=WAIT, effect=effect, count=0)
 
 
 def capacity_class(trial: Trial) -> Iterator[Remedy]:
     wanted = trial.shape.capacity_class
     for name in (wanted,) if wanted else _classes(trial):
-        rows = trial.opened(world={"allowed": (*trial.world.allowed, Allowed("", name))})
-        text = f"allow capacity class {name} by an override (opens {_nodes(len(rows))})"
+        effect = Effect(world={"allowed": (*trial.world.allowed, Allowed("", name))})
+        rows = trial.opened_by(effect)
+        text = f"allow capacity class {name} by an override (opens {nodes_text(len(rows))})"
         admitted = f", or admit tenant {trial.shape.tenant} to the class"
-        yield from _if_any("CapacityClass", rows, text + admitted, OPERATOR, effort=GRANT, about=(name,))
-    if wanted:
-        rows = trial.opened(capacity_class="")
-        yield from _if_any(
-            "CapacityClass", rows, f"drop capacity class {wanted} from the pod", OWNER, effort=WISH
+        yield from if_any(
+            "CapacityClass", rows, text + admitted, OPERATOR, effort=GRANT, effect=effect, about=(name,)
         )
+    if wanted:
+        effect = Effect({"capacity_class": ""})
+        text = f"drop capacity class {wanted} from the pod"
+        yield from if_any("CapacityClass", trial.opened_by(effect), text, OWNER, effort=WISH, effect=effect)
 
 
 def _classes(trial: Trial) -> list[str]:
@@ -142,8 +240,8 @@ def _classes(trial: Trial) -> list[str]:
 def quota(trial: Trial) -> Iterator[Remedy]:
     """Raise the quota for one domain: a zone and the class that the pod would draw on there. All limits that
     it exceeds there must be raised; domains that lack the same are opened by one change."""
-    tenant_quota = trial.world.quota
-    rows = trial.opened(without=("TenantQuota",))
+    tenant_quota, effect = trial.world.quota, Effect(lifts=("TenantQuota",))
+    rows = trial.opened_by(effect)
     if tenant_quota is None or not len(rows):
         return
     layer = QuotaLayer(trial.shape, Rows(trial.table), trial.world, tenant_quota, Reasons())
@@ -157,7 +255,10 @@ def quota(trial: Trial) -> Iterator[Remedy]:
             (name, _granted(limit, name), _granted(limit, name) + over) for limit, name, over in short
         )
         limits = tuple(quota_reason(tenant_quota.tenant, limit) for limit, _, _ in short)
-        yield Remedy("TenantQuota", text, TENANT_ADMIN, count, GRANT, len(short), about=limits, short=raised)
+        yield Remedy(
+            "TenantQuota", text, TENANT_ADMIN, count, GRANT,
+            about=limits, short=raised, count=len(short), effect=effect,
+        )  # fmt: skip
 
 
 def _granted(limit: QuotaLimit, resource: str) -> int:
@@ -167,249 +268,6 @@ def _granted(limit: QuotaLimit, resource: str) -> int:
 def _quota_short(tenant: str, limit: QuotaLimit, name: str, over: int) -> str:
     unit = "pod" if name == PODS and over == 1 else name
     return f"{quota_reason(tenant, limit)} is short by {shown(name, over)} {unit}"
-
-
-# Room.
-
-
-def ports(trial: Trial) -> Iterator[Remedy]:
-    rows = trial.opened(without=("NodePorts",))
-    wanted = ", ".join(f"{port.port}/{port.protocol}" for port in trial.shape.ports)
-    text = f"free host port {wanted} on {_one_of(rows)}"
-    yield from _if_any("NodePorts", rows, text, OPERATOR, effort=GRANT)
-
-
-def resources(trial: Trial) -> Iterator[Remedy]:
-    """Name what the node lacks that is short of the fewest resources, by the least; or the holder of room
-    that is promised to another pod."""
-    yield from _without_promises(trial)
-    rows = trial.opened(without=("NodeResourcesFit",))
-    ranked = [(_rank(short), row, short) for row, short in _shortages(trial, rows) if short]
-    if not ranked:
-        return
-    rank, row, short = min(ranked)
-    lacking = " and ".join(_lack(resource, requested - free) for resource, requested, free in short)
-    asks = ", ".join(
-        f"{shown(resource, requested)} {resource} requested, {shown(resource, free)} free"
-        for resource, requested, free in short
-    )
-    text = f"node {trial.table.names[row]} lacks {lacking} ({asks})"
-    yield Remedy(
-        "NodeResourcesFit", text, OPERATOR, 1, ROOM, rank[0] * 10**6 + rank[1],
-        node=trial.table.names[row], short=tuple(short),
-    )  # fmt: skip
-
-
-Short = list[tuple[str, int, int]]  # (resource, requested, free)
-
-
-def _rank(short: Short) -> tuple[int, int]:
-    return len(short), sum(1000 * (requested - free) // max(requested, 1) for _, requested, free in short)
-
-
-def _shortages(trial: Trial, rows: Rows) -> Iterator[tuple[int, Short]]:
-    table, promised = trial.table, promised_to_others(trial.shape, rows, trial.world)
-    for at, row in enumerate(rows.numbers()):
-        short = []
-        for name, requested in trial.shape.requests:
-            column = table.resources[name]
-            free = int(table.allocatable[row, column] - table.tally.requested[row, column])
-            free -= 0 if promised is None else int(promised[at, column])
-            if requested > free:
-                short.append((name, requested, max(free, 0)))
-        yield row, short
-
-
-def _without_promises(trial: Trial) -> Iterator[Remedy]:
-    """Unused room that is not for this pod: kept by a class, or held for another pod."""
-    for reserved_class in trial.table.reserved[:TRIED_MAX]:
-        if reserved_class.kept and not trial.shape.capacity_class:
-            rows = trial.opened(world={"allowed": (*trial.world.allowed, Allowed("", reserved_class.name))})
-            text = (
-                f"allow capacity class {reserved_class.name} by an override"
-                f" (opens {_nodes(len(rows))} with room kept for the class)"
-            )
-            yield from _if_any(
-                "NodeResourcesFit", rows, text, OPERATOR, effort=GRANT, about=(reserved_class.name,)
-            )
-    if trial.table.claims_on:
-        highest = trial.opened(priority=2**31)  # Above every claim.
-        text = (
-            f"room on {_one_of(highest)} is held for a nominated pod or by a Reservation: wait until it ends"
-        )
-        yield from _if_any("NodeResourcesFit", highest, text, OPERATOR, effort=ROOM, amount=10**9)
-
-
-def _lack(resource: str, missing: int) -> str:
-    return "a place for one more pod" if resource == PODS else f"{shown(resource, missing)} {resource}"
-
-
-def shown(resource: str, amount: int) -> str:
-    if resource == CPU:
-        return str(of_milli(amount))
-    return str(of_value(amount, BINARY if resource == MEMORY else "DecimalSI"))
-
-
-def volumes(trial: Trial) -> Iterator[Remedy]:
-    rows = trial.opened(without=("VolumeBinding",))
-    claims = ", ".join(trial.shape.claims)
-    text = f"bind claim {claims} to a volume that {_one_of(rows)} reaches"
-    yield from _if_any("VolumeBinding", rows, text, OPERATOR, effort=ROOM, about=trial.shape.claims)
-
-
-# Topology.
-
-
-def spread(trial: Trial) -> Iterator[Remedy]:
-    rule, hard = "PodTopologySpread", [constraint for constraint in trial.shape.spreads if constraint.hard]
-    for constraint in hard:
-        others = tuple(other for other in trial.shape.spreads if other != constraint)
-        rows = trial.opened(spreads=others)
-        if len(rows):
-            skew = skew_of(constraint, trial.shape, Rows(trial.table))
-            most = _skew_needed(constraint, skew, rows)
-            if most:
-                rows = trial.opened(spreads=(*others, msgspec.structs.replace(constraint, max_skew=most)))
-            text = _relaxed(constraint, skew, most, rows, f"maxSkew over {constraint.topology_key}")
-            about = (constraint.topology_key, str(constraint.max_skew), str(most))
-            yield Remedy(
-                rule, text, OWNER, len(rows), WISH, most, node=rows.names[0] if len(rows) else "", about=about
-            )
-    if len(hard) > 1:
-        rows = trial.opened(spreads=())
-        keys = " and ".join(dict.fromkeys(constraint.topology_key for constraint in hard))
-        yield from _if_any(rule, rows, f"relax the spread over {keys}", OWNER, effort=WISH, amount=10**6)
-
-
-def zone_skew(trial: Trial) -> Iterator[Remedy]:
-    rows = trial.opened(without=("MaxZoneSkew",))
-    constraint, policy = zone_spread(trial.shape, trial.world), trial.world.policy
-    if constraint is None or not len(rows):
-        return
-    everywhere = Rows(trial.table)
-    skew = skew_of(constraint, trial.shape, everywhere, only=zones_concerned(everywhere, trial.world))
-    most = _skew_needed(constraint, skew, rows)
-    rows = trial.opened(world={"policy": msgspec.structs.replace(policy, max_zone_skew=most)})
-    text = _relaxed(constraint, skew, most, rows, f"maxZoneSkew of policy {policy.name}")
-    about = (policy.name, str(policy.max_zone_skew), str(most))
-    yield Remedy("MaxZoneSkew", text, OPERATOR, len(rows), ROOM, most, about=about)
-
-
-def _skew_needed(constraint: Spread, skew: ZoneSkew, rows: Rows) -> int:
-    """The skew that the constraint would have to allow for the nearest row. 0: the rows lack its label."""
-    values = [value for value in rows.labels(constraint.topology_key) if value is not None]
-    return min((skew.counts.get(value, 0) + skew.own - skew.least for value in values), default=0)
-
-
-def _relaxed(constraint: Spread, skew: ZoneSkew, most: int, rows: Rows, limit: str) -> str:
-    """The change as text. `limit` names what would have to be raised."""
-    if not most:
-        return f"label {_one_of(rows)} with {constraint.topology_key}"
-    if len(skew.counts) < constraint.min_domains:
-        lacking = constraint.min_domains - len(skew.counts)
-        alternative = f"add nodes in {lacking} more domains (there are {len(skew.counts)})"
-    else:
-        fewest = sorted(value for value, count in skew.counts.items() if count == skew.least)
-        alternative = f"open a node in {' or '.join(fewest[:NAMED_MAX])}, which has the fewest such pods"
-    return f"raise {limit} from {constraint.max_skew} to {most}, or {alternative}"
-
-
-def neighbours(trial: Trial) -> Iterator[Remedy]:
-    rule = "InterPodAffinity"
-    rows = trial.opened(affinity=())
-    text = f"place a pod that its pod affinity selects near {_one_of(rows)}"
-    yield from _if_any(rule, rows, text, OWNER, effort=WISH)
-    near = _with_company(trial, trial.opened(without=(rule,)))
-    if not near:
-        return
-    row, blockers = _fewest(trial, near)
-    named = ", ".join(blockers[:NAMED_MAX])
-    more = f" and {len(blockers) - NAMED_MAX} more" if len(blockers) > NAMED_MAX else ""
-    text = f"move {named}{more} out of the topology domain of {trial.table.names[row]}"
-    name = trial.table.names[row]
-    yield Remedy(rule, text, OPERATOR, 1, WISH, len(blockers), node=name, about=tuple(blockers))
-
-
-def _with_company(trial: Trial, rows: Rows) -> list[int]:
-    """The rows where the pod's own affinity is met."""
-    layers = together(trial.shape, Rows(trial.table), Reasons())
-    return [
-        row for row in rows.numbers() if all(layer.codes[int(layer.domains[row])] == FITS for layer in layers)
-    ]
-
-
-def _fewest(trial: Trial, rows: list[int]) -> tuple[int, list[str]]:
-    """The row with the fewest pods in its domains that conflict, by anti-affinity of either side."""
-    table = trial.table
-    near: dict[tuple[str, int], dict[str, None]] = {}  # By label and domain.
-    for placed in table.placed.values():
-        for key in _repelling(trial.shape, placed.view, table) if placed.row >= 0 else ():
-            domain = int(table.label_column(key).ids[placed.row])
-            near.setdefault((key, domain), {})["/".join(placed.view.key)] = None
-    keys = sorted({key for key, _ in near})
-    ranked = []
-    for row in rows:
-        at = [(key, int(table.label_column(key).ids[row])) for key in keys]
-        names = sorted({name for place in at if place[1] != MISSING for name in near.get(place, ())})
-        if names:
-            ranked.append((len(names), row, names))
-    _, row, names = min(ranked, default=(0, rows[0], []))
-    return row, names
-
-
-def _repelling(shape: PodShape, pod: PodView, table: NodeTable) -> Iterator[str]:
-    """The topology labels over which anti-affinity keeps the two pods apart."""
-    ours = (shape.namespace, dict(shape.labels))
-    theirs = (pod.shape.namespace, dict(pod.shape.labels))
-    for term in shape.anti_affinity:
-        if matches(term, *theirs, table.namespaces):
-            yield term.topology_key
-    for term in pod.shape.anti_affinity:
-        if matches(term, *ours, table.namespaces):
-            yield term.topology_key
-
-
-# Text.
-
-
-def lifted(rule: str) -> Callable[[Trial], Iterator[Remedy]]:
-    """The remedy for a rule that offers none itself: names the nodes that it alone rejects."""
-
-    def remedy(trial: Trial) -> Iterator[Remedy]:
-        rows = trial.opened(without=(rule,))
-        text = f"rule {rule} alone rejects {_one_of(rows)}"
-        yield from _if_any(rule, rows, text, OPERATOR, effort=WISH)
-
-    return remedy
-
-
-def _if_any(
-    rule: str,
-    rows: Rows,
-    text: str,
-    by: str,
-    *,
-    effort: int,
-    amount: int = 0,
-    about: tuple[str, ...] = (),
-) -> Iterator[Remedy]:
-    if len(rows):
-        yield Remedy(rule, text, by, len(rows), effort, amount, rows.names[0], about)
-
-
-def _alive(trial: Trial) -> Iterable[int]:
-    return [trial.only] if trial.only is not None else trial.table.row_of.values()
-
-
-def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"
-
-
-def _one_of(rows: Rows) -> str:
-    """'node-1', or 'one of 3 nodes (such as node-1)'."""
-    if not len(rows):
-        return "no node"
-    return rows.names[0] if len(rows) == 1 else f"one of {len(rows)} nodes (such as {rows.names[0]})"
 
 
 REMEDIES: Mapping[str, Callable[[Trial], Iterator[Remedy]]] = {
