@@ -11,7 +11,7 @@ from fathom.model.decision import Decision, KeptDecision, Outcome, SeenVersions
 from fathom.model.objects import Key, Obj, key_of
 from fathom.schedule.loop.process import SchedulerProcess
 from fathom.sim.world.invariants import Checker
-from fathom.sim.world.process import EPOCH_NS, SimProcess
+from fathom.sim.world.process import SimProcess
 
 if TYPE_CHECKING:
     from fathom.sim.world.world import World
@@ -83,7 +83,7 @@ def world_evidence(world: World, resource: str, key: Key) -> Evidence:
         processes=tuple(
             state for process in world.engine.processes.values() if (state := _state(process)) is not None
         ),
-        now_ns=world.engine.now_ns + EPOCH_NS,
+        now_ns=world.engine.epoch_ns + world.engine.now_ns,
     )
 
 
