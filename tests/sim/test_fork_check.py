@@ -7,21 +7,30 @@ from typing import Any
 import msgspec
 
 from fathom.client.api import Resource, own_resource
+from fathom.explain.questions import why
 from fathom.kinds import tenant_quota
 from fathom.model.objects import Key, Obj
-from fathom.schedule.decide.remedy import Remedy
-from fathom.sim.fork_check import CheckedProposal, check_proposal, check_proposals, proposed, unmet
+from fathom.sim.checkers.proposals import ProposedChangesHelp
+from fathom.sim.fork_check import CheckedProposal, check_answer, check_proposals, unmet
 from fathom.sim.fork_state import state_of_world
 from fathom.sim.scenarios.real import employ_cluster
 from fathom.sim.world.engine import Engine
 from fathom.sim.world.signing_key import world_key
 from fathom.sim.world.world import World
+from fathom.sim.world_evidence import world_evidence
 
 PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 QUOTAS = own_resource(tenant_quota.DEFINITION)
-EVERY_NODE = tuple(f"node-{number}" for number in range(1, 6))
+RULES = (
+    "NodeResourcesFit",
+    "NodeAffinity",
+    "TaintToleration",
+    "NodeUnschedulable",
+    "NodePorts",
+    "TenantQuota",
+)
 
 
 def pod(name: str, *, cpu: str = "100m", namespace: str = "default", **spec: Any) -> Obj:
@@ -88,28 +97,36 @@ def test_the_proposed_change_admits_each_waiting_pod() -> None:
     checked = check_proposals(world)
     world.engine.end()
     assert unmet(checked) == []
-    rules = {proposal.rule for proposal in checked if proposal.made}
-    assert {
-        "NodeResourcesFit",
-        "NodeAffinity",
-        "TaintToleration",
-        "NodeUnschedulable",
-        "NodePorts",
-        "TenantQuota",
-    } <= rules
+    causes = " ".join(proposal.cause for proposal in checked if proposal.made)
+    assert all(rule in causes for rule in RULES), causes
 
 
 def test_a_proposal_that_does_not_help_is_found() -> None:
     world = settled()
-    huge = world.get("pods", Key("default", "huge"))
-    assert huge is not None
-    remedy = proposed(world, huge)
-    assert isinstance(remedy, Remedy)
+    answer = why(world_evidence(world, "pods", Key("default", "huge")))
+    assert answer.change is not None
+    assert answer.change.what == "lower cpu of container main to 7900m"
     too_little = msgspec.structs.replace(
-        remedy, short=tuple((resource, wanted, wanted - 1) for resource, wanted, _ in remedy.short)
+        answer.change, command=answer.change.command.replace("7900m", "99"), what="lower it to 99"
     )
-    checked = check_proposal(state_of_world(world), Key("default", "huge"), too_little)
+    checked = check_answer(state_of_world(world), msgspec.structs.replace(answer, change=too_little))
     world.engine.end()
     assert unmet([checked]) == [
-        CheckedProposal("default/huge", remedy.rule, remedy.change, made=True, bound=False)
+        CheckedProposal("default/huge", answer.cause, "lower it to 99", made=True, bound=False)
     ]
+
+
+def test_the_checker_makes_the_change_for_a_pod_that_waits_when_the_scenario_ends() -> None:
+    checker = ProposedChangesHelp()
+    world = World(Engine("0", signing=world_key()), checkers=[checker])
+
+    async def story(world: World) -> None:
+        employ_cluster(world, spare=False)
+        await world.until(lambda: len(world.list("nodes")) == 5, within_s=60, what="nodes are registered")
+        await world.apply(PODS, pod("selects", nodeSelector={"disk": "fast"}))
+        await world.heal_and_settle()
+
+    world.tell(story, deadline_s=900)
+    assert world.engine.violation is None
+    assert world.hits["a proposed change is made in a fork"] == 1
+    world.engine.end()

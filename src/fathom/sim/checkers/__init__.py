@@ -35,6 +35,7 @@ from fathom.sim.checkers.objects import (
 )
 from fathom.sim.checkers.owners import NothingIsHeldBack, OnlyTheUnownedAreCollected
 from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
+from fathom.sim.checkers.proposals import ProposedChangesHelp
 from fathom.sim.checkers.quiet_processes import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
 from fathom.sim.checkers.records import RecordsAreTrue
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
@@ -74,6 +75,7 @@ def at_home() -> list[Checker]:
         WhatIsSaidIsSo(),
         RecordsAreTrue(),
         EveryWriteHasItsDecision(),
+        ProposedChangesHelp(),
     ]
 
 

@@ -94,6 +94,10 @@ class Checker:
         """Called when faults have stopped and nothing changes any more."""
         return ()
 
+    def ended(self, world: World) -> Iterable[str | Finding]:
+        """Called after the scenario, outside of the world's time: it may make other worlds."""
+        return ()
+
 
 def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
     if not change.key.startswith(REGISTRY):

@@ -309,6 +309,14 @@ class World:
             engine.broken(self._violation("liveness", f"the scenario did not end within {deadline_s:g} s"))
         if ended and ended[0] is not None:
             raise ended[0]
+        if engine.violation is None:
+            self._check_ended()
+
+    def _check_ended(self) -> None:
+        for checker in self.checkers:
+            for problem in checker.ended(self):
+                self.engine.broken(self._violation(checker.name, problem))
+                return
 
     def start(self, story: Callable[[World], Awaitable[None]]) -> Ending:
         """Start the servers, then the scenario; then the engine runs it. The world halts when the scenario is
