@@ -398,7 +398,7 @@ def test_a_freed_quota_wakes_as_many_as_it_can_help(cluster: Cluster) -> None:
             "TaintToleration": ["tainted"],
         }
     _, found = cluster.why(space, "p3")
-    assert found["cause"] == "quota/quota, on 3 of 4 nodes (TenantQuota)"
+    assert found["cause"] == "quota/quota has no room left, on 3 of 4 nodes (TenantQuota)"
     assert found["change"]["what"] == "raise cpu of quota/quota from 20m to 30m"
     assert found["change"]["who"] == "whoever grants the tenant's quota"
     assert (found["change"]["nodes"], found["change"]["oneOf"]) == (3, 1)
@@ -463,7 +463,7 @@ def test_room_that_a_class_keeps_is_opened_by_an_override(cluster: Cluster) -> N
     assert found["cause"].startswith("1 of ")
     assert found["cause"].endswith(" nodes have too little free cpu (NodeResourcesFit)")
     assert found["rejected"][0]["rule"] == "NodeResourcesFit"
-    assert found["change"]["what"] == "admit tenant kept to capacity class kept"
+    assert found["change"]["what"] == "allow capacity class kept to workload p by an override"
     spec = {
         "target": "workload/p",
         "reason": "recovery",
