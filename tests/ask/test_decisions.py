@@ -103,6 +103,8 @@ def test_one_decision_is_read_by_its_id_with_every_nodes_reason(tmp_path: Path) 
         assert answer.status == 200
         assert answer.obj["status"]["nodes"] == {"node-1": "", "node-2": "full"}
         assert (await api.get(f"{OWN}/namespaces/default/decisions/a-2")).status == 404
+        await api.post("/api/v1/nodes", {"kind": "Node", "metadata": {"name": "without-agent"}})
+        assert (await api.get(f"{OWN}/namespaces/default/decisions/a-2")).status == 404
         assert (await api.get(f"{OWN}/namespaces/team/decisions/a-1")).status == 404
 
     asked(story, tmp_path)

@@ -133,8 +133,11 @@ def test_nothing_on_record_exits_with_1(server: Server) -> None:
             ["pod/x", "--since", "yesterday"],
             "spec.since must be a duration such as 10m, or an RFC 3339 time, not 'yesterday'",
         ),
-        (["pod/x", "--until", "noon"], "spec.at must be a revision or an RFC 3339 time, not 'noon'"),
-        (["pod/x", "-w", "--until", "7"], "--watch goes on for ever: it cannot be used with --until"),
+        (
+            ["pod/x", "--until", "noon"],
+            "spec.at must be a revision, an RFC 3339 time or a duration, not 'noon'",
+        ),
+        (["pod/x", "-w", "--until", "7"], "--watch goes on for ever: it cannot be used with --at"),
     ],
     ids=["no name", "no kind", "no duration", "no end", "an end of what has none"],
 )

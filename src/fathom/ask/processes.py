@@ -16,7 +16,7 @@ from fathom.api.process_pages import SLICES, process_address
 from fathom.explain.evidence import Objects
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
-from fathom.model.objects import Key, Obj, labels_of, metadata
+from fathom.model.objects import Key, Obj, key_of, labels_of, metadata
 from fathom.model.processes import PREFIX, PROCESS, parts_of, short_name
 
 
@@ -59,3 +59,16 @@ def agents_of(objects: Objects, nodes: Iterable[str]) -> list[RegisteredProcess]
         except ApiError as error:
             agents.append(RegisteredProcess(f"agent of {name}", ("agent",), None, error.message))
     return agents
+
+
+def nodes_with_agents(objects: Objects) -> list[str]:
+    """Names of the nodes whose agent can be asked: another kubelet publishes no address for questions."""
+    return [key_of(node).name for node in objects.list("nodes") if _can_be_asked(node)]
+
+
+def _can_be_asked(node: Obj) -> bool:
+    try:
+        address_of(node)
+    except ApiError:
+        return False
+    return True

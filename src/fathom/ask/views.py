@@ -27,6 +27,7 @@ from fathom.ask.decisions import Sight, decision_object
 from fathom.ask.kept_cluster import KeptCluster
 from fathom.ask.objects import CachedObjects
 from fathom.ask.past import TAPE, Past, PastState, wanted_moment
+from fathom.ask.processes import nodes_with_agents
 from fathom.ask.subjects import asked_object, kind_named, namespace_of_answer, object_of_name
 from fathom.ask.table import ANSWERS, SPECS, Spec
 from fathom.ask.tapes import TapedObjects
@@ -50,7 +51,7 @@ from fathom.model.errors import (
     too_many_requests,
     unavailable,
 )
-from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.objects import Obj, lookup
 from fathom.model.selectors import parse_field_selector, parse_label_selector
 from fathom.model.times import micro_timestamp
 from fathom.schedule.loop.user_rules import installed_rules
@@ -189,7 +190,7 @@ class AskViews:
         query, access = RecordQuery(decisions=(name,)), self._access(call)
         records, gaps = await self._collector.records(objects, query)
         if not records:  # Perhaps an agent's: an id does not say of which node, so all of them are asked.
-            nodes = [str(metadata(node)["name"]) for node in objects.list("nodes")][:AGENTS_ASKED_MAX]
+            nodes = nodes_with_agents(objects)[:AGENTS_ASKED_MAX]
             records, gaps = await self._collector.records(objects, query, nodes=nodes)
         allowed = [
             record
