@@ -1,8 +1,8 @@
 """A running cluster whose control plane is the cause: `fathom why` says so before anything else, though the
 pod has another trouble, and the pod is well after the change.
 
-The scheduler reaches the API server through a proxy, which can hold its watch of quotas or refuse what it
-writes. One agent is killed while its pods run. Containers are simulated."""
+The scheduler reaches the API server through a proxy, which can hold its watch of quotas or refuse its
+requests. One agent is killed while its pods run. Containers are simulated."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ NODES = 8
 
 
 class Proxy(QuotaWatchProxy):
-    """Can also refuse what the scheduler writes, as an API server whose store is unwell does."""
+    """Can also refuse what the scheduler writes and reads, as an API server whose store is unwell does."""
 
     refuses = False
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        if self.refuses and request.method != "GET" and "/leases" not in request.path:
+        # Its watches go on, and so do its leases: it leads, and decides from what it has seen.
+        if self.refuses and "watch" not in request.query and "/leases" not in request.path:
             return web.Response(status=503, text="the store is unwell")
         return await super()._answer(request)
 
