@@ -31,15 +31,16 @@ def shown_milli(milli: int) -> str:
 
 
 def gate(place: Place) -> Trouble:
-    """Decoys: a node is cordoned, and the pod requests more than any node has."""
+    """The pod also requests more than any node has, so the change has two parts. Decoy: a cordoned node."""
     place.cordon(1)
     name = f"example.com/{place.word}"
     place.create(place.pod(cpu=NODE_CPU + 1, schedulingGates=[{"name": name}]))
-    gated = Step(
-        says=("is not scheduled: it has a scheduling gate", f"remove the scheduling gate {name}"),
-        never=("cpu", "uncordon"),
+    says = (
+        "is not scheduled: it has a scheduling gate",
+        f"remove the scheduling gate {name}",
+        "lower cpu of container main to 8",
     )
-    return Trouble(steps=(gated, Step(says=("too little free cpu", "lower cpu of container main to 8"))))
+    return Trouble(steps=(Step(says=says, never=("uncordon",)),))
 
 
 def tenant_quota(place: Place) -> Trouble:
@@ -109,7 +110,7 @@ def node_affinity(place: Place) -> Trouble:
     ]
     terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
     place.create(place.pod(nodeSelector=None, affinity={"nodeAffinity": {REQUIRED: terms}}))
-    says = ("didn't match Pod's node affinity/selector", "drop its required node affinity")
+    says = ("didn't match Pod's node affinity/selector", "drop disk from its required node affinity")
     return Trouble(steps=(Step(says=says, never=("cordon",)),))
 
 
@@ -207,38 +208,15 @@ def pod_anti_affinity(place: Place) -> Trouble:
 
 
 def claim(place: Place) -> Trouble:
-    """Decoy: a node is cordoned. fathom provides no volumes: an operator binds the claim."""
+    """Decoy: a node is cordoned. fathom provides no volumes: the command creates one with the claim."""
     place.cordon(1)
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": place.word}}
     place.create(place.pod(volumes=[volume]))
-
-    def bind() -> None:
-        spec = {
-            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": "/nowhere"}, "claimRef": {"namespace": place.namespace, "name": place.word},
-        }  # fmt: skip
-        meta = {"name": place.word}
-        place.shared.run(
-            "create -f -",
-            stdin=json.dumps(
-                {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec}
-            ),
-        )
-        path = f"/api/v1/namespaces/{place.namespace}/persistentvolumeclaims/{place.word}"
-        place.cluster.patch(path, {"spec": {"volumeName": place.word}})
-
-    missing = Step(
-        says=(
-            f'persistentvolumeclaim "{place.word}" not found',
-            f"create PersistentVolumeClaim {place.word}",
-        ),
-        never=("cordon",),
-    )
     says = (
-        "unbound immediate PersistentVolumeClaims",
-        f"bind PersistentVolumeClaim {place.word} to a volume",
+        f'persistentvolumeclaim "{place.word}" not found',
+        f"create PersistentVolumeClaim {place.word}",
     )
-    return Trouble(steps=(missing, Step(says=says, waits=True, act=bind)))
+    return Trouble(steps=(Step(says=says, never=("cordon",)),))
 
 
 def resource_quota(place: Place) -> Trouble:

@@ -29,6 +29,8 @@ def redacted(explanation: Explanation, evidence: Evidence, hidden: HiddenNames) 
 
 
 def _shown_change(change: Change, hidden: HiddenNames) -> Change:
-    """A command that names what the user must not learn cannot be typed without the name: it is left out."""
+    """A command that names what the user must not learn cannot be typed without the name: it is left out. It
+    names the objects of the text word by word, so a name that is hidden in the text is in it too."""
     shown: Change = hidden.value(change)
-    return shown if shown.command == change.command else msgspec.structs.replace(shown, command="")
+    same = (shown.what, shown.command) == (change.what, change.command)
+    return shown if same else msgspec.structs.replace(shown, command="")
