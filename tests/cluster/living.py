@@ -154,11 +154,13 @@ http.server.ThreadingHTTPServer((os.environ["POD_IP"], 8080), Here).serve_foreve
 """
 
 
-def deployment(app: str, replicas: int, word: str = "one") -> Obj:
+def deployment(app: str, replicas: int, word: str = "one", *, lingers_s: int = 0) -> Obj:
+    """With `lingers_s` a pod that ends serves on for so long: until the gateway has heard of it."""
+
     def field(name: str, path: str) -> Obj:
         return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
-    container = {
+    container: Obj = {
         "name": "main",
         "image": "python",
         "command": ["python3", "-c", PROGRAM],  # Pods are nobody: they may not see the tests' own.
@@ -169,9 +171,11 @@ def deployment(app: str, replicas: int, word: str = "one") -> Obj:
         ],
         "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
     }
+    if lingers_s:
+        container["lifecycle"] = {"preStop": {"sleep": {"seconds": lingers_s}}}
     template = {
         "metadata": {"labels": {"app": app}},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": lingers_s + 1},
     }
     return {
         "apiVersion": "apps/v1",

@@ -12,8 +12,8 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 SERVICES = "/api/v1/namespaces/default/services"
 
 
-def run(cluster: Cluster, app: str, replicas: int) -> None:
-    cluster.ask("POST", DEPLOYMENTS, deployment(app, replicas))
+def run(cluster: Cluster, app: str, replicas: int, *, lingers_s: int = 0) -> None:
+    cluster.ask("POST", DEPLOYMENTS, deployment(app, replicas, lingers_s=lingers_s))
     cluster.ask("POST", SERVICES, service(app))
     cluster.until_ready(app, replicas)
     # A ready pod is not yet behind its Service: the endpoints and the gateway hear of it a moment later.
@@ -73,8 +73,9 @@ def test_a_deployment_serves_through_its_service_and_leaves_nothing_behind(clust
 
 
 def test_a_new_template_replaces_every_pod_while_the_service_answers(cluster: Cluster) -> None:
-    run(cluster, "roll", 3)
-    spec = deployment("roll", 3, word="two")["spec"]
+    # Without time to hear of it, connections that just came to a pod end with it: as anywhere.
+    run(cluster, "roll", 3, lingers_s=3)
+    spec = deployment("roll", 3, word="two", lingers_s=3)["spec"]
     cluster.patch(f"{DEPLOYMENTS}/roll", {"spec": {"template": spec["template"]}})
     words = []
 

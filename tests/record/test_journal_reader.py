@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -268,3 +269,17 @@ def test_a_journal_killed_in_the_middle_answers_as_a_full_scan_does(tmp_path: Pa
     DiskJournal(tmp_path, budget_bytes=2 << 20).close()
     assert {path.stem for path in tmp_path.glob("*.index")} == {path.stem for path in tmp_path.glob("*.seg")}
     assert JournalReader(tmp_path).query(RecordQuery(newest=100_000)) == read_journal(tmp_path)
+
+
+def test_a_segment_killed_before_its_header_was_written_is_removed(tmp_path: Path) -> None:
+    with closing(DiskJournal(tmp_path, budget_bytes=2 << 20)) as journal:
+        write(journal, random.Random(8), 100, 0)
+    blank, foreign = tmp_path / "00000002-000000.seg", tmp_path / "00000003-000000.seg"
+    blank.write_bytes(bytes(1 << 18))
+    foreign.write_bytes(b"of another version".ljust(1 << 18, b"\0"))
+    kept = read_journal(tmp_path)
+    DiskJournal(tmp_path, budget_bytes=2 << 20).close()
+    assert not blank.exists()
+    assert foreign.exists()
+    assert len(kept) == 100
+    assert read_journal(tmp_path) == kept

@@ -41,6 +41,12 @@ def begin(inside: Inside) -> None:
     inside.domain.create_task(_talk(inside))
 
 
+def begin_holder(inside: Inside) -> None:
+    """Has an identity from the start, and says whom it follows."""
+    inside.identity = f"holder-{inside.birth.seed}"
+    inside.domain.create_task(_talk(inside))
+
+
 def begin_stubborn(inside: Inside) -> None:
     """Does not listen, and clings to what it has."""
 
@@ -83,6 +89,37 @@ async def until(holds: Callable[[], bool]) -> None:
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorded_process, "LOOK_S", 0.005)
+
+
+def test_a_process_that_was_killed_is_known_to_the_one_that_is_started_in_its_place(tmp_path: Path) -> None:
+    async def killed() -> str:
+        tape = DiskTape(tmp_path, budget_bytes=BUDGET)
+        flying = flight("begin_holder", tape)
+        running = asyncio.create_task(flying.run())
+        await until(lambda: tape.records > 5 and (tmp_path / "identity").exists())
+        running.cancel()  # No signal: it releases nothing.
+        await asyncio.wait((running,))
+        tape.close()
+        return (tmp_path / "identity").read_text()
+
+    first, second = asyncio.run(killed()), asyncio.run(killed())
+    births = [replay(reel.records()).birth for reel in reels(tmp_path)]
+    assert first.startswith("holder-")
+    assert [birth.predecessor for birth in births] == ["", first]
+    assert second.startswith("holder-")
+
+
+def test_an_identity_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    (tmp_path / "identity").write_bytes(b"\xff")
+
+    async def story() -> None:
+        tape = DiskTape(tmp_path, budget_bytes=BUDGET)
+        flying = flight("begin_brief", tape)
+        await flying.run()
+        tape.close()
+
+    asyncio.run(story())
+    assert [replay(reel.records()).birth.predecessor for reel in reels(tmp_path)] == [""]
 
 
 def test_what_is_kept_always_begins_with_a_beginning_and_replays(tmp_path: Path) -> None:

@@ -8,20 +8,25 @@ A new incarnation is a soft restart: to the code it is like a crash, only cleane
 first, and may drain its workers without releasing its lease; then a new Domain begins with the state that the
 old one left (`Inside.estate`) and with its identity (`Birth.predecessor`: the host saw it stop, so its lease
 need not expire first). Writes that were cut off are unknown outcomes; stable identities make them safe.
+
+The identity is also kept in a file beside the tape. A process that was killed and is started again reads it:
+only one process can hold the tape's lock, so the one before it has ended, and its lease need not expire.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import platform
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
-from fathom import __version__
+from fathom import __version__, private_files
 from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.decision import Journal, NoJournal
@@ -106,7 +111,7 @@ class RecordedProcess:
 
     async def run(self) -> None:
         """Raises the error after which the process could not continue."""
-        passed_on: _PassedOn | None = _PassedOn()
+        passed_on: _PassedOn | None = _PassedOn(self._identity_kept())
         while passed_on is not None and not self._stopping:
             passed_on = await self._run_incarnation(passed_on)
 
@@ -124,7 +129,7 @@ class RecordedProcess:
         inside = Inside(birth, domain, seam, log=self._log, journal=self._journal, metrics=self._metrics)
         host.start(seam, lambda: self._entry(inside), description)
         try:
-            again = await self._until_over(host, domain)
+            again = await self._until_over(host, domain, inside)
         finally:
             host.stop()
             seam.cut()
@@ -146,10 +151,13 @@ class RecordedProcess:
             about=self._about,
         )
 
-    async def _until_over(self, host: Host, domain: Domain) -> bool:
+    async def _until_over(self, host: Host, domain: Domain, inside: Inside) -> bool:
         """Whether the incarnation ended for a restart."""
-        restarting, deadline_ns = False, 0
+        restarting, deadline_ns, identity = False, 0, ""
         while not await _is_done(host):
+            if inside.identity != identity:
+                identity = inside.identity
+                self._keep_identity(identity)
             if domain.inputs and not domain.tasks:
                 return restarting
             if not restarting and not self._stopping and self._wants_keyframe(domain):
@@ -166,6 +174,24 @@ class RecordedProcess:
                     )
                     return restarting
         return False
+
+    @property
+    def _identity_file(self) -> Path | None:
+        return None if self._tape is None else self._tape.directory / "identity"
+
+    def _identity_kept(self) -> str:
+        if self._identity_file is None:
+            return ""
+        try:
+            return self._identity_file.read_text()
+        except (OSError, ValueError):
+            return ""
+
+    def _keep_identity(self, identity: str) -> None:
+        """A full disk costs the next process a wait, no more."""
+        if self._identity_file is not None:
+            with contextlib.suppress(OSError):
+                private_files.write(self._identity_file, identity.encode())
 
     def _wants_keyframe(self, domain: Domain) -> bool:
         tape, age_s = self._tape, domain.now_ns / 1e9

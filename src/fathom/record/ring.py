@@ -159,6 +159,9 @@ class Ring:
 
     def _remove_leftovers(self) -> None:
         """Files that a killed process did not finish, and those whose segment is gone."""
+        for path in ring_files(self._directory):
+            if _is_blank(path):
+                path.unlink(missing_ok=True)
         beside = self._directory.glob(f"*{self._beside}") if self._beside else ()
         alone = [path for path in beside if not path.with_suffix(".seg").exists()]
         for leftover in (*self._directory.glob("*.packing"), *self._directory.glob("*.indexing"), *alone):
@@ -434,11 +437,17 @@ def _mapped(path: Path, size: int) -> mmap.mmap:
         os.close(handle)
 
 
+def _is_blank(path: Path) -> bool:
+    """Whether the segment was allocated, but its process was killed before it wrote the header."""
+    with path.open("rb") as file:
+        return not any(file.read(HEADER_BYTES))
+
+
 def _thinned_level(path: Path) -> int:
     try:
         return read_header(path).thinned
     except NotASegment:
-        return 0  # Allocated, but never written.
+        return 0  # Of another version, or spoiled: not ours to remove.
 
 
 def _changed_ns(path: Path) -> int:
