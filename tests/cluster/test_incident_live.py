@@ -170,6 +170,7 @@ def exported(file: Path, data: Path, around: str) -> Incident:
         return opened.incident
 
 
+@pytest.mark.full
 def test_a_rollout_under_load_with_every_process_killed_replays_whole(
     recorded: tuple[Cluster, Agents], tmp_path: Path
 ) -> None:

@@ -41,10 +41,9 @@ STORIES = (
     "driven-away",
     "drains",
     "gray-nodes",
-    "a-persons-decision",
     "jobs-seen-late",
-    "reservations",
 )
+LONG_STORIES = ("a-persons-decision", "reservations")
 
 Decided = tuple[str, str, str, tuple[str, ...], str]
 
@@ -99,7 +98,9 @@ def first_difference(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Decide
     return next(differing, None)
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize(
+    "name", [*STORIES, *(pytest.param(name, marks=pytest.mark.full) for name in LONG_STORIES)]
+)
 def test_controllers_decide_the_same_from_the_declared_fields_alone(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ from fathom.sim.world.scenario import RunPlan, Telling, plan_of, scenario, sweep
 from fathom.sim.world.world import World
 
 RUNS = [
-    (name, seed)
+    pytest.param(name, seed, marks=[pytest.mark.full] if seed != "1" else [])
     for name in (
         "rollback-among-others",
         "quota-changes",
