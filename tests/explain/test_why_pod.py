@@ -171,6 +171,21 @@ def test_a_binding_that_was_refused_is_not_passed_over() -> None:
     )
 
 
+def test_a_binding_without_an_answer_is_the_cause_until_it_is_settled() -> None:
+    unknown = Outcome(id="d-bind", time_ns=1, result="unknown", message="503: the store is full")
+    settled = Outcome(id="d-bind", time_ns=2, result="conflict", message="NodeGone: no node b")
+
+    def after(*outcomes: Outcome) -> Explanation:
+        record = decided("bind", node="b", outcomes=outcomes)
+        return why(evidence(pods=[pod()], nodes=[node("b")], records=(record,)))
+
+    assert after(unknown).cause == (
+        "its binding to b got no answer from the API server (503: the store is full) and is sent again"
+    )
+    assert after(unknown).stage == "control-plane"
+    assert "was refused (NodeGone: no node b)" in after(unknown, settled).cause
+
+
 def test_a_silent_scheduler_is_the_cause_for_a_pod_that_fits() -> None:
     scheduler = ProcessState(process="deciders", parts=("scheduler",), answered=False)
     explanation = why(evidence(pods=[pod()], nodes=[node("b")], processes=(scheduler,)))

@@ -65,7 +65,20 @@ def _trouble(case: PodCase, last: Decision | None) -> OwnTrouble | None:
         reads = {kind for rule in rules for kind in READS.get(rule, NODE_RULES)}
         if (stale := stale_view(case, reads)) is not None:
             return stale
-    return silent_scheduler(case)
+    return _unanswered_binding(case) or silent_scheduler(case)
+
+
+def _unanswered_binding(case: PodCase) -> OwnTrouble | None:
+    """Its binding was sent, and the API server has not said what became of it: the scheduler sends the same
+    binding again until it does."""
+    outcomes = case.last.kept.outcomes if case.last is not None else ()
+    if case.last is None or not outcomes or outcomes[-1].result != "unknown":
+        return None
+    node, message = case.last.kept.decision.node, outcomes[-1].message
+    return OwnTrouble(
+        f"its binding to {node} got no answer from the API server ({message}) and is sent again",
+        next_trigger="the API server answers the binding",
+    )
 
 
 def _before(case: PodCase, last: Decision | None) -> str:
