@@ -36,10 +36,10 @@ def test_a_pods_groups_are_its_programs_and_its_fs_group_has_its_volumes(cluster
 
 
 def test_a_mount_below_a_directory_leaves_its_rights_as_they_are(cluster: Cluster) -> None:
-    script = f"cd {OPEN}; echo x > fathom-test && cat fathom-test && ls deep; stat -c %a ."
+    script = f"cd {OPEN}; echo x > fathom-test && cat fathom-test && ls fathom-below; stat -c %a ."
     cluster.run(
         "below", "sh", "-c", script, restartPolicy="Never", volumes=[{"name": "room", "emptyDir": {}}],
-        container={"volumeMounts": [{"name": "room", "mountPath": f"{OPEN}/deep/room"}]},
+        container={"volumeMounts": [{"name": "room", "mountPath": f"{OPEN}/fathom-below/room"}]},
     )  # fmt: skip
     cluster.until_ended("below")
     assert cluster.logs("below") == "x\nroom\n1777\n"
