@@ -285,13 +285,16 @@ def preempted_victim(place: Place) -> Trouble:
 
 
 def room_held_for_others(place: Place) -> Trouble:
-    """Decoy: a taint on the other node. A pod of higher priority gets the room as soon as it is free."""
+    """Decoy: a taint on the other node. A pod of higher priority gets the room as soon as it is free. The pod
+    selects its node in two ways, so that no single change lets it go elsewhere."""
     script = json.dumps({**json.loads(AT_ONCE), "stop_s": 600})
     place.taint(1)
     place.placed(place.pod("low", cpu=7, on=0, script=script, terminationGracePeriodSeconds=600))
     place.create(place.pod("vip", cpu=8, priorityClassName=place.priority_class()))
     until(lambda: bool(place.get("vip").get("status", {}).get("nominatedNodeName")), place.cluster.logs)
-    place.create(place.pod(cpu=2))
+    of_pool = {"matchExpressions": [{"key": POOL, "operator": "In", "values": [place.word]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [of_pool]}}
+    place.create(place.pod(cpu=2, on=0, affinity={"nodeAffinity": required}))
 
     def end_both() -> None:
         place.kubectl.ok("delete pod vip --wait=false")
