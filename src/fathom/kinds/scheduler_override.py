@@ -9,7 +9,16 @@ from typing import Annotated
 import msgspec
 
 from fathom.kinds.definition import KindDefinition, Rules, Stamp
-from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, REQUIRED, Count, Name, Time, field_schema
+from fathom.kinds.override_changes import (
+    CHANGES,
+    EVERYWHERE,
+    HOUR_NS,
+    INFRASTRUCTURE_TARGETS,
+    SCOPES,
+    TARGETS,
+    WORKLOAD_TARGETS,
+)
+from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, REQUIRED, Count, Name, Time, field_schema, one_of
 from fathom.kinds.shape import Conditions, Meta, Shape
 from fathom.kinds.values import NO_DURATION, mapping, stamps, text
 from fathom.model import causes
@@ -22,50 +31,9 @@ from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, REGION_LABEL, ZO
 
 USED_OVERRIDES = "fathom.dev/overrides"  # On a bound pod: the overrides that its placement uses.
 
-WORKLOAD_TARGETS = ("workload", "deployment", "replicaset", "job")
-INFRASTRUCTURE_TARGETS = ("node", "zone", "pool")
-TARGETS = (*WORKLOAD_TARGETS, *INFRASTRUCTURE_TARGETS)
-SCOPES = ("region", "zone", "node", "pool")
-
 NODE_CLASS_LABEL = "fathom.dev/node-class"
 STAMPED = ("author", "expiresAt")
 _LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
-
-# Every change belongs to one control class; the class limits how long its changes may last.
-PAUSE, PLACEMENT, QUOTA, CORDON = "pause", "placement", "quota", "cordon"
-REPAIR, TRAFFIC, BREAK_GLASS = "repair", "traffic", "break-glass"
-
-CONTROL_CLASSES: dict[str, str] = {
-    "pauseAutoscaler": PAUSE,
-    "pauseRollout": PAUSE,
-    "pauseRepair": PAUSE,
-    "pauseExpansion": PAUSE,
-    "avoidZones": PLACEMENT,
-    "avoidNodes": PLACEMENT,
-    "avoidNodeClasses": PLACEMENT,
-    "avoidPools": PLACEMENT,
-    "avoidTopology": PLACEMENT,
-    "allowReservedCapacityClass": QUOTA,
-    "reservedReplicas": QUOTA,
-    "cordon": CORDON,
-    "drain": CORDON,
-    "approveRepairs": REPAIR,
-    "trafficWeights": TRAFFIC,
-    "breakGlassRole": BREAK_GLASS,
-}
-
-_HOUR_NS = 3600 * 1_000_000_000
-
-# Long enough for an incident, short enough that it does not last into the next week.
-EXPIRY_NS_MAX: dict[str, int] = {
-    PAUSE: 24 * _HOUR_NS,
-    PLACEMENT: 7 * 24 * _HOUR_NS,
-    QUOTA: 24 * _HOUR_NS,
-    CORDON: 7 * 24 * _HOUR_NS,
-    REPAIR: 4 * _HOUR_NS,
-    TRAFFIC: 24 * _HOUR_NS,
-    BREAK_GLASS: 1 * _HOUR_NS,
-}
 
 
 class Changes(Shape, frozen=True):
@@ -82,6 +50,7 @@ class Changes(Shape, frozen=True):
     avoid_topology: dict[str, tuple[Name, ...]] = msgspec.field(default_factory=dict)  # Node label -> values.
     allow_reserved_capacity_class: Name = ""
     reserved_replicas: Count | None = None  # How many pods may use it; absent: all pods of the target.
+    raise_priority: int | None = None
     cordon: bool = False
     drain: bool = False
     approve_repairs: tuple[Name, ...] = ()
@@ -97,7 +66,7 @@ class OverrideSpec(Shape, frozen=True):
         ),
     ] = ""
     scope: Annotated[
-        str, field_schema("Where it applies: region/, zone/, node/ or pool/NAME; if absent, everywhere.")
+        str, field_schema("Where it applies: region/, zone/, node/ or pool/NAME, or cluster: everywhere.")
     ] = ""
     reason: Annotated[
         str, field_schema("Why the override is needed.", required=True, minLength=1, maxLength=1024)
@@ -106,24 +75,79 @@ class OverrideSpec(Shape, frozen=True):
         Name,
         field_schema("How long it lasts, such as 45m; each control class has a maximum.", required=True),
     ] = ""
+    on_end: Annotated[
+        str,
+        one_of("keep", "move"),
+        field_schema(
+            "What becomes of pods that it placed: they stay (keep, the default), or are evicted (move)."
+        ),
+    ] = ""
     # Unknown changes reach `validate`, which refuses them: dropping one would accept what is never done.
     changes: Annotated[Changes, REQUIRED, KEEPS_UNKNOWN_FIELDS] = Changes()
 
 
 class Acknowledgement(Shape, frozen=True):
     controller: Annotated[str, REQUIRED] = ""
-    state: str = ""  # Honoring, Declined.
+    state: Annotated[str, one_of("Honoring", "Declined")] = ""
     reason: str = ""
     observed_generation: Count = 0
+    cache_revision: Annotated[
+        Count, field_schema("The revision that its cache of overrides had reached.")
+    ] = 0
+    time: Time = ""
+
+
+class ChangeState(Shape, frozen=True):
+    """What became of one change."""
+
+    name: Annotated[str, REQUIRED] = ""
+    state: Annotated[str, one_of("InForce", "NoMatch", "Declined")] = ""
+    reason: str = ""
+    message: str = ""
+
+
+class BlastRadius(Shape, frozen=True):
+    """How much the override concerns, counted by the server when its spec was written."""
+
+    pods: Count = 0
+    nodes: Count = 0
+    tenants: Count = 0
+    zone_percent: Annotated[Count, field_schema("The largest share of one zone's nodes that it takes.")] = 0
+    below_minimum: Annotated[
+        Count, field_schema("Workloads left with fewer replicas than their minimum.")
+    ] = 0
+
+
+class OverrideApproval(Shape, frozen=True):
+    required: bool = False
+    approved: bool | None = None
+    approver: str = ""
+    approved_at: Time = ""
+    spec_hash: Annotated[str, field_schema("The hash of the spec that was approved or refused.")] = ""
+
+
+class Residue(Shape, frozen=True):
+    """An effect that is left after the end."""
+
+    effect: Annotated[str, REQUIRED] = ""  # placement, account, reservation, taint, route, role, token, hold.
+    object: str = ""
+    message: str = ""
 
 
 class OverrideStatus(Shape, frozen=True):
     author: Annotated[str, field_schema("Who created it. Set by the server.")] = ""
     expires_at: Annotated[Time | None, field_schema("When it ends. Set by the server.")] = None
     observed_generation: Count = 0
-    active: bool = False
+    active: Annotated[
+        bool, field_schema("All affected controllers have observed this generation, and it has not ended.")
+    ] = False
     affected_controllers: tuple[str, ...] = ()
     acknowledgements: tuple[Acknowledgement, ...] = ()
+    changes: tuple[ChangeState, ...] = ()
+    blast_radius: BlastRadius | None = None
+    approval: OverrideApproval | None = None
+    extensions: Annotated[Count, field_schema("How often its end was put off. Counted by the server.")] = 0
+    residue: tuple[Residue, ...] = ()
     conditions: Conditions = ()
 
 
@@ -186,7 +210,7 @@ def targets_pod(override: SchedulerOverride, pod: Obj) -> bool:
 
 def scope_includes(scope: str, node_labels: Mapping[str, str]) -> bool:
     """Whether a node is in an override's scope. A scope that cannot be parsed includes nothing."""
-    if not scope:
+    if scope in {"", EVERYWHERE}:
         return True
     place = named(scope)
     return place is not None and place.kind in _LABELS and node_labels.get(_LABELS[place.kind]) == place.name
@@ -243,7 +267,7 @@ def _expiry(obj: Obj, stamp: Stamp) -> Obj:
 def validate(obj: Obj) -> list[Cause]:
     spec = mapping(obj.get("spec"))
     errors = [*_target_causes(text(spec.get("target")), text(metadata(obj).get("namespace")))]
-    if text(spec.get("scope")):
+    if text(spec.get("scope")) not in {"", EVERYWHERE}:
         errors += _place_causes(spec["scope"], "spec.scope", SCOPES)
     changes = mapping(spec.get("changes"))
     errors += _change_causes(changes)
@@ -278,8 +302,8 @@ def _change_causes(changes: Obj) -> list[Cause]:
     if not changes:
         errors.append(causes.required("spec.changes", "an override must change something"))
     for name in changes:
-        if name not in CONTROL_CLASSES:
-            errors.append(causes.not_supported("spec.changes", name, tuple(CONTROL_CLASSES)))
+        if name not in CHANGES:
+            errors.append(causes.not_supported("spec.changes", name, tuple(CHANGES)))
     if "reservedReplicas" in changes and not changes.get("allowReservedCapacityClass"):
         why = "must be set together with reservedReplicas"
         errors.append(causes.required("spec.changes.allowReservedCapacityClass", why))
@@ -293,12 +317,10 @@ def _expiry_causes(expires_after: str, changes: Obj) -> list[Cause]:
     lasts_ns = duration_ns(expires_after)
     if lasts_ns is None or lasts_ns <= 0:
         return [causes.invalid(field, expires_after, NO_DURATION)]
-    classes = sorted({CONTROL_CLASSES[name] for name in changes if name in CONTROL_CLASSES})
-    for control in classes:
-        most_ns = EXPIRY_NS_MAX[control]
-        if lasts_ns > most_ns:
-            hours = most_ns // (3600 * 1_000_000_000)
-            why = f"a {control} override may last at most {hours}h"
+    for name in changes:
+        rule = CHANGES.get(name)
+        if rule is not None and lasts_ns > rule.lasts_ns_max:
+            why = f"{name} may last at most {rule.lasts_ns_max // HOUR_NS}h"
             return [causes.invalid(field, expires_after, why)]
     return []
 
