@@ -24,6 +24,8 @@ RESOURCES = {
     "Pod": "pods",
     "Secret": "secrets",
     "ServiceAccount": "serviceaccounts",
+    "SchedulerOverride": "scheduleroverrides.fathom.dev",
+    "SteeringLimits": "steeringlimits.fathom.dev",
 }
 
 SECOND = 1_000_000_000
