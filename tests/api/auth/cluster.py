@@ -26,6 +26,12 @@ RESOURCES = {
     "ServiceAccount": "serviceaccounts",
     "SchedulerOverride": "scheduleroverrides.fathom.dev",
     "SteeringLimits": "steeringlimits.fathom.dev",
+    "CapacityClass": "capacityclasses.fathom.dev",
+    "RepairProposal": "repairproposals.fathom.dev",
+    "Deployment": "deployments.apps",
+    "ReplicaSet": "replicasets.apps",
+    "Job": "jobs.batch",
+    "PodDisruptionBudget": "poddisruptionbudgets.policy",
 }
 
 SECOND = 1_000_000_000
