@@ -394,3 +394,27 @@ def test_an_override_of_another_namespace_is_not_counted(tmp_path: Path) -> None
         assert (await api.post(MINE, other, token=ANN)).status == 201
 
     tell(story, tmp_path)
+
+
+def test_only_the_controllers_and_the_clusters_administrator_remove_fathoms_finalizer(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await gather(api, User(CONTROLLERS, ("system:masters",)))
+        held = override()
+        held["metadata"]["finalizers"] = ["fathom.dev/proof", "example.com/mine"]
+        assert (await api.post(MINE, held, token=ANN)).status == 201
+
+        async def left(finalizers: list[str], **how: str) -> int:
+            change = {"metadata": {"finalizers": finalizers}}
+            headers = {"content-type": "application/merge-patch+json"}
+            if "as_user" in how:
+                headers["impersonate-user"] = how["as_user"]
+            answer = await api.call("PATCH", f"{MINE}/o", change, token=how["by"], headers=headers)
+            return answer.status
+
+        assert await left(["example.com/mine"], by=ANN) == 403
+        assert await left(["example.com/mine"], by=ROOT) == 403
+        assert await left(["example.com/mine"], by=ROOT, as_user=CONTROLLERS) == 403
+        assert await left(["fathom.dev/proof"], by=ANN) == 200
+        assert await left([], by=ADMIN) == 200
+
+    tell(story, tmp_path)

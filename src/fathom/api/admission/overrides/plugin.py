@@ -43,12 +43,14 @@ from fathom.kinds.scheduler_override import (
     status_without_approval,
 )
 from fathom.kinds.shape import GROUP, VERSION, read
+from fathom.model.accounts import CONTROLLERS
 from fathom.model.body import Body
 from fathom.model.causes import quoted
 from fathom.model.declared import Reads, Writes
 from fathom.model.errors import ApiError, Cause, conflict, invalid
-from fathom.model.objects import Key, Obj, lookup
+from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.times import timestamp
+from fathom.model.user import MASTERS
 from fathom.model.view import View
 from fathom.seams.outside import Clock
 from fathom.store.protocol import Expect, Put
@@ -103,7 +105,9 @@ class SchedulerOverrides(Plugin):
     def validate(self, attempt: WriteAttempt, view: View) -> None:
         if attempt.subresource == APPROVAL:
             self._check_approval(attempt, view)
-        elif _changes_spec(attempt):
+            return
+        _check_finalizers(attempt)
+        if _changes_spec(attempt):
             self._check_spec(attempt, view)
 
     def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
@@ -195,6 +199,17 @@ class SchedulerOverrides(Plugin):
             raise conflict(OVERRIDES, attempt.name, why)
         if sent.get("approved") is True:
             self._check_reach(attempt, read(SchedulerOverride, attempt.obj), view)
+
+
+def _check_finalizers(attempt: WriteAttempt) -> None:
+    """The controllers remove fathom's finalizer, when nothing of the override is left. Where no controller
+    runs any more, the cluster's administrator may."""
+    before, after = (metadata(obj or {}).get("finalizers") or () for obj in (attempt.old, attempt.obj))
+    removed = [name for name in before if name.startswith(f"{GROUP}/") and name not in after]
+    user = attempt.user
+    if not removed or MASTERS in user.groups or (user.name == CONTROLLERS and not user.impersonator):
+        return
+    raise refused(attempt, f"only {CONTROLLERS} removes {removed[0]}, when nothing of the override is left")
 
 
 def _changes_spec(attempt: WriteAttempt) -> bool:
