@@ -12,10 +12,10 @@ import msgspec
 
 from fathom.api.ledger.room import NodeRoom, node_facts
 from fathom.kinds.capacity_class import CAPACITY_CLASSES, CapacityClass
+from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
 from fathom.kinds.policy_rollout import ROLLOUTS, PolicyRollout, active_policies
 from fathom.kinds.reservation import RESERVATIONS, Reservation
 from fathom.kinds.scheduler_override import (
-    INFRASTRUCTURE_TARGETS,
     OVERRIDES,
     SchedulerOverride,
     named,

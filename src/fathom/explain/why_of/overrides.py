@@ -21,9 +21,8 @@ from fathom.explain.why_of.lookups import (
     ref,
     title,
 )
+from fathom.kinds.override_changes import CHANGES, INFRASTRUCTURE_TARGETS
 from fathom.kinds.scheduler_override import (
-    CONTROL_CLASSES,
-    INFRASTRUCTURE_TARGETS,
     SchedulerOverride,
     expiry_ns,
     named,
@@ -100,7 +99,7 @@ def _verdict(
 
 def _changes_of(obj: Obj) -> list[str]:
     changes = lookup(obj, "spec", "changes") or {}
-    return [name for name in CONTROL_CLASSES if changes.get(name) not in (None, False, [], {}, "")]
+    return [name for name in CHANGES if changes.get(name) not in (None, False, [], {}, "")]
 
 
 def controller_states(evidence: Evidence, obj: Obj, override: SchedulerOverride) -> list[ControllerState]:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from fathom.kinds.capacity_class import CapacityClass
+from fathom.kinds.override_changes import WORKLOAD_TARGETS
 from fathom.kinds.policy_rollout import PolicyRollout, policy_in
-from fathom.kinds.scheduler_override import NODE_CLASS_LABEL, WORKLOAD_TARGETS, SchedulerOverride, named
+from fathom.kinds.scheduler_override import NODE_CLASS_LABEL, SchedulerOverride, named
 from fathom.kinds.scheduling_policy import BUILT_IN, SchedulingPolicy
 from fathom.kinds.schema import Amount
 from fathom.kinds.tenant_quota import TenantQuota
