@@ -29,7 +29,17 @@ SOURCE = PACKAGE.parent
 PAGE = ROOT / "docs" / "kinds.md"
 
 # What the files of kinds are made of; every other file of the package is a kind.
-PARTS = {"__init__", "all", "definition", "override_changes", "question", "schema", "shape", "values"}
+PARTS = {
+    "__init__",
+    "all",
+    "definition",
+    "override_changes",
+    "override_status",
+    "question",
+    "schema",
+    "shape",
+    "values",
+}
 
 # Keys of the store that no API serves.
 RECORDS = {

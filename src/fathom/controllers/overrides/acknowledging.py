@@ -39,6 +39,8 @@ PASS_ENDS_S = 0.1
 
 
 class _Acknowledging:
+    name: ClassVar[str]
+    watches: ClassVar[tuple[Watch, ...]]
     controllers: ClassVar[tuple[str, ...]]
 
     def __init__(self, kit: Kit) -> None:
@@ -78,8 +80,8 @@ def acknowledging(*names: str, controller: str = "override-acknowledgements") ->
 
     class Acknowledging(_Acknowledging):
         controllers = names
-        name: ClassVar[str] = controller
-        watches: ClassVar[tuple[Watch, ...]] = (Primary(OVERRIDE, conditions=False),)
+        name = controller
+        watches = (Primary(OVERRIDE, conditions=False),)
         reads: ClassVar[tuple[Reads, ...]] = (Reads("SchedulerOverride"),)
         writes: ClassVar[tuple[Writes, ...]] = (Writes("SchedulerOverride", ("status.acknowledgements",)),)
 

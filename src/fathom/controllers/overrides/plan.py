@@ -57,7 +57,8 @@ def _plan_in_force(
     if finalizer:
         return Plan(patches=finalizer, why="its end has to be proven: it stays until then")
     reported = report(obj, override, facts, now=now, now_ns=now_ns)
-    routes, evictions = NO_ACTIONS, ()
+    routes = NO_ACTIONS
+    evictions: tuple[Evict, ...] = ()
     if override_active(override, now_ns):
         changes = override.spec.changes
         routes = plan_weights(override, facts) if changes.traffic_weights else NO_ACTIONS
