@@ -59,8 +59,11 @@ async def evict(core: Core, call: Call) -> Response:
             await _take(core, call, str(metadata(budget)["name"]))
     if not dry:
         options = await _mark(core, call, options, by=_override_of(call, eviction))
-    await remove(core, call, options)
-    success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    written = await remove(core, call, options)
+    # As of a deletion: the revision is that of the commit.
+    revision = metadata(written.obj).get("resourceVersion")
+    meta = {"resourceVersion": revision} if revision and not dry else {}
+    success = {"kind": "Status", "apiVersion": "v1", "metadata": meta, "status": "Success", "code": 201}
     return Response(status=201, body=encode_json(success))
 
 
