@@ -280,6 +280,8 @@ class Commit:
         match outcome:
             case Committed() if isinstance(action, Delete | Evict):
                 self._written.record_delete(owner, kind, key, action.target.uid)
+            case Committed(obj=obj) if isinstance(action, Patch) and _is_gone(action, obj):
+                self._written.record_delete(owner, kind, key, action.target.uid)
             case Committed(obj=obj):
                 self._show(owner, kind, obj)
             case Conflict(current=current) if current is not None:
@@ -433,6 +435,15 @@ def _check_of(outcome: Outcome) -> str:
     """The check that failed at the server, if it named one."""
     causes = outcome.causes if isinstance(outcome, Conflict | Rejected) else ()
     return causes[0] if causes else ""
+
+
+def _is_gone(action: Patch, obj: Obj) -> bool:
+    """Whether the object went with the last of its finalizers: the answer shows it as it was then."""
+    meta = metadata(obj)
+    of_finalizers = "finalizers" in (action.patch.get("metadata") or {}) and not meta.get("finalizers")
+    return (
+        of_finalizers and bool(meta.get("deletionTimestamp")) and not meta.get("deletionGracePeriodSeconds")
+    )
 
 
 def _uid_of(action: Action, outcome: Outcome) -> str:

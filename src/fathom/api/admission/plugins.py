@@ -15,6 +15,7 @@ from fathom.api.admission.fences import Fencing, LeaseFence
 from fathom.api.admission.limits import LimitRanger
 from fathom.api.admission.namespaces import NamespaceLifecycle
 from fathom.api.admission.nodes import NodeConditions, NodeRestriction
+from fathom.api.admission.override_finalizer import OverrideFinalizer
 from fathom.api.admission.plugin import Plugin
 from fathom.api.admission.pods import DefaultTolerationSeconds, ServiceAccount
 from fathom.api.admission.priority import Priority
@@ -37,7 +38,7 @@ GROUP = "fathom.admission"
 DECLARING: tuple[type[Plugin], ...] = (
     NamespaceLifecycle, LimitRanger, ServiceAccount, NodeConditions, NodeRestriction, Priority,
     DefaultTolerationSeconds, RuntimeClass, TenantUse, CapacityClassUse, ServiceAddresses, UnenforcedKinds,
-    LeaseFence, Fencing, ResourceQuota, LedgerKeeper, NodePlacement, PlacementRules,
+    LeaseFence, Fencing, ResourceQuota, LedgerKeeper, NodePlacement, PlacementRules, OverrideFinalizer,
 )  # fmt: skip
 
 
@@ -64,6 +65,7 @@ def built_in(
         TenantUse(authorizer),
         CapacityClassUse(authorizer),
         RepairProposals(),
+        OverrideFinalizer(),
         GatewayReports(),
         ServiceAddresses(rng, service_addresses),
         UnenforcedKinds(clock),

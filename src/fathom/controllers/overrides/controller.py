@@ -34,15 +34,13 @@ from fathom.controllers.overrides.acknowledgers import Acknowledgers
 from fathom.controllers.overrides.break_glass import fetch_made_under, fetch_role_exists
 from fathom.controllers.overrides.events import of_override
 from fathom.controllers.overrides.facts import OverrideFacts, by_override, nodes_of, owner_uid
-from fathom.controllers.overrides.plan import plan_override
+from fathom.controllers.overrides.plan import WAITS_FOR_CACHES, plan_override
 from fathom.controllers.overrides.plan_evictions import belongs_to_node
-from fathom.controllers.overrides.plan_status import REPAIR_COMPLETE
 from fathom.kinds import capacity_class, repair_proposal, reservation, traffic_route
 from fathom.kinds.override_status import has_ended
 from fathom.kinds.reservation import HOLDING
 from fathom.kinds.scheduler_override import SchedulerOverride, expiry_ns, named
 from fathom.kinds.shape import read
-from fathom.model.conditions import is_true
 from fathom.model.declared import DISRUPTIONS, TENANT_QUOTAS, Reads, Timer, Writes
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.model.pod_phase import is_terminal
@@ -57,6 +55,8 @@ WORKLOADS = {"deployment": "Deployment", "replicaset": "ReplicaSet", "job": "Job
 LOOK_S = 15.0
 # While pods leave, and while the end is being proven.
 SOON_S = 1.0
+# What is left may go without an event that names it: a taint, a role.
+RESIDUE_S = 5.0
 # How long a pod whose eviction or new account was refused is left alone.
 REFUSED_S = 30.0
 # Overrides that expire together are ended one after the other, so that their targets are not woken at once.
@@ -159,7 +159,7 @@ class Overrides:
         applied = await self._kit.apply(key, plan, seen=view)
         if self._remember_refusals(plan, applied):
             return ReconcileResult.in_s(SOON_S, "the server refused a pod; the others are next")
-        return ReconcileResult.after(applied, in_s=self._next_s(obj, override, plan), why="its next look")
+        return ReconcileResult.after(applied, in_s=self._next_s(override, plan), why="its next look")
 
     def _stagger_s(self, override: SchedulerOverride) -> float:
         """How long the end of an expired override waits for its turn. A deleted one does not wait."""
@@ -231,12 +231,13 @@ class Overrides:
         self._refused |= refused
         return bool(refused)
 
-    def _next_s(self, obj: Obj, override: SchedulerOverride, plan: Plan) -> float | None:
+    def _next_s(self, override: SchedulerOverride, plan: Plan) -> float | None:
         """When to look again. None: its end is proven, and events of marked objects wake it."""
         now_ns, expires_ns = self._kit.now_ns(), expiry_ns(override)
-        busy = bool(plan.actions) or bool(plan.deletes)
+        busy = bool(plan.actions)
         if has_ended(override, now_ns):
-            return None if is_true(obj, REPAIR_COMPLETE) and not busy else SOON_S
+            soon = busy or plan.statuses or plan.why == WAITS_FOR_CACHES
+            return SOON_S if soon else RESIDUE_S if plan.why else None
         left_s = LOOK_S if expires_ns is None else (expires_ns - now_ns) / 1e9
         return min(SOON_S if busy else LOOK_S, max(left_s, 0.0) + 0.01)
 

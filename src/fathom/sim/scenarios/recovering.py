@@ -16,7 +16,7 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.controllers.replicaset.controller import ReplicaSets
-from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.well_known import POOL_LABEL, REGION_LABEL
 from fathom.sim.checkers.overrides import NothingIsLeftAfterTheProof
 from fathom.sim.scenarios import scheduling
@@ -74,7 +74,7 @@ async def safe_recovery(world: World) -> None:
     # 7. Normal scheduling resumes, and the override is removed, or expires.
     await world.apply(NODES, placed("node-c", OPEN, cpu="8"))
     if deleted:
-        await world.delete(OVERRIDES, NAME)
+        await _delete(world)
     else:
         await world.sleep(LASTS_S)
     world.heal()
@@ -147,6 +147,12 @@ def override(*, on_end: str, lasts: str) -> Obj:
 
 async def _until(world: World, check: Callable[[], bool], what: str) -> None:
     await world.until(check, within_s=300, what=what)
+
+
+async def _delete(world: World) -> None:
+    """It stays until its end is proven."""
+    while (obj := world.get(OVERRIDES.name, Key("default", NAME))) is not None and not is_deleting(obj):
+        await world.api.delete(OVERRIDES, "default", NAME, uid=uid_of(obj))
 
 
 def _status(world: World) -> Obj:
