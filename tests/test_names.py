@@ -56,6 +56,12 @@ NAMES: dict[str, tuple[str, str]] = {
     "generation": (PEOPLE, "kinds/reservation.py"),
     "intent": (PEOPLE, "control/plan.py"),
     "node-revision": ("api/binding/checks.py", PEOPLE),
+    "override": ("control/commit.py", "controllers/overrides/plan_routes.py"),
+    "override-earlier-routes": (
+        "controllers/overrides/plan_routes.py",
+        "controllers/overrides/plan_routes.py",
+    ),
+    "override-routes": ("controllers/overrides/plan_routes.py", "controllers/overrides/plan_routes.py"),
     "overrides": ("schedule/loop/deciding.py", "schedule/loop/cluster_view.py"),
     "parts": ("endpoint/publish.py", "model/processes.py"),
     "pod": ("schedule/loop/reservations.py", PEOPLE),

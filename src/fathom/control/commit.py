@@ -29,11 +29,22 @@ from fathom.client.settle import settled
 from fathom.control import breaker, lease
 from fathom.control.decision_log import result_of
 from fathom.control.event_writer import EventChange
-from fathom.control.plan import OWN_WRITES, Action, Create, Delete, Patch, Plan, WriteStatus, is_done
+from fathom.control.plan import (
+    OWN_WRITES,
+    Action,
+    Create,
+    Delete,
+    Evict,
+    Patch,
+    Plan,
+    WriteStatus,
+    is_done,
+)
 from fathom.control.reconcile_result import Blame, Failure
 from fathom.control.recorded_reasons import RecordedReasons
 from fathom.control.watches import WatchedKind
 from fathom.kinds.capacity_class import CAPACITY_CLASSES
+from fathom.kinds.override_status import MADE_BY
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model import decision
@@ -267,7 +278,9 @@ class Commit:
         if kind not in self._caches.kinds:
             return
         match outcome:
-            case Committed() if isinstance(action, Delete):
+            case Committed() if isinstance(action, Delete | Evict):
+                self._written.record_delete(owner, kind, key, action.target.uid)
+            case Committed(obj=obj) if isinstance(action, Patch) and _is_gone(action, obj):
                 self._written.record_delete(owner, kind, key, action.target.uid)
             case Committed(obj=obj):
                 self._show(owner, kind, obj)
@@ -347,12 +360,24 @@ async def _sent(api: Api, action: Action, kind: WatchedKind) -> Outcome:
                 policy=policy,
                 grace_s=grace_s,
             )
+        case Evict(target=at):
+            return await api.create(kind.resource, at.key.namespace, _eviction(action), "eviction")
+
+
+def _eviction(action: Evict) -> Obj:
+    notes = {"annotations": {MADE_BY: action.override}} if action.override else {}
+    return {
+        "kind": "Eviction",
+        "apiVersion": "policy/v1",
+        "metadata": {"namespace": action.target.key.namespace, "name": action.target.key.name, **notes},
+        "deleteOptions": {"preconditions": {"uid": action.target.uid}},
+    }
 
 
 def _as_seen(action: Action, outcome: Outcome) -> Outcome:
     """A missing object is success for a delete; for any other change it is a reason to read again."""
     if isinstance(outcome, Rejected) and outcome.code == 404:
-        if isinstance(action, Delete):
+        if isinstance(action, Delete | Evict):
             return Committed({})
         if not isinstance(action, Create):
             return Conflict(None, outcome.message)
@@ -410,6 +435,15 @@ def _check_of(outcome: Outcome) -> str:
     """The check that failed at the server, if it named one."""
     causes = outcome.causes if isinstance(outcome, Conflict | Rejected) else ()
     return causes[0] if causes else ""
+
+
+def _is_gone(action: Patch, obj: Obj) -> bool:
+    """Whether the object went with the last of its finalizers: the answer shows it as it was then."""
+    meta = metadata(obj)
+    of_finalizers = "finalizers" in (action.patch.get("metadata") or {}) and not meta.get("finalizers")
+    return (
+        of_finalizers and bool(meta.get("deletionTimestamp")) and not meta.get("deletionGracePeriodSeconds")
+    )
 
 
 def _uid_of(action: Action, outcome: Outcome) -> str:

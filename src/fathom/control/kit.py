@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from fathom.cache.caches import Caches
 from fathom.cache.snapshot import Snapshot, SnapshotScope
@@ -38,6 +38,7 @@ class Kit:
         floor: int | None = None,
         own_trouble: Callable[[], Mapping[str, str]] = dict,
         scope: SnapshotScope | None = None,
+        oldest_pass: Callable[[Sequence[str]], int | None] = lambda names: None,
     ) -> None:
         self.api = api  # For objects that are not cached. Writes go through `apply`.
         self.floor = floor  # All writes of earlier terms are from before this revision; None: not known.
@@ -52,6 +53,7 @@ class Kit:
         self._queue = queue
         self._clock = clock
         self._epoch = epoch
+        self._oldest_pass = oldest_pass
         self._scope = scope  # The kinds that the controller declares to read; None: all.
 
     def snapshot(self) -> Snapshot:
@@ -70,6 +72,16 @@ class Kit:
     def monotonic_ns(self) -> int:
         """For durations: silence, ages, pauses."""
         return self._clock.monotonic_ns()
+
+    def oldest_pass_ns(self, controllers: Sequence[str]) -> int | None:
+        """When the oldest running pass of these controllers of the process began, on the loop's clock: what
+        it decides may be from an older snapshot. None if none is running."""
+        return self._oldest_pass(controllers)
+
+    @property
+    def epoch(self) -> int:
+        """Of this leader term; 0 without a lease."""
+        return self._epoch()
 
     async def apply(self, key: Key, plan: Plan, *, seen: Snapshot) -> AppliedPlan:
         """`seen` is the snapshot that the plan was made from."""

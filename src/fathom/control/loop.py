@@ -129,7 +129,7 @@ class Loop:
         self._rng = rng
         self._shared = shared
         self._workers: list[asyncio.Task[None]] = []
-        self._busy: dict[asyncio.Task[None], None] = {}  # Those of them that are in a pass.
+        self._busy: dict[asyncio.Task[None], int] = {}  # Those of them that are in a pass, and since when.
         # Held keys; and when each key's trouble was last reported. Both end with the first success.
         self._held: dict[Key, HeldKey] = {}
         self._reported_ns: dict[Key, int] = {}
@@ -143,6 +143,11 @@ class Loop:
             loop.create_task(self._work(), name=f"{self.name} {number}")
             for number in range(1, self._shared.workers + 1)
         ]
+
+    @property
+    def oldest_pass_ns(self) -> int | None:
+        """When the oldest of the running passes began, on the loop's clock; None if none is running."""
+        return min(self._busy.values(), default=None)
 
     async def drain(self, within_s: float) -> bool:
         """Starts no new pass and lets running ones finish. False if one had to be cut off."""
@@ -183,7 +188,7 @@ class Loop:
         """Runs a pass and always puts the key down: not even a bug of our own may cost a worker."""
         worker = asyncio.current_task()
         assert worker is not None
-        self._busy[worker] = None
+        self._busy[worker] = loop_now_ns()
         try:
             return await self._pass(taken)
         except Exception as error:

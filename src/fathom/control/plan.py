@@ -72,6 +72,17 @@ class Delete(msgspec.Struct, frozen=True):
         return _line("delete", self.target.kind, self.target.key)
 
 
+class Evict(msgspec.Struct, frozen=True):
+    """Delete a pod through its eviction subresource: only if its disruption budget allows that now."""
+
+    target: Target
+    override: str = ""  # The override that asks for it, NAMESPACE/NAME@UID: the server writes it on the pod.
+
+    @property
+    def line(self) -> str:
+        return _line("evict", self.target.kind, self.target.key)
+
+
 class WriteStatus(msgspec.Struct, frozen=True):
     """An observed status, merged into the present one; a value of None removes a field."""
 
@@ -83,7 +94,7 @@ class WriteStatus(msgspec.Struct, frozen=True):
         return _line("status", self.target.kind, self.target.key)
 
 
-Action = Create | Patch | Delete | WriteStatus
+Action = Create | Patch | Delete | Evict | WriteStatus
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -95,7 +106,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     creates: tuple[Create, ...] = ()
     patches: tuple[Patch, ...] = ()
-    deletes: tuple[Delete, ...] = ()
+    deletes: tuple[Delete | Evict, ...] = ()
     statuses: tuple[WriteStatus, ...] = ()
     needs: tuple[Need, ...] = ()
     why: str = ""  # For people: what was decided, and from which facts.
@@ -174,6 +185,9 @@ def is_done(action: Action, current: Obj | None) -> bool:
             if current is None or uid_of(current) != at.uid:
                 return True
             return grace_s != 0 and bool(metadata(current).get("deletionTimestamp"))
+        case Evict(target=at):
+            gone = current is None or uid_of(current) != at.uid
+            return gone or bool(metadata(current or {}).get("deletionTimestamp"))
         case WriteStatus(target=at, status=status):
             return current is not None and uid_of(current) == at.uid and contains(current, {"status": status})
 

@@ -277,6 +277,10 @@ class Controllers:
             named = msgspec.structs.replace(event, decision=change.decision)
             event_writer.tell(f"fathom-{controller.name}", named)
 
+    def _oldest_pass_ns(self, names: Sequence[str]) -> int | None:
+        began = [loop.oldest_pass_ns for loop in self.loops if loop.name in names]
+        return min((began_ns for began_ns in began if began_ns is not None), default=None)
+
     def _loop(
         self, controller: Controller, term: LeaderTerm | None, event_writer: EventWriter, probes: Probes
     ) -> Loop:
@@ -317,6 +321,7 @@ class Controllers:
             floor=None if term is None else term.floor,
             own_trouble=self.health.raised,
             scope=SnapshotScope(name, shown_kinds(controller)),
+            oldest_pass=self._oldest_pass_ns,
         )
         shared = Shared(self.caches, probes, written, self.breaker, inside.log, self.health, settings.workers)
         return Loop(

@@ -116,6 +116,7 @@ class Acknowledgement(Shape, frozen=True):
     cache_revision: Annotated[
         Count, field_schema("The revision that its cache of overrides had reached.")
     ] = 0
+    epoch: Annotated[Count, field_schema("The leader term of the acknowledger; absent without a lease.")] = 0
     time: Time = ""
 
 
@@ -162,6 +163,13 @@ class Residue(Shape, frozen=True):
     message: str = ""
 
 
+class Effect(Shape, frozen=True):
+    """An object that the override controller changes for the override, recorded before it is changed."""
+
+    effect: Annotated[str, REQUIRED] = ""
+    object: str = ""
+
+
 class OverrideStatus(Shape, frozen=True):
     author: Annotated[str, field_schema("Who created it. Set by the server.")] = ""
     author_impersonated_by: Annotated[
@@ -178,6 +186,10 @@ class OverrideStatus(Shape, frozen=True):
     blast_radius: BlastRadius | None = None
     approval: OverrideApproval | None = None
     extensions: Annotated[Count, field_schema("How often its end was put off. Counted by the server.")] = 0
+    effects: Annotated[
+        tuple[Effect, ...],
+        field_schema("Objects changed for it: the end undoes them, and the proof checks them."),
+    ] = ()
     residue: tuple[Residue, ...] = ()
     conditions: Conditions = ()
 

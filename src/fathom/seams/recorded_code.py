@@ -41,6 +41,8 @@ CONTROLLERS: Mapping[str, str] = {
     "controllers/repair-job-finalizers": "fathom.controllers.repair.controller:JobFinalizers",
     "controllers/repair-proposals": "fathom.controllers.repair.controller:RepairProposalsController",
     "controllers/repair-completion": "fathom.controllers.repair.controller:RepairCompletion",
+    "controllers/override-acknowledgements": "fathom.controllers.overrides.acknowledging:Acknowledgements",
+    "controllers/overrides": "fathom.controllers.overrides.controller:Overrides",
     "controllers/policy-rollout": "fathom.schedule.policy_rollout.controller:PolicyRollouts",
     "controllers/cluster-summary": "fathom.controllers.cluster_summary:ClusterSummary",
 }

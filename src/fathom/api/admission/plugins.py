@@ -15,6 +15,7 @@ from fathom.api.admission.fences import Fencing, LeaseFence
 from fathom.api.admission.limits import LimitRanger
 from fathom.api.admission.namespaces import NamespaceLifecycle
 from fathom.api.admission.nodes import NodeConditions, NodeRestriction
+from fathom.api.admission.override_finalizer import OverrideFinalizer
 from fathom.api.admission.overrides.marks import BreakGlassMarks
 from fathom.api.admission.overrides.plugin import SchedulerOverrides
 from fathom.api.admission.overrides.review_plugin import OverrideReviews
@@ -41,7 +42,7 @@ DECLARING: tuple[type[Plugin], ...] = (
     NamespaceLifecycle, LimitRanger, ServiceAccount, NodeConditions, NodeRestriction, Priority,
     DefaultTolerationSeconds, RuntimeClass, TenantUse, CapacityClassUse, SchedulerOverrides, OverrideReviews,
     BreakGlassMarks, ServiceAddresses, UnenforcedKinds, LeaseFence, Fencing, ResourceQuota, LedgerKeeper,
-    NodePlacement, PlacementRules,
+    NodePlacement, PlacementRules, OverrideFinalizer,
 )  # fmt: skip
 
 
@@ -71,6 +72,7 @@ def built_in(
         OverrideReviews(clock),
         BreakGlassMarks(authorizer),
         RepairProposals(),
+        OverrideFinalizer(),
         GatewayReports(),
         ServiceAddresses(rng, service_addresses),
         UnenforcedKinds(clock),

@@ -46,7 +46,7 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
         ("delete", "-", "pods"),  # Preemption.
         ("patch", "-", "pods/status"),
         ("create delete patch", "fathom.dev", "reservations"),
-        ("patch", "fathom.dev", "policyrollouts/status"),
+        ("patch", "fathom.dev", "policyrollouts/status scheduleroverrides/status"),
         *SIGNALS,
     ),
     CONTROLLERS: (
@@ -59,8 +59,8 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
         (
             READ,
             "fathom.dev",
-            "policyrollouts repairproposals reservations scheduleroverrides schedulingpolicies"
-            " workloadprogresses",
+            "capacityclasses policyrollouts repairproposals reservations scheduleroverrides"
+            " schedulingpolicies trafficroutes workloadprogresses",
         ),
         ("get list", "metrics.k8s.io", "pods"),
         ("get", "fathom.dev", "nodeconnections"),
@@ -85,6 +85,13 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
             "fathom.dev",
             "policyrollouts/status repairproposals/status reservations/status workloadprogresses/status",
         ),
+        # Overrides: their status and finalizer, what they drain and shift, and what was made under them.
+        ("patch", "fathom.dev", "scheduleroverrides scheduleroverrides/status"),
+        ("create", "-", "pods/eviction"),
+        ("create delete patch", "fathom.dev", "trafficroutes"),
+        ("list", "-", "serviceaccounts"),
+        ("list", "rbac.authorization.k8s.io", "clusterrolebindings rolebindings roles"),
+        ("get list", "rbac.authorization.k8s.io", "clusterroles"),
         # Pods are created as their workload's template says; permission to name the tenant was checked when
         # the workload was written.
         ("use", "fathom.dev", "tenantquotas"),
@@ -99,7 +106,7 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
     ),
     # Agents need none of fathom's kinds; the role stays so that operators may add to it.
     "system:fathom:agent": (),
-    LEASES: (("create get patch update", "coordination.k8s.io", "leases"),),
+    LEASES: (("create get list patch update", "coordination.k8s.io", "leases"),),
     SETTINGS: ((READ, "-", "configmaps"), ("create patch", "-", "configmaps")),  # The brake on nodes.
     SIGNS_OF_LIFE: ((READ, "coordination.k8s.io", "leases"),),
     MEASURED: (("create get patch", "discovery.k8s.io", "endpointslices"),),  # Addresses of metrics.

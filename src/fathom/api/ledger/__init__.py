@@ -8,6 +8,7 @@ It is in the same store and the same commits as the pods and reservations that h
     counting       the same sums computed from all objects, to compare with and to start from
     room           whether a holding fits on a node and within a tenant's limits
     quota_charges  the pod for which a reservation's ResourceQuota is already charged
+    recharge       a pod whose override has ended: from its account to the tenant's ordinary one
     admission      the admission plugin that updates the ledger with every write
     recount        corrects a store without a ledger, or with a wrong one
     reporting      a TenantQuota's status, from its tenant's account

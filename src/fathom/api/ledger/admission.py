@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAttempt
+from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.api.ledger.accounts import Books
 from fathom.api.ledger.delta import PODS, Delta, ledger_delta
 from fathom.api.ledger.holdings import account_for
 from fathom.api.ledger.quota_charges import charged_pod
+from fathom.api.ledger.recharge import is_recharge, judge_recharge, wanted_account
 from fathom.kinds.reservation import CHARGED_WITH, RESERVATIONS
 from fathom.kube.definitions.kind import Kind
 from fathom.model.declared import NODE_ROOM, TENANT_QUOTAS, Reads, Writes
@@ -31,8 +32,9 @@ class LedgerKeeper(Plugin):
     trusted = True
     reads = (
         Reads("TenantQuota", ("spec",), "commit"),
+        Reads("CapacityClass", ("spec",), "commit"),
         Reads("Namespace", ("metadata.labels",)),
-        Reads("Node", ("metadata",)),
+        Reads("Node", ("metadata", "status.allocatable")),
         Reads("Pod", ("metadata", "spec", "status.phase")),
         Reads("Reservation", ("metadata", "spec", "status")),
         Reads("NodeLedger", source="commit"),
@@ -53,7 +55,8 @@ class LedgerKeeper(Plugin):
         return subresource != "binding" and super().concerns(kind, operation, subresource)
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
-        """Stamp the account when the object gets its node; no client can change it afterwards."""
+        """Stamp the account when the object gets its node; no client can change it afterwards, except as
+        `recharge` says."""
         assert attempt.obj is not None
         obj, old = attempt.obj, attempt.old
         if attempt.kind.resource == RESERVATIONS:
@@ -63,7 +66,8 @@ class LedgerKeeper(Plugin):
         node = lookup(obj, "spec", "nodeName")
         if node and not lookup(old, "spec", "nodeName"):
             return stamped(obj, _account(obj, str(node), view))
-        return stamped(obj, lookup(old, "metadata", "annotations", ACCOUNT))
+        account = wanted_account(attempt) or lookup(old, "metadata", "annotations", ACCOUNT)
+        return stamped(obj, account)
 
     def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         if attempt.operation == DELETE:
@@ -71,7 +75,13 @@ class LedgerKeeper(Plugin):
         delta = ledger_delta(attempt.kind.resource, attempt.old, attempt.obj)
         if not delta:
             return ()
-        return _posted(Books(view), delta)
+        books = Books(view)
+        if not is_recharge(attempt, delta):
+            return _posted(books, delta)
+        judged = judge_recharge(delta, books, view)
+        if judged.refusal:
+            raise refused(attempt, judged.refusal)
+        return (*_posted(books, delta), Charge(judged.expects))
 
     def release(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         delta = ledger_delta(attempt.kind.resource, attempt.old, None)

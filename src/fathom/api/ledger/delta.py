@@ -9,8 +9,10 @@ from fathom.kinds.reservation import RESERVATIONS, VOID, Reservation
 from fathom.kinds.shape import read
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.pod_phase import is_terminal
+from fathom.model.tenancy import ACCOUNT
 
 PODS = "pods"
+_ACCOUNT = ("metadata", "annotations", ACCOUNT)
 
 
 class LedgerClaim(msgspec.Struct, frozen=True):
@@ -58,7 +60,8 @@ def _same(old: Obj, new: Obj) -> bool:
     if is_terminal(old) != is_terminal(new):
         return False
     spec, before = new.get("spec"), old.get("spec")
-    return spec is before or spec == before
+    same_account = lookup(new, *_ACCOUNT) == lookup(old, *_ACCOUNT)
+    return same_account and (spec is before or spec == before)
 
 
 def claim_of(reservation: Obj | None) -> LedgerClaim | None:

@@ -14,6 +14,8 @@ from fathom.api.request import Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.get import read
 from fathom.api.writing import remove, update
+from fathom.kinds.override_status import MADE_BY
+from fathom.model.accounts import is_own
 from fathom.model.body import encode_json
 from fathom.model.conditions import DISRUPTION_TARGET, find_condition, set_condition
 from fathom.model.errors import ApiError, bad_request, internal
@@ -27,6 +29,7 @@ DISRUPTED_PODS_MAX = 2000  # kube-apiserver's bound on a budget's evicted pods w
 
 class _Meta(msgspec.Struct, frozen=True):
     name: str = ""
+    annotations: dict[str, str] | None = None
 
 
 class _Eviction(msgspec.Struct, frozen=True, rename="camel"):
@@ -55,13 +58,22 @@ async def evict(core: Core, call: Call) -> Response:
         else:
             await _take(core, call, str(metadata(budget)["name"]))
     if not dry:
-        options = await _mark(core, call, options)
-    await remove(core, call, options)
-    success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        options = await _mark(core, call, options, by=_override_of(call, eviction))
+    written = await remove(core, call, options)
+    # As of a deletion: the revision is that of the commit.
+    revision = metadata(written.obj).get("resourceVersion")
+    meta = {"resourceVersion": revision} if revision and not dry else {}
+    success = {"kind": "Status", "apiVersion": "v1", "metadata": meta, "status": "Success", "code": 201}
     return Response(status=201, body=encode_json(success))
 
 
-async def _mark(core: Core, call: Call, options: DeleteOptions) -> DeleteOptions:
+def _override_of(call: Call, eviction: _Eviction) -> str:
+    """The override that asks for the eviction, NAMESPACE/NAME@UID; only the override controller says so."""
+    annotations = eviction.metadata.annotations or {}
+    return annotations.get(MADE_BY, "") if is_own(call.caller.user) else ""
+
+
+async def _mark(core: Core, call: Call, options: DeleteOptions, *, by: str) -> DeleteOptions:
     """Mark the pod, checking the preconditions now; the deletion then expects the pod as it is after the
     mark."""
     now = core.moment(call.caller.user).now
@@ -69,7 +81,7 @@ async def _mark(core: Core, call: Call, options: DeleteOptions) -> DeleteOptions
     def change(pod: Obj) -> Obj:
         revision = int(metadata(pod).get("resourceVersion") or 0)
         check_preconditions(pod, options, resource=call.kind.resource, revision=revision)
-        return marked(pod, now=now)
+        return marked(pod, now=now, by=by)
 
     written = await update(core, call, change, subresource="status")
     wanted = options.preconditions
@@ -79,12 +91,13 @@ async def _mark(core: Core, call: Call, options: DeleteOptions) -> DeleteOptions
     return msgspec.structs.replace(options, preconditions=wanted)
 
 
-def marked(pod: Obj, *, now: str) -> Obj:
+def marked(pod: Obj, *, now: str, by: str = "") -> Obj:
     """The pod with the reason in a condition: a Job's failure policy may ignore such an end."""
+    why = "Eviction API: evicting" + (f", as override {by} asks" if by else "")
     status = pod.get("status") or {}
     conditions = set_condition(
         status.get("conditions") or (), type=DISRUPTION_TARGET, status="True",
-        reason="EvictionByEvictionAPI", message="Eviction API: evicting", now=now,
+        reason="EvictionByEvictionAPI", message=why, now=now,
     )  # fmt: skip
     return {**pod, "status": {**status, "conditions": conditions}}
 

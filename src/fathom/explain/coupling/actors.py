@@ -22,6 +22,8 @@ from fathom.controllers.job.controller import Jobs
 from fathom.controllers.node_health.brake_status import BrakeStatus
 from fathom.controllers.node_health.controller import Evictions, Nodes
 from fathom.controllers.node_health.trust import Trust
+from fathom.controllers.overrides.acknowledging import Acknowledgements
+from fathom.controllers.overrides.controller import Overrides
 from fathom.controllers.progress.controller import DeploymentProgress, JobProgress, ReplicaSetProgress
 from fathom.controllers.repair.controller import (
     DeploymentFinalizers,
@@ -50,7 +52,8 @@ CONTROLLERS: tuple[Any, ...] = (
     Deployments, ReplicaSets, Jobs, EndpointSlices, EndpointsOfServices, MirroredEndpoints,
     DisruptionBudgets, DeploymentProgress, ReplicaSetProgress, JobProgress, Autoscalers, Nodes, Evictions,
     BrakeStatus, Trust, RepairReservations, RepairPods, DeploymentFinalizers, ReplicaSetFinalizers,
-    JobFinalizers, RepairProposalsController, RepairCompletion, PolicyRollouts, ClusterSummary,
+    JobFinalizers, RepairProposalsController, RepairCompletion, Acknowledgements, Overrides, PolicyRollouts,
+    ClusterSummary,
 )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ SCHEDULER = Actor(
         ),
         Writes("Reservation", ("metadata.annotations", "spec"), creates=True, deletes=True),
         Writes("PolicyRollout", ("status.observedBy",)),
+        Writes("SchedulerOverride", ("status.acknowledgements",)),
         *LEADING_WRITES,
     ),
     woken_by=tuple(kind.name for kind in KINDS),

@@ -12,7 +12,7 @@ import msgspec
 
 from fathom.kinds.scheduler_override import USED_OVERRIDES
 from fathom.model.cause import DELETED, WakeCause
-from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
 from fathom.model.tenancy import charged_to
 from fathom.schedule.decide import rules
@@ -38,7 +38,8 @@ class CacheUpdates:
             self.reservation_changed(before, after)
             return
         for name in self._state.known.put(kind, before, after):
-            self._state.news.tell(name, kind, after or before or {}, "" if after is not None else DELETED)
+            ends = after is None or (is_deleting(after) and not is_deleting(before or {}))
+            self._state.news.tell(name, kind, after or before or {}, DELETED if ends else "")
         if kind == "Namespace" and self._state.known.tenant_changed(before, after):
             self._look_again(key_of(after or before or {}).name)
         self._state.news.moved.set()

@@ -402,5 +402,6 @@ def _keep(mapping: dict[Any, Any], key: Any, value: Any) -> None:
 def _spec_and_phase(obj: Obj) -> tuple[Any, ...]:
     """The parts of a fathom.dev object that rules read; not its counts and acknowledgements in status."""
     status = obj.get("status") or {}
-    read_status = {name: status.get(name) for name in ("active", "canary", "percent", "expiresAt", "phase")}
+    fields = ("active", "approval", "canary", "percent", "expiresAt", "phase")
+    read_status = {name: status.get(name) for name in fields}
     return obj.get("spec"), read_status, lookup(obj, "metadata", "deletionTimestamp")

@@ -24,8 +24,9 @@ from fathom.client.api import Api
 from fathom.control.decision_log import result_of, subject_of
 from fathom.control.lease import LeaderTerm
 from fathom.control.watches import NODE, POD
+from fathom.kinds.override_status import Acknowledger, acknowledged
 from fathom.model.cause import UNSTATED, WakeCause
-from fathom.model.objects import Key, Obj
+from fathom.model.objects import Key, Obj, metadata
 from fathom.model.times import timestamp
 from fathom.schedule.decide.rules import OVERRIDE_CHANGED, RULES, TRUST_CHANGED, VIEW_FRESH, Rules
 from fathom.schedule.loop.attempts import Attempts
@@ -184,6 +185,7 @@ class Scheduler:
             if self._state.news:
                 self._state.news.moved.set()
             await self._report_observed(api)
+            await self._acknowledge_overrides(api)
 
     def _probe_old_caches(self) -> None:
         snapshot = self._state.caches.snapshot()
@@ -218,6 +220,42 @@ class Scheduler:
         now_ns = self._state.clock.now_ns()
         self._state.recorder.concluded(
             id_, now_ns, result, written=subject, revision=revision, message=message
+        )
+
+    async def _acknowledge_overrides(self, api: Api) -> None:
+        """Acknowledge the overrides that the cache has: from here on, decisions honour them."""
+        if OVERRIDE.name not in self._state.caches.kinds:
+            return
+        snapshot, now_ns = self._state.caches.snapshot(), self._state.clock.now_ns()
+        for override in snapshot.list(OVERRIDE.name):
+            entries = acknowledged(
+                override,
+                (self._acknowledger(),),
+                cache_revision=snapshot.revision(OVERRIDE.name),
+                now=timestamp(now_ns),
+                now_ns=now_ns,
+            )
+            if entries is not None:
+                await self._write_acknowledgements(api, override, entries)
+
+    def _acknowledger(self) -> Acknowledger:
+        rules, term = self._state.rules, self._state.term
+        epoch = 0 if term is None else term.epoch or 0
+        return Acknowledger(rules.lease.rpartition("/")[2] or rules.observer or rules.who, epoch)
+
+    async def _write_acknowledgements(self, api: Api, override: Obj, entries: list[Obj]) -> None:
+        """At the revision that was read: a lost race is tried again with the next look."""
+        subject, cause = subject_of(OVERRIDE.resource, override), WakeCause("timer", f"every {LOOK_S:g} s")
+        why = f"the cache has generation {subject.generation}"
+        id_ = self._state.note("acknowledge", subject, cause, why)
+        revision = metadata(override).get("resourceVersion")
+        patch = {"metadata": {"resourceVersion": revision}, "status": {"acknowledgements": entries}}
+        outcome = await api.with_decision(id_).patch(
+            OVERRIDE.resource, subject.namespace, subject.name, patch, subresource="status"
+        )
+        result, written_at, message = result_of(outcome)
+        self._state.recorder.concluded(
+            id_, self._state.clock.now_ns(), result, written=subject, revision=written_at, message=message
         )
 
     def _record_waiting(self, message: PodMessage, pod: Obj) -> str:

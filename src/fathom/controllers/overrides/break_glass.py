@@ -1,0 +1,50 @@
+"""What was made under break-glass: roles, bindings and service accounts that carry the override's UID."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from fathom.client.api import Api, Resource
+from fathom.kinds.override_status import BREAK_GLASS
+from fathom.model.objects import Obj, key_of, labels_of, metadata
+
+_RBAC = "rbac.authorization.k8s.io"
+CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", namespaced=False)
+KINDS = {
+    "Role": Resource(_RBAC, "v1", "roles"),
+    "RoleBinding": Resource(_RBAC, "v1", "rolebindings"),
+    "ClusterRole": CLUSTER_ROLES,
+    "ClusterRoleBinding": Resource(_RBAC, "v1", "clusterrolebindings", namespaced=False),
+    "ServiceAccount": Resource("", "v1", "serviceaccounts"),
+}
+
+
+async def fetch_role_exists(api: Api, role: str) -> bool:
+    return await api.get(CLUSTER_ROLES, "", role) is not None
+
+
+async def fetch_made_under(api: Api, uid: str) -> tuple[str, ...]:
+    """KIND NAMESPACE/NAME of each."""
+    return tuple(
+        [
+            f"{kind} {'/'.join(part for part in key_of(obj) if part)}"
+            for kind, resource in KINDS.items()
+            async for obj in _listed(api, resource)
+            if uid in _marks(obj)
+        ]
+    )
+
+
+async def _listed(api: Api, resource: Resource) -> AsyncIterator[Obj]:
+    token = ""
+    while True:
+        page = await api.list_page(resource, token=token)
+        for obj in page.items:
+            yield obj
+        token = page.token
+        if not token:
+            return
+
+
+def _marks(obj: Obj) -> tuple[object, object]:
+    return (labels_of(obj).get(BREAK_GLASS), (metadata(obj).get("annotations") or {}).get(BREAK_GLASS))
