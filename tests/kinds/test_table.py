@@ -29,11 +29,22 @@ SOURCE = PACKAGE.parent
 PAGE = ROOT / "docs" / "kinds.md"
 
 # What the files of kinds are made of; every other file of the package is a kind.
-PARTS = {"__init__", "all", "definition", "override_changes", "question", "schema", "shape", "values"}
+PARTS = {
+    "__init__",
+    "all",
+    "definition",
+    "override_changes",
+    "override_scope",
+    "question",
+    "schema",
+    "shape",
+    "values",
+}
 
 # Keys of the store that no API serves.
 RECORDS = {
-    "fences", "intentledgers", "ledgers", "nodeledgers", "placementrules", "serviceclaims", "tenantledgers",
+    "expansionlocks", "fences", "intentledgers", "ledgers", "nodeledgers", "placementrules", "serviceclaims",
+    "tenantledgers",
 }  # fmt: skip
 
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}

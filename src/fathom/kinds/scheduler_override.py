@@ -217,12 +217,17 @@ def scope_includes(scope: str, node_labels: Mapping[str, str]) -> bool:
 
 
 def cordons(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:
-    """Whether the override keeps every pod off the node. Without a hostname label, the node's name counts."""
+    """Whether the override keeps every pod off the node, which must be in its scope too. Without a hostname
+    label, the node's name counts."""
     target, changes = named(override.spec.target), override.spec.changes
     if target is None or target.kind not in INFRASTRUCTURE_TARGETS or not (changes.cordon or changes.drain):
         return False
-    places = {labels.get(_LABELS[target.kind]), node if target.kind == "node" else None}
-    return target.name in places
+    return target_includes(target, node, labels) and scope_includes(override.spec.scope, labels)
+
+
+def target_includes(target: Named, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether a target of infrastructure is the node, or its zone or pool."""
+    return target.name in {labels.get(_LABELS[target.kind]), node if target.kind == "node" else None}
 
 
 def avoids(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fathom.api.admission.addresses import ADDRESSES, ServiceAddresses
 from fathom.api.admission.capacity import CapacityClassUse
+from fathom.api.admission.expansion import PausedExpansion
 from fathom.api.admission.fences import Fencing, LeaseFence
 from fathom.api.admission.limits import LimitRanger
 from fathom.api.admission.namespaces import NamespaceLifecycle
@@ -37,7 +38,8 @@ GROUP = "fathom.admission"
 DECLARING: tuple[type[Plugin], ...] = (
     NamespaceLifecycle, LimitRanger, ServiceAccount, NodeConditions, NodeRestriction, Priority,
     DefaultTolerationSeconds, RuntimeClass, TenantUse, CapacityClassUse, ServiceAddresses, UnenforcedKinds,
-    LeaseFence, Fencing, ResourceQuota, LedgerKeeper, NodePlacement, PlacementRules,
+    LeaseFence, Fencing, ResourceQuota, LedgerKeeper, NodePlacement, PausedExpansion,
+    PlacementRules,
 )  # fmt: skip
 
 
@@ -72,6 +74,7 @@ def built_in(
         ResourceQuota(),
         LedgerKeeper(),
         NodePlacement(clock),
+        PausedExpansion(clock),
         PlacementRules(),
     )
 

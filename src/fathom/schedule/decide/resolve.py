@@ -125,7 +125,7 @@ def avoided_by(override: SchedulerOverride, pod: PodView) -> tuple[Avoided, ...]
     changes = override.spec.changes
     if target is not None and target.kind in LABELS:
         closed = changes.cordon or changes.drain
-        return (Avoided(name, LABELS[target.kind], (target.name,)),) if closed else ()
+        return (Avoided(name, LABELS[target.kind], (target.name,), scope_of(override)),) if closed else ()
     if not concerns(override, pod):
         return ()
     listed = {
