@@ -9,8 +9,9 @@ from tests.controllers.test_plan_repair import NOW, NOW_NS, PROPOSED, STUCK, dec
 
 from fathom.client.api import Resource
 from fathom.control.plan import NOTHING, Plan, target
+from fathom.control.process import load_controller
 from fathom.controllers.override_pauses import WorkloadPause, paused_at
-from fathom.controllers.repair.controller import DeploymentFinalizers, RepairPods, RepairProposalsController
+from fathom.controllers.repair.controller import RepairPods, RepairProposalsController
 from fathom.controllers.repair.plan import plan_pod
 from fathom.controllers.repair.plan_overrides import OverrideApproval, approval_by_override, held
 from fathom.controllers.repair.plan_proposals import plan_proposal, plan_repair
@@ -30,6 +31,7 @@ EARLIER, LATER = "2025-12-31T23:00:00Z", "2026-01-01T00:30:00Z"
 CALM = Considered("calm", 7, resource="scheduleroverrides.fathom.dev", namespace="shop", uid="u-calm")
 PAUSE = WorkloadPause("calm", NOW_NS + 60 * 10**9, (CALM,))
 NAMES = (WorkloadName("pod", "web-0"), WorkloadName("replicaset", "web"))
+HELD_DEPLOYMENTS = load_controller("fathom.controllers.repair.controller:DeploymentFinalizers")
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -218,7 +220,7 @@ def test_a_stranded_pod_is_repaired_when_the_pause_is_over() -> None:
 
 def test_repair_does_what_an_override_approves() -> None:
     async def story(world: World) -> None:
-        employ_cluster(world, nodes=["node-1"], controllers=[DeploymentFinalizers, RepairProposalsController])
+        employ_cluster(world, nodes=["node-1"], controllers=[HELD_DEPLOYMENTS, RepairProposalsController])
         blocked = deployment("held", 0)
         blocked["metadata"]["finalizers"] = ["example.com/disk"]
         created = await world.apply(DEPLOYMENTS, blocked)

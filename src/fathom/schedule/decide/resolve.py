@@ -121,7 +121,7 @@ def concerns(override: SchedulerOverride, pod: PodView) -> bool:
 
 
 def avoided_by(override: SchedulerOverride, pod: PodView) -> tuple[Avoided, ...]:
-    name, target = _name(override), named(override.spec.target)
+    name, target = override_name(override), named(override.spec.target)
     changes = override.spec.changes
     if target is not None and target.kind in LABELS:
         closed = changes.cordon or changes.drain
@@ -145,7 +145,17 @@ def allowed_by(override: SchedulerOverride, pod: PodView, *, used: int) -> tuple
         return ()
     most = changes.reserved_replicas
     remaining = None if most is None else max(0, most - used)
-    return (Allowed(_name(override), changes.allow_reserved_capacity_class, remaining, scope_of(override)),)
+    return (
+        Allowed(
+            override_name(override), changes.allow_reserved_capacity_class, remaining, scope_of(override)
+        ),
+    )
+
+
+def raised_by(override: SchedulerOverride, pod: PodView) -> int | None:
+    """The priority that the override gives the pod in the queue, if it gives one. (Its scope is left to the
+    queue: a waiting pod is on no node.)"""
+    return override.spec.changes.raise_priority if concerns(override, pod) else None
 
 
 def scope_of(override: SchedulerOverride) -> Pairs:
@@ -153,7 +163,7 @@ def scope_of(override: SchedulerOverride) -> Pairs:
     return ((LABELS[place.kind], place.name),) if place is not None and place.kind in LABELS else ()
 
 
-def _name(override: SchedulerOverride) -> str:
+def override_name(override: SchedulerOverride) -> str:
     return f"{override.metadata.namespace}/{override.metadata.name}"
 
 
