@@ -19,6 +19,7 @@ from fathom.kinds.scheduler_override import (
     OVERRIDES,
     SchedulerOverride,
     named,
+    targets_pod,
     workloads_of,
 )
 from fathom.kinds.scheduling_policy import POLICIES
@@ -93,7 +94,8 @@ class BindingFacts:
         of_workloads = self._all_overrides().of_workloads
         if not of_workloads:
             return []
-        return self.overrides_named(str(metadata(pod).get("namespace") or ""), workloads_of(pod))
+        named_so = self.overrides_named(str(metadata(pod).get("namespace") or ""), workloads_of(pod))
+        return [override for override in named_so if targets_pod(override.spec, pod)]
 
     def overrides_named(self, namespace: str, names: Iterable[str]) -> list[Override]:
         """Overrides that target a workload of one of these names, of whatever kind, including ended ones."""

@@ -12,7 +12,7 @@ import msgspec
 from fathom.kinds.capacity_class import CapacityClass
 from fathom.kinds.override_changes import WORKLOAD_TARGETS
 from fathom.kinds.policy_rollout import PolicyRollout, policy_in
-from fathom.kinds.scheduler_override import NODE_CLASS_LABEL, SchedulerOverride, named
+from fathom.kinds.scheduler_override import NODE_CLASS_LABEL, SchedulerOverride, named, names_workload
 from fathom.kinds.scheduling_policy import BUILT_IN, SchedulingPolicy
 from fathom.kinds.schema import Amount
 from fathom.kinds.tenant_quota import TenantQuota
@@ -117,7 +117,9 @@ def concerns(override: SchedulerOverride, pod: PodView) -> bool:
     target = named(override.spec.target)
     if target is None or target.kind not in WORKLOAD_TARGETS:
         return False
-    return pod.key.namespace == override.metadata.namespace and target.name in workloads(pod)
+    if pod.key.namespace != override.metadata.namespace:
+        return False
+    return names_workload(target, workloads(pod), pod.shape.owner.partition("/")[0])
 
 
 def avoided_by(override: SchedulerOverride, pod: PodView) -> tuple[Avoided, ...]:
