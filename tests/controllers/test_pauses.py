@@ -20,8 +20,15 @@ NOW_NS = NOW_S * 1_000_000_000
 WEB = Key("default", "web")
 
 
-def override(name: str, *, target: str = "workload/web", until_s: float = 60, **changes: object) -> Obj:
-    spec = {"target": target, "scope": "cluster", "reason": "calm", "expiresAfter": "30s"}
+def override(
+    name: str,
+    *,
+    target: str = "workload/web",
+    scope: str = "cluster",
+    until_s: float = 60,
+    **changes: object,
+) -> Obj:
+    spec = {"target": target, "scope": scope, "reason": "calm", "expiresAfter": "30s", "changes": changes}
     return {
         "apiVersion": "fathom.dev/v1alpha1",
         "kind": "SchedulerOverride",
@@ -32,7 +39,14 @@ def override(name: str, *, target: str = "workload/web", until_s: float = 60, **
 
 
 def pausing(*overrides: Obj) -> WorkloadPause | None:
-    return paused(overrides, "Deployment", WEB, "pause_rollout", now_ns=NOW_NS)
+    return paused(
+        overrides,
+        "Deployment",
+        WEB,
+        "pause_rollout",
+        now_ns=NOW_NS,
+        in_scope=lambda scope: scope == "cluster",
+    )
 
 
 def test_what_is_in_force_and_about_the_workload_pauses_it() -> None:
@@ -47,6 +61,7 @@ def test_what_is_over_or_about_others_or_about_something_else_does_not() -> None
     assert pausing(override("other", target="workload/api", pauseRollout=True)) is None
     assert pausing(override("job", target="job/web", pauseRollout=True)) is None
     assert pausing(override("scaler", pauseAutoscaler=True)) is None
+    assert pausing(override("elsewhere", scope="region/eu-west", pauseRollout=True)) is None
     assert pausing({"metadata": meta("odd"), "spec": {"changes": 7}}) is None
 
 
@@ -77,6 +92,23 @@ def test_a_rollout_waits_until_the_override_is_over() -> None:
         await world.sleep(20)
         found = world.get(DEPLOYMENTS.name, WEB)
         assert lookup(found, "status", "updatedReplicas") == 2, "it did not go on"
+        assert len(world.list("replicasets.apps")) == 2
+
+    told(story)
+
+
+def test_a_rollout_goes_on_under_a_pause_for_elsewhere() -> None:
+    async def story(world: World) -> None:
+        employ(world, Deployments, ReplicaSets)
+        await world.apply(DEPLOYMENTS, deployment("web", 2))
+        await world.sleep(5)
+        made = override("calm", scope="region/eu-west", pauseRollout=True)
+        await world.apply(
+            OVERRIDES, {**made, "metadata": {"name": "calm", "namespace": "default"}, "status": {}}
+        )
+        await world.sleep(1)
+        await world.apply(DEPLOYMENTS, deployment("web", 2, tag=2))
+        await world.sleep(15)
         assert len(world.list("replicasets.apps")) == 2
 
     told(story)

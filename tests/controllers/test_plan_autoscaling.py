@@ -188,12 +188,26 @@ def test_it_shrinks_whatever_holds_growth_back() -> None:
     assert decide(autoscaler(), scene(4, 10, 10, 10, 10, ready=2), now=NOW).replicas == 1
 
 
-def test_an_override_pauses_growth() -> None:
-    found = decide(autoscaler(), scene(2, 100, 100, paused_by="calm"), now=NOW)
+def test_a_paused_autoscaler_scales_in_neither_direction() -> None:
+    for use, size in ((100, 2), (10, 4)):
+        found = decide(autoscaler(), scene(size, *[use] * size, paused_by="calm"), now=NOW)
+        assert (found.replicas, said(found)["ScalingLimited"]) == (size, ("True", "Paused"))
+        assert "paused by the override calm" in found.why
+
+
+def test_paused_growth_still_lets_it_shrink() -> None:
+    found = decide(autoscaler(), scene(2, 100, 100, growth_paused_by="calm"), now=NOW)
     assert (found.replicas, said(found)["ScalingLimited"]) == (2, ("True", "Paused"))
+    assert decide(autoscaler(), scene(4, 10, 10, 10, 10, growth_paused_by="calm"), now=NOW).replicas == 1
 
 
-@pytest.mark.parametrize(("use", "decisive"), [(100, True), (10, False)])
+def test_a_pause_holds_also_outside_the_range_of_the_autoscaler() -> None:
+    for size, by, replicas in ((20, "paused_by", 20), (20, "growth_paused_by", 10)):
+        found = decide(autoscaler(), scene(size, *[100] * size, **{by: "calm"}), now=NOW)
+        assert found.replicas == replicas
+
+
+@pytest.mark.parametrize(("use", "decisive"), [(100, True), (50, False)])
 def test_an_override_is_on_record_as_decisive_only_if_it_held_something_back(
     use: int, decisive: bool
 ) -> None:

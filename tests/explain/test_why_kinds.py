@@ -454,10 +454,10 @@ def test_an_active_override_says_who_honours_it_and_until_when() -> None:
 def test_an_override_that_a_controller_declined_is_not_as_wanted() -> None:
     acks = (
         {"controller": "scheduler", "state": "Honoring"},
-        {"controller": "autoscaling", "state": "Declined", "reason": "NoEnforcer"},
+        {"controller": "autoscaler", "state": "Declined", "reason": "NoEnforcer"},
     )
     answer = explain(override(acks=acks, avoidZones=["c"], pauseAutoscaler=True), deployment())
-    assert (answer.verdict, answer.cause) == ("was declined", "autoscaling: NoEnforcer")
+    assert (answer.verdict, answer.cause) == ("was declined", "autoscaler: NoEnforcer")
 
 
 def test_a_decision_that_considered_the_override_is_evidence_and_another_overrides_is_not() -> None:
@@ -485,9 +485,16 @@ def test_an_override_that_has_ended_or_has_no_target_is_not_as_wanted() -> None:
     assert answer.cause == "there is no workload/wbe in shop"
 
 
-def test_a_change_that_no_component_carries_out_is_said() -> None:
-    answer = explain(override(pauseRepair=True, avoidZones=["c"]), deployment())
-    assert answer.cause == "no component of fathom carries out pauseRepair"
+def test_every_change_names_who_carries_it_out() -> None:
+    changes = {"pauseRepair": True, "pauseExpansion": True, "pauseRollout": True, "raisePriority": 5}
+    answer = explain(override(**changes), deployment())
+    assert [(group.cause, *group.objects) for group in answer.causes] == [
+        ("no data", "scheduler"),
+        ("no data", "autoscaler"),
+        ("Honoring", "quota-controller"),
+        ("no data", "deployment-controller"),
+        ("no data", "repair-controller"),
+    ]
 
 
 # Budgets.

@@ -92,6 +92,17 @@ def test_a_pods_workload_is_found_by_name(given: Obj, names: tuple[str, ...]) ->
     assert not targets_pod(override(spec={"target": "node/risk-api"}), given)
 
 
+def test_a_target_of_a_kind_is_a_workload_of_that_kind() -> None:
+    def targeted(target: str, given: Obj) -> bool:
+        return targets_pod(override(spec={"target": target}), given)
+
+    hashed = pod("risk-api-7f2", **{"pod-template-hash": "7f2"})
+    names = ("deployment/risk-api", "replicaset/risk-api-7f2", "job/risk-api", "deployment/risk-api-7f2")
+    assert [targeted(name, hashed) for name in names] == [True, True, False, False]
+    assert [targeted(name, pod("risk-api", "Job")) for name in names] == [False, False, True, False]
+    assert targeted("deployment/p", pod()), "a pod without a controller has no other name"
+
+
 def test_a_scope_is_a_place() -> None:
     labels = {"topology.kubernetes.io/region": "eu-west", "topology.kubernetes.io/zone": "a"}
     assert [scope_includes(scope, labels) for scope in ("", "region/eu-west", "zone/b", "moon/base")] == [

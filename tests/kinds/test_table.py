@@ -30,13 +30,14 @@ PAGE = ROOT / "docs" / "kinds.md"
 
 # What the files of kinds are made of; every other file of the package is a kind.
 PARTS = {
-    "__init__", "all", "approval", "definition", "override_changes", "override_status", "override_validation",
-    "question", "schema", "shape", "values",
+    "__init__", "all", "approval", "definition", "override_changes", "override_scope", "override_status",
+    "override_validation", "question", "schema", "shape", "values",
 }  # fmt: skip
 
 # Keys of the store that no API serves.
 RECORDS = {
-    "fences", "intentledgers", "ledgers", "nodeledgers", "placementrules", "serviceclaims", "tenantledgers",
+    "expansionlocks", "fences", "intentledgers", "ledgers", "nodeledgers", "placementrules", "serviceclaims",
+    "tenantledgers",
 }  # fmt: skip
 
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}

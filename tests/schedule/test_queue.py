@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -197,6 +198,15 @@ class Line(RuleBasedStateMachine):
         old = self.alive[name]
         self.alive[name] = WaitingPod(name, old.key, shape, old.tenant, priority, old.created_ns, gated)
         self.queue.add(self.alive[name], NEW, now_ns=self.now_ns)
+
+    @rule(data=st.data(), priority=st.integers(0, 2))
+    @precondition(lambda self: self.alive)
+    def raise_priority(self, data: st.DataObject, priority: int) -> None:
+        name = data.draw(st.sampled_from(sorted(self.alive)))
+        state = self.state(name)
+        self.alive[name] = msgspec.structs.replace(self.alive[name], priority=priority, raised_by="a/b")
+        self.queue.set_priority(name, priority, "a/b")
+        assert (self.state(name), self.entry(name).pod) == (state, self.alive[name])
 
     @rule(most=st.integers(1, 4))
     def take(self, most: int) -> None:

@@ -185,21 +185,6 @@ WARNED: tuple[tuple[str, Obj, str], ...] = (
         "spec.ports[].protocol: kept, but fathom serves TCP only",
     ),
     (
-        "/apis/fathom.dev/v1alpha1/namespaces/default/scheduleroverrides",
-        {
-            "kind": "SchedulerOverride",
-            "apiVersion": "fathom.dev/v1alpha1",
-            "spec": {
-                "target": "workload/web",
-                "scope": "cluster",
-                "reason": "incident",
-                "expiresAfter": "10m",
-                "changes": {"pauseRepair": True},
-            },
-        },
-        "spec.changes.pauseRepair: kept, but fathom does not pause repair",
-    ),
-    (
         "/api/v1/namespaces/default/persistentvolumeclaims",
         {
             "kind": "PersistentVolumeClaim",

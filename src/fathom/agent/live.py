@@ -30,7 +30,7 @@ from fathom.agent.host.machine import AlreadyRuns, capacity, claim_range, facts,
 from fathom.agent.host.records import Records
 from fathom.agent.host.traced_calls import TracedCalls
 from fathom.agent.host.usage import SAMPLE_S, Sampler
-from fathom.agent.node import CAPACITY
+from fathom.agent.node import CAPACITY, region_of
 from fathom.agent.process import ENTRY
 from fathom.agent.settings import AgentSettings, Driver, Script
 from fathom.agent.usage import NodeUsage
@@ -89,14 +89,14 @@ class AgentsWanted(msgspec.Struct, frozen=True, kw_only=True):
 def named_nodes(
     *, name: str = "", count: int = 1, zones: Sequence[str] = (), region: str = ""
 ) -> tuple[NodeWanted, ...]:
-    """One node by its name, or `node-1` … spread over the zones in turn."""
-    if name and count == 1:
-        return (NodeWanted(name, zones[0] if zones else "", region),)
+    """One node by its name, or `node-1` … spread over the zones in turn. A region that is not given follows
+    from the zone."""
     stem = name or "node"
-    return tuple(
-        NodeWanted(f"{stem}-{number + 1}", zones[number % len(zones)] if zones else "", region)
-        for number in range(count)
-    )
+    names = [name] if name and count == 1 else [f"{stem}-{number + 1}" for number in range(count)]
+    if not zones:
+        return tuple(NodeWanted(each, "", region) for each in names)
+    placed = [(each, zones[number % len(zones)]) for number, each in enumerate(names)]
+    return tuple(NodeWanted(each, zone, region or region_of(zone)) for each, zone in placed)
 
 
 async def run_agents_live(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from fathom.agent.addresses import node_address
@@ -28,6 +29,18 @@ _NO_PRESSURE = (
     ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 )
+
+
+# 'eu-west-a', 'europe-west1-b', 'us-east-1a': the region has a hyphen itself, and the zone adds a letter or
+# a number to it.
+_ZONE = re.compile(r"(?P<region>[^-]+-.*?)(-[a-z0-9]|-[0-9]+|(?<=[0-9])[a-z])")
+NO_REGION = "local"
+
+
+def region_of(zone: str) -> str:
+    """The region of a zone that is named as clouds name theirs; 'local' for other names."""
+    named = _ZONE.fullmatch(zone)
+    return named["region"] if named is not None else NO_REGION
 
 
 def address_of(settings: AgentSettings) -> str:

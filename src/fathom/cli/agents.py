@@ -39,7 +39,12 @@ def agent(
     ] = 1,
     zone: Annotated[str, Parameter(help="Zone of the node.")] = "",
     zones: Annotated[str, Parameter(help="Zones that several nodes are spread over, in turn: A,B,…")] = "",
-    region: Annotated[str, Parameter(help="Region of the zones.")] = "",
+    region: Annotated[
+        str,
+        Parameter(
+            help="Region of the zones. Default: by the zone's name: eu-west-a is in eu-west, others in local."
+        ),
+    ] = "",
     data: Annotated[Path, Parameter(help="Directory for the pods' files and logs.")] = Path(".fathom-agents"),
     images: Annotated[
         Path | None,

@@ -47,6 +47,12 @@ def up(
     zones: Annotated[str, Parameter(help="Zones that the nodes are spread over, in turn: A,B,…")] = ",".join(
         ZONES
     ),
+    region: Annotated[
+        str,
+        Parameter(
+            help="Region of all nodes. Default: by the zone's name: eu-west-a is in eu-west, others in local."
+        ),
+    ] = "",
     driver: Annotated[
         Literal["process", "simulated"],
         Parameter(
@@ -78,6 +84,7 @@ def up(
     from fathom.supervise import Busy, PartNotStarted  # noqa: PLC0415  # Only this command pays for it.
 
     wanted = _zones(zones)
+    _check_region(region)
     service_addresses(service_cidr)
     _check_images(images)
     _ask_for_traces(traces)
@@ -95,6 +102,7 @@ def up(
     api += ["--service-cidr", service_cidr]
     api += [word for plugin in admission for word in ("--admission", plugin)]
     agents = ["--nodes", str(nodes), "--zones", ",".join(wanted), "--driver", driver]
+    agents += ["--region", region] if region else []
     agents += ["--images", str(images.absolute())] if images else []
     agents += ["--allow-host-ids", allow_host_ids] if allow_host_ids else []
     try:
@@ -132,6 +140,13 @@ def _zones(text: str) -> list[str]:
         if problems := label_value(zone):
             raise Problem(f"--zones: {zone!r} is not a valid zone name: {problems[0]}")
     return zones
+
+
+def _check_region(region: str) -> None:
+    from fathom.model.formats import label_value  # noqa: PLC0415
+
+    if problems := label_value(region):
+        raise Problem(f"--region: {region!r} is not a valid region name: {problems[0]}")
 
 
 def _check_images(images: Path | None) -> None:

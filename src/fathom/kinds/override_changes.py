@@ -45,6 +45,7 @@ class ControlClass(msgspec.Struct, frozen=True):
 
 
 PAUSE = ControlClass("pause", WORKLOAD_TARGETS, 24)
+PAUSE_ANYWHERE = ControlClass("pause", TARGETS, 24)
 PLACEMENT = ControlClass("placement", WORKLOAD_TARGETS, 7 * 24)
 QUOTA = ControlClass("quota", WORKLOAD_TARGETS, 24)
 CORDON = ControlClass("cordon", INFRASTRUCTURE_TARGETS, 7 * 24)
@@ -81,7 +82,10 @@ CHANGES: dict[str, ChangeRule] = {
         PAUSE, "pause", (DEPLOYMENT_CONTROLLER,), "The Deployment's rollout does not go on."
     ),
     "pauseRepair": ChangeRule(
-        PAUSE, "pause", (REPAIR_CONTROLLER,), "Repair acts on none of the target's objects."
+        PAUSE_ANYWHERE,
+        "pause",
+        (REPAIR_CONTROLLER,),
+        "Repair acts on none of the target's objects; it still proposes.",
     ),
     "pauseExpansion": ChangeRule(
         PAUSE,

@@ -244,12 +244,9 @@ def override_active(override: SchedulerOverride, now_ns: int) -> bool:
 def workloads_of(pod: Obj) -> tuple[str, ...]:
     """Names of a pod's workload: that of its controller, and of the Deployment behind a ReplicaSet (which is
     named after it and the pods' template). A pod without a controller is its own workload."""
-    meta = metadata(pod)
-    owner = next(
-        (reference for reference in meta.get("ownerReferences") or () if reference.get("controller")), None
-    )
+    owner = _controller(pod)
     if owner is None:
-        return (str(meta.get("name") or ""),)
+        return (str(metadata(pod).get("name") or ""),)
     name = str(owner.get("name") or "")
     template_hash = labels_of(pod).get("pod-template-hash")
     deployment = name.removesuffix(f"-{template_hash}") if template_hash else name
@@ -261,8 +258,26 @@ def targets_pod(override: SchedulerOverride, pod: Obj) -> bool:
     target = named(override.spec.target)
     if target is None or target.kind not in WORKLOAD_TARGETS:
         return False
-    same_namespace = metadata(pod).get("namespace") == override.metadata.namespace
-    return same_namespace and target.name in workloads_of(pod)
+    if metadata(pod).get("namespace") != override.metadata.namespace:
+        return False
+    return names_workload(target, workloads_of(pod), str((_controller(pod) or {}).get("kind") or ""))
+
+
+def names_workload(target: Named, names: tuple[str, ...], owner_kind: str) -> bool:
+    """Whether a target is one of a pod's workloads, as `workloads_of` names them: its controller, of this
+    kind, and the Deployment behind it. A pod without a controller has no kind: it is any target of its
+    name."""
+    if target.name not in names:
+        return False
+    if target.kind == "workload" or not owner_kind:
+        return True
+    kinds = (owner_kind.lower(), "deployment")
+    return (target.kind, target.name) in zip(kinds, names, strict=False)
+
+
+def _controller(obj: Obj) -> Obj | None:
+    references = metadata(obj).get("ownerReferences") or ()
+    return next((reference for reference in references if reference.get("controller")), None)
 
 
 def scope_includes(scope: str, node_labels: Mapping[str, str]) -> bool:
@@ -274,12 +289,17 @@ def scope_includes(scope: str, node_labels: Mapping[str, str]) -> bool:
 
 
 def cordons(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:
-    """Whether the override keeps every pod off the node. Without a hostname label, the node's name counts."""
+    """Whether the override keeps every pod off the node, which must be in its scope too. Without a hostname
+    label, the node's name counts."""
     target, changes = named(override.spec.target), override.spec.changes
     if target is None or target.kind not in INFRASTRUCTURE_TARGETS or not (changes.cordon or changes.drain):
         return False
-    places = {labels.get(_LABELS[target.kind]), node if target.kind == "node" else None}
-    return target.name in places
+    return target_includes(target, node, labels) and scope_includes(override.spec.scope, labels)
+
+
+def target_includes(target: Named, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether a target of infrastructure is the node, or its zone or pool."""
+    return target.name in {labels.get(_LABELS[target.kind]), node if target.kind == "node" else None}
 
 
 def avoids(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:

@@ -69,4 +69,9 @@ def believed_actor(user: User, claimed: str) -> str:
 
 def is_own(user: User) -> bool:
     """Whether the account is fathom's own, not a person's or a tenant's."""
-    return user.name.startswith((PREFIX, SERVICE_ACCOUNTS)) or NODES in user.groups
+    return is_own_name(user.name) or NODES in user.groups
+
+
+def is_own_name(name: str) -> bool:
+    """The same, where only the account's name is known."""
+    return name.startswith((PREFIX, SERVICE_ACCOUNTS, NODE_USER))

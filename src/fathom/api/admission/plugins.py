@@ -11,6 +11,7 @@ from typing import Any
 
 from fathom.api.admission.addresses import ADDRESSES, ServiceAddresses
 from fathom.api.admission.capacity import CapacityClassUse
+from fathom.api.admission.expansion import PausedExpansion
 from fathom.api.admission.fences import Fencing, LeaseFence
 from fathom.api.admission.limits import LimitRanger
 from fathom.api.admission.namespaces import NamespaceLifecycle
@@ -42,7 +43,7 @@ DECLARING: tuple[type[Plugin], ...] = (
     NamespaceLifecycle, LimitRanger, ServiceAccount, NodeConditions, NodeRestriction, Priority,
     DefaultTolerationSeconds, RuntimeClass, TenantUse, CapacityClassUse, SchedulerOverrides, OverrideReviews,
     BreakGlassMarks, ServiceAddresses, UnenforcedKinds, LeaseFence, Fencing, ResourceQuota, LedgerKeeper,
-    NodePlacement, PlacementRules, OverrideFinalizer,
+    NodePlacement, PausedExpansion, PlacementRules, OverrideFinalizer,
 )  # fmt: skip
 
 
@@ -81,6 +82,7 @@ def built_in(
         ResourceQuota(),
         LedgerKeeper(),
         NodePlacement(clock),
+        PausedExpansion(clock),
         PlacementRules(),
     )
 

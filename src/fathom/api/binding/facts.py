@@ -5,7 +5,7 @@ The memo saves time and changes no answer: an object at a given revision never c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,6 +19,7 @@ from fathom.kinds.scheduler_override import (
     OVERRIDES,
     SchedulerOverride,
     named,
+    targets_pod,
     workloads_of,
 )
 from fathom.kinds.scheduling_policy import POLICIES
@@ -93,10 +94,13 @@ class BindingFacts:
         of_workloads = self._all_overrides().of_workloads
         if not of_workloads:
             return []
-        namespace = str(metadata(pod).get("namespace") or "")
-        return [
-            override for name in workloads_of(pod) for override in of_workloads.get((namespace, name), ())
-        ]
+        named_so = self.overrides_named(str(metadata(pod).get("namespace") or ""), workloads_of(pod))
+        return [override for override in named_so if targets_pod(override.spec, pod)]
+
+    def overrides_named(self, namespace: str, names: Iterable[str]) -> list[Override]:
+        """Overrides that target a workload of one of these names, of whatever kind, including ended ones."""
+        of_workloads = self._all_overrides().of_workloads
+        return [override for name in names for override in of_workloads.get((namespace, name), ())]
 
     def _all_overrides(self) -> Overrides:
         revision = self._view.revision(OVERRIDES)

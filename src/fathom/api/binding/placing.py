@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.api.admission.approvers import APPROVAL
 from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAttempt, refused
+from fathom.api.admission.expansion import without_lock
 from fathom.api.admission.plugin import Plugin
 from fathom.api.binding.checks import BindingMoment
 from fathom.api.binding.created_with_node import Arrival, account_on, judge_arrival
@@ -153,21 +153,29 @@ class PlacementRules(Plugin):
     name = "PlacementRules"
     resources = frozenset({OVERRIDES, CAPACITY_CLASSES})
     operations = frozenset({CREATE, UPDATE, DELETE})
-    subresources = frozenset({"", APPROVAL})  # An approval puts an override in force.
+    subresources = None  # An approval, or a later end, puts an override in force too.
     trusted = True
-    writes = (Writes("PlacementRules", ("*",), creates=True),)
+    reads = (Reads("PlacementRules", source="commit"), Reads("ExpansionLock", source="commit"))
+    writes = (Writes("PlacementRules", ("*",), creates=True), Writes("ExpansionLock", deletes=True))
 
     def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
-        if attempt.operation == DELETE or _says(attempt.old) == _says(attempt.obj):
-            return ()
-        return (_changed(view),)
+        if attempt.operation == DELETE:
+            # Deletion ends it at once, though a finalizer may hold it; without one, `release` follows.
+            differs = metadata(attempt.old or {}).get("finalizers") and not is_deleting(attempt.old or {})
+        else:
+            differs = _in_force(attempt.old) != _in_force(attempt.obj)
+        return (_changed(view),) if differs else ()
 
     def release(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
-        return (_changed(view),)
+        if attempt.kind.resource != OVERRIDES:
+            return (_changed(view),)
+        return (_changed(view), *without_lock(view, attempt.old or {}))
 
 
-def _says(rule: Obj | None) -> tuple[object, object]:
-    return lookup(rule, "spec"), lookup(rule, "status", "approval", "approved")
+def _in_force(obj: Obj | None) -> tuple[object, ...]:
+    """What an override or a class allows and forbids, whether, and until when."""
+    status = (obj or {}).get("status") or {}
+    return (obj or {}).get("spec"), status.get("expiresAt"), status.get("approval")
 
 
 def _changed(view: View) -> Charge:

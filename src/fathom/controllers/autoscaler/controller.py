@@ -12,6 +12,7 @@ from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import (
     AUTOSCALER,
     DEPLOYMENT,
+    NODE,
     POD,
     REPLICA_SET,
     Primary,
@@ -32,7 +33,7 @@ from fathom.controllers.autoscaler.samples import PodSample
 from fathom.controllers.autoscaler.scale_target import CACHED, Foreign, fetch_foreign, is_cached
 from fathom.controllers.deployment.revisions import size_of
 from fathom.controllers.leader_min_revision import LeaderMinRevision
-from fathom.controllers.override_pauses import OVERRIDE, paused
+from fathom.controllers.override_pauses import OVERRIDE, WorkloadPause, in_scope_of, paused
 from fathom.controllers.pod_states import seconds
 from fathom.controllers.progress.controller import WORKLOAD_PROGRESS
 from fathom.controllers.progress.plan import progress_name
@@ -70,6 +71,7 @@ class Autoscalers:
         Related(POD, indexes=FOR_CHILDREN),
         Related(WORKLOAD_PROGRESS),
         Related(OVERRIDE),
+        Related(NODE),
     )
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("HorizontalPodAutoscaler", ("spec", "status")),
@@ -78,6 +80,7 @@ class Autoscalers:
         Reads("Pod", ("metadata.labels", "spec", "status")),
         Reads("WorkloadProgress", ("status",)),
         Reads("SchedulerOverride", ("spec", "status")),
+        Reads("Node", ("metadata.labels",)),
         Reads("PodMetrics", source="api"),
     )
     writes: ClassVar[tuple[Writes, ...]] = (
@@ -146,22 +149,35 @@ class Autoscalers:
         if workload is None:
             return AutoscalerFacts(None)
         selector = selector_of(workload) if foreign is None else foreign.selector
-        now_s = self._kit.now_ns() / 1e9
-        kind, overrides = str(workload["kind"]), view.list("SchedulerOverride", key.namespace)
-        pause = paused(overrides, kind, key_of(workload), *PAUSES, now_ns=self._kit.now_ns())
+        now_s, kind = self._kit.now_ns() / 1e9, str(workload["kind"])
+        pods = [pod for pod in view.list("Pod", key.namespace) if selector.matches(labels_of(pod))]
+        stop, no_growth = (self._pause(view, workload, pods, field) for field in PAUSES)
+        pauses = [pause for pause in (stop, no_growth) if pause is not None]
         name = progress_name(kind, key_of(workload).name)
         return AutoscalerFacts(
             workload=workload,
             resource=None if foreign is None else foreign.resource,
-            pods=[pod for pod in view.list("Pod", key.namespace) if selector.matches(labels_of(pod))],
+            pods=pods,
             samples=samples,
             trouble=trouble,
             progress=view.get("WorkloadProgress", Key(key.namespace, name)),
             rivals=rivals_of(autoscaler, view.list("HorizontalPodAutoscaler", key.namespace)),
-            paused_by="" if pause is None else pause.override,
+            paused_by="" if stop is None else stop.override,
+            growth_paused_by="" if no_growth is None else no_growth.override,
             history=self._history(key) or History().wished(now_s, size_of(workload)),
             needs=self._floor.needs,
-            considered=() if pause is None else pause.considered,
+            considered=tuple(dict.fromkeys(each for pause in pauses for each in pause.considered)),
+        )
+
+    def _pause(self, view: Snapshot, workload: Obj, pods: list[Obj], field: str) -> WorkloadPause | None:
+        key = key_of(workload)
+        return paused(
+            view.list("SchedulerOverride", key.namespace),
+            str(workload["kind"]),
+            key,
+            field,
+            now_ns=self._kit.now_ns(),
+            in_scope=in_scope_of(view, lambda: pods),
         )
 
     def _remember(self, key: Key, facts: AutoscalerFacts, decided: ReplicaDecision, now_s: float) -> None:

@@ -1,6 +1,6 @@
 """How many replicas a HorizontalPodAutoscaler asks for, and why not more. Pure.
 
-    use ──> wish ──> held back? ──> stabilized ──> policies ──> min and max ──> replicas
+    use ──> wish ──> held back? ──> stabilized ──> policies ──> min and max ──> paused? ──> replicas
 
 Scaling up is held back while the present replicas do not all work yet: when the scheduler lags, a quota or a
 topology holds replicas, or they are still starting, more of them would wait at the same boundary. This is
@@ -58,7 +58,8 @@ class AutoscalerFacts(msgspec.Struct, frozen=True):
     samples: Mapping[str, PodSample] = {}
     trouble: str = ""  # Why there are no samples at all.
     progress: Obj | None = None
-    paused_by: str = ""  # The override that pauses it.
+    paused_by: str = ""  # The override that pauses it, in both directions.
+    growth_paused_by: str = ""  # The override that pauses scaling up alone.
     rivals: tuple[str, ...] = ()  # All autoscalers of this workload, if there are several.
     history: History = History()
     needs: tuple[Need, ...] = ()
@@ -96,6 +97,29 @@ def max_of(autoscaler: Obj) -> int:
 
 
 def decide(autoscaler: Obj, facts: AutoscalerFacts, *, now: str) -> ReplicaDecision:
+    decided = _unpaused(autoscaler, facts, now=now)
+    return decided if facts.workload is None else _unless_paused(facts, decided, size_of(facts.workload))
+
+
+def _unless_paused(facts: AutoscalerFacts, decided: ReplicaDecision, current: int) -> ReplicaDecision:
+    """An override keeps the present number, whatever the reason for another one."""
+    by = pausing(facts, decided.replicas, current)
+    if not by:
+        return decided
+    held = AutoscalerStatus(LIMITED, "True", PAUSED, f"paused by the override {by}")
+    said = (*(status for status in decided.said if status.type != LIMITED), held)
+    why = f"held at {current} instead of {decided.replicas}: {held.message}; {decided.why}"
+    return ReplicaDecision(current, why, said, decided.metrics, decided.wish)
+
+
+def pausing(facts: AutoscalerFacts, wanted: int, current: int) -> str:
+    """The override that forbids this change of size; '' if none does."""
+    if wanted == current:
+        return ""
+    return facts.paused_by or (facts.growth_paused_by if wanted > current else "")
+
+
+def _unpaused(autoscaler: Obj, facts: AutoscalerFacts, *, now: str) -> ReplicaDecision:
     if facts.workload is None:
         reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
         problem = f"{reference.get('kind')} {reference.get('name')} does not exist or cannot be scaled"
@@ -260,8 +284,6 @@ def _target_of(autoscaler: Obj) -> tuple[str, ...]:
 
 def blocker(facts: AutoscalerFacts) -> AutoscalerStatus | None:
     """None if all requested replicas are ready."""
-    if facts.paused_by:
-        return AutoscalerStatus(LIMITED, "True", PAUSED, f"paused by the override {facts.paused_by}")
     if facts.workload is None:
         return None
     generation = int(metadata(facts.workload).get("generation") or 0)
@@ -321,13 +343,14 @@ def plan_autoscaler(autoscaler: Obj, facts: AutoscalerFacts, decided: ReplicaDec
         needs=(*NEEDS, *facts.needs) if scales else (),
         why=f"{current} -> {decided.replicas}: {decided.why}" if scales else decided.why,
         because=decided.because,
-        considered=as_decisive(facts.considered, facts.paused_by if _is_paused(decided) else ""),
+        considered=as_decisive(facts.considered, _paused_by(facts, decided)),
     )
 
 
-def _is_paused(decided: ReplicaDecision) -> bool:
-    """Whether an override held back what would have been done without it."""
-    return any(status.reason == PAUSED for status in decided.said)
+def _paused_by(facts: AutoscalerFacts, decided: ReplicaDecision) -> str:
+    """The override that held back what would have been done without it."""
+    held = any(status.reason == PAUSED for status in decided.said)
+    return (facts.paused_by or facts.growth_paused_by) if held else ""
 
 
 def _is_written(autoscaler: Obj, status: Obj) -> bool:

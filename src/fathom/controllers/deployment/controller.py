@@ -10,14 +10,14 @@ import msgspec
 from fathom.cache.snapshot import Snapshot
 from fathom.control.kit import Kit
 from fathom.control.reconcile_result import ReconcileResult
-from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET, Primary, Related, View, Watch
+from fathom.control.watches import DEPLOYMENT, NODE, POD, REPLICA_SET, Primary, Related, View, Watch
 from fathom.controllers.adoption import FOR_CHILDREN, claims_of, concerned, may_adopt, owner_key
 from fathom.controllers.ages import Ages
 from fathom.controllers.deployment.plan import DeploymentFacts, plan_create_failure, plan_deployment
 from fathom.controllers.deployment.plan_status import look_again_s, progressed_at
 from fathom.controllers.deployment.proportions import is_rolling
 from fathom.controllers.leader_min_revision import LeaderMinRevision
-from fathom.controllers.override_pauses import OVERRIDE, WorkloadPause, paused, workload_of
+from fathom.controllers.override_pauses import OVERRIDE, WorkloadPause, in_scope_of, paused, workload_of
 from fathom.controllers.pod_states import has_ended, is_active, is_available, seconds
 from fathom.controllers.replicaset.controller import RACES
 from fathom.controllers.replicaset.plan import min_ready_s_of
@@ -52,12 +52,14 @@ class Deployments:
         Related(REPLICA_SET, concerns=concerned(DEPLOYMENT), indexes=FOR_CHILDREN),
         Related(POD, concerns=_recreated, indexes=FOR_CHILDREN),
         Related(OVERRIDE, concerns=_overridden),
+        Related(NODE),
     )
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("Deployment", ("metadata", "spec", "status")),
         Reads("ReplicaSet", ("metadata", "spec", "status")),
         Reads("Pod", ("metadata", "status.conditions", "status.phase")),
         Reads("SchedulerOverride", ("spec", "status")),
+        Reads("Node", ("metadata.labels",)),
     )
     writes: ClassVar[tuple[Writes, ...]] = (
         Writes("Deployment", ("metadata.annotations", "spec.template", "status")),
@@ -103,7 +105,13 @@ class Deployments:
     def _pause(self, view: Snapshot, deployment: Obj) -> WorkloadPause | None:
         key = key_of(deployment)
         overrides = view.list("SchedulerOverride", key.namespace)
-        return paused(overrides, "Deployment", key, "pause_rollout", now_ns=self._kit.now_ns())
+
+        def pods() -> Iterable[Obj]:
+            sets = view.owned("ReplicaSet", uid_of(deployment))
+            return (pod for replica_set in sets for pod in view.owned("Pod", uid_of(replica_set)))
+
+        in_scope, now_ns = in_scope_of(view, pods), self._kit.now_ns()
+        return paused(overrides, "Deployment", key, "pause_rollout", now_ns=now_ns, in_scope=in_scope)
 
     def _facts(
         self, view: Snapshot, deployment: Obj, now: str, pause: WorkloadPause | None

@@ -6,7 +6,10 @@ on (the pod of a reservation, the node of a pod), and the removal names the revi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
+
+import msgspec
 
 from fathom.cache.indexes import FOR_PODS, STANDARD, by_owner
 from fathom.cache.snapshot import Snapshot
@@ -26,6 +29,8 @@ from fathom.control.watches import (
     WatchedKind,
     own,
 )
+from fathom.controllers.override_pauses import OVERRIDE, WorkloadPause, in_scope_of, read_override
+from fathom.controllers.repair.overrides import PAUSED, SCAN_S, again_s, overrides_for, repair_pause
 from fathom.controllers.repair.plan import (
     POD_NAME,
     loose_ends,
@@ -34,6 +39,7 @@ from fathom.controllers.repair.plan import (
     plan_reservation,
     waits_for_node_s,
 )
+from fathom.controllers.repair.plan_overrides import OverrideApproval, approval_by_override, held
 from fathom.controllers.repair.plan_proposals import (
     APPROVED,
     disbelieved,
@@ -44,6 +50,7 @@ from fathom.controllers.repair.plan_proposals import (
     subject_key,
 )
 from fathom.kinds import repair_proposal, reservation, workload_progress
+from fathom.kinds.override_scope import WorkloadName, workload_names
 from fathom.kinds.reservation import Reservation
 from fathom.kinds.shape import read
 from fathom.model.declared import NODE_ROOM, Reads, Timer, Writes
@@ -53,8 +60,6 @@ RESERVATION = own(reservation.DEFINITION)
 PROGRESS = own(workload_progress.DEFINITION)
 PROPOSAL = own(repair_proposal.DEFINITION)
 
-# A pod that went before we ever saw it causes no event: everything is looked at again this often.
-SCAN_S = 15.0
 GOING = "it is being deleted"
 
 
@@ -82,11 +87,16 @@ class RepairReservations:
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(RESERVATION, conditions=False, indexes={**STANDARD, "intent": by_intent, "pod": by_pod}),
         Related(POD, concerns=_reservations_of, indexes=FOR_PODS),
+        Related(OVERRIDE),
+        Related(NODE),
     )
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("Reservation"),
         Reads("Pod", ("metadata", "spec", "status")),
         Reads("Pod", ("metadata", "spec", "status"), source="api"),
+        Reads("ReplicaSet", ("metadata.ownerReferences",), source="api"),
+        Reads("SchedulerOverride", ("spec", "status")),
+        Reads("Node", ("metadata.labels",)),
     )
     writes: ClassVar[tuple[Writes, ...]] = (Writes("Reservation", ("status",), deletes=True),)
     takes: ClassVar[tuple[str, ...]] = (NODE_ROOM,)
@@ -101,15 +111,31 @@ class RepairReservations:
             return ReconcileResult.never()
         name = _pod_named(cached)
         pod = await self._kit.api.get(POD.resource, key.namespace, name) if name else None
-        view = self._kit.snapshot()
+        names = await self._names(cached, pod)
+        view, now_ns = self._kit.snapshot(), self._kit.now_ns()
         reservation = view.get("Reservation", key)
         if reservation is not cached:
             return ReconcileResult.in_s(0.1, "it changed while its pod was read")
         twins = view.by_index("Reservation", "intent", read(Reservation, cached).intent)
-        plan = plan_reservation(cached, pod, twins, now_ns=self._kit.now_ns(), now=self._kit.now())
+        plan = plan_reservation(cached, pod, twins, now_ns=now_ns, now=self._kit.now())
+        if names and (plan.statuses or plan.deletes):
+            plan = held(plan, repair_pause(view, cached, names, now_ns=now_ns))
         return ReconcileResult.after(
             await self._kit.apply(key, plan, seen=view), in_s=SCAN_S, why="the next scan"
         )
+
+    async def _names(self, reservation: Obj, pod: Obj | None) -> tuple[WorkloadName, ...]:
+        """The workloads that it is for. They are asked for only if an override may name them."""
+        namespace = key_of(reservation).namespace
+        if not overrides_for(self._kit.snapshot(), namespace):
+            return ()
+        if pod is not None:
+            return workload_names("Pod", pod)
+        name = read(Reservation, reservation).spec.workload.name
+        replica_set = await self._kit.api.get(REPLICA_SET.resource, namespace, name) if name else None
+        if replica_set is not None:
+            return workload_names("ReplicaSet", replica_set)
+        return (WorkloadName("", name),)
 
 
 def _stranded(node: Obj, view: View) -> tuple[Key, ...]:
@@ -124,10 +150,12 @@ class RepairPods:
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(POD, conditions=False, indexes=FOR_PODS),
         Related(NODE, concerns=_stranded),
+        Related(OVERRIDE),
     )
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("Pod", ("metadata", "spec.nodeName", "status")),
-        Reads("Node", ("spec.taints", "status.conditions")),
+        Reads("SchedulerOverride", ("spec", "status")),
+        Reads("Node", ("metadata.labels", "spec.taints", "status.conditions")),
         Reads("Node", ("spec.taints", "status.conditions"), source="api"),
     )
     writes: ClassVar[tuple[Writes, ...]] = (
@@ -150,8 +178,15 @@ class RepairPods:
         if where and node is None:
             return await self._without_node(key, pod, where, view)
         plan = plan_pod(pod, node, node_is_gone=False, now_ns=now_ns, now=self._kit.now())
-        wait_s = overdue_in_s(pod, now_ns=now_ns)
-        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view), in_s=wait_s, why=GOING)
+        return await self._carry_out(key, pod, plan, view)
+
+    async def _carry_out(self, key: Key, pod: Obj, plan: Plan, view: Snapshot) -> ReconcileResult:
+        now_ns, pause = self._kit.now_ns(), None
+        if plan.patches or plan.deletes:
+            pause = repair_pause(view, pod, workload_names("Pod", pod), now_ns=now_ns)
+        applied = await self._kit.apply(key, held(plan, pause), seen=view)
+        wait_s = again_s(pause, now_ns, overdue_in_s(pod, now_ns=now_ns))
+        return ReconcileResult.after(applied, in_s=wait_s, why=GOING if pause is None else PAUSED)
 
     async def _without_node(self, key: Key, pod: Obj, where: str, view: Snapshot) -> ReconcileResult:
         wait_s = waits_for_node_s(pod, now_ns=self._kit.now_ns())
@@ -166,8 +201,7 @@ class RepairPods:
             return ReconcileResult.in_s(1.0, "something changed while its node was read")
         now_ns = self._kit.now_ns()
         plan = plan_pod(pod, None, node_is_gone=True, now_ns=now_ns, now=self._kit.now())
-        applied = await self._kit.apply(key, plan, seen=view)
-        return ReconcileResult.after(applied, in_s=overdue_in_s(pod, now_ns=now_ns), why=GOING)
+        return await self._carry_out(key, pod, plan, view)
 
 
 class _Finalizers:
@@ -209,13 +243,34 @@ JobFinalizers = finalizers_of(JOB)
 SUBJECTS = {kind.name: kind for kind in (POD, DEPLOYMENT, REPLICA_SET, JOB, RESERVATION)}
 
 
+class _OfOverrides(msgspec.Struct, frozen=True):
+    """What overrides say about one proposal."""
+
+    approval: OverrideApproval | None = None
+    pause: WorkloadPause | None = None
+
+
+def _approved_by(override: Obj, view: View) -> tuple[Key, ...]:
+    """The proposals that an override approves."""
+    parsed = read_override(override)
+    names = () if parsed is None else parsed.spec.changes.approve_repairs
+    return tuple(Key(key_of(override).namespace, name) for name in names)
+
+
 class RepairProposalsController:
     """Carries out what a person has approved, after checking once more."""
 
     name = "repair-proposals"
-    watches: ClassVar[tuple[Watch, ...]] = (Primary(PROPOSAL, conditions=False),)
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(PROPOSAL, conditions=False),
+        Related(OVERRIDE, concerns=_approved_by),
+        Related(NODE),
+    )
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("RepairProposal"),
+        Reads("SchedulerOverride", ("spec", "status")),
+        Reads("SchedulerOverride", ("spec", "status"), source="api"),
+        Reads("Node", ("metadata.labels",)),
         Reads("Pod", ("metadata", "spec", "status"), source="api"),
         Reads("Deployment", ("metadata",), source="api"),
         Reads("ReplicaSet", ("metadata",), source="api"),
@@ -247,22 +302,51 @@ class RepairProposalsController:
         view = self._kit.snapshot()
         if view.get("RepairProposal", key) is not proposed:
             return ReconcileResult.in_s(0.1, "it changed while its subject was read")
-        plan = self._plan(proposed, subject, node)
+        said = self._of_overrides(view, proposed, subject)
+        plan = self._plan(proposed, subject, node, said)
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or plan.why != APPROVED or kind is None or subject is None:
             return ReconcileResult.after(applied, in_s=SCAN_S, why="the next scan")
-        if not await self._is_still_approved(key, subject, node):
+        if not await self._is_still_approved(key, subject, node, said):
             return ReconcileResult.in_s(1.0, "the decision changed")
-        repair = plan_repair(target(kind.name, subject, kind.resource), subject, proposed)
+        by = None if lookup(proposed, "status", "approved") else said.approval
+        repair = plan_repair(target(kind.name, subject, kind.resource), subject, proposed, by)
         return await self._carry_out(key, repair)
 
-    def _plan(self, proposed: Obj, subject: Obj | None, node: Obj | None) -> Plan:
-        return plan_proposal(proposed, subject, node, now_ns=self._kit.now_ns(), now=self._kit.now())
+    def _of_overrides(self, view: Snapshot, proposed: Obj, subject: Obj | None) -> _OfOverrides:
+        namespace = key_of(proposed).namespace
+        if subject is None or not overrides_for(view, namespace):
+            return _OfOverrides()
+        return self._judged(view, view.list("SchedulerOverride", namespace), proposed, subject)
 
-    async def _is_still_approved(self, key: Key, subject: Obj, node: Obj | None) -> bool:
-        """By the server's state: our view may be older than a decision that withdraws the approval."""
+    def _judged(self, view: Snapshot, approving: Iterable[Obj], proposed: Obj, subject: Obj) -> _OfOverrides:
+        names, now_ns = workload_names(str(subject.get("kind") or ""), subject), self._kit.now_ns()
+        in_scope = in_scope_of(view, lambda: (subject,))
+        approval = approval_by_override(proposed, approving, names=names, in_scope=in_scope, now_ns=now_ns)
+        return _OfOverrides(approval, repair_pause(view, subject, names, now_ns=now_ns))
+
+    def _plan(self, proposed: Obj, subject: Obj | None, node: Obj | None, said: _OfOverrides) -> Plan:
+        return plan_proposal(
+            proposed,
+            subject,
+            node,
+            now_ns=self._kit.now_ns(),
+            now=self._kit.now(),
+            approval=said.approval,
+            pause=said.pause,
+        )
+
+    async def _is_still_approved(self, key: Key, subject: Obj, node: Obj | None, said: _OfOverrides) -> bool:
+        """By the server's state: our view may be older than a decision that withdraws the approval, or than
+        the end of the override that gave it."""
         proposed = await self._kit.api.get(PROPOSAL.resource, *key)
-        return proposed is not None and self._plan(proposed, subject, node).why == APPROVED
+        if proposed is None:
+            return False
+        if said.approval is not None:
+            override = await self._kit.api.get(OVERRIDE.resource, key.namespace, said.approval.override)
+            still = () if override is None else (override,)
+            said = self._judged(self._kit.snapshot(), still, proposed, subject)
+        return self._plan(proposed, subject, node, said).why == APPROVED
 
     async def _subject(self, kind: WatchedKind, proposed: Obj) -> Obj | None:
         at = subject_key(proposed)

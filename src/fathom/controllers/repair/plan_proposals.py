@@ -22,9 +22,12 @@ from fathom.control.plan import (
     write_status,
 )
 from fathom.controllers.housekeeping.plan_garbage import FOREGROUND, ORPHAN
+from fathom.controllers.override_pauses import WorkloadPause, as_decisive
+from fathom.controllers.repair.plan_overrides import OverrideApproval
 from fathom.kinds.repair_proposal import OVER, spec_hash, subject_fault
 from fathom.model.accounts import REPAIR
 from fathom.model.conditions import conditions_of, find_condition, set_condition
+from fathom.model.decision import Considered
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.times import SECOND_NS, moment_ns
@@ -126,10 +129,18 @@ def proposal(obj: Obj, kind: str, problem: str, why: str) -> Obj:
 
 
 def plan_proposal(
-    proposed: Obj, subject: Obj | None, node: Obj | None = None, *, now_ns: int, now: str
+    proposed: Obj,
+    subject: Obj | None,
+    node: Obj | None = None,
+    *,
+    now_ns: int,
+    now: str,
+    approval: OverrideApproval | None = None,
+    pause: WorkloadPause | None = None,
 ) -> Plan:
     """What to do about a proposal, given its subject, and the node of a pod, as the server shows them now. A
-    refusal is kept as long as its subject exists: without it the same would be proposed again."""
+    refusal is kept as long as its subject exists: without it the same would be proposed again. `approval`:
+    of an override; a person's own decision counts before it. `pause`: of repair."""
     spec, status = proposed.get("spec") or {}, proposed.get("status") or {}
     if status.get("phase") in OVER:
         return _forgotten(proposed, now)
@@ -138,11 +149,12 @@ def plan_proposal(
     if subject is None or uid_of(subject) != lookup(spec, "subject", "uid"):
         done = "Done" if status.get("phase") == "Approved" else "Obsolete"
         return _over(proposed, done, "its subject is gone", now)
-    if status.get("approved") is None or status.get("approvedSpec") != spec_hash(proposed):
+    decision = status.get("approved") if status.get("approvedSpec") == spec_hash(proposed) else None
+    if decision is None and approval is None:
         return Plan(
             statuses=_phase(proposed, "Proposed", _commands(proposed), now), why="it waits for approval"
         )
-    if status["approved"] is not True:
+    if decision is False:
         return Plan(
             statuses=_phase(proposed, "Refused", "it was refused: nothing is done", now), why="refused"
         )
@@ -150,18 +162,35 @@ def plan_proposal(
         return _over(proposed, "Done", "the finalizers are gone", now)
     if (why := outdated(proposed, subject, node, now_ns=now_ns)) is not None:
         return _over(proposed, "Obsolete", why, now)
-    return Plan(statuses=_phase(proposed, "Approved", "it is being carried out", now), why=APPROVED)
+    by = None if decision else approval
+    if pause is not None:
+        why = f"it is approved{_by(by)}, and repair is paused by the override {pause.override}"
+        cited = as_decisive(pause.considered, pause.override)
+        return Plan(statuses=_phase(proposed, "Approved", why, now), why=why, considered=cited)
+    return Plan(
+        statuses=_phase(proposed, "Approved", f"it is being carried out{_by(by)}", now),
+        why=APPROVED,
+        considered=() if by is None else by.considered,
+    )
 
 
-def plan_repair(at: Target, subject: Obj, proposed: Obj) -> Plan:
+def _by(approval: OverrideApproval | None) -> str:
+    return "" if approval is None else f", approved by the override {approval.override} of {approval.author}"
+
+
+def plan_repair(at: Target, subject: Obj, proposed: Obj, approval: OverrideApproval | None = None) -> Plan:
     """Carry out an approved proposal, on the subject as the server showed it."""
+    considered: tuple[Considered, ...] = () if approval is None else approval.considered
     evidence: Obj = next(iter(lookup(proposed, "spec", "evidence") or ()), {})
-    why = f"RepairProposal {key_of(proposed).name} was approved: {evidence.get('message') or 'no evidence'}"
+    seen = evidence.get("message") or "no evidence"
+    by = "" if approval is None else f" by the override {approval.override} of {approval.author}"
+    why = f"RepairProposal {key_of(proposed).name} was approved{by}: {seen}"
     needs = (NoOlderThan(FRESH_S, ("RepairProposal",)),)
     if lookup(proposed, "spec", "action") == "RemoveFinalizer":
         change = {"metadata": {"finalizers": without_named(subject, proposed) or None}}
-        return Plan(patches=(Patch(at, change, destructive=True),), needs=needs, why=why)
-    return Plan(deletes=(Delete(at, grace_s=0),), needs=needs, why=why)
+        patch = Patch(at, change, destructive=True)
+        return Plan(patches=(patch,), needs=needs, why=why, considered=considered)
+    return Plan(deletes=(Delete(at, grace_s=0),), needs=needs, why=why, considered=considered)
 
 
 def _over(proposed: Obj, phase: str, why: str, now: str) -> Plan:

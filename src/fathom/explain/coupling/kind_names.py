@@ -10,6 +10,7 @@ from fathom.kube.definitions.registry import Registry
 
 # Resources of the store, not of the API: what is held on a node, by a tenant, for an intent, and more.
 STORE_ONLY = {
+    "ExpansionLock": "expansionlocks.fathom.dev",
     "Fence": "fences.fathom.dev",
     "IntentLedger": "intentledgers.fathom.dev",
     "Ledger": "ledgers.fathom.dev",

@@ -12,6 +12,7 @@ from fathom.explain.why.answer import NOBODY, CauseGroup, Change, Explanation
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart, unobserved
 from fathom.explain.why_of.lookups import (
+    NODES,
     OVERRIDES,
     PODS,
     PROGRESS,
@@ -26,8 +27,9 @@ from fathom.explain.why_of.replicas import (
     replica_trouble,
     replica_verdict,
 )
+from fathom.kinds.override_scope import InScope, workload_in_scope
 from fathom.model.conditions import conditions_of, find_condition
-from fathom.model.objects import Key, Obj, key_of, lookup, metadata
+from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
 from fathom.model.times import timestamp
 
 CONTROLLER = "deployments"
@@ -108,7 +110,14 @@ def _pause(evidence: Evidence, deployment: Obj, *, complete: bool) -> SubjectTro
             "is paused", "spec.paused is true, so the new template is not rolled out", change
         )
     overrides = evidence.objects.list(OVERRIDES, namespace)
-    pause = paused(overrides, "Deployment", Key(namespace, name), "pause_rollout", now_ns=evidence.now_ns)
+    pause = paused(
+        overrides,
+        "Deployment",
+        Key(namespace, name),
+        "pause_rollout",
+        now_ns=evidence.now_ns,
+        in_scope=_in_scope(evidence, deployment),
+    )
     if pause is None:
         return None
     until = timestamp(pause.until_ns)
@@ -120,6 +129,23 @@ def _pause(evidence: Evidence, deployment: Obj, *, complete: bool) -> SubjectTro
     related = () if override is None else (ref(OVERRIDES, override),)
     cause = f"the override {pause.override} pauses its rollout until {until}"
     return SubjectTrouble("is paused", cause, change, related=related)
+
+
+def _in_scope(evidence: Evidence, deployment: Obj) -> InScope:
+    """Without nodes, which the user may not be allowed to read, every override counts that may pause it."""
+    cluster = evidence.objects.list(NODES) if evidence.may_read_nodes else ()
+
+    def includes(scope: str) -> bool:
+        if not cluster:
+            return True
+        sets = owned_by(evidence, REPLICA_SETS, deployment)
+        pods = [pod for replica_set in sets for pod in owned_by(evidence, PODS, replica_set)]
+        names = dict.fromkeys(str(lookup(pod, "spec", "nodeName") or "") for pod in pods)
+        nodes = [evidence.objects.get(NODES, Key("", name)) for name in names if name]
+        own_nodes = [labels_of(node) for node in nodes if node is not None]
+        return workload_in_scope(scope, own_nodes, map(labels_of, cluster))
+
+    return includes
 
 
 # The rollout.

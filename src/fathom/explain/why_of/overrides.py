@@ -1,4 +1,4 @@
-"""What a SchedulerOverride does: who honours it, who declined it, until when, and what nobody carries out."""
+"""What a SchedulerOverride does: who honours it, who declined it, and until when."""
 
 from __future__ import annotations
 
@@ -21,7 +21,16 @@ from fathom.explain.why_of.lookups import (
     ref,
     title,
 )
-from fathom.kinds.override_changes import CHANGES, INFRASTRUCTURE_TARGETS
+from fathom.kinds.override_changes import (
+    AUTOSCALER,
+    CHANGES,
+    DEPLOYMENT_CONTROLLER,
+    INFRASTRUCTURE_TARGETS,
+    OVERRIDE_CONTROLLER,
+    REPAIR_CONTROLLER,
+    SCHEDULER,
+    affected_controllers,
+)
 from fathom.kinds.scheduler_override import (
     SchedulerOverride,
     expiry_ns,
@@ -33,21 +42,14 @@ from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, uid_of
 from fathom.model.times import timestamp
 from fathom.model.well_known import POOL_LABEL, ZONE_LABEL
 
-# Change -> the controller that carries it out, and the part of the control plane that it runs in. The
-# changes that are missing here are carried out by no component: docs/unenforced.md.
-ENFORCERS = {
-    "pauseAutoscaler": ("autoscaling", "controllers"),
-    "pauseExpansion": ("autoscaling", "controllers"),
-    "pauseRollout": ("deployments", "controllers"),
-    "avoidZones": ("scheduler", "scheduler"),
-    "avoidNodes": ("scheduler", "scheduler"),
-    "avoidNodeClasses": ("scheduler", "scheduler"),
-    "avoidPools": ("scheduler", "scheduler"),
-    "avoidTopology": ("scheduler", "scheduler"),
-    "allowReservedCapacityClass": ("scheduler", "scheduler"),
-    "reservedReplicas": ("scheduler", "scheduler"),
-    "cordon": ("scheduler", "scheduler"),
-    "drain": ("scheduler", "scheduler"),
+# Who carries changes out, by the table's names -> the beginning of its name in decisions, and the part of the
+# control plane that it runs in. The others are the API server itself, in the commit of each write.
+RUN_IN = {
+    SCHEDULER: ("scheduler", "scheduler"),
+    AUTOSCALER: ("autoscaling", "controllers"),
+    DEPLOYMENT_CONTROLLER: ("deployments", "controllers"),
+    REPAIR_CONTROLLER: ("repair", "controllers"),
+    OVERRIDE_CONTROLLER: ("override", "controllers"),
 }
 WORKLOADS = {"deployment": DEPLOYMENTS, "replicaset": REPLICA_SETS, "job": JOBS}
 HONORING, DECLINED = "Honoring", "Declined"
@@ -104,19 +106,23 @@ def _changes_of(obj: Obj) -> list[str]:
 
 def controller_states(evidence: Evidence, obj: Obj, override: SchedulerOverride) -> list[ControllerState]:
     """Of each controller that should carry it out: its acknowledgement, else what records and caches show."""
-    enforcers = dict.fromkeys(ENFORCERS[name] for name in _changes_of(obj) if name in ENFORCERS)
     acknowledged = {each.controller: each for each in override.status.acknowledgements}
     states = [ControllerState(each.controller, each.state, each.reason) for each in acknowledged.values()]
-    cited = {recorded.kept.decision.controller: recorded.kept.decision for recorded in _citing(evidence, obj)}
-    for controller, part in enforcers:
-        if any(name.startswith(controller) for name in acknowledged):
-            continue
-        decision = next((each for name, each in cited.items() if name.startswith(controller)), None)
-        if decision is not None:
-            states.append(ControllerState(controller, "cited", f"decision {decision.id} considered it"))
-        else:
-            states.append(_by_cache(evidence, obj, controller, part))
+    for controller in affected_controllers(_changes_of(obj)):
+        if controller not in acknowledged:
+            states.append(_unacknowledged(evidence, obj, controller))
     return states
+
+
+def _unacknowledged(evidence: Evidence, obj: Obj, controller: str) -> ControllerState:
+    if controller not in RUN_IN:
+        return ControllerState(controller, HONORING, "the API server checks it in the commit of each write")
+    prefix, part = RUN_IN[controller]
+    cited = [recorded.kept.decision for recorded in _citing(evidence, obj)]
+    decision = next((each for each in cited if each.controller.startswith(prefix)), None)
+    if decision is not None:
+        return ControllerState(controller, "cited", f"decision {decision.id} considered it")
+    return _by_cache(evidence, obj, controller, part)
 
 
 def _by_cache(evidence: Evidence, obj: Obj, controller: str, part: str) -> ControllerState:
@@ -161,10 +167,6 @@ def _trouble(
             "delete it, or create a new one", command, f"whoever may delete overrides in {namespace}"
         )
         return SubjectTrouble("is not active", ended, change)
-    unenforced = [change for change in _changes_of(obj) if change not in ENFORCERS]
-    if unenforced:
-        cause = f"no component of fathom carries out {', '.join(unenforced)}"
-        return SubjectTrouble("is not carried out", cause)
     if not _targets(evidence, override) and not _is_place(evidence, override):
         change = Change("create an override with an existing target", "", override.status.author or OPERATOR)
         return SubjectTrouble(

@@ -12,7 +12,7 @@ import msgspec
 from fathom.kinds.capacity_class import CapacityClass
 from fathom.kinds.override_changes import WORKLOAD_TARGETS
 from fathom.kinds.policy_rollout import PolicyRollout, policy_in
-from fathom.kinds.scheduler_override import NODE_CLASS_LABEL, SchedulerOverride, named
+from fathom.kinds.scheduler_override import NODE_CLASS_LABEL, SchedulerOverride, named, names_workload
 from fathom.kinds.scheduling_policy import BUILT_IN, SchedulingPolicy
 from fathom.kinds.schema import Amount
 from fathom.kinds.tenant_quota import TenantQuota
@@ -117,15 +117,17 @@ def concerns(override: SchedulerOverride, pod: PodView) -> bool:
     target = named(override.spec.target)
     if target is None or target.kind not in WORKLOAD_TARGETS:
         return False
-    return pod.key.namespace == override.metadata.namespace and target.name in workloads(pod)
+    if pod.key.namespace != override.metadata.namespace:
+        return False
+    return names_workload(target, workloads(pod), pod.shape.owner.partition("/")[0])
 
 
 def avoided_by(override: SchedulerOverride, pod: PodView) -> tuple[Avoided, ...]:
-    name, target = _name(override), named(override.spec.target)
+    name, target = override_name(override), named(override.spec.target)
     changes = override.spec.changes
     if target is not None and target.kind in LABELS:
         closed = changes.cordon or changes.drain
-        return (Avoided(name, LABELS[target.kind], (target.name,)),) if closed else ()
+        return (Avoided(name, LABELS[target.kind], (target.name,), scope_of(override)),) if closed else ()
     if not concerns(override, pod):
         return ()
     listed = {
@@ -145,7 +147,17 @@ def allowed_by(override: SchedulerOverride, pod: PodView, *, used: int) -> tuple
         return ()
     most = changes.reserved_replicas
     remaining = None if most is None else max(0, most - used)
-    return (Allowed(_name(override), changes.allow_reserved_capacity_class, remaining, scope_of(override)),)
+    return (
+        Allowed(
+            override_name(override), changes.allow_reserved_capacity_class, remaining, scope_of(override)
+        ),
+    )
+
+
+def raised_by(override: SchedulerOverride, pod: PodView) -> int | None:
+    """The priority that the override gives the pod in the queue, if it gives one. (Its scope is left to the
+    queue: a waiting pod is on no node.)"""
+    return override.spec.changes.raise_priority if concerns(override, pod) else None
 
 
 def scope_of(override: SchedulerOverride) -> Pairs:
@@ -153,7 +165,7 @@ def scope_of(override: SchedulerOverride) -> Pairs:
     return ((LABELS[place.kind], place.name),) if place is not None and place.kind in LABELS else ()
 
 
-def _name(override: SchedulerOverride) -> str:
+def override_name(override: SchedulerOverride) -> str:
     return f"{override.metadata.namespace}/{override.metadata.name}"
 
 

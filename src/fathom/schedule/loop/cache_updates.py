@@ -40,6 +40,8 @@ class CacheUpdates:
         for name in self._state.known.put(kind, before, after):
             ends = after is None or (is_deleting(after) and not is_deleting(before or {}))
             self._state.news.tell(name, kind, after or before or {}, DELETED if ends else "")
+        if kind == "SchedulerOverride":
+            self._state.set_priorities()
         if kind == "Namespace" and self._state.known.tenant_changed(before, after):
             self._look_again(key_of(after or before or {}).name)
         self._state.news.moved.set()
@@ -73,7 +75,8 @@ class CacheUpdates:
             self._state.leave(view.uid)
         elif view.uid not in self._state.landed:
             cause = WakeCause("event", "", "pods", *view.key, view.revision)
-            self._state.pods.heard(view, cause, now_ns=self._state.clock.monotonic_ns())
+            raised = self._state.raised_priority(view)
+            self._state.pods.heard(view, cause, now_ns=self._state.clock.monotonic_ns(), raised=raised)
             self._state.known.nominate(view)
             if view.shape.gates:
                 self._attempts.record_gates(view)

@@ -33,8 +33,10 @@ from fathom.schedule.decide.resolve import (
     avoided_by,
     needs_of,
     other_policy,
+    override_name,
     policy_for,
     quota_of,
+    raised_by,
     reserved_of,
     volume_of,
 )
@@ -42,6 +44,7 @@ from fathom.schedule.decide.rules import RULES, Rules
 from fathom.schedule.decide.shape import Needs
 from fathom.schedule.loop.consulted import ConsultedObjects
 from fathom.schedule.loop.evictions import budget_of
+from fathom.schedule.loop.raised_priorities import RaisedPriorities
 from fathom.schedule.loop.reservations import holder_of
 
 CONTEXTS_MAX = 10_000
@@ -109,6 +112,7 @@ class ClusterView:
         self._doubted: tuple[str, ...] = ()
         self._lost: dict[str, int] = {}  # Node -> lost trust; only nodes that have lost some.
         self._expiries: list[tuple[int, Key]] = []  # (end, override), soonest first.
+        self.raised = RaisedPriorities(self.table)
         self.consulted = ConsultedObjects()  # For records; no rule reads them.
 
     # Changes from the caches.
@@ -183,6 +187,7 @@ class ClusterView:
         elif kind == "SchedulerOverride":
             ends = [(expiry_ns(override), key) for key, override in self._own[kind].items()]
             self._expiries = sorted((end, key) for end, key in ends if end is not None)
+            self.raised.put(self._objects(kind))
 
     def passing(self, *, now_ns: int) -> list[Key]:
         """Overrides that have expired since the last call: expiry makes no cache change."""
@@ -361,6 +366,7 @@ class ClusterView:
             quota=None if quota is None else quota_of(quota),
             avoided=tuple(avoidance for override in overrides for avoidance in avoided_by(override, pod)),
             allowed=tuple(allowed for override in overrides for allowed in self._allowed(override, pod)),
+            raised=tuple(override_name(each) for each in overrides if raised_by(each, pod) is not None),
             trust_lost=dict(self._lost),
             doubted=self._doubted,
             volumes=self._volumes_of(pod),
@@ -376,7 +382,7 @@ class ClusterView:
         return None if policy is None else msgspec.structs.replace(context, policy=policy)
 
     def _allowed(self, override: SchedulerOverride, pod: PodView) -> Iterable[Any]:
-        name = f"{override.metadata.namespace}/{override.metadata.name}"
+        name = override_name(override)
         used = sum(name in overrides.split(",") for overrides in self._users.values())
         return allowed_by(override, pod, used=used)
 

@@ -65,7 +65,11 @@ class ConsultedObjects:
         policy, quota = context.policy, context.quota
         used = self._get("SchedulingPolicy", policy.name) or (Considered(policy.name),)
         overrides = dict.fromkeys(
-            [*(avoided.override for avoided in context.avoided), *(each.override for each in context.allowed)]
+            [
+                *(avoided.override for avoided in context.avoided),
+                *(each.override for each in context.allowed),
+                *context.raised,
+            ]
         )
         return Consulted(
             policies=(*used, *self._get("PolicyRollout", policy.rollout)),

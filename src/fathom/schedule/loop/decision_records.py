@@ -117,7 +117,7 @@ class Recorder:
                 epoch=around.epoch,
                 need=around.need,
                 policies=_policies(around.consulted, decisive),
-                overrides=_overrides(around.consulted, decisive),
+                overrides=_overrides(around.consulted, decisive, entry.pod.raised_by),
                 quotas=_quotas(around.consulted, placement, decisive),
                 filters=dict(placement.rejected),
                 rejected=placement.rejections,
@@ -305,13 +305,13 @@ def _policies(consulted: Consulted, decisive: _Decisive) -> tuple[Considered, ..
     return (*marked, *consulted.budgets) if consulted.budgets else marked
 
 
-def _overrides(consulted: Consulted, decisive: _Decisive) -> tuple[Considered, ...]:
-    if not decisive.overrides:
+def _overrides(consulted: Consulted, decisive: _Decisive, raised_by: str) -> tuple[Considered, ...]:
+    """`raised_by`: the override that brought the pod forward in the queue."""
+    names = decisive.overrides | {raised_by} if raised_by else decisive.overrides
+    if not names:
         return consulted.overrides
     return tuple(
-        msgspec.structs.replace(
-            override, decisive=f"{override.namespace}/{override.name}" in decisive.overrides
-        )
+        msgspec.structs.replace(override, decisive=f"{override.namespace}/{override.name}" in names)
         for override in consulted.overrides
     )
 

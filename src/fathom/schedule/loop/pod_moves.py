@@ -22,6 +22,7 @@ from fathom.schedule.decide.pods import PodView
 from fathom.schedule.loop.bind_requests import BindRequest
 from fathom.schedule.loop.pod_states import TAKEN, PodState, check_move
 from fathom.schedule.loop.queue import BATCH_MAX, ClusterEvent, Hint, QueueEntry, SchedulingQueue, WaitingPod
+from fathom.schedule.loop.raised_priorities import RaisedPriority
 
 
 class SentBinding(msgspec.Struct, frozen=True):
@@ -84,16 +85,24 @@ class PodMoves:
 
     # Changes from the caches.
 
-    def heard(self, view: PodView, cause: WakeCause, *, now_ns: int) -> None:
+    def heard(
+        self, view: PodView, cause: WakeCause, *, now_ns: int, raised: RaisedPriority | None = None
+    ) -> None:
         """The cache shows a pod of ours without a node: new, or changed."""
+        queued = _queued(view, raised)
         if view.uid in self._sent and view.uid not in self._waiting:
             # 1. A binding is under way. 2. The pod moves to another scheduler. 3. It is ours again. Taken
             # from the queue now, it would be sent twice, to two nodes. (A pod that has landed raises.)
             check_move(self.state(view.uid), "sent", view.key)
-            self._queue.add_sent(_queued(view), cause, now_ns=now_ns)
+            self._queue.add_sent(queued, cause, now_ns=now_ns)
         else:
-            self._queue.add(_queued(view), cause, now_ns=now_ns)
+            self._queue.add(queued, cause, now_ns=now_ns)
         self._waiting[view.uid] = view
+
+    def raise_priority(self, uid: str, raised: RaisedPriority | None) -> None:
+        """An override that raises a waiting pod in the queue has begun; None: no override does any more."""
+        queued = _queued(self._waiting[uid], raised)
+        self._queue.set_priority(uid, queued.priority, queued.raised_by)
 
     def leave(self, uid: str) -> None:
         """The pod is not ours to place any more. A binding under way or landed stays: only its answer, or the
@@ -176,7 +185,10 @@ class PodMoves:
         self._queue.remove(uid)
 
 
-def _queued(view: PodView) -> WaitingPod:
+def _queued(view: PodView, raised: RaisedPriority | None) -> WaitingPod:
+    gated = bool(view.shape.gates)
+    if raised is None or raised.priority <= view.priority:
+        return WaitingPod(view.uid, view.key, view.shape, view.tenant, view.priority, view.created_ns, gated)
     return WaitingPod(
-        view.uid, view.key, view.shape, view.tenant, view.priority, view.created_ns, bool(view.shape.gates)
+        view.uid, view.key, view.shape, view.tenant, raised.priority, view.created_ns, gated, raised.override
     )

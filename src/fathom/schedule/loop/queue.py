@@ -42,9 +42,10 @@ class WaitingPod(msgspec.Struct, frozen=True):
     key: Key
     shape: Hashable  # Pods of one shape fit the same nodes.
     tenant: str
-    priority: int
+    priority: int  # Its own, or that of an override which raises it in the queue.
     created_ns: int
     gated: bool = False
+    raised_by: str = ""  # That override, 'NAMESPACE/NAME'.
 
 
 class QueueEntry(msgspec.Struct):
@@ -201,6 +202,19 @@ class SchedulingQueue:
         entry = self._entries.pop(uid, None)
         if entry is not None:
             self._leave(entry)
+
+    def set_priority(self, uid: str, priority: int, raised_by: str = "") -> None:
+        """Move a pod in the queue. It is not woken, and keeps its age."""
+        entry = self._entries.get(uid)
+        if entry is None or (entry.pod.priority, entry.pod.raised_by) == (priority, raised_by):
+            return
+        pod = msgspec.structs.replace(entry.pod, priority=priority, raised_by=raised_by)
+        if entry.state != "active":
+            entry.pod = pod
+            return
+        self._leave(entry)
+        entry.pod = pod
+        self._join_line(entry)
 
     def take(self, *, most: int = BATCH_MAX) -> list[QueueEntry]:
         """The next pods, all of one shape, tenant and priority; empty when nothing is active."""
@@ -365,9 +379,13 @@ class SchedulingQueue:
         entry.state = state
 
     def _activate(self, entry: QueueEntry, cause: WakeCause, now_ns: int) -> None:
-        pod = entry.pod
         self._move(entry, "active")
         entry.cause, entry.since_ns, entry.waits = cause, now_ns, ()
+        self._join_line(entry)
+        entry.taken_before = self._taken
+
+    def _join_line(self, entry: QueueEntry) -> None:
+        pod = entry.pod
         lines = self._lines.setdefault(pod.priority, {})
         line = lines.get(pod.tenant)
         if line is None:
@@ -376,7 +394,6 @@ class SchedulingQueue:
         heapq.heappush(line.by_shape.setdefault(pod.shape, []), entry.order)
         line.size += 1
         self._active += 1
-        entry.taken_before = self._taken
 
     def _leave(self, entry: QueueEntry) -> None:
         """Remove the pod from the indexes of its state. Heaps stay as they are: stale entries are skipped."""

@@ -37,6 +37,8 @@ def _pod_state(
         "inStateS": round((now_ns - entry.since_ns) / 1e9, 3),
         "cause": entry.cause.text,
     }
+    if entry.pod.raised_by:
+        state |= {"priority": entry.pod.priority, "raisedBy": entry.pod.raised_by}
     if entry.waits:
         state["waitsFor"] = list(entry.waits)
     if entry.due_ns:

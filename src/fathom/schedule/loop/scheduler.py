@@ -175,6 +175,7 @@ class Scheduler:
             for key in self._state.known.passing(now_ns=now_ns):
                 override = snapshot.get(OVERRIDE.name, key) or _named(key)
                 self._state.news.tell(OVERRIDE_CHANGED, OVERRIDE.name, override, "ended")
+            self._state.set_priorities()
             for name in self._state.refused_nodes.settle(snapshot):
                 node = snapshot.get(NODE.name, Key("", name)) or _named(Key("", name))
                 self._state.news.tell(TRUST_CHANGED, NODE.name, node)

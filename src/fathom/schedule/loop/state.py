@@ -19,6 +19,7 @@ from fathom.metrics.numbers import LONG_S, Durations
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Subject
 from fathom.model.objects import Obj
+from fathom.schedule.decide.pods import PodView
 from fathom.schedule.decide.rules import Rules
 from fathom.schedule.loop.cluster_events import ClusterEvents
 from fathom.schedule.loop.cluster_view import ClusterView
@@ -26,6 +27,7 @@ from fathom.schedule.loop.decision_records import Recorder
 from fathom.schedule.loop.pod_moves import PodMoves, SentBinding
 from fathom.schedule.loop.pod_status_writer import PodStatusWriter
 from fathom.schedule.loop.queue import SchedulingQueue
+from fathom.schedule.loop.raised_priorities import RaisedPriority
 from fathom.schedule.loop.refused_nodes import RefusedNodes
 from fathom.seams.process import Inside
 
@@ -86,6 +88,7 @@ class SchedulerState:
         self.status_writer: PodStatusWriter | None = (
             None  # None until the first term; then the latest term's.
         )
+        self._priorities_raised = False  # Whether an override raised priorities when last looked at.
         self.term: LeaderTerm | None = None  # Of the lease, if any: its epoch is recorded.
 
     @property
@@ -106,6 +109,20 @@ class SchedulerState:
             why=why,
             controller=controller,
         )
+
+    def raised_priority(self, view: PodView) -> RaisedPriority | None:
+        raised = self.known.raised
+        return raised.of(view, now_ns=self.clock.now_ns()) if raised.overrides else None
+
+    def set_priorities(self) -> None:
+        """Give every waiting pod its priority in the queue. Needed when an override changes; and each second
+        while one raises priorities, since neither its end nor a move of its target makes an event."""
+        now_ns = self.clock.now_ns()
+        raises = self.known.raised.look_again(now_ns=now_ns)
+        if raises or self._priorities_raised:
+            for uid, view in self.waiting.items():
+                self.pods.raise_priority(uid, self.known.raised.of(view, now_ns=now_ns))
+        self._priorities_raised = raises
 
     def leave(self, uid: str) -> None:
         """The pod is not ours to place any more."""
