@@ -13,6 +13,7 @@ from fathom.kinds import (
     decision,
     explanation,
     node_connection,
+    override_preview,
     policy_rollout,
     repair_proposal,
     reservation,
@@ -41,6 +42,7 @@ KINDS: tuple[KindDefinition, ...] = (
     node_connection.DEFINITION,
     decision.DEFINITION,
     explanation.DEFINITION,
+    override_preview.DEFINITION,
     timeline.DEFINITION,
     coupling.DEFINITION,
 )
