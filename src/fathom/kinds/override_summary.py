@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from fathom.kinds.override_changes import CHANGES, affected_controllers
-from fathom.kinds.scheduler_override import SchedulerOverride, expiry_ns
+from fathom.kinds.override_changes import CHANGES, SCHEDULER, affected_controllers
+from fathom.kinds.scheduler_override import Acknowledgement, SchedulerOverride, expiry_ns
 from fathom.model.times import SECOND_NS, human_duration
 
 HONORING, DECLINED = "Honoring", "Declined"
@@ -42,7 +42,7 @@ class AckCounts(msgspec.Struct, frozen=True):
 def set_changes(override: SchedulerOverride) -> dict[str, Any]:
     """The changes that it makes, with their values, in the order of the table."""
     values: Mapping[str, Any] = msgspec.to_builtins(override.spec.changes)
-    return {name: values[name] for name in CHANGES if name in values and values[name] not in ([], {}, "")}
+    return {name: values[name] for name in CHANGES if name in values and values[name] not in ((), [], {}, "")}
 
 
 def changes_text(override: SchedulerOverride) -> str:
@@ -50,18 +50,34 @@ def changes_text(override: SchedulerOverride) -> str:
 
 
 def ack_counts(override: SchedulerOverride) -> AckCounts:
-    """An acknowledgement of an earlier generation does not count: it was about another spec."""
     affected = override.status.affected_controllers or affected_controllers(set_changes(override))
-    said = {
-        each.controller: each.state
-        for each in override.status.acknowledgements
-        if each.observed_generation >= override.metadata.generation
-    }
+    said = {name: _said(override, name) for name in affected}
     return AckCounts(
-        tuple(name for name in affected if said.get(name) == HONORING),
-        tuple(name for name in affected if said.get(name) == DECLINED),
-        tuple(name for name in affected if said.get(name) not in {HONORING, DECLINED}),
+        tuple(name for name in affected if said[name] == HONORING),
+        tuple(name for name in affected if said[name] == DECLINED),
+        tuple(name for name in affected if said[name] not in {HONORING, DECLINED}),
     )
+
+
+def acknowledgements_of(override: SchedulerOverride, controller: str) -> list[Acknowledgement]:
+    """Those of the controller; of several schedulers, each has its own: scheduler-0of2."""
+    several = (f"{controller}-", f"{controller}/") if controller == SCHEDULER else ()
+    return [
+        each
+        for each in override.status.acknowledgements
+        if each.controller == controller or (several and each.controller.startswith(several))
+    ]
+
+
+def _said(override: SchedulerOverride, controller: str) -> str:
+    """What all of a controller's processes say; '' while one is missing. An acknowledgement of an earlier
+    generation does not count: it was about another spec."""
+    entries = acknowledgements_of(override, controller)
+    states = {each.state for each in entries}
+    behind = any(each.observed_generation < override.metadata.generation for each in entries)
+    if not entries or behind or not states <= {HONORING, DECLINED}:
+        return ""
+    return DECLINED if DECLINED in states else HONORING
 
 
 def waits_for_approval(override: SchedulerOverride) -> bool:
