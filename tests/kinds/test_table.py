@@ -29,7 +29,10 @@ SOURCE = PACKAGE.parent
 PAGE = ROOT / "docs" / "kinds.md"
 
 # What the files of kinds are made of; every other file of the package is a kind.
-PARTS = {"__init__", "all", "definition", "override_changes", "question", "schema", "shape", "values"}
+PARTS = {
+    "__init__", "all", "definition", "override_changes", "override_summary", "question", "schema", "shape",
+    "values",
+}  # fmt: skip
 
 # Keys of the store that no API serves.
 RECORDS = {
@@ -158,7 +161,8 @@ def test_the_example_of_every_kind_is_accepted_read_and_printed(tmp_path: Path) 
 @pytest.mark.parametrize("kind", STORED, ids=named)
 def test_every_stored_kind_has_columns_and_they_lead_somewhere(kind: KindDefinition) -> None:
     assert kind.columns
-    for path in (*(column.path for column in kind.columns), *(f".{field}" for field in kind.selectable)):
+    columns = [column.json_path if column.path.startswith("=") else column.path for column in kind.columns]
+    for path in (*filter(None, columns), *(f".{field}" for field in kind.selectable)):
         schema = kind.schema
         for word in path.removeprefix(".").replace("[*]", ".items").split("."):
             schema = schema["items"] if word == "items" and "items" in schema else schema["properties"][word]
