@@ -80,13 +80,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 class ApiServer:
     """A connection to the API server, kept for the few requests of a command."""
 
-    def __init__(self, kubeconfig: Path | None) -> None:
+    def __init__(self, kubeconfig: Path | None, *, answer_s: float = ANSWER_S) -> None:
         """Raises Problem."""
         try:
             self._server = find_server(kubeconfig, clock=live().clock, environ=os.environ)
         except BadKubeconfig as error:
             raise Problem(str(error)) from error
         self._connection = _connection(self._server)
+        self._connection.timeout = answer_s
         self._prefix = urlsplit(self._server.url).path
         self.warnings: tuple[str, ...] = ()  # Of the last answer.
 

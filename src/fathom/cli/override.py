@@ -45,6 +45,7 @@ def make_app() -> App:
         help="Change what the control plane does for a while: bounded, acknowledged, and undone at the end.",
     )
     app.command(create)
+    app.command("fathom.cli.override_preview:preview", name="preview")
     app.command(approve)
     app.command("fathom.cli.override_review:review", name="review")
     app.command(list_overrides, name="list")
