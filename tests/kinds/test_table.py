@@ -30,8 +30,8 @@ PAGE = ROOT / "docs" / "kinds.md"
 
 # What the files of kinds are made of; every other file of the package is a kind.
 PARTS = {
-    "__init__", "all", "definition", "override_changes", "override_summary", "question", "schema", "shape",
-    "values",
+    "__init__", "all", "definition", "override_changes", "override_summary", "preview_answer", "question",
+    "schema", "shape", "values",
 }  # fmt: skip
 
 # Keys of the store that no API serves.

@@ -184,6 +184,16 @@ def test_an_override_that_ends_earlier_is_counted_before_its_end() -> None:
     assert answer.notes == ("It expires after 60 s: the futures were counted before, after 55 s.",)
 
 
+def test_where_time_is_short_fewer_seeds_are_run_and_the_answer_says_so() -> None:
+    obj = override({"avoidZones": ["zone-a"]}, lasts="60s")
+    answer = preview_override(
+        growing(), obj, user=ADMIN, minutes=2, seeds=("1", "2", "3"), has_time=lambda done: done < 2
+    )
+    assert answer.seeds == ("1", "2")
+    assert (len(answer.with_), len(answer.without)) == (2, 2)
+    assert answer.notes[-1] == "2 of 3 seeds were run: there was no time for more."
+
+
 def test_what_the_api_server_refuses_is_told_with_its_reason() -> None:
     answer = previewed(settled(), {"cordon": True}, target="zone/zone-a")
     assert answer.refused is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -33,9 +33,16 @@ MARGIN_S = 5.0
 
 
 def preview_override(
-    state: ClusterState, override: Obj, *, user: User, minutes: int, seeds: Sequence[str]
+    state: ClusterState,
+    override: Obj,
+    *,
+    user: User,
+    minutes: int,
+    seeds: Sequence[str],
+    has_time: Callable[[int], bool] = lambda done: True,
 ) -> Preview:
-    """`override` has its namespace. Raises ForkFailed, and ValueError for what is no SchedulerOverride."""
+    """`override` has its namespace. `has_time`: whether there is time for another seed after so many. Raises
+    ForkFailed, and ValueError for what is no SchedulerOverride."""
     shape = read(SchedulerOverride, override)
     moments, tried_obj, notes = _bounded(override, minutes)
     tried = TriedObject(own_resource(DEFINITION), tried_obj, user)
@@ -51,16 +58,21 @@ def preview_override(
         not_modelled=NOT_MODELLED,
     )
     with_: list[Future] = []
-    for seed in seeds:
+    without: list[Future] = []
+    for done, seed in enumerate(seeds):
+        if done and not has_time(done):
+            notes = (*notes, f"{done} of {len(seeds)} seeds were run: there was no time for more.")
+            break
         with_.append(future(state, seed, moments, is_target, tried))
         if with_[0].refused is not None:
             now = msgspec.structs.replace(with_[0].now, replicas={}, seed="")
             return msgspec.structs.replace(head, now=now, refused=with_[0].refused)
-    without = [future(state, seed, moments, is_target, None) for seed in seeds]
+        without.append(future(state, seed, moments, is_target, None))
     objects = StateObjects(state)
     counted = _counted(head, moments, without, with_, keep=workloads_of_target(objects, shape))
     return msgspec.structs.replace(
         counted,
+        seeds=tuple(seeds[: len(with_)]),
         notes=(*notes, *dict.fromkeys(note for each in with_ for note in each.notes)),
         touched=touched_by(objects, shape, without, with_),
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import resource
 import sys
+import time
 
 import msgspec
 
-from fathom.ask.preview_child import CPU_S_MAX, MEMORY_BYTES_MAX, PreviewJob, PreviewReply
+from fathom.ask.preview_child import CPU_S_MAX, MEMORY_BYTES_MAX, WAIT_S_MAX, PreviewJob, PreviewReply
 from fathom.model.body import Body
 from fathom.sim.fork import ForkFailed
 from fathom.sim.fork_state import ClusterState, samples_of
@@ -16,19 +17,39 @@ from fathom.sim.preview.answer import preview_override
 from fathom.store.contents import StoreContents
 from fathom.store.protocol import Entry
 
+# Of the time that the API server waits; the rest is for the start, and for what one seed takes longer.
+BUDGET_S = 0.8 * WAIT_S_MAX
+
+
+class TimeBudget:
+    """Whether another seed fits into the time, if it takes as long as those before."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+
+    def has_time(self, done: int) -> bool:
+        spent_s = time.monotonic() - self._began_s
+        return spent_s * (done + 1) / done <= BUDGET_S
+
 
 def main() -> None:
+    budget = TimeBudget()
     os.nice(19)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S_MAX, CPU_S_MAX))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=PreviewJob)
-    sys.stdout.buffer.write(msgspec.json.encode(reply_to(job)))
+    sys.stdout.buffer.write(msgspec.json.encode(reply_to(job, budget)))
 
 
-def reply_to(job: PreviewJob) -> PreviewReply:
+def reply_to(job: PreviewJob, budget: TimeBudget) -> PreviewReply:
     try:
         preview = preview_override(
-            state_of(job), job.override, user=job.user, minutes=job.minutes, seeds=job.seeds
+            state_of(job),
+            job.override,
+            user=job.user,
+            minutes=job.minutes,
+            seeds=job.seeds,
+            has_time=budget.has_time,
         )
     except (ForkFailed, ValueError) as error:
         return PreviewReply(failed=str(error))
