@@ -33,6 +33,7 @@ from fathom.ask.preview_child import (
 from fathom.ask.subjects import kind_named
 from fathom.ask.what_if_override import explain_with
 from fathom.explain.evidence import Evidence, ObjectRef
+from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
 from fathom.kinds.override_preview import (
     FORK_VERB,
     MINUTES_MAX,
@@ -49,13 +50,7 @@ from fathom.kinds.preview_answer import (
     preview_token,
     touched_object,
 )
-from fathom.kinds.scheduler_override import (
-    DEFINITION,
-    INFRASTRUCTURE_TARGETS,
-    SchedulerOverride,
-    named,
-    validate,
-)
+from fathom.kinds.scheduler_override import DEFINITION, SchedulerOverride, named, validate
 from fathom.kinds.shape import API_VERSION, GROUP, VERSION, read
 from fathom.model.errors import (
     bad_request,

@@ -9,14 +9,9 @@ from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.questions import PodExplainer
 from fathom.explain.why.answer import Explanation
 from fathom.explain.why.what_if import ObjectPatch, what_if
+from fathom.kinds.override_changes import WORKLOAD_TARGETS
 from fathom.kinds.preview_answer import PodWhatIf
-from fathom.kinds.scheduler_override import (
-    OVERRIDES,
-    WORKLOAD_TARGETS,
-    SchedulerOverride,
-    named,
-    targets_pod,
-)
+from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, named, targets_pod
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, with_metadata
 from fathom.model.pod_phase import is_terminal
 from fathom.model.times import duration_ns, timestamp

@@ -78,7 +78,7 @@ def _futures(
 ) -> list[str]:
     """All counts of the target; of others, those that differ."""
     start = now or Outcome(seed="")
-    rows = [COLUMNS]
+    rows: list[tuple[str, ...]] = [COLUMNS]
     for title, values_of, all_rows in (
         (target, _target_values, True),
         ("other pods", _other_values, False),

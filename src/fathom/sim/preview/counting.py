@@ -6,13 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fathom.api.watch_cache import REGISTRY
+from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
 from fathom.kinds.preview_answer import Counts, Outcome
-from fathom.kinds.scheduler_override import (
-    INFRASTRUCTURE_TARGETS,
-    SchedulerOverride,
-    named,
-    targets_pod,
-)
+from fathom.kinds.scheduler_override import SchedulerOverride, named, targets_pod
 from fathom.model.conditions import DISRUPTION_TARGET, is_true
 from fathom.model.objects import Obj, is_deleting, labels_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal

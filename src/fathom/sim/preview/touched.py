@@ -6,13 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fathom.api.watch_cache import REGISTRY
 from fathom.kinds.capacity_class import DEFINITION as CAPACITY_CLASS
+from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
 from fathom.kinds.preview_answer import Touched, touched_object
-from fathom.kinds.scheduler_override import (
-    INFRASTRUCTURE_TARGETS,
-    OVERRIDES,
-    SchedulerOverride,
-    named,
-)
+from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, named
 from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.well_known import POOL_LABEL, ZONE_LABEL
 from fathom.sim.fork_state import ClusterState
