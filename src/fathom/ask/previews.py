@@ -50,7 +50,7 @@ from fathom.kinds.preview_answer import (
     preview_token,
     touched_object,
 )
-from fathom.kinds.scheduler_override import DEFINITION, SchedulerOverride, named, validate
+from fathom.kinds.scheduler_override import DEFINITION, SchedulerOverride, named
 from fathom.kinds.shape import API_VERSION, GROUP, VERSION, read
 from fathom.model.errors import (
     bad_request,
@@ -275,7 +275,8 @@ def _question(obj: Obj, namespace: str) -> tuple[OverridePreviewSpec, Obj]:
         read(SchedulerOverride, override)
     except ValueError as error:
         raise bad_request(f"spec.override: {error}") from None
-    if causes := validate(override):
+    rules = DEFINITION.rules
+    if causes := rules.validate_create(override) if rules and rules.validate_create else []:
         name = str(metadata(override)["name"])
         raise invalid(group=GROUP, kind=DEFINITION.kind, name=name, causes=causes)
     return spec, override
