@@ -128,20 +128,18 @@ class Overrides:
         approval: Obj = {"approved": approved, **({"specHash": spec_hash} if spec_hash else {})}
         patch = {"status": {"approval": approval}}
         current = obj
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             try:
                 return self.objects.patch(namespace, current, patch, subresource="approval")
             except Refused as refused:
-                if refused.code != 409:
+                if refused.code != 409 or attempt == ATTEMPTS - 1:
                     raise
             current = self.objects.get(namespace, obj["metadata"]["name"])
             same_object = current["metadata"]["uid"] == obj["metadata"]["uid"]
             if not same_object or current.get("spec") != obj.get("spec"):
                 break
-        raise Problem(
-            f"override {namespace}/{obj['metadata']['name']} was changed meanwhile: look at it again",
-            exit_code=ANSWER_IS_NO,
-        )
+        name = f"{namespace}/{obj['metadata']['name']}"
+        raise Problem(f"override {name} was changed meanwhile: look at it again", exit_code=ANSWER_IS_NO)
 
     def end(self, namespace: str, name: str, *, yes: bool) -> tuple[Obj, bool]:
         """The object as it was, and whether it is still there, held by its residue proof."""
