@@ -158,6 +158,28 @@ def test_the_end_waits_for_the_proof_and_prints_what_is_left(tmp_path: Path) -> 
     steered(story, tmp_path)
 
 
+def test_the_end_needs_not_wait_for_what_stays(tmp_path: Path) -> None:
+    async def story(api: Api, people: People) -> None:
+        admin = people(ADMIN)
+        await admin.fathom("override", "create", NAME, *FLAGS, "--yes")
+        await api.patch(PATH, {"metadata": {"finalizers": ["fathom.dev/override"]}})
+        words = ("override", "end", NAME, "--yes", "--wait", "--timeout", "30s")
+        waiting = asyncio.create_task(admin.fathom(*words))
+        await api.eventually(lambda: _is_deleting(api), timeout_s=30)
+        generation = (await api.get(PATH)).obj["metadata"]["generation"]
+        proof = {"type": "RepairComplete", "status": "False", "reason": "Residue"}
+        status = {
+            "residue": [{"effect": "account", "object": "Pod default/web-0"}],
+            "conditions": [{**proof, "observedGeneration": generation}],
+        }
+        await api.patch(f"{PATH}/status", {"status": status})
+        code, out, _ = await waiting
+        assert (code, out.splitlines()[-1]) == (1, "  account Pod default/web-0")
+        assert (await api.get(PATH)).status == 200
+
+    steered(story, tmp_path)
+
+
 def test_an_end_without_a_finalizer_is_not_called_proven(tmp_path: Path) -> None:
     async def story(api: Api, people: People) -> None:
         admin = people(ADMIN)

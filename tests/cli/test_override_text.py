@@ -14,6 +14,7 @@ from fathom.cli.override_text import (
     change_text,
     confirmation_lines,
     list_lines,
+    no_match_lines,
     residue_lines,
     show_lines,
 )
@@ -74,7 +75,7 @@ def test_an_override_is_shown_in_plain_words() -> None:
         "  concerns      12 pods, 1 node, 1 tenant, at most 33 % of a zone's nodes, 2 workloads left below"
         " the minimum of replicas",
         "  approval      not needed",
-        "  at its end    pauseAutoscaler, avoidZones: ends by itself",
+        "  at its end    pauseAutoscaler, avoidZones: over at once",
         "                allowReservedCapacityClass: what was done under it stays",
         "                pods that it placed stay (onEnd: keep)",
         "  conditions    SchedulerOverrideObserved=False (Waiting): autoscaler",
@@ -124,6 +125,23 @@ def test_what_is_left_behind_is_named() -> None:
     assert residue_lines(lesson(), proven=False) == [
         f"{name} has ended; what is left of it was not checked, because it had no finalizer"
     ]
+
+
+def test_an_override_that_is_ending_has_neither_acknowledgements_nor_a_way_to_undo_it() -> None:
+    obj = lesson(3, acknowledgements=acks(*AFFECTED, generation=2))
+    obj["metadata"]["deletionTimestamp"] = "2026-03-01T12:13:00Z"
+    lines = show_lines(obj, now_ns=NOW_NS)
+    assert lines[0] == "override default/risk-api-eu-west-recovery: Ending"
+    assert not any(line.startswith(("  honoured by", "  undo it with")) for line in lines)
+    assert list_lines([obj], now_ns=NOW_NS, with_namespace=False)[1].split()[-2:] == ["-", "Ending"]
+
+
+def test_changes_that_match_nothing_are_named() -> None:
+    states = [
+        {"name": "pauseAutoscaler", "state": "InForce"},
+        {"name": "avoidZones", "state": "NoMatch", "reason": "NoNode", "message": "no node is in eu-west-a"},
+    ]
+    assert no_match_lines(lesson(changes=states)) == ["avoidZones matches nothing: no node is in eu-west-a"]
 
 
 def test_a_confirmation_shows_where_what_and_how_much() -> None:
