@@ -14,6 +14,7 @@ from fathom.cli.override_text import (
     confirmation_lines,
     holds_proof,
     list_lines,
+    no_match_lines,
     override_of,
     residue_lines,
     show_lines,
@@ -22,7 +23,7 @@ from fathom.cli.own_objects import OwnKind, OwnObjects, Refused
 from fathom.cli.preview_check import check_preview
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
-from fathom.kinds.override_summary import ack_counts, state_of, waits_for_approval
+from fathom.kinds.override_summary import RESIDUE, ack_counts, proof_of, state_of, waits_for_approval
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.times import SECOND_NS, duration_ns
 from fathom.terminal import say
@@ -128,20 +129,18 @@ class Overrides:
         approval: Obj = {"approved": approved, **({"specHash": spec_hash} if spec_hash else {})}
         patch = {"status": {"approval": approval}}
         current = obj
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             try:
                 return self.objects.patch(namespace, current, patch, subresource="approval")
             except Refused as refused:
-                if refused.code != 409:
+                if refused.code != 409 or attempt == ATTEMPTS - 1:
                     raise
             current = self.objects.get(namespace, obj["metadata"]["name"])
             same_object = current["metadata"]["uid"] == obj["metadata"]["uid"]
             if not same_object or current.get("spec") != obj.get("spec"):
                 break
-        raise Problem(
-            f"override {namespace}/{obj['metadata']['name']} was changed meanwhile: look at it again",
-            exit_code=ANSWER_IS_NO,
-        )
+        name = f"{namespace}/{obj['metadata']['name']}"
+        raise Problem(f"override {name} was changed meanwhile: look at it again", exit_code=ANSWER_IS_NO)
 
     def end(self, namespace: str, name: str, *, yes: bool) -> tuple[Obj, bool]:
         """The object as it was, and whether it is still there, held by its residue proof."""
@@ -179,17 +178,18 @@ class Overrides:
         )
 
     def wait_for_proof(self, obj: Obj, *, seconds: float) -> int:
-        """Until the override is gone, which is after its residue proof; the exit code."""
+        """Until the override controller has proven what is left, or the override is gone; the exit code."""
         last, proven = obj, holds_proof(obj)
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
         for state in self.objects.states(namespace, name, seconds=seconds):
             if state is None:
-                say(*residue_lines(last, proven=proven))
-                return 0 if proven and not override_of(last).status.residue else ANSWER_IS_NO
+                return _tell_residue(last, proven=proven)
             last, proven = state, proven or holds_proof(state)
+            proof = proof_of(override_of(state))
+            if proof is not None and (proof.status == "True" or proof.reason == RESIDUE):
+                return _tell_residue(state, proven=True)
         if override_of(last).status.residue:
-            say(*residue_lines(last, proven=proven))
-            return ANSWER_IS_NO
+            return _tell_residue(last, proven=proven)
         raise Problem(
             f"after {seconds:g} s there is no proof yet that nothing is left of override {namespace}/{name}:"
             f" see `fathom override show {name} -n {namespace}`",
@@ -250,7 +250,13 @@ def _tell_outcome(obj: Obj) -> int:
         declined = ", ".join(f"{who} ({reasons.get(who) or 'no reason given'})" for who in acks.declined)
         raise Problem(f"{name} was declined by {declined}", exit_code=ANSWER_IS_NO)
     say(f"{name}: {state_of(override, now_ns())}, acknowledged by {', '.join(acks.honoring)}")
+    say(*(f"Warning: {line}" for line in no_match_lines(obj)), err=True)
     return 0
+
+
+def _tell_residue(obj: Obj, *, proven: bool) -> int:
+    say(*residue_lines(obj, proven=proven))
+    return 0 if proven and not override_of(obj).status.residue else ANSWER_IS_NO
 
 
 def namespace_for(target: str, *, given: str, in_file: str, of_context: str) -> str:

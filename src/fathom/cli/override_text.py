@@ -9,7 +9,9 @@ from fathom.cli.documents import table
 from fathom.cli.problem import Problem
 from fathom.kinds.override_changes import BY_ACTION, BY_ITSELF, CHANGES, EVERYWHERE, STAYS
 from fathom.kinds.override_summary import (
+    NO_MATCH,
     ack_counts,
+    ack_text,
     acknowledgements_of,
     changes_text,
     remaining,
@@ -19,7 +21,7 @@ from fathom.kinds.override_summary import (
 )
 from fathom.kinds.scheduler_override import SchedulerOverride, expiry_ns
 from fathom.kinds.shape import read
-from fathom.model.times import timestamp
+from fathom.model.times import SECOND_NS, duration_ns, human_duration, timestamp
 
 Obj = dict[str, Any]
 
@@ -29,8 +31,8 @@ FINALIZER = "fathom.dev/override"  # The override controller removes it after th
 HASH_SHOWN = 12  # Characters: enough to compare by eye.
 
 UNDONE = {
-    BY_ITSELF: "ends by itself",
-    BY_ACTION: "the override controller undoes it",
+    BY_ITSELF: "over at once",
+    BY_ACTION: "undone by the override controller",
     STAYS: "what was done under it stays",
 }
 
@@ -61,7 +63,7 @@ def _row(override: SchedulerOverride, now_ns: int, with_namespace: bool, wide: b
         changes_text(override),
         override.status.author or "-",
         remaining(override, now_ns),
-        str(ack_counts(override)),
+        ack_text(override),
         state_of(override, now_ns),
         *((spec.scope or EVERYWHERE, spec.reason) if wide else ()),
     )
@@ -93,8 +95,8 @@ def _request(override: SchedulerOverride, now_ns: int) -> Iterator[tuple[str, It
 
 def _progress(override: SchedulerOverride, now_ns: int) -> Iterator[tuple[str, Iterable[str]]]:
     """What became of it, and what can be done."""
-    status = override.status
-    yield "honoured by", _ack_lines(override)
+    status, is_ending = override.status, bool(override.metadata.deletion_timestamp)
+    yield "honoured by", [] if is_ending else _ack_lines(override)
     yield "concerns", [concerns_text(override)]
     yield "approval", [_approval(override)]
     yield "at its end", _end_lines(override)
@@ -108,7 +110,7 @@ def _progress(override: SchedulerOverride, now_ns: int) -> Iterator[tuple[str, I
             for each in status.conditions
         ],
     )
-    yield "undo it with", [_command("end", override)]
+    yield "undo it with", [] if is_ending else [_command("end", override)]
 
 
 def _paragraphs(parts: Iterable[tuple[str, Iterable[str]]]) -> list[str]:
@@ -153,15 +155,20 @@ def _where(scope: str) -> str:
 
 
 def _until(override: SchedulerOverride, now_ns: int) -> str:
-    ends_ns, lasts = expiry_ns(override), override.spec.expires_after
+    ends_ns, lasts = expiry_ns(override), _lasts(override)
     extended = override.status.extensions
     times = f"; extended {extended} time{'' if extended == 1 else 's'}" if extended else ""
     if waits_for_approval(override):
         return f"{lasts} after its approval{times}"
     if ends_ns is None:
-        return f"no end is known, so it is not in force (expiresAfter: {lasts!r})"
+        return f"no end is known, so it is not in force (expiresAfter: {lasts})"
     left = f"in {remaining(override, now_ns)}" if now_ns < ends_ns else "it has ended"
     return f"{timestamp(ends_ns)} ({left}), {lasts} after it was written{times}"
+
+
+def _lasts(override: SchedulerOverride) -> str:
+    lasts_ns = duration_ns(override.spec.expires_after)
+    return repr(override.spec.expires_after) if lasts_ns is None else human_duration(lasts_ns / SECOND_NS)
 
 
 def _ack_lines(override: SchedulerOverride) -> list[str]:
@@ -283,6 +290,15 @@ def residue_lines(obj: Obj, *, proven: bool) -> list[str]:
     if proven:
         return [f"override {name} has ended, and it is proven that nothing is left of it"]
     return [f"override {name} has ended; what is left of it was not checked, because it had no finalizer"]
+
+
+def no_match_lines(obj: Obj) -> list[str]:
+    """The changes that match nothing, and why."""
+    return [
+        f"{each.name} matches nothing: {each.message or each.reason}"
+        for each in override_of(obj).status.changes
+        if each.state == NO_MATCH
+    ]
 
 
 def holds_proof(obj: Obj) -> bool:

@@ -187,7 +187,7 @@ class OwnObjects:
             return f"; list them with `{self._kind.command} -A`"
         if reason == "AlreadyExists":
             return f"; choose another name, or see it with `{self._kind.command}{scope}`"
-        if status == 409:
+        if status == 409 and "modified" in message:
             return "; it was changed meanwhile: look at it again, then repeat the command"
         if status == 403 and "cannot" in message:
             return f"; see what you may do with `kubectl auth can-i --list{scope}`"

@@ -12,6 +12,7 @@ import msgspec
 
 from fathom.kinds.override_changes import CHANGES, SCHEDULER, affected_controllers
 from fathom.kinds.scheduler_override import Acknowledgement, SchedulerOverride, expiry_ns
+from fathom.kinds.shape import Condition
 from fathom.model.times import SECOND_NS, human_duration
 
 HONORING, DECLINED = "Honoring", "Declined"
@@ -22,6 +23,7 @@ ACTIVE, NO_MATCH, DEGRADED = "Active", "NoMatch", "Degraded"
 ENDING, ENDED, RESIDUE = "Ending", "Ended", "Residue"
 
 DEGRADED_CONDITION = "Degraded"
+PROOF_CONDITION = "RepairComplete"  # True: it is proven that nothing is left of the override.
 
 
 class AckCounts(msgspec.Struct, frozen=True):
@@ -80,6 +82,11 @@ def _said(override: SchedulerOverride, controller: str) -> str:
     return DECLINED if DECLINED in states else HONORING
 
 
+def ack_text(override: SchedulerOverride) -> str:
+    """'2/3'; '-' for one that is being deleted: nobody acknowledges that."""
+    return "-" if override.metadata.deletion_timestamp else str(ack_counts(override))
+
+
 def waits_for_approval(override: SchedulerOverride) -> bool:
     approval = override.status.approval
     return approval is not None and approval.required and approval.approved is None
@@ -109,6 +116,18 @@ def _state_in_force(override: SchedulerOverride) -> str:
         return f"Observed {acks}"
     changes = override.status.changes
     return NO_MATCH if changes and all(each.state == NO_MATCH for each in changes) else ACTIVE
+
+
+def proof_of(override: SchedulerOverride) -> Condition | None:
+    """What the override controller says of this generation's end; None if it has said nothing."""
+    return next(
+        (
+            each
+            for each in override.status.conditions
+            if each.type == PROOF_CONDITION and each.observed_generation >= override.metadata.generation
+        ),
+        None,
+    )
 
 
 def remaining(override: SchedulerOverride, now_ns: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.kinds.override_summary import ack_counts, changes_text, remaining, state_of
+from fathom.kinds.override_summary import ack_text, changes_text, remaining, state_of
 from fathom.kinds.scheduler_override import SchedulerOverride
 from fathom.kinds.shape import read
 from fathom.model.objects import Obj
@@ -22,7 +22,7 @@ def override_expires(obj: Obj, now_ns: int) -> str:
 
 def override_acks(obj: Obj, now_ns: int) -> str:
     override = _override(obj)
-    return _UNREADABLE if override is None else str(ack_counts(override))
+    return _UNREADABLE if override is None else ack_text(override)
 
 
 def override_state(obj: Obj, now_ns: int) -> str:
