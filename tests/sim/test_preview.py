@@ -176,6 +176,12 @@ def test_an_override_that_opens_reserved_capacity_lets_waiting_pods_in_and_they_
     ]
 
 
+def test_an_override_whose_target_names_nothing_is_said_to() -> None:
+    answer = previewed(settled(), {"avoidZones": ["zone-a"]}, target="workload/nobody", lasts="60s")
+    assert answer.notes[-1] == "There is no workload/nobody in the namespace default."
+    assert answer.touched == ()
+
+
 def test_an_override_that_ends_earlier_is_counted_before_its_end() -> None:
     answer = previewed(growing(), {"avoidZones": ["zone-a"]}, lasts="60s")
     assert answer.seconds == 55.0

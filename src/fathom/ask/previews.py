@@ -10,7 +10,9 @@ cluster-wide. Without it the answer is what the pure decision says about pods th
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import OrderedDict
+from typing import Any
 
 import msgspec
 
@@ -52,6 +54,7 @@ from fathom.kinds.preview_answer import (
 )
 from fathom.kinds.scheduler_override import DEFINITION, SchedulerOverride, named
 from fathom.kinds.shape import API_VERSION, GROUP, VERSION, read
+from fathom.model.conditions import conditions_of
 from fathom.model.errors import (
     bad_request,
     invalid,
@@ -60,19 +63,23 @@ from fathom.model.errors import (
     too_many_requests,
     unavailable,
 )
-from fathom.model.objects import Key, Obj, metadata, with_metadata
+from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, with_metadata
 from fathom.model.user import User
 
 # Being made, or waiting for their turn: one is made at a time.
 PREVIEWS_MAX = 4
 KEPT_MAX = 64  # Answers that can still be asked for by their token; some 20 KiB each.
 # These change all the time and decide nothing.
-RESTLESS = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
+RESTLESS = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io", "nodes"})
 NEEDS_VERB = (
     f'a preview in a fork needs the verb "{FORK_VERB}" on {STATES}.{GROUP} in the whole cluster; this is '
     "only what the scheduler would decide about waiting pods"
 )
 AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
+
+
+# The state that it is of, the hash of the override, minutes, seeds, and how it was answered.
+AskedPreview = tuple[str, str, int, int, str]
 
 
 class KeptPreview(msgspec.Struct, frozen=True):
@@ -89,8 +96,8 @@ class Previews:
         self._kept_cluster = kept_cluster
         self._turn = asyncio.Lock()
         self._waiting = 0
-        # By the newest change that matters, and the question: the oldest first.
-        self._kept: OrderedDict[tuple[int, str, int, int, str], KeptPreview] = OrderedDict()
+        # The oldest first.
+        self._kept: OrderedDict[AskedPreview, KeptPreview] = OrderedDict()
 
     async def serve(self, call: Call) -> Response:
         verb, named_one = call.target.verb, bool(call.target.name)
@@ -123,7 +130,7 @@ class Previews:
         self._waiting += 1
         try:
             async with self._turn:
-                asked = (self._last_change(), override_hash(override), spec.minutes, spec.seeds, FORK)
+                asked = (self._state_seen(), override_hash(override), spec.minutes, spec.seeds, FORK)
                 if asked not in self._kept:
                     preview = await self._forked(call.caller.user, spec, override)
                     self._keep(asked, KeptPreview(call.namespace, _wire(spec, override), preview, ""))
@@ -154,10 +161,13 @@ class Previews:
         )
         return await answer_of_child(job)
 
-    def _last_change(self) -> int:
-        """The newest revision of anything but heartbeats."""
+    def _state_seen(self) -> str:
+        """Another one as soon as anything but a heartbeat has changed."""
+        cache = self._core.cache
         kinds = (kind.resource for kind in self._core.registry.kinds() if not kind.virtual and kind.plural)
-        return max(self._core.cache.revision(resource) for resource in kinds if resource not in RESTLESS)
+        newest = max(cache.revision(resource) for resource in kinds if resource not in RESTLESS)
+        nodes = [_without_heartbeats(seen.obj) for seen in cache.list("nodes")]
+        return f"{newest}-{hashlib.sha256(msgspec.json.encode(nodes)).hexdigest()[:16]}"
 
     async def _what_if(self, call: Call, spec: OverridePreviewSpec, override: Obj) -> KeptPreview:
         """Raises 403 for who may not get the pods, or the nodes, that the override is about."""
@@ -192,7 +202,7 @@ class Previews:
         )
         user = call.caller.user.name
         kept = KeptPreview(call.namespace, _wire(spec, override), preview, user)
-        self._keep((preview.revision, hash_, spec.minutes, spec.seeds, f"{WHAT_IF} {user}"), kept)
+        self._keep((str(preview.revision), hash_, spec.minutes, spec.seeds, f"{WHAT_IF} {user}"), kept)
         return kept
 
     def _target_objects(self, override: SchedulerOverride, access: Access) -> list[Obj]:
@@ -210,7 +220,7 @@ class Previews:
                 found.append(seen.obj)
         return found
 
-    def _keep(self, asked: tuple[int, str, int, int, str], kept: KeptPreview) -> None:
+    def _keep(self, asked: AskedPreview, kept: KeptPreview) -> None:
         self._kept[asked] = kept
         self._kept.move_to_end(asked)
         while len(self._kept) > KEPT_MAX:
@@ -249,6 +259,12 @@ class Previews:
         }
         now_ns = self._core.outside.clock.now_ns()
         return response_forms.unstored(call.kind, obj, call.form, now_ns=now_ns, status=status)
+
+
+def _without_heartbeats(node: Obj) -> tuple[Any, ...]:
+    """What anybody decides by."""
+    conditions = [(each.get("type"), each.get("status")) for each in conditions_of(node)]
+    return key_of(node), labels_of(node), node.get("spec"), lookup(node, "status", "allocatable"), conditions
 
 
 def _question(obj: Obj, namespace: str) -> tuple[OverridePreviewSpec, Obj]:

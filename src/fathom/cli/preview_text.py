@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from fathom.kinds.preview_answer import WHAT_IF, Counts, Outcome, Preview
+from fathom.model.objects import Obj
 
 Values = dict[str, int]
 COLUMNS = ("", "now", "without it", "with it", "difference")
@@ -55,13 +56,17 @@ def _fork_lines(preview: Preview, target: str) -> list[str]:
     lines = _futures(preview.now, preview.without, preview.with_, target)
     if not preview.difference:
         lines += ["", "It changes none of these counts."]
+    lines += _states(preview.override)
     if after is not None:
         since_s = after.seconds - preview.seconds
         end = f"{since_s / 60:.0f} minutes later, after its end"
-        if after.difference:
+        if after.difference and after.difference == preview.difference:
+            lines += ["", f"{end}, the same counts still differ, and by as much."]
+        elif after.difference:
             lines += ["", f"{end}:", *_futures(preview.now, after.without, after.with_, target)]
         else:
             lines += ["", f"{end}, both futures are alike in all counts."]
+        lines += _residue(after.override)
     lines += [
         "",
         f"Not in the fork: {', '.join(each.name for each in preview.not_modelled)} (-o json says more).",
@@ -71,6 +76,24 @@ def _fork_lines(preview: Preview, target: str) -> list[str]:
         more = f" and {len(names) - TOUCHED_SHOWN} more" if len(names) > TOUCHED_SHOWN else ""
         lines.append(f"It rests on: {', '.join(names[:TOUCHED_SHOWN])}{more}.")
     return lines
+
+
+def _states(status: Obj) -> list[str]:
+    """What became of each change."""
+    changes = status.get("changes") or ()
+    return ["", *(_state(change) for change in changes)] if changes else []
+
+
+def _state(change: Obj) -> str:
+    why = change.get("message") or change.get("reason") or ""
+    return f"{change.get('name')}: {change.get('state')}{f' ({why})' if why else ''}"
+
+
+def _residue(status: Obj) -> list[str]:
+    return [
+        f"Left of it: {left.get('effect')} {left.get('object')}: {left.get('message')}"
+        for left in status.get("residue") or ()
+    ]
 
 
 def _futures(

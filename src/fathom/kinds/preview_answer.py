@@ -66,6 +66,7 @@ class Futures(_Part, frozen=True):
     without: tuple[Outcome, ...] = ()
     with_: tuple[Outcome, ...] = msgspec.field(name="with", default=())
     difference: tuple[Difference, ...] = ()
+    override: Obj = {}  # Its status in the first fork; empty where it is gone.
 
 
 class NotModelled(_Part, frozen=True):
@@ -126,6 +127,7 @@ class Preview(_Part, frozen=True, kw_only=True):
     with_: tuple[Outcome, ...] = msgspec.field(name="with", default=())
     difference: tuple[Difference, ...] = ()
     seconds: float = 0.0  # Of virtual time when they were counted.
+    override: Obj = {}  # Its status in the first fork then: what its changes do, and how far it reaches.
     after_the_end: Futures | None = None
     refused: Refusal | None = None  # The API server would refuse it; then nothing else is known.
     notes: tuple[str, ...] = ()  # What was assumed.

@@ -23,6 +23,7 @@ from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, RO
 from fathom.api.auth.rules import RbacRule, as_wire, rules_of, uncovered
 from fathom.kinds.all import KINDS
 from fathom.kinds.definition import KindDefinition
+from fathom.kinds.override_preview import FORK_VERB, STATES
 from fathom.kinds.shape import GROUP as OWN_GROUP
 from fathom.model.objects import Obj, key_of, metadata
 from fathom.model.view import View
@@ -70,6 +71,8 @@ ROLES: dict[str, tuple[Row, ...]] = {
         ("get", OWN_GROUP, _names(kind for kind in KINDS if kind.asks)),
     ),
     "system:auth-delegator": ASK,
+    # Bound to no subject. A fork tells about all namespaces; contents of Secrets are not in it.
+    "system:fathom:previewer": ((FORK_VERB, OWN_GROUP, STATES),),
     "system:aggregate-to-admin": (
         ("create", "authorization.k8s.io", "localsubjectaccessreviews"),
         (ALL_VERBS, "rbac.authorization.k8s.io", "rolebindings roles"),

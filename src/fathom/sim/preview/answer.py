@@ -7,14 +7,16 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from fathom.client.api import own_resource
+from fathom.kinds.override_changes import WORKLOAD_TARGETS
 from fathom.kinds.preview_answer import (
     FORK,
+    Counts,
     Futures,
     Preview,
     override_hash,
     preview_token,
 )
-from fathom.kinds.scheduler_override import DEFINITION, SchedulerOverride
+from fathom.kinds.scheduler_override import DEFINITION, SchedulerOverride, named
 from fathom.kinds.shape import read
 from fathom.model.objects import Obj
 from fathom.model.times import SECOND_NS, duration_ns
@@ -69,6 +71,7 @@ def preview_override(
             return msgspec.structs.replace(head, now=now, refused=with_[0].refused)
         without.append(future(state, seed, moments, is_target, None))
     objects = StateObjects(state)
+    notes = (*notes, *_names_nothing(shape, objects, without[0]))
     counted = _counted(head, moments, without, with_, keep=workloads_of_target(objects, shape))
     return msgspec.structs.replace(
         counted,
@@ -98,8 +101,21 @@ def _counted(
         with_=then_b,
         difference=differences(then_a, then_b),
         seconds=moments.then_s,
-        after_the_end=Futures(moments.after_s, after_a, after_b, differences(after_a, after_b)),
+        override=with_[0].status,
+        after_the_end=Futures(
+            moments.after_s, after_a, after_b, differences(after_a, after_b), with_[0].status_after
+        ),
     )
+
+
+def _names_nothing(override: SchedulerOverride, objects: StateObjects, future: Future) -> tuple[str, ...]:
+    target = named(override.spec.target)
+    has_pods = future.now.target != Counts()
+    if target is None or target.kind not in WORKLOAD_TARGETS or has_pods:
+        return ()
+    if workloads_of_target(objects, override):
+        return ()
+    return (f"There is no {override.spec.target} in the namespace {override.metadata.namespace}.",)
 
 
 def _bounded(override: Obj, minutes: int) -> tuple[Moments, Obj, tuple[str, ...]]:

@@ -17,6 +17,16 @@ from fathom.sim.world.world import World
 from fathom.store.protocol import Change
 
 PODS = f"{REGISTRY}pods/"
+# What people, autoscalers and rollouts want. Other objects follow from these, and change all the time.
+WANTED = tuple(
+    f"{REGISTRY}{resource}/"
+    for resource in (
+        "deployments.apps", "statefulsets.apps", "daemonsets.apps", "replicasets.apps", "jobs.batch",
+        "cronjobs.batch", "horizontalpodautoscalers.autoscaling", "poddisruptionbudgets.policy",
+        "tenantquotas.fathom.dev", "capacityclasses.fathom.dev", "schedulingpolicies.fathom.dev",
+        "policyrollouts.fathom.dev", "scheduleroverrides.fathom.dev", "trafficroutes.fathom.dev",
+    )
+)  # fmt: skip
 WORKLOADS = ("deployments.apps", "statefulsets.apps", "replicasets.apps")
 _LABELS = {"node": HOSTNAME_LABEL, "zone": ZONE_LABEL, "pool": POOL_LABEL}
 
@@ -62,7 +72,7 @@ class FutureWatch:
         for change in changes:
             if change.key.startswith(PODS):
                 self._pod_change(change)
-            elif _has_new_generation(change):
+            elif change.key.startswith(WANTED) and _has_new_generation(change):
                 self.touched.setdefault(_place_of(change.key))
 
     def _pod_change(self, change: Change) -> None:

@@ -41,6 +41,8 @@ class Future(msgspec.Struct, frozen=True, kw_only=True):
     now: Counted
     then: Counted | None = None  # None: the object was refused.
     after_the_end: Counted | None = None
+    status: Obj = {}  # Of the object when it was counted.
+    status_after: Obj = {}
     touched: tuple[Place, ...] = ()
     refused: Refusal | None = None
     notes: tuple[str, ...] = ()
@@ -68,12 +70,30 @@ def future(
                 return Future(now=now, refused=made)
             notes = _approve(world, tried, made)
         run_for(world, moments.then_s - world.now_s)
-        then = watch.outcome(seed)
+        then, status = watch.outcome(seed), _status(world, tried)
         run_for(world, moments.after_s - world.now_s)
-        after = watch.outcome(seed)
-        return Future(now=now, then=then, after_the_end=after, touched=tuple(watch.touched), notes=notes)
+        return Future(
+            now=now,
+            then=then,
+            after_the_end=watch.outcome(seed),
+            status=status,
+            status_after=_status(world, tried),
+            touched=tuple(watch.touched),
+            notes=notes,
+        )
     finally:
         end(world)
+
+
+def _status(world: World, tried: TriedObject | None) -> Obj:
+    obj = None if tried is None else world.get(tried.resource.name, _key(tried))
+    status: Obj = (obj or {}).get("status") or {}
+    return status
+
+
+def _key(tried: TriedObject) -> Key:
+    meta = metadata(tried.obj)
+    return Key(str(meta.get("namespace") or ""), str(meta.get("name") or ""))
 
 
 def perform_as(world: World, user: User, name: str, work: Callable[[Api], Awaitable[T]]) -> T:
@@ -103,8 +123,7 @@ def perform_as(world: World, user: User, name: str, work: Callable[[Api], Awaita
 
 def _make(world: World, tried: TriedObject) -> Obj | Refusal:
     """Create the object; one that exists gets this spec."""
-    meta = metadata(tried.obj)
-    key = Key(str(meta.get("namespace") or ""), str(meta.get("name") or ""))
+    key = _key(tried)
     exists = world.get(tried.resource.name, key) is not None
 
     async def write(api: Api) -> Outcome:
