@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import resource
 import sys
-import time
 
 import msgspec
 
 from fathom.ask.preview_child import CPU_S_MAX, MEMORY_BYTES_MAX, WAIT_S_MAX, PreviewJob, PreviewReply
 from fathom.model.body import Body
+from fathom.model.times import SECOND_NS
+from fathom.seams.outside import Clock, live
 from fathom.sim.fork import ForkFailed
 from fathom.sim.fork_state import ClusterState, samples_of
 from fathom.sim.preview.answer import preview_override
@@ -24,16 +25,17 @@ BUDGET_S = 0.8 * WAIT_S_MAX
 class TimeBudget:
     """Whether another seed fits into the time, if it takes as long as those before."""
 
-    def __init__(self) -> None:
-        self._began_s = time.monotonic()
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began_ns = clock.monotonic_ns()
 
     def has_time(self, done: int) -> bool:
-        spent_s = time.monotonic() - self._began_s
+        spent_s = (self._clock.monotonic_ns() - self._began_ns) / SECOND_NS
         return spent_s * (done + 1) / done <= BUDGET_S
 
 
 def main() -> None:
-    budget = TimeBudget()
+    budget = TimeBudget(live().clock)
     os.nice(19)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S_MAX, CPU_S_MAX))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
