@@ -12,13 +12,13 @@ from fathom.api.tables import cell, columns_of, row, table
 from fathom.kinds import workload_progress
 from fathom.kube.columns import CELLS
 from fathom.kube.columns.paths import parse_path
-from fathom.kube.columns.times import human_duration, since
+from fathom.kube.columns.times import since
 from fathom.kube.definitions.kind import Kind
-from fathom.kube.definitions.own import own_kind
+from fathom.kube.definitions.own import OWN_KINDS, own_kind
 from fathom.kube.definitions.registry import Registry
 from fathom.model.column import Column
 from fathom.model.objects import Obj
-from fathom.model.times import moment_ns
+from fathom.model.times import human_duration, moment_ns
 
 NOW = "2024-05-01T12:00:00Z"
 NOW_NS = 1_714_564_800_000_000_000
@@ -42,7 +42,12 @@ def named(name: str, **parts: Any) -> Obj:
     return {"metadata": {"name": name, "creationTimestamp": "2024-05-01T11:55:00Z"}, **parts}
 
 
-USED = {column.path for of in REGISTRY.kinds() for column in of.columns if column.path.startswith("=")}
+USED = {
+    column.path
+    for of in (*REGISTRY.kinds(), *OWN_KINDS)
+    for column in of.columns
+    if column.path.startswith("=")
+}
 
 
 @pytest.mark.parametrize("path", sorted(USED))

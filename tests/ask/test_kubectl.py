@@ -75,7 +75,7 @@ def test_kubectl_finds_the_kinds_prints_decisions_and_asks(kubectl: str, tmp_pat
         scheduler.journal.concluded(outcome("a-1", 42))
         admin = login(ADMIN)
         resources = (await admin.run("api-resources --api-group fathom.dev -o name")).out
-        for kind in ("decisions", "explanations", "timelines", "couplings"):
+        for kind in ("decisions", "explanations", "timelines", "couplings", "overridepreviews"):
             assert f"{kind}.fathom.dev" in resources
         table = (await admin.run("get decisions")).out.splitlines()
         assert table[0].split() == ["NAME", "OBJECT", "CONTROLLER", "VERDICT", "RESULT", "AGE"]

@@ -35,15 +35,19 @@ def test_an_override_is_applied_as_it_stands_and_shown(kubectl: Kubectl) -> None
     assert kubectl.ok("apply -f -", stdin=OVERRIDE).strip() == (
         "scheduleroverride.fathom.dev/risk-api-eu-west-recovery created"
     )
-    titles, line = kubectl.ok("get scheduleroverrides").splitlines()
-    assert titles.split() == ["NAME", "TARGET", "SCOPE", "REASON", "AUTHOR", "ACTIVE", "EXPIRES", "AGE"]
-    assert line.split()[:5] == [
+    titles, line = kubectl.ok("get sov").splitlines()
+    assert titles.split() == ["NAME", "TARGET", "CHANGES", "AUTHOR", "EXPIRES", "ACK", "STATE", "AGE"]
+    cells = line.split()
+    assert [*cells[:4], *cells[5:8]] == [
         "risk-api-eu-west-recovery",
         "workload/risk-api",
-        "region/eu-west",
-        "recovery-capacity",
+        "pauseAutoscaler,avoidZones,allowReservedCapacityClass",
         "fathom-admin",
+        "0/3",
+        "Observed",
+        "0/3",
     ]
+    assert {"region/eu-west", "recovery-capacity"} <= set(kubectl.ok("get sov -o wide").split())
     assert "risk-api-eu-west-recovery" in kubectl.ok("get fathom")
     assert "expiresAfter" in kubectl.ok("explain scheduleroverride.spec")
 

@@ -190,7 +190,7 @@ def test_the_json_has_the_names_of_the_contract_and_a_source_for_each() -> None:
     document = msgspec.to_builtins(explain_status(incident()))
     assert set(document) == {
         "workload", "generation", "rollbackObserved", "pendingReplicas", "lastReason", "cacheRevision",
-        "latestRevision", "autoscalerReason", "repairCondition", "serviceLevels", "gaps",
+        "latestRevision", "autoscalerReason", "repairCondition", "serviceLevels", "activeOverrides", "gaps",
     }  # fmt: skip
     plain = (
         "generation",

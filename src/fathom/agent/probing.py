@@ -90,4 +90,5 @@ class Prober:
         if not counts and not probed.ok:
             return True
         self._tally = judge(self._tally, probed.ok, self._probe)
-        return self._on_result(self._tally, probed)
+        goes_on = self._on_result(self._tally, probed)
+        return goes_on and not (probed.final and self._tally.verdict is probed.ok)

@@ -62,6 +62,7 @@ class ProbeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     ok: bool
     message: str = ""
     note: str = ""  # A note for users although the probe passed.
+    final: bool = False  # No later probe of this run differs: a script says so, never a program.
 
 
 class Runtime(Protocol):

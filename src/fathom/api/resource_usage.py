@@ -143,6 +143,15 @@ async def _of_pods(core: Core, call: Call) -> list[Obj]:
     pods = [seen.obj for seen in core.cache.list("pods", call.target.namespace or None)]
     if call.target.name:
         pods = [pod for pod in pods if metadata(pod)["name"] == call.target.name]
+    return await _usage_of_pods(core, pods)
+
+
+async def usage_of_all_pods(core: Core) -> list[Obj]:
+    """PodMetrics of all pods whose agents answer."""
+    return await _usage_of_pods(core, [seen.obj for seen in core.cache.list("pods")])
+
+
+async def _usage_of_pods(core: Core, pods: list[Obj]) -> list[Obj]:
     nodes = {str(name) for pod in pods if (name := lookup(pod, "spec", "nodeName"))}
     answers = await _usage_by_node(core, sorted(nodes))
     objects = []

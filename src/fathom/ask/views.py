@@ -1,4 +1,5 @@
 """Serves the kinds that are answered and never stored: Decision, Explanation, Timeline, Coupling.
+OverridePreview is served by `previews`.
 
     GET  …/decisions[/ID]              recorded decisions, newest `limit`, oldest first
     POST …/explanations  spec          the same object with its answer as `status`
@@ -27,6 +28,7 @@ from fathom.ask.decisions import Sight, decision_object
 from fathom.ask.kept_cluster import KeptCluster
 from fathom.ask.objects import CachedObjects
 from fathom.ask.past import TAPE, Past, PastState, wanted_moment
+from fathom.ask.previews import Previews
 from fathom.ask.processes import nodes_with_agents
 from fathom.ask.subjects import asked_object, kind_named, namespace_of_answer, object_of_name
 from fathom.ask.table import ANSWERS, SPECS, Spec
@@ -37,6 +39,7 @@ from fathom.explain.hidden_names import hidden_from
 from fathom.kinds.coupling import CouplingSpec
 from fathom.kinds.decision import DECISIONS
 from fathom.kinds.explanation import ExplanationSpec
+from fathom.kinds.override_preview import OVERRIDE_PREVIEWS
 from fathom.kinds.shape import read
 from fathom.kinds.timeline import TimelineSpec
 from fathom.model.accounts import SYSTEM_NAMESPACE
@@ -72,11 +75,14 @@ class AskViews:
         )
         self._past = Past(core, core.agents, sources.audit)
         self._kept = KeptCluster(installed_rules)
+        self._previews = Previews(core, authorizer, self._kept)
         self._turns = asyncio.Semaphore(QUESTIONS_AT_ONCE)
         self._questions = 0  # Being answered or waiting for their turn: at most QUESTIONS_MAX.
 
     async def serve(self, call: Call) -> Response:
         """Raises 429 if too many questions wait."""
+        if call.kind.resource == OVERRIDE_PREVIEWS:  # They take longer, and have limits of their own.
+            return await self._previews.serve(call)
         if self._questions >= QUESTIONS_MAX:
             raise too_many_requests(f"{QUESTIONS_MAX} questions are being answered: ask again later")
         self._questions += 1

@@ -26,9 +26,24 @@ def moment_lines(document: Document) -> list[str]:
     return [f"as of revision {as_of.get('revision')} at {as_of.get('time')}, from the {source}"]
 
 
+def override_lines(document: Document, subject: str = "workload") -> list[str]:
+    """One line for each override that is active for the subject."""
+    return [
+        f"override {each['name']} (by {each['author'] or 'somebody unknown'}, ends in {each['endsIn']})"
+        f" is active for this {subject}: {', '.join(each['changes'])}"
+        for each in document.get("activeOverrides") or ()
+    ]
+
+
+def _subject_word(document: Document) -> str:
+    resource = (document.get("subject") or {}).get("resource")
+    return {"pods": "pod", "nodes": "node"}.get(str(resource), "workload")
+
+
 def _evidence(document: Document, *, wide: bool) -> Iterator[str]:
     yield from moment_lines(document)
     yield from _change(document)
+    yield from override_lines(document, _subject_word(document))
     for group in document.get("groups") or ():
         yield _group(group, wide=wide)
     for group in document.get("causes") or ():

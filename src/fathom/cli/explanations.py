@@ -19,6 +19,7 @@ from fathom.client.servers import find_server
 from fathom.seams.outside import live
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from fathom.client.server_address import ServerAddress
@@ -79,14 +80,20 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 class ApiServer:
     """A connection to the API server, kept for the few requests of a command."""
 
-    def __init__(self, kubeconfig: Path | None) -> None:
+    def __init__(self, kubeconfig: Path | None, *, answer_s: float = ANSWER_S) -> None:
         """Raises Problem."""
         try:
             self._server = find_server(kubeconfig, clock=live().clock, environ=os.environ)
         except BadKubeconfig as error:
             raise Problem(str(error)) from error
         self._connection = _connection(self._server)
+        self._connection.timeout = answer_s
         self._prefix = urlsplit(self._server.url).path
+        self.warnings: tuple[str, ...] = ()  # Of the last answer.
+
+    @property
+    def url(self) -> str:
+        return self._server.url
 
     def explain(self, question: Question) -> Answer:
         """Raises Problem."""
@@ -106,7 +113,7 @@ class ApiServer:
     def ask(self, kind: str, plural: str, spec: Answer, namespace: str) -> Answer:
         """Raises Problem."""
         body = {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "spec": spec}
-        status, answer = self._request("POST", f"{OWN_KINDS}{_in_namespace(namespace)}/{plural}", body)
+        status, answer = self.request("POST", f"{OWN_KINDS}{_in_namespace(namespace)}/{plural}", body)
         if status not in {200, 201}:
             raise _problem(status, answer)
         answered: Answer = answer.get("status") or {}
@@ -116,7 +123,7 @@ class ApiServer:
         """The kinds of which an object has this name."""
         found = []
         for kind, path in NAMED_KINDS.items():
-            status, answer = self._request(
+            status, answer = self.request(
                 "GET", f"{path.format(_in_namespace(namespace))}/{quote(name, safe='')}"
             )
             if status == 401:
@@ -125,15 +132,19 @@ class ApiServer:
                 found.append(kind)
         return found
 
-    def _request(self, method: str, path: str, body: Answer | None = None) -> tuple[int, Answer]:
+    def request(
+        self, method: str, path: str, body: Answer | None = None, *, media: str = "application/json"
+    ) -> tuple[int, Answer]:
+        """HTTP status and body. Raises NoAnswerNow."""
         headers = dict(self._headers())
         content = None if body is None else msgspec.json.encode(body)
         if content is not None:
-            headers["content-type"] = "application/json"
+            headers["content-type"] = media
         try:
             self._connection.request(method, self._prefix + path, content, headers)
             response = self._connection.getresponse()
             raw = response.read()
+            self.warnings = tuple(map(_warning, response.headers.get_all("warning") or ()))
         except (OSError, HTTPException) as error:
             self._connection.close()  # The next request opens another.
             raise NoAnswerNow(
@@ -144,6 +155,27 @@ class ApiServer:
         except msgspec.DecodeError:
             answer = {"message": raw[:200].decode("utf-8", "replace")}
         return response.status, answer if isinstance(answer, dict) else {}
+
+    def lines(self, path: str, *, seconds: float) -> Iterator[bytes]:
+        """The lines of an answer that goes on, such as a watch, on a connection of its own; until the time is
+        over or the server ends it. Raises NoAnswerNow."""
+        connection = _connection(self._server)
+        try:
+            connection.timeout = seconds
+            connection.request("GET", self._prefix + path, headers=dict(self._headers()))
+            response = connection.getresponse()
+            if response.status != 200:
+                raise NoAnswerNow(f"{self._server.url} answered a watch with HTTP {response.status}")
+            while line := response.readline():
+                yield line
+        except TimeoutError:
+            return
+        except (OSError, HTTPException) as error:
+            raise NoAnswerNow(
+                f"{self._server.url} does not answer: {error or type(error).__name__}"
+            ) from error
+        finally:
+            connection.close()
 
     def _headers(self) -> tuple[tuple[str, str], ...]:
         if self._server.renewing is not None:
@@ -174,6 +206,12 @@ def _problem(status: int, answer: Answer) -> Problem:
 
 def _in_namespace(namespace: str) -> str:
     return f"/namespaces/{quote(namespace, safe='')}"
+
+
+def _warning(header: str) -> str:
+    """The text of a header such as '299 - "text"'."""
+    quoted = header.partition(' "')[2].removesuffix('"')
+    return quoted.replace('\\"', '"').replace("\\\\", "\\") or header
 
 
 def _connection(server: ServerAddress) -> HTTPConnection:

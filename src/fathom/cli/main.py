@@ -24,6 +24,7 @@ COMMANDS = {
     "bench": "fathom.cli.bench:app",
     "record": "fathom.cli.record:app",
     "replay": "fathom.cli.replay:replay",
+    "override": "fathom.cli.override:app",
     "repair": "fathom.cli.repair:app",
     "sim": "fathom.cli.sim:app",
     "status": "fathom.cli.status:status",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from fathom.cli.explanation_text import moment_lines
+from fathom.cli.explanation_text import moment_lines, override_lines
 from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.why import At, Kubeconfig, Namespace
@@ -87,7 +87,7 @@ def status_lines(view: View, *, wide: bool = False) -> list[str]:
     for other in view["cacheRevision"]:
         if other != kind and (wide or _is_behind(view, other)):
             rows += _revision_rows(view, other, f"scheduler cache RV of {other}", f"{other} latest RV")
-    lines = [f"workload: {view['workload']['name']}", *moment_lines(view)]
+    lines = [f"workload: {view['workload']['name']}", *moment_lines(view), *override_lines(view)]
     for name, entry in rows:
         lines.append(f"{name}: {_shown(entry['value'])}" + (f"   [{entry['source']}]" if wide else ""))
         if entry["value"] is None and not wide:

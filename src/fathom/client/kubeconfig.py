@@ -35,6 +35,8 @@ class KubeconfigContext(msgspec.Struct, frozen=True):
     cluster: Part
     user: Part
     namespace: str
+    name: str = ""
+    cluster_name: str = ""
 
     @property
     def url(self) -> SplitResult:
@@ -52,10 +54,13 @@ def read_context(files: Sequence[Path], name: str = "") -> KubeconfigContext:
     """The named context, or the current one. Raises `BadKubeconfig`."""
     source = ":".join(str(path) for path in files)
     config = _merged([_load(path) for path in files])
-    context = _named(config, "contexts", name or _string(config, "current-context", source), source)
-    cluster = _named(config, "clusters", _string(context, "cluster", source), source)
+    name = name or _string(config, "current-context", source)
+    context = _named(config, "contexts", name, source)
+    cluster_name = _string(context, "cluster", source)
+    cluster = _named(config, "clusters", cluster_name, source)
     user = _named(config, "users", str(context["user"]), source) if context.get("user") else {}
-    return KubeconfigContext(source, cluster, user, str(context.get("namespace") or ""))
+    namespace = str(context.get("namespace") or "")
+    return KubeconfigContext(source, cluster, user, namespace, name, cluster_name)
 
 
 # Files.

@@ -13,6 +13,7 @@ from fathom.explain.status import StatusView, explain_status
 from fathom.explain.why import pod
 from fathom.explain.why.answer import Explanation
 from fathom.explain.why.case import cluster_of
+from fathom.explain.why_of.active_overrides import with_overrides
 from fathom.explain.why_of.kinds import explain_object, wanted_records
 from fathom.explain.why_of.lookups import PODS, SERVICES, ref
 from fathom.explain.why_of.service_levels import services_of
@@ -69,8 +70,10 @@ def answer(
 def why(evidence: Evidence, *, rules: Rules = RULES, cluster: ClusterView | None = None) -> Explanation:
     """Raises NoExplanation."""
     if evidence.subject.resource == PODS:  # Also one that is gone, or was refused.
-        return pod.explain(evidence.subject, evidence, rules=rules, cluster=cluster)
-    return explain_object(evidence, explain_pod=PodExplainer(rules, cluster))
+        explanation = pod.explain(evidence.subject, evidence, rules=rules, cluster=cluster)
+    else:
+        explanation = explain_object(evidence, explain_pod=PodExplainer(rules, cluster))
+    return with_overrides(explanation, evidence)
 
 
 class PodExplainer:

@@ -18,7 +18,9 @@ from fathom.controllers.progress.pod_stages import held_by
 from fathom.explain.evidence import Evidence, Gap, ObjectRef, Recorded, revision_of
 from fathom.explain.rollbacks import policy_rollback, rollback_observed
 from fathom.explain.sourced import Sourced
+from fathom.explain.why.answer import ActiveOverride
 from fathom.explain.why.records import RESOURCES as WATCHED
+from fathom.explain.why_of.active_overrides import active_overrides
 from fathom.explain.why_of.autoscalers import autoscaler_reason
 from fathom.explain.why_of.control_plane import SCHEDULER, processes_of
 from fathom.explain.why_of.lookups import (
@@ -60,6 +62,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     autoscaler_reason: Sourced
     repair_condition: Sourced
     service_levels: Mapping[str, Sourced]  # Service -> error rate and SLO burn, as the gateway measures them.
+    active_overrides: tuple[ActiveOverride, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
     @property
@@ -99,6 +102,7 @@ def explain_status(evidence: Evidence) -> StatusView:
             path_of(service): sourced_level(evidence, service)
             for service in services_of(evidence.objects, workload)
         },
+        active_overrides=active_overrides(evidence),
         gaps=evidence.gaps,
     )
 

@@ -13,6 +13,7 @@ from fathom.kinds import (
     decision,
     explanation,
     node_connection,
+    override_preview,
     override_review,
     policy_rollout,
     repair_proposal,
@@ -45,6 +46,7 @@ KINDS: tuple[KindDefinition, ...] = (
     node_connection.DEFINITION,
     decision.DEFINITION,
     explanation.DEFINITION,
+    override_preview.DEFINITION,
     timeline.DEFINITION,
     coupling.DEFINITION,
 )

@@ -442,11 +442,21 @@ DEFINITION = KindDefinition(
     short_names=("sov",),
     columns=(
         Column("Target", "string", ".spec.target"),
-        Column("Scope", "string", ".spec.scope"),
-        Column("Reason", "string", ".spec.reason"),
+        Column(
+            "Changes", "string", "=override_changes", "What it changes.", json_path=".status.changes[*].name"
+        ),
         Column("Author", "string", ".status.author"),
-        Column("Active", "boolean", ".status.active"),
-        Column("Expires", "string", ".status.expiresAt"),
+        Column(
+            "Expires",
+            "string",
+            "=override_expires",
+            "How long it lasts yet.",
+            json_path=".status.expiresAt",
+        ),
+        Column("Ack", "string", "=override_acks", "How many of the affected controllers honour it."),
+        Column("State", "string", "=override_state", "Its state.", json_path=".status.active"),
+        Column("Scope", "string", ".spec.scope", priority=1),
+        Column("Reason", "string", ".spec.reason", priority=1),
     ),
     selectable=("spec.target",),
     rules=Rules(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 SECOND_NS = 1_000_000_000
+_MINUTE, _HOUR = 60, 3600  # Seconds.
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -71,3 +72,40 @@ def micro_timestamp(now_ns: int) -> str:
     """Kubernetes' metav1.MicroTime."""
     second, rest_ns = divmod(now_ns, SECOND_NS)
     return f"{_second(second)}.{rest_ns // 1000:06d}Z"
+
+
+def human_duration(seconds: float) -> str:
+    """As tables show it: `5m`, `3h12m`, `2d3h`, as Kubernetes' duration.HumanDuration. A small negative value
+    comes from clocks that differ a little."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    if whole <= 0:
+        return "0s"
+    if whole < 2 * _MINUTE:
+        return f"{whole}s"
+    minutes, hours = whole // _MINUTE, whole // _HOUR
+    if minutes < 10:
+        return _pair(minutes, "m", whole % _MINUTE, "s")
+    if minutes < 3 * 60:
+        return f"{minutes}m"
+    if hours < 8:
+        return _pair(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    return _days(hours)
+
+
+def _days(hours: int) -> str:
+    days = hours // 24
+    if days < 8:
+        return _pair(days, "d", hours % 24, "h")
+    if days < 365 * 2:
+        return f"{days}d"
+    if days < 365 * 8:
+        return _pair(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"

@@ -17,6 +17,7 @@ KNOWN = {
 }
 NOT_STORED = (
     "bindings", "bindingbatches", "nodeconnections", "decisions", "explanations", "timelines", "couplings",
+    "overridepreviews",
 )  # fmt: skip
 CRD = {
     "metadata": {"name": "things.example.com"},

@@ -26,6 +26,7 @@ from fathom.api.auth.rules import RbacRule, as_wire, rules_of, uncovered
 from fathom.kinds.all import KINDS
 from fathom.kinds.definition import KindDefinition
 from fathom.kinds.override_changes import ADMIN_VERBS
+from fathom.kinds.override_preview import FORK_VERB, STATES
 from fathom.kinds.shape import API_VERSION
 from fathom.kinds.shape import GROUP as OWN_GROUP
 from fathom.kinds.steering_limits import LIMITS_KEY, STEERING_LIMITS, SteeringLimitsSpec
@@ -81,6 +82,8 @@ ROLES: dict[str, tuple[Row, ...]] = {
         ("get", OWN_GROUP, "steeringlimits", LIMITS_KEY.name),  # What an override must keep to.
     ),
     "system:auth-delegator": ASK,
+    # Bound to no subject. A fork tells about all namespaces; contents of Secrets are not in it.
+    "system:fathom:previewer": ((FORK_VERB, OWN_GROUP, STATES),),
     "system:aggregate-to-admin": (
         ("create", "authorization.k8s.io", "localsubjectaccessreviews"),
         (ALL_VERBS, "rbac.authorization.k8s.io", "rolebindings roles"),

@@ -100,6 +100,17 @@ class CauseGroup(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
 
 
+class ActiveOverride(msgspec.Struct, frozen=True, rename="camel"):
+    """A SchedulerOverride that changes what is done about the subject."""
+
+    namespace: str
+    name: str
+    author: str
+    ends_at: str
+    ends_in: str  # '31m', from the moment that the answer is of.
+    changes: tuple[str, ...]  # Names of the changes: 'pauseAutoscaler'.
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     subject: ObjectRef
     summary: str  # The first line: verdict, cause, change, who may make it.
@@ -121,6 +132,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     rejected: tuple[Rejection, ...] = ()  # The rules that reject the pod now, the decisive one first.
     causes: tuple[CauseGroup, ...] = ()  # For a workload or a Service: its pods by cause, most first.
     related: tuple[ObjectRef, ...] = ()  # Objects to ask about next.
+    active_overrides: tuple[ActiveOverride, ...] = ()  # Those that the answer does not name elsewhere.
 
 
 def summary_of(subject: str, verdict: str, cause: str, change: Change | None) -> str:

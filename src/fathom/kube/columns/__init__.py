@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from fathom.kube.columns import events, network, nodes, pods, policy, storage, workloads
+from fathom.kube.columns import events, network, nodes, overrides, pods, policy, storage, workloads
 from fathom.kube.columns.times import age
 from fathom.model.objects import Obj
 
 Cell = Callable[[Obj, int], Any]
 
-_MODULES: tuple[ModuleType, ...] = (events, network, nodes, pods, policy, storage, workloads)
+_MODULES: tuple[ModuleType, ...] = (events, network, nodes, overrides, pods, policy, storage, workloads)
 # Public functions of these modules that are not columns.
 _NOT_COLUMNS = frozenset({"pod_conditions"})
 

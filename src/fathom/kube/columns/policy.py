@@ -15,8 +15,9 @@ from fathom.kube.columns.texts import (
     selector_text,
     text,
 )
-from fathom.kube.columns.times import human_duration, since
+from fathom.kube.columns.times import since
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
+from fathom.model.times import human_duration
 
 
 def role_ref(obj: Obj, now_ns: int) -> str:

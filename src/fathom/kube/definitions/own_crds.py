@@ -23,7 +23,7 @@ def definition_of(kind: Kind) -> Obj:
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": kind.schema},
-        "additionalPrinterColumns": [_column(column) for column in kind.columns],
+        "additionalPrinterColumns": [_column(column) for column in kind.columns if _path(column)],
         **({"subresources": {"status": {}}} if "status" in kind.subresources else {}),
         **({"selectableFields": selectable} if selectable else {}),
     }
@@ -50,5 +50,9 @@ def definition_of(kind: Kind) -> Obj:
 
 def _column(column: Column) -> Obj:
     optional = {"description": column.description, "priority": column.priority}
-    head = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    head = {"name": column.name, "type": column.type, "jsonPath": _path(column)}
     return {**head, **{name: value for name, value in optional.items() if value}}
+
+
+def _path(column: Column) -> str:
+    return column.json_path if column.path.startswith("=") else column.path
