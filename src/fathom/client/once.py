@@ -31,7 +31,8 @@ class OnceTransport:
                 timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S),
                 allow_redirects=False,
             ) as response:
-                return Reply(response.status, await response.read())
+                audit_id = response.headers.get("audit-id", "")
+                return Reply(response.status, await response.read(), audit_id)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return Reply(0, f"{server.url} does not answer: {error or type(error).__name__}".encode())
 

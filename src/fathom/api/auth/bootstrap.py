@@ -81,6 +81,11 @@ ROLES: dict[str, tuple[Row, ...]] = {
             OWN_GROUP,
             _names((kind for kind in KINDS if kind.approval), "/approval"),
         ),
+        (
+            "get patch update",
+            OWN_GROUP,
+            _names((kind for kind in KINDS if kind.admin_role_writes_status), "/status"),
+        ),
     ),
     "system:aggregate-to-edit": (
         (READ, "-", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"),
