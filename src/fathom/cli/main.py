@@ -25,6 +25,7 @@ COMMANDS = {
     "record": "fathom.cli.record:app",
     "replay": "fathom.cli.replay:replay",
     "repair": "fathom.cli.repair:app",
+    "runbook": "fathom.cli.runbook:app",
     "sim": "fathom.cli.sim:app",
     "status": "fathom.cli.status:status",
     "why": "fathom.cli.why:why",

@@ -44,4 +44,5 @@ class OnceTransport:
 async def api_of(server: ServerAddress) -> AsyncIterator[Api]:
     connector = aiohttp.TCPConnector(ssl=server.tls)
     async with aiohttp.ClientSession(connector=connector) as session:
+        session._retry_connection = False  # As in `client/http.py`: no request is sent twice unseen.
         yield Api(OnceTransport(server, session), headers=(("user-agent", "fathom"),))

@@ -108,12 +108,17 @@ class Runner:
         return await self._carry_out()
 
     async def resume(self) -> RunbookRunStatus:
+        """A run that is over stays as it is."""
+        if self._status.phase in (runbook_run.SUCCEEDED, runbook_run.ABORTED):
+            return self._status
         resumes = self._status.phase != runbook_run.PENDING
         claimed = run_record.claimed(self._status, self._holder, self._around.now_ns(), resumes=resumes)
         await self._write(claimed)
         return await self._carry_out()
 
     async def abort(self, why: str) -> RunbookRunStatus:
+        if self._status.phase == runbook_run.ABORTED:
+            return self._status
         await self._write(run_record.aborting(self._status, self._holder, why, self._around.now_ns()))
         return await self._carry_out()
 
