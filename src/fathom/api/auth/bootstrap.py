@@ -39,9 +39,13 @@ _READ = tuple(kind for kind in KINDS if kind.view_role_reads)
 
 
 def _names(kinds: Iterable[KindDefinition], *endings: str) -> str:
-    """The resources of kinds for a row, each with every ending ('/status')."""
-    plurals = sorted(kind.plural for kind in kinds)
-    return " ".join(f"{plural}{ending}" for plural in plurals for ending in endings or ("",))
+    """The resources of kinds for a row, each with every ending ('/status') that it has."""
+    return " ".join(
+        f"{kind.plural}{ending}"
+        for kind in sorted(kinds, key=lambda kind: kind.plural)
+        for ending in endings or ("",)
+        if not ending or ending.removeprefix("/") in kind.subresources
+    )
 
 
 ROLES: dict[str, tuple[Row, ...]] = {
