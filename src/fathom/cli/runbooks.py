@@ -297,7 +297,24 @@ async def resume_run(
                 f"{status.holder.name} is at work on {name} (last heard of at {status.holder.renewed_at}): "
                 "wait, or take the run over with --take-over"
             )
+        await _warn_of_another_version(api, read(RunbookRun, run))
         return await _carried_out(api, run, await _whoami(api), answers)
+
+
+async def _warn_of_another_version(api: Api, run: RunbookRun) -> None:
+    """A run goes on with the runbook that it began with."""
+    pinned = run.spec.runbook
+    try:
+        now = await find_runbook(api, run.metadata.namespace, pinned.name)
+    except Problem:
+        say(f"the runbook {pinned.name} does not exist any more; the run has a copy", err=True)
+        return
+    if spec_hash(now.spec) != pinned.hash:
+        say(
+            f"the runbook {pinned.name} has changed: the run goes on with version {pinned.version}, not"
+            f" {now.spec.version}",
+            err=True,
+        )
 
 
 async def abort_run(

@@ -95,7 +95,9 @@ class Actions:
         if not isinstance(outcome, Conflict):
             return self._result(outcome, work, namespace, time)
         found = await self._api.get(resource, namespace, ref.name)
-        if found is not None and work.identity in identities_on(found):
+        if found is None:
+            return NotDone(outcome.why, again=True)
+        if work.identity in identities_on(found):
             return Done(_ref_of(found, ref, namespace), None, "found by reading")
         return NotDone(f"{ref.kind} {ref.name} exists already, and this run did not make it", again=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -32,13 +33,14 @@ from fathom.kinds.runbook_run import (
 from fathom.kinds.shape import ObjectRef
 from fathom.model.backoff import Backoff
 from fathom.model.objects import Obj
-from fathom.model.times import SECOND_NS, duration_ns, micro_timestamp
+from fathom.model.times import SECOND_NS, duration_ns, micro_timestamp, moment_ns
 from fathom.steer.conditions import Verdict
 from fathom.steer.instructions import AT_END, BEFORE, Check
 from fathom.steer.moves import ENDED, PHASE_MOVES, STEP_MOVES, check_move
 from fathom.steer.plan_run import record_of, step_of
 
 BACKOFF_S_MAX = 60.0
+LATE_NS_MAX = 15 * SECOND_NS  # A client gives a request up after 10 s; it may arrive a little later.
 WRITES_MAX = 32  # Of one step: attempts and compensation together. The audit log has all.
 
 
@@ -174,6 +176,7 @@ def intended(
             ACTING,
             attempts=record.attempts + 1,
             started_at=record.started_at or now,
+            acted_at=now,
             not_before="",
             object=intention.object,
             undo_patch=intention.undo_patch,
@@ -200,9 +203,16 @@ def acted(
     if undo:
         return _with(status, _undone(record, step, result, now_ns))
     if isinstance(result, NotDone) and status.phase == UNDOING and step.compensation is not None:
-        # A request without an answer may still arrive: the compensation is done all the same.
-        result = Done(record.object, None, f"not found: {result.message}")
+        result = _not_found(record, result, now_ns)
     return _with(status, _forward(record, step, result, now_ns))
+
+
+def _not_found(record: StepRecord, result: NotDone, now_ns: int) -> ActResult:
+    """A run is undone while the outcome of a step is unknown, and a read does not find the step done. Its
+    request may still arrive: wait for that, then run the compensation all the same."""
+    if now_ns < (moment_ns(record.acted_at) or 0) + LATE_NS_MAX:
+        return Unsettled(f"{result.message}; its request may still arrive")
+    return Done(record.object, None, f"not found: {result.message}")
 
 
 def _forward(record: StepRecord, step: RunbookStep, result: ActResult, now_ns: int) -> StepRecord:
@@ -272,8 +282,16 @@ def _evidence(record: StepRecord, verdicts: tuple[Verdict, ...], now_ns: int) ->
 def _recorded(
     before: tuple[RecordedVerdict, ...], verdicts: tuple[Verdict, ...], now_ns: int
 ) -> tuple[RecordedVerdict, ...]:
+    """What was judged earlier stays: preconditions beside what is expected now."""
     known = {each.name: each for each in before}
-    now = micro_timestamp(now_ns)
+    now, names = micro_timestamp(now_ns), {verdict.name for verdict in verdicts}
+    earlier = (each for each in before if each.name not in names)
+    return (*earlier, *_news(known, verdicts, now))
+
+
+def _news(
+    known: Mapping[str, RecordedVerdict], verdicts: tuple[Verdict, ...], now: str
+) -> tuple[RecordedVerdict, ...]:
     return tuple(
         known[verdict.name]
         if verdict.name in known and known[verdict.name].value == verdict.value
