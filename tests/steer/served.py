@@ -3,7 +3,7 @@ that die when told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from tests.api.harness import ADMIN
@@ -62,11 +62,11 @@ class Hands:
         self.now_ns = 1_800_000_000 * SECOND_NS
         self.told: list[str] = []
         self.answers = answers or {}
-        self.while_asleep: Callable[[], None] | None = None
+        self.sleep: Callable[[float], Awaitable[None]] = self._sleep
 
     def around(self) -> Surroundings:
         return Surroundings(
-            now_ns=lambda: self.now_ns, sleep=self._sleep, tell=self.told.append, answer=self._answer
+            now_ns=lambda: self.now_ns, sleep=self.sleep, tell=self.told.append, answer=self._answer
         )
 
     async def _sleep(self, seconds: float) -> None:

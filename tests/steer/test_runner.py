@@ -18,7 +18,7 @@ from fathom.kinds.runbook import RunbookSpec
 from fathom.kinds.runbook_run import STEP_ANNOTATION, RunbookRunStatus
 from fathom.model.objects import Obj
 from fathom.record.audit_reading import read_entries
-from fathom.seams.seam import Reply
+from fathom.seams.seam import Ask, Reply
 from fathom.steer.runner import RunLost
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -231,6 +231,112 @@ def test_a_prompt_waits_for_a_person_who_may_be_another(tmp_path: Path) -> None:
         )
         assert (await resumed(api, Hands({"judge": "no"}))).reason == "Refused"
         assert (await resumed(api, Hands({"judge": "yes"}))).phase == "Succeeded"
+
+    tell(story, tmp_path)
+
+
+class Delaying(ServedTransport):
+    """The first request of one step does not arrive, and gets no answer; it may be delivered later."""
+
+    def __init__(self, server: Server, step: str) -> None:
+        super().__init__(server)
+        self._step = step
+        self.delayed: Ask | None = None
+
+    async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
+        agent = dict(ask.headers).get("user-agent", "")
+        if self.delayed is None and ask.method != "GET" and agent.endswith(f" {self._step}"):
+            self.delayed = ask
+            return Reply(0, b"no answer")
+        return await super().request(ask, timeout_s=timeout_s)
+
+    async def deliver(self) -> Reply:
+        assert self.delayed is not None
+        return await super().request(self.delayed, timeout_s=1)
+
+
+@pytest.mark.parametrize(("step", "answer"), [("note", 409), ("grow", 409), ("label", 409), ("tidy", 404)])
+def test_a_request_that_arrives_after_its_step_was_repeated_does_nothing(
+    step: str, answer: int, tmp_path: Path
+) -> None:
+    async def story(server: Server) -> None:
+        await furnished(server)
+        transport = Delaying(server, step)
+        api = Api(transport, headers=(("user-agent", "fathom"),))
+        status = await started(api, await made_run(api, CONTENT, word="moin"), Hands())
+        assert status.phase == "Succeeded"
+        before = (await server.get(f"{DEPLOYMENTS}/web")).obj["metadata"]["generation"]
+        assert (await transport.deliver()).status == answer
+        assert (await server.get(f"{DEPLOYMENTS}/web")).obj["metadata"]["generation"] == before
+        assert await effects(server) == ALL_DONE
+
+    tell(story, tmp_path)
+
+
+def test_a_request_that_arrives_while_the_run_is_undone_is_undone_too(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        await furnished(server)
+        transport = Delaying(server, "note")
+        api = Api(transport, headers=(("user-agent", "fathom"),))
+        run = await made_run(api, CONTENT, word="moin")
+        hands = Hands()
+
+        async def die(seconds: float) -> None:
+            raise Died
+
+        hands.sleep = die
+        with pytest.raises(Died):  # It waits, since it got no answer.
+            await started(api, run, hands)
+
+        async def arrive(seconds: float) -> None:
+            later.now_ns += int(seconds * 1e9)
+            if transport.delayed is not None:
+                await transport.deliver()
+
+        later = Hands()
+        later.sleep = arrive
+        status = await aborted(api, later)
+        assert (status.phase, await effects(server)) == ("Aborted", {**NOTHING_LEFT, "old": 200})
+
+    tell(story, tmp_path)
+
+
+def test_a_regression_undoes_the_run_if_the_runbook_says_so(tmp_path: Path) -> None:
+    stop = {"name": "crowded", "expression": "web.spec.replicas > 2", "message": "too many", "then": "undo"}
+    content = msgspec.convert({**BOOK, "stopIf": [stop]}, RunbookSpec)
+
+    async def story(server: Server) -> None:
+        await furnished(server)
+        api, _ = client(server)
+        status = await started(api, await made_run(api, content, word="moin"), Hands())
+        assert (status.phase, status.reason, status.message) == (
+            "Aborted",
+            "Regression",
+            "crowded: too many",
+        )
+        assert states(status) == {"note": "Undone", "grow": "Undone"}
+        assert await effects(server) == {**NOTHING_LEFT, "old": 200}
+
+    tell(story, tmp_path)
+
+
+def test_data_that_cannot_be_read_lets_no_step_begin(tmp_path: Path) -> None:
+    """The kind of an input is unknown to the server: the precondition is Unknown, and then the run stops."""
+    inputs = [*BOOK["inputs"], {"name": "odd", "object": {"apiVersion": "v1", "kind": "Odd", "name": "x"}}]
+    needs = [{"name": "odd-is-fine", "expression": "odd != null"}]
+    content = msgspec.convert({**BOOK, "inputs": inputs, "preconditions": needs}, RunbookSpec)
+
+    async def story(server: Server) -> None:
+        await furnished(server)
+        api, _ = client(server)
+        status = await started(api, await made_run(api, content, word="moin"), Hands())
+        assert (status.phase, status.reason, status.message) == (
+            "Stopped",
+            "ConditionUnknown",
+            "before step note: odd-is-fine is Unknown: odd: it could not be read: the server has no Odd in"
+            " v1",
+        )
+        assert await effects(server) == {**NOTHING_LEFT, "old": 200}
 
     tell(story, tmp_path)
 
