@@ -26,6 +26,7 @@ COMMANDS = {
     "replay": "fathom.cli.replay:replay",
     "override": "fathom.cli.override:app",
     "repair": "fathom.cli.repair:app",
+    "runbook": "fathom.cli.runbook:app",
     "sim": "fathom.cli.sim:app",
     "status": "fathom.cli.status:status",
     "why": "fathom.cli.why:why",

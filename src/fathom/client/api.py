@@ -61,6 +61,11 @@ class Api:
         others = tuple(header for header in self._headers if header[0] != ACTOR_HEADER)
         return Api(self._transport, headers=(*others, (ACTOR_HEADER, actor)))
 
+    def with_user_agent(self, agent: str) -> Api:
+        """For requests that audit entries should tell apart from others of this client."""
+        others = tuple(header for header in self._headers if header[0] != "user-agent")
+        return Api(self._transport, headers=(*others, ("user-agent", agent)))
+
     # Reads: the object, or the server's error raised as an ApiError.
 
     async def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Obj | None:
@@ -76,6 +81,13 @@ class Api:
         """The resources of one version of a group, as discovery lists them: 'widgets', 'widgets/scale'."""
         root = f"/apis/{group}/{version}" if group else f"/api/{version}"
         return list((await self._read(root, TIMEOUT_S)).get("resources") or ())
+
+    async def page(self, path: str) -> str:
+        """A page that is no object, as text: '/metrics/scheduler'."""
+        reply = await self._transport.request(Ask("GET", path, headers=self._headers), timeout_s=TIMEOUT_S)
+        if reply.status != 200:
+            raise _refused(reply)
+        return _text(reply.body)
 
     async def list_page(
         self,
@@ -156,7 +168,7 @@ class Api:
         reply = await self._transport.request(ask, timeout_s=TIMEOUT_S)
         if reply.status == 0:
             return outcome_of(0, {}, cause=_text(reply.body))
-        return outcome_of(reply.status, object_in(reply.body))
+        return outcome_of(reply.status, object_in(reply.body), audit_id=reply.audit_id)
 
 
 def _named_items(answer: Obj) -> list[Obj]:

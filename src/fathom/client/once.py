@@ -31,7 +31,8 @@ class OnceTransport:
                 timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S),
                 allow_redirects=False,
             ) as response:
-                return Reply(response.status, await response.read())
+                audit_id = response.headers.get("audit-id", "")
+                return Reply(response.status, await response.read(), audit_id)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return Reply(0, f"{server.url} does not answer: {error or type(error).__name__}".encode())
 
@@ -43,4 +44,5 @@ class OnceTransport:
 async def api_of(server: ServerAddress) -> AsyncIterator[Api]:
     connector = aiohttp.TCPConnector(ssl=server.tls)
     async with aiohttp.ClientSession(connector=connector) as session:
+        session._retry_connection = False  # As in `client/http.py`: no request is sent twice unseen.
         yield Api(OnceTransport(server, session), headers=(("user-agent", "fathom"),))

@@ -15,6 +15,7 @@ from fathom.model.objects import Obj, lookup, metadata
 
 class Committed(msgspec.Struct, frozen=True):
     obj: Obj
+    audit_id: str = ""  # Of the request in the audit log, where the transport gives it.
 
     @property
     def revision(self) -> int:
@@ -33,6 +34,7 @@ class Rejected(msgspec.Struct, frozen=True):
     message: str
     retry_after_s: float = 0.0
     causes: tuple[str, ...] = ()  # As a conflict's: 'QuotaExceeded'.
+    audit_id: str = ""
 
 
 class Unknown(msgspec.Struct, frozen=True):
@@ -45,10 +47,10 @@ Outcome = Committed | Conflict | Rejected | Unknown
 AMBIGUOUS = frozenset({0, 408, 500, 502, 503, 504})
 
 
-def outcome_of(status: int, obj: Obj, cause: str = "") -> Outcome:
+def outcome_of(status: int, obj: Obj, cause: str = "", *, audit_id: str = "") -> Outcome:
     """`obj` is the answer's body: the object, or a Status."""
     if status in {200, 201, 202}:
-        return Committed(obj)
+        return Committed(obj, audit_id)
     message = str(obj.get("message") or cause or f"HTTP {status}")
     if status == 409:
         return Conflict(None, message, causes_in(obj))
@@ -57,7 +59,7 @@ def outcome_of(status: int, obj: Obj, cause: str = "") -> Outcome:
     details = obj.get("details")
     retry_after_s = details.get("retryAfterSeconds", 0) if isinstance(details, dict) else 0
     reason = str(obj.get("reason") or "")
-    return Rejected(status, reason, message, float(retry_after_s or 0), causes_in(obj))
+    return Rejected(status, reason, message, float(retry_after_s or 0), causes_in(obj), audit_id)
 
 
 def causes_in(status: Obj) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ class KindDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     rules: Rules | None = None
     view_role_reads: bool = False  # Whether the ClusterRole `view` (so `edit` and `admin` too) reads it.
     admin_role_writes: bool = False  # Whether the ClusterRole `admin` writes it.
+    admin_role_writes_status: bool = False  # And its status: a client of a person keeps its record there.
 
     @property
     def kind(self) -> str:

@@ -62,6 +62,7 @@ class Reply(msgspec.Struct, frozen=True):
 
     status: int
     body: Any = b""
+    audit_id: str = ""  # Of the request, in the audit log. Not on tapes: only commands of people ask for it.
 
 
 class Backend(Protocol):

@@ -45,9 +45,13 @@ _READ = tuple(kind for kind in KINDS if kind.view_role_reads)
 
 
 def _names(kinds: Iterable[KindDefinition], *endings: str) -> str:
-    """The resources of kinds for a row, each with every ending ('/status')."""
-    plurals = sorted(kind.plural for kind in kinds)
-    return " ".join(f"{plural}{ending}" for plural in plurals for ending in endings or ("",))
+    """The resources of kinds for a row, each with every ending ('/status') that it has."""
+    return " ".join(
+        f"{kind.plural}{ending}"
+        for kind in sorted(kinds, key=lambda kind: kind.plural)
+        for ending in endings or ("",)
+        if not ending or ending.removeprefix("/") in kind.subresources
+    )
 
 
 def _with_status(kinds: Iterable[KindDefinition]) -> str:
@@ -95,6 +99,11 @@ ROLES: dict[str, tuple[Row, ...]] = {
             "get patch update",
             OWN_GROUP,
             _names((kind for kind in KINDS if kind.approval), "/approval"),
+        ),
+        (
+            "get patch update",
+            OWN_GROUP,
+            _names((kind for kind in KINDS if kind.admin_role_writes_status), "/status"),
         ),
     ),
     "system:aggregate-to-edit": (

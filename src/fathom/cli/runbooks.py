@@ -1,0 +1,390 @@
+"""Finds runbooks and runs, and carries runs out at a terminal, for `fathom runbook`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.client.api import Api, own_resource
+from fathom.client.kubeconfig import BadKubeconfig
+from fathom.client.once import api_of
+from fathom.client.outcomes import Committed, Rejected
+from fathom.client.servers import find_server
+from fathom.kinds import runbook, runbook_run
+from fathom.kinds.runbook import Runbook, RunbookSpec, spec_hash
+from fathom.kinds.runbook_run import PinnedRunbook, RunbookRun, RunbookRunSpec, RunbookRunStatus
+from fathom.kinds.shape import API_VERSION, Meta, read
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.resource import Resource
+from fathom.model.times import micro_timestamp
+from fathom.seams.outside import live
+from fathom.steer.actions import describe
+from fathom.steer.conditions import Conditions, Verdict
+from fathom.steer.confirmations import confirmed_writes
+from fathom.steer.preview import preview_lines
+from fathom.steer.report import report_text
+from fathom.steer.resources import Resources
+from fathom.steer.runbook_library import library
+from fathom.steer.runner import RUNS, RunLost, Runner, Surroundings, facts_of, is_held
+from fathom.steer.templates import filled_struct, filled_text, resolved, values_of
+from fathom.terminal import say
+
+RUNBOOKS = own_resource(runbook.DEFINITION)
+SELF_REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
+RUNBOOK_COLUMNS = ("NAMESPACE", "NAME", "VERSION", "SOURCE", "TITLE")
+RUN_COLUMNS = ("NAMESPACE", "NAME", "RUNBOOK", "PHASE", "AUTHOR", "HOLDER", "MESSAGE")
+LIBRARY = "library"
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, as the user asks for it."""
+
+    runbook: str
+    namespace: str
+    parameters: Mapping[str, str]
+    name: str
+    reason: str
+    answers: Mapping[str, str]
+    yes: bool
+
+
+class FoundRunbook(msgspec.Struct, frozen=True):
+    name: str
+    source: str
+    spec: RunbookSpec
+
+
+@asynccontextmanager
+async def connected(kubeconfig: Path | None) -> AsyncIterator[Api]:
+    try:
+        async with api_of(find_server(kubeconfig, clock=live().clock, environ=os.environ)) as api:
+            yield api
+    except (BadKubeconfig, ApiError) as error:
+        raise Problem(str(error)) from error
+
+
+# Finding.
+
+
+async def listed(
+    kubeconfig: Path | None, namespace: str, *, runs: bool
+) -> tuple[list[tuple[str, ...]], list[Obj]]:
+    """The rows of the table, and the objects. The library is listed also where no server answers."""
+    if runs:
+        async with connected(kubeconfig) as api:
+            stored = await _all(api, RUNS, namespace)
+        return [_run_row(read(RunbookRun, obj)) for obj in stored], stored
+    books = [(_book_row(book, LIBRARY), _as_object(book)) for book in library().values()]
+    try:
+        async with connected(kubeconfig) as api:
+            stored = await _all(api, RUNBOOKS, namespace)
+    except Problem as problem:
+        say(f"fathom: runbooks of the cluster are not listed: {problem}", err=True)
+        stored = []
+    books += [(_book_row(read(Runbook, obj), "cluster"), obj) for obj in stored]
+    return [row for row, _ in books], [obj for _, obj in books]
+
+
+async def _all(api: Api, resource: Resource, namespace: str) -> list[Obj]:
+    page = await api.list_page(resource, namespace)
+    objects = list(page.items)
+    while page.token:
+        page = await api.list_page(resource, namespace, token=page.token)
+        objects += page.items
+    return objects
+
+
+def _book_row(book: Runbook, source: str) -> tuple[str, ...]:
+    return book.metadata.namespace or "-", book.metadata.name, str(book.spec.version), source, book.spec.title
+
+
+def _run_row(run: RunbookRun) -> tuple[str, ...]:
+    meta, status = run.metadata, run.status
+    who = (status.author, status.holder.name)
+    return meta.namespace, meta.name, run.spec.runbook.name, status.phase, *who, status.message
+
+
+def _as_object(book: Runbook) -> Obj:
+    plain: Obj = msgspec.json.decode(msgspec.json.encode(book))
+    return {"apiVersion": API_VERSION, "kind": runbook.DEFINITION.kind, **plain}
+
+
+async def find_runbook(api: Api | None, namespace: str, name: str) -> FoundRunbook:
+    """A runbook that is stored in the namespace, else one of the library. Raises Problem."""
+    stored = await api.get(RUNBOOKS, namespace, name) if api is not None else None
+    if stored is not None:
+        return FoundRunbook(name, "cluster", read(Runbook, stored).spec)
+    book = library().get(name)
+    if book is None:
+        raise Problem(f"there is no runbook {name}; list them with `fathom runbook list`")
+    return FoundRunbook(name, LIBRARY, book.spec)
+
+
+async def find_run(api: Api, namespace: str, name: str) -> Obj:
+    run = await api.get(RUNS, namespace, name)
+    if run is None:
+        raise Problem(f"there is no run {namespace}/{name}; list them with `fathom runbook list --runs`")
+    return run
+
+
+# Showing.
+
+
+async def runbook_yaml(kubeconfig: Path | None, namespace: str, name: str) -> str:
+    found = await _found(kubeconfig, namespace, name)
+    book = Runbook(metadata=Meta(name=found.name), spec=found.spec)
+    return yaml.safe_dump(_as_object(book), sort_keys=False, allow_unicode=True, width=110)
+
+
+async def runbook_lines(kubeconfig: Path | None, namespace: str, name: str) -> list[str]:
+    found = await _found(kubeconfig, namespace, name)
+    spec = found.spec
+    lines = [f"{found.name} version {spec.version} ({found.source}): {spec.title}"]
+    lines += [f"hash {spec_hash(spec)}", *([spec.description] if spec.description else [])]
+    if spec.parameters:
+        lines.append("parameters:")
+    for parameter in spec.parameters:
+        default = "required" if parameter.default is None else f"default {parameter.default}"
+        lines.append(f"  {parameter.name}: {parameter.description} ({default})")
+    for title, conditions in (("preconditions", spec.preconditions), ("stops if", spec.stop_if)):
+        lines += [f"{title}:"] if conditions else []
+        lines += [f"  {each.name}: {each.expression}" for each in conditions]
+    lines += ["steps:", *_step_lines(spec)]
+    lines += ["postconditions:"] if spec.postconditions else []
+    return lines + [
+        f"  {each.name}: {each.expression}{f' (for {each.for_})' if each.for_ else ''}"
+        for each in spec.postconditions
+    ]
+
+
+def _step_lines(spec: RunbookSpec) -> list[str]:
+    lines = []
+    for step in spec.steps:
+        lines.append(f"  {step.id}: {step.title or describe(step.action)}")
+        if step.title:
+            lines.append(f"    does: {describe(step.action)}")
+        lines += [f"    expects {each.name}: {each.expression}" for each in step.expect]
+        lines += [f"    stops if {each.name}: {each.expression}" for each in step.stop_if]
+        if step.compensation is not None:
+            lines.append(f"    undone by: {describe(step.compensation)}")
+        elif not step.reversible:
+            lines.append("    cannot be undone")
+    return lines
+
+
+async def _found(kubeconfig: Path | None, namespace: str, name: str) -> FoundRunbook:
+    try:
+        async with connected(kubeconfig) as api:
+            return await find_runbook(api, namespace, name)
+    except Problem:
+        if name not in library():
+            raise
+        return await find_runbook(None, namespace, name)  # The library needs no server.
+
+
+# Planning.
+
+
+async def planned(
+    kubeconfig: Path | None, namespace: str, name: str, parameters: Mapping[str, str]
+) -> tuple[list[str], bool]:
+    """The lines, and whether all preconditions hold now."""
+    async with connected(kubeconfig) as api:
+        found = await find_runbook(api, namespace, name)
+        run = _draft(found, namespace, f"{name}-plan", parameters, "")
+        verdicts = await _judged(api, run)
+        objects = _created(run)
+        lines = [f"{found.name} version {found.spec.version} ({found.source}), hash {run.spec.runbook.hash}"]
+        lines += ["preconditions now:", *map(_verdict_line, verdicts)]
+        lines += ["steps:", *_planned_steps(run)]
+        lines += await preview_lines(api, namespace, objects)
+    return lines, all(verdict.passes for verdict in verdicts)
+
+
+async def _judged(api: Api, run: RunbookRun) -> tuple[Verdict, ...]:
+    conditions = Conditions(run.spec.content)
+    facts = await facts_of(api, Resources(api), run, run.status, live().clock.now_ns)
+    return conditions.judge(run.spec.content.preconditions, facts)
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    shown = f" ({verdict.shown})" if verdict.shown else ""
+    about = f": {verdict.message}" if verdict.message else ""
+    return f"  {verdict.value:8}{verdict.name}{shown}{about}"
+
+
+def _planned_steps(run: RunbookRun) -> list[str]:
+    values = _values(run)
+    lines = []
+    for step in run.spec.content.steps:
+        action = filled_struct(step.action, values)
+        lines.append(f"  {step.id}: {filled_text(step.title, values) or describe(action)}")
+        lines += [f"    does: {describe(action)}"] if step.title else []
+        lines += [f"    expects: {each.name}" for each in step.expect]
+        if step.compensation is not None:
+            lines.append(f"    undone by: {describe(filled_struct(step.compensation, values))}")
+        elif not step.reversible:
+            lines.append("    cannot be undone")
+    return lines
+
+
+def _created(run: RunbookRun) -> list[Obj]:
+    actions = (filled_struct(step.action, _values(run)) for step in run.spec.content.steps)
+    return [action.create for action in actions if action.create is not None]
+
+
+def _values(run: RunbookRun) -> Any:
+    meta, spec = run.metadata, run.spec
+    return values_of(spec.content, spec.parameters, namespace=meta.namespace, run=meta.name, uid=meta.uid)
+
+
+def _draft(
+    found: FoundRunbook, namespace: str, name: str, parameters: Mapping[str, str], reason: str
+) -> RunbookRun:
+    """Raises BadParameter."""
+    pinned = PinnedRunbook(
+        name=found.name, source=found.source, version=found.spec.version, hash=spec_hash(found.spec)
+    )
+    spec = RunbookRunSpec(
+        runbook=pinned, content=found.spec, parameters=resolved(found.spec, parameters), reason=reason
+    )
+    return RunbookRun(metadata=Meta(name=name, namespace=namespace), spec=spec)
+
+
+# Carrying out.
+
+
+async def start_run(kubeconfig: Path | None, request: RunRequest) -> RunbookRunStatus:
+    async with connected(kubeconfig) as api:
+        found = await find_runbook(api, request.namespace, request.runbook)
+        name = request.name or f"{request.runbook}-{live().ids.suffix()}"
+        draft = _draft(found, request.namespace, name, request.parameters, request.reason)
+        Conditions(found.spec)  # Before anything is written: every expression compiles.
+        holder = await _whoami(api)
+        if not request.yes:
+            say(f"{found.name} version {found.spec.version} in {request.namespace}, as {holder}:")
+            say(*_planned_steps(draft))
+            _confirm("Carry it out?")
+        plain: Obj = msgspec.json.decode(msgspec.json.encode(draft))
+        body = {"apiVersion": API_VERSION, "kind": runbook_run.DEFINITION.kind, **plain}
+        outcome = await api.create(RUNS, request.namespace, body)
+        if isinstance(outcome, Rejected):
+            raise Problem(outcome.message)
+        run = outcome.obj if isinstance(outcome, Committed) else await find_run(api, request.namespace, name)
+        say(f"run {request.namespace}/{name} of {found.name}, hash {draft.spec.runbook.hash[:12]}")
+        return await _carried_out(api, run, holder, request.answers)
+
+
+async def resume_run(
+    kubeconfig: Path | None, namespace: str, name: str, answers: Mapping[str, str], *, take_over: bool
+) -> RunbookRunStatus:
+    async with connected(kubeconfig) as api:
+        run = await find_run(api, namespace, name)
+        status = read(RunbookRun, run).status
+        if is_held(status, live().clock.now_ns()) and not take_over:
+            raise Problem(
+                f"{status.holder.name} is at work on {name} (last heard of at {status.holder.renewed_at}): "
+                "wait, or take the run over with --take-over"
+            )
+        await _warn_of_another_version(api, read(RunbookRun, run))
+        return await _carried_out(api, run, await _whoami(api), answers)
+
+
+async def _warn_of_another_version(api: Api, run: RunbookRun) -> None:
+    """A run goes on with the runbook that it began with."""
+    pinned = run.spec.runbook
+    try:
+        now = await find_runbook(api, run.metadata.namespace, pinned.name)
+    except Problem:
+        say(f"the runbook {pinned.name} does not exist any more; the run has a copy", err=True)
+        return
+    if spec_hash(now.spec) != pinned.hash:
+        say(
+            f"the runbook {pinned.name} has changed: the run goes on with version {pinned.version}, not"
+            f" {now.spec.version}",
+            err=True,
+        )
+
+
+async def abort_run(
+    kubeconfig: Path | None, namespace: str, name: str, reason: str, *, yes: bool
+) -> RunbookRunStatus:
+    async with connected(kubeconfig) as api:
+        run = await find_run(api, namespace, name)
+        if not yes:
+            status = read(RunbookRun, run).status
+            say(f"run {namespace}/{name}: {status.phase} {status.message}".rstrip())
+            _confirm("Undo it?")
+        return await _carried_out(api, run, await _whoami(api), {}, abort=reason)
+
+
+async def _carried_out(
+    api: Api, run: Obj, holder: str, answers: Mapping[str, str], *, abort: str | None = None
+) -> RunbookRunStatus:
+    """`abort`: why the run is undone; None: it goes on."""
+    namespace, name = str(metadata(run)["namespace"]), str(metadata(run)["name"])
+    runner = Runner(api, run, holder=holder, around=_terminal(answers))
+    try:
+        status = await (runner.resume() if abort is None else runner.abort(abort))
+    except (asyncio.CancelledError, RunLost, ApiError):
+        say(f"the run is left as it is; go on with: fathom runbook resume {name} -n {namespace}", err=True)
+        raise
+    say(f"{namespace}/{name}: {status.phase}{': ' if status.message else ''}{status.message}")
+    if status.phase in (runbook_run.STOPPED, runbook_run.WAITING, runbook_run.FAILED):
+        say(
+            f"go on with: fathom runbook resume {name} -n {namespace}",
+            f"or undo it with: fathom runbook abort {name} -n {namespace}",
+            err=True,
+        )
+    return status
+
+
+def _terminal(answers: Mapping[str, str]) -> Surroundings:
+    clock = live().clock
+
+    def tell(line: str) -> None:
+        say(f"{micro_timestamp(clock.now_ns())[11:19]}  {line}")
+
+    async def answer(step: str, question: str) -> str:
+        if step in answers:
+            return answers[step]
+        if not sys.stdin.isatty():
+            return ""
+        say(f"{question} [yes/no]")
+        word = (await asyncio.to_thread(sys.stdin.readline)).strip().lower()
+        return "yes" if word in ("y", "yes") else "no"
+
+    return Surroundings(now_ns=clock.now_ns, sleep=asyncio.sleep, tell=tell, answer=answer)
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise Problem("nobody is asked without a terminal: add --yes")
+    say(f"{question} [yes/no]")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Problem("nothing was done", exit_code=ANSWER_IS_NO)
+
+
+async def _whoami(api: Api) -> str:
+    """'jane@laptop'. For people; who wrote what is stamped by the server."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    outcome = await api.create(SELF_REVIEWS, "", review)
+    user = lookup(outcome.obj, "status", "userInfo", "username") if isinstance(outcome, Committed) else None
+    return f"{user or 'somebody'}@{socket.gethostname()}"
+
+
+async def report_of(kubeconfig: Path | None, namespace: str, name: str) -> str:
+    async with connected(kubeconfig) as api:
+        run = read(RunbookRun, await find_run(api, namespace, name))
+        return report_text(run, await confirmed_writes(api, run.status))
