@@ -51,7 +51,7 @@ ONE_OF_EACH: dict[str, tuple[Any, str]] = {
     "trafficWeights": ({"eu-west": 1, "eu-east": 0}, "workload/x"),
     "breakGlassRole": ("fixer", "workload/x"),
 }
-EMPTY: dict[str, Any] = {bool: False, list: [], dict: {}, str: "", int: None}
+EMPTY: dict[type, Any] = {bool: False, list: [], dict: {}, str: "", int: None}
 
 
 def override(*, status: Any = None, namespace: str = "fathom-system", **spec: Any) -> Obj:

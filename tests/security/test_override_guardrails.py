@@ -28,7 +28,7 @@ from fathom.kinds.shape import read
 from fathom.model.objects import Obj
 from fathom.model.user import User
 
-OF_EACH_VERB = {
+OF_EACH_VERB: dict[str, tuple[str, Obj]] = {
     "pause": ("workload/web", {"pauseAutoscaler": True}),
     "constrain": ("workload/web", {"avoidNodes": ["n"]}),
     "grant": ("workload/web", {"raisePriority": 5}),
