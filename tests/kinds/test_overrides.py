@@ -9,7 +9,7 @@ import pytest
 
 from fathom.kinds import approval, scheduler_override
 from fathom.kinds.definition import Stamp
-from fathom.kinds.override_changes import ADMIN_VERBS, CHANGES, effective_changes
+from fathom.kinds.override_changes import ADMIN_VERBS, CHANGES, TARGETS, effective_changes
 from fathom.kinds.override_validation import validate, validate_update
 from fathom.kinds.scheduler_override import (
     Changes,
@@ -91,8 +91,10 @@ def test_a_change_is_accepted_for_the_targets_of_its_row_and_for_no_others(chang
     if change == "reservedReplicas":
         changes["allowReservedCapacityClass"] = "recovery"
     assert fields(override(target=target, changes=changes)) == []
-    wrong = "node/n" if target.split("/")[0] not in {"node", "zone", "pool"} else "workload/x"
-    assert f"spec.changes.{change}" in fields(override(target=wrong, changes=changes))
+    for kind in TARGETS:
+        misplaced = kind not in CHANGES[change].control_class.targets
+        found = fields(override(target=f"{kind}/x", changes=changes))
+        assert (f"spec.changes.{change}" in found) is misplaced, kind
     nothing = {change: EMPTY[type(value)]}
     assert fields(override(target=target, changes=nothing)) == ["spec.changes"]
 
