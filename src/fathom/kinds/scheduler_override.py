@@ -129,7 +129,7 @@ class ChangeState(Shape, frozen=True):
 
 
 class BlastRadius(Shape, frozen=True):
-    """How much the override concerns, counted by the server when its spec was written."""
+    """How much the override concerns, counted by the server when its spec was written or approved."""
 
     pods: Count = 0
     nodes: Count = 0

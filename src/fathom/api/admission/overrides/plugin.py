@@ -34,6 +34,7 @@ from fathom.kinds.override_review import OVERRIDE_REVIEWS, review_of
 from fathom.kinds.scheduler_override import (
     DEFINITION,
     OVERRIDES,
+    BlastRadius,
     SchedulerOverride,
     changes_of,
     expiry_ns,
@@ -91,15 +92,16 @@ class SchedulerOverrides(Plugin):
         """Stamp what the override concerns, and whether it waits for approval."""
         obj, old = attempt.obj, attempt.old or {}
         assert obj is not None
-        if not _changes_spec(attempt):
+        if not _changes_spec(attempt) and not _approves(attempt):
             return obj
-        override, limits = read(SchedulerOverride, obj), limits_in_force(view)
+        override, limits, status = read(SchedulerOverride, obj), limits_in_force(view), obj["status"]
         radius = blast_radius(override, view)
-        stamp = Stamp(attempt.user.name, timestamp(self._clock.now_ns()), attempt.user.impersonator)
-        if changes_to_approve(override, radius, limits):
-            status = status_awaiting_approval(obj, old, stamp)
-        else:
-            status = status_without_approval(obj, stamp)
+        if _changes_spec(attempt):
+            stamp = Stamp(attempt.user.name, timestamp(self._clock.now_ns()), attempt.user.impersonator)
+            if changes_to_approve(override, radius, limits):
+                status = status_awaiting_approval(obj, old, stamp)
+            else:
+                status = status_without_approval(obj, stamp)
         return {**obj, "status": {**status, "blastRadius": msgspec.to_builtins(radius)}}
 
     def validate(self, attempt: WriteAttempt, view: View) -> None:
@@ -158,12 +160,10 @@ class SchedulerOverrides(Plugin):
                 raise refused(attempt, why, (Cause(f"spec.changes.{change}", "FieldValueForbidden", why),))
 
     def _check_reach(self, attempt: WriteAttempt, override: SchedulerOverride, view: View) -> None:
-        """Limits and contradictions: at every new spec, and again when it is approved."""
-        limits = limits_in_force(view)
-        causes = [
-            *beyond_limits(blast_radius(override, view), limits),
-            *beyond_extensions(override, limits),
-        ]
+        """Limits and contradictions: at every new spec, and again when it is approved. `mutate` has just
+        counted the blast radius."""
+        limits, radius = limits_in_force(view), override.status.blast_radius or BlastRadius()
+        causes = [*beyond_limits(radius, limits), *beyond_extensions(override, limits)]
         if causes:
             raise refused(attempt, "; ".join(cause.message for cause in causes), causes)
         for relation in self._relations(override, view):
@@ -197,7 +197,7 @@ class SchedulerOverrides(Plugin):
         if sent.get("specHash") != hash_of(attempt.old):
             why = "the spec has changed since the approver read it: read it again"
             raise conflict(OVERRIDES, attempt.name, why)
-        if sent.get("approved") is True:
+        if _approves(attempt):
             self._check_reach(attempt, read(SchedulerOverride, attempt.obj), view)
 
 
@@ -216,6 +216,12 @@ def _changes_spec(attempt: WriteAttempt) -> bool:
     if attempt.subresource or attempt.obj is None:
         return False
     return attempt.old is None or attempt.obj.get("spec") != attempt.old.get("spec")
+
+
+def _approves(attempt: WriteAttempt) -> bool:
+    if attempt.subresource != APPROVAL:
+        return False
+    return lookup(attempt.obj, "status", "approval", "approved") is True
 
 
 def _check_break_glass(attempt: WriteAttempt, override: SchedulerOverride, view: View) -> None:
