@@ -68,8 +68,8 @@ class Kubectl:
         return Done(done.returncode, said, done.stderr)
 
     def ok(self, command: str, *arguments: str, stdin: str | None = None, cwd: Path | None = None) -> str:
-        """What a command that succeeds prints, without a warning but that of a kind that nobody acts on, or of
-        what an override names."""
+        """What a command that succeeds prints, without a warning but of what nobody acts on, or of what an
+        override names."""
         done = self.run(command, *arguments, stdin=stdin, cwd=cwd)
         said = NAMES_NOTHING.sub("", NOBODY_ACTS.sub("", done.err))
         assert (done.code, said) == (0, ""), f"kubectl {command}: {done}"
