@@ -23,10 +23,12 @@ from tests.security.steering import (
 )
 
 from fathom.kinds.override_changes import CHANGES
-from fathom.kinds.scheduler_override import SchedulerOverride, hash_of, override_active
+from fathom.kinds.override_stamps import hash_of
+from fathom.kinds.scheduler_override import SchedulerOverride, override_active
 from fathom.kinds.shape import read
 from fathom.model.objects import Obj
 from fathom.model.user import User
+from fathom.record.audit_reading import read_entries
 
 OF_EACH_VERB: dict[str, tuple[str, Obj]] = {
     "pause": ("workload/web", {"pauseAutoscaler": True}),
@@ -416,5 +418,24 @@ def test_only_the_controllers_and_the_clusters_administrator_remove_fathoms_fina
         assert await left(["example.com/mine"], by=ROOT, as_user=CONTROLLERS) == 403
         assert await left(["fathom.dev/proof"], by=ANN) == 200
         assert await left([], by=ADMIN) == 200
+
+    tell(story, tmp_path)
+
+
+def test_the_audit_log_alone_shows_that_what_was_approved_is_what_was_written(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await gather(api)
+        await limit(api, approvals="on")
+        made = (await api.post(MINE, override(changes=SHIFT), token=ANN)).obj
+        assert (await decide(api, f"{MINE}/o", TOM)).status == 200
+        api.audit.flush()
+        noted = [
+            (entry.user, entry.subresource, dict(verdict.notes)["spec-hash"])
+            for entry in read_entries(tmp_path / "audit")
+            if entry.resource == "scheduleroverrides.fathom.dev"
+            for verdict in entry.admission
+            if verdict.plugin == "SchedulerOverrides" and verdict.notes
+        ]
+        assert noted == [(ANN, "", hash_of(made)), (TOM, "approval", hash_of(made))]
 
     tell(story, tmp_path)

@@ -31,6 +31,7 @@ from fathom.api.request import RequestTarget
 from fathom.kinds.definition import Stamp
 from fathom.kinds.override_changes import CHANGES
 from fathom.kinds.override_review import OVERRIDE_REVIEWS, review_of
+from fathom.kinds.override_stamps import hash_of, status_awaiting_approval, status_without_approval
 from fathom.kinds.scheduler_override import (
     DEFINITION,
     OVERRIDES,
@@ -38,10 +39,7 @@ from fathom.kinds.scheduler_override import (
     SchedulerOverride,
     changes_of,
     expiry_ns,
-    hash_of,
     override_active,
-    status_awaiting_approval,
-    status_without_approval,
 )
 from fathom.kinds.shape import GROUP, VERSION, read
 from fathom.model.accounts import CONTROLLERS
@@ -105,6 +103,9 @@ class SchedulerOverrides(Plugin):
         return {**obj, "status": {**status, "blastRadius": msgspec.to_builtins(radius)}}
 
     def validate(self, attempt: WriteAttempt, view: View) -> None:
+        if attempt.subresource == APPROVAL or _changes_spec(attempt):
+            # So that the audit log alone shows what was written, and what was approved.
+            attempt.note("spec-hash", hash_of(attempt.obj or {}))
         if attempt.subresource == APPROVAL:
             self._check_approval(attempt, view)
             return
