@@ -229,6 +229,14 @@ def test_reports_change_nothing_that_the_server_stamps() -> None:
     }
 
 
+def test_of_an_override_of_before_the_controllers_may_say_who_honours_it() -> None:
+    old = override()
+    told = {"affectedControllers": ["autoscaler"], "author": "tom"}
+    assert status_at_status_update({**old, "status": told}, old, Stamp("c", LATER)) == {
+        "affectedControllers": ["autoscaler"]
+    }
+
+
 def pending(**spec: Any) -> Obj:
     obj = override(**spec)
     obj["status"] = status_at_create(obj, Stamp("jane", START, "root"))

@@ -13,15 +13,9 @@ from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.times import duration_ns, moment_ns, timestamp
 
 # Fields of status that only the server writes.
-STAMPED = (
-    "author",
-    "authorImpersonatedBy",
-    "expiresAt",
-    "affectedControllers",
-    "blastRadius",
-    "approval",
-    "extensions",
-)
+STAMPED = ("author", "authorImpersonatedBy", "expiresAt", "blastRadius", "approval", "extensions")
+# Stamped too; of an override that an earlier version stored without it, the controllers may report it.
+AFFECTED = "affectedControllers"
 
 
 def hash_of(obj: Obj) -> str:
@@ -69,7 +63,7 @@ def status_at_status_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
     if "acknowledgements" in reported or _acknowledged(old, by_server=True):
         both = [*_acknowledged(old, by_server=True), *_acknowledged(obj, by_server=False)]
         reported["acknowledgements"] = both
-    return {**reported, **stamps(old, STAMPED)}
+    return {**reported, **stamps(old, (*STAMPED, AFFECTED))}
 
 
 def status_at_approval(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
@@ -145,7 +139,7 @@ def _honoured(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
     by_others = [
         told for told in _acknowledged(old, by_server=False) if told.get("controller") in controllers
     ]
-    return {"affectedControllers": list(controllers), "acknowledgements": [*by_server, *by_others]}
+    return {AFFECTED: list(controllers), "acknowledgements": [*by_server, *by_others]}
 
 
 def _acknowledged(obj: Obj, *, by_server: bool) -> list[Obj]:
