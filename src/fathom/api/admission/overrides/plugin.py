@@ -131,6 +131,8 @@ class SchedulerOverrides(Plugin):
         override = read(SchedulerOverride, attempt.obj)
         self._check_not_over(attempt)
         self._check_verbs(attempt, override)
+        if override.spec.changes.approve_repairs and not is_person(attempt.user):
+            raise refused(attempt, f"{attempt.user.name} may not approve repairs: a person must")
         if override.spec.changes.break_glass_role:
             _check_break_glass(attempt, override, view)
         if attempt.operation == CREATE and (causes := ambiguity(override, view)):
