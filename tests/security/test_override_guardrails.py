@@ -409,7 +409,8 @@ def test_only_the_controllers_and_the_clusters_administrator_remove_fathoms_fina
         await gather(api, User(CONTROLLERS, ("system:masters",)))
         held = override()
         held["metadata"]["finalizers"] = ["fathom.dev/proof", "example.com/mine"]
-        assert (await api.post(MINE, held, token=ANN)).status == 201
+        made = await api.post(MINE, held, token=ANN)
+        fathoms = [name for name in made.obj["metadata"]["finalizers"] if name.startswith("fathom.dev/")]
 
         async def left(finalizers: list[str], **how: str) -> int:
             change = {"metadata": {"finalizers": finalizers}}
@@ -422,7 +423,7 @@ def test_only_the_controllers_and_the_clusters_administrator_remove_fathoms_fina
         assert await left(["example.com/mine"], by=ANN) == 403
         assert await left(["example.com/mine"], by=ROOT) == 403
         assert await left(["example.com/mine"], by=ROOT, as_user=CONTROLLERS) == 403
-        assert await left(["fathom.dev/proof"], by=ANN) == 200
+        assert await left(fathoms, by=ANN) == 200
         assert await left([], by=ADMIN) == 200
 
     tell(story, tmp_path)
