@@ -497,6 +497,23 @@ def test_every_change_names_who_carries_it_out() -> None:
     ]
 
 
+def test_an_override_that_nobody_has_approved_says_who_could() -> None:
+    waits = override()
+    asked = {"required": True, "requestedAt": at(-60), "requestedBy": ["alice"]}
+    waits["status"] = {"author": "alice", "approval": asked}
+    answer = explain(waits, deployment())
+    assert answer.change is not None
+    assert (answer.verdict, answer.cause, answer.change.command, answer.change.who) == (
+        "waits for approval",
+        f"nobody has approved this spec, and nothing is in force before; it lapses at {at(3540)}",
+        "fathom override approve avoid -n shop",
+        "somebody other than alice who may approve overrides in shop",
+    )
+    asked |= {"approved": False, "approver": "tom", "approvedAt": at(-5)}
+    answer = explain(waits, deployment())
+    assert (answer.verdict, answer.cause) == ("was refused", f"tom refused it at {at(-5)}")
+
+
 # Budgets.
 
 

@@ -231,6 +231,7 @@ def test_a_namespace_goes_with_its_open_reviews(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await prepare(api)
         await breaks(api)
+        await api.patch(f"{MINE}/o", {"metadata": {"finalizers": None}})  # No controller runs here.
         await api.delete("/api/v1/namespaces/mine")
 
         async def gone() -> bool:
@@ -274,7 +275,7 @@ def test_a_token_that_it_allows_ends_with_it(tmp_path: Path) -> None:
         await prepare(api)
         await api.post("/api/v1/namespaces/mine/serviceaccounts", {"metadata": {"name": "a"}})
         path = "/api/v1/namespaces/mine/serviceaccounts/a/token"
-        asked = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
+        asked: Obj = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
         asked["spec"] = {"expirationSeconds": 86400}
         assert (await api.post(path, asked, token="eve")).status == 403
         made = (await breaks(api)).obj
