@@ -130,7 +130,9 @@ class Previews:
         self._waiting += 1
         try:
             async with self._turn:
-                asked = (self._state_seen(), override_hash(override), spec.minutes, spec.seeds, FORK)
+                # The author has his own rights in the fork, so the answer may be another for somebody else.
+                how = f"{FORK} {_known_as(call.caller.user)}"
+                asked = (self._state_seen(), override_hash(override), spec.minutes, spec.seeds, how)
                 if asked not in self._kept:
                     preview = await self._forked(call.caller.user, spec, override)
                     self._keep(asked, KeptPreview(call.namespace, _wire(spec, override), preview, ""))
@@ -259,6 +261,10 @@ class Previews:
         }
         now_ns = self._core.outside.clock.now_ns()
         return response_forms.unstored(call.kind, obj, call.form, now_ns=now_ns, status=status)
+
+
+def _known_as(user: User) -> str:
+    return msgspec.json.encode([user.name, sorted(user.groups), user.extra]).decode()
 
 
 def _without_heartbeats(node: Obj) -> tuple[Any, ...]:
