@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import msgspec
+import pytest
 from tests.sim.test_fork import REPLICAS, changed, settled
 
 from fathom.client.api import Resource
@@ -110,6 +111,7 @@ def growing() -> ClusterState:
     return changed(settled(), more)
 
 
+@pytest.mark.slow
 def test_an_override_that_keeps_new_pods_out_of_a_zone_moves_them_to_others() -> None:
     answer = previewed(growing(), {"avoidZones": ["zone-a"]})
     assert answer.now is not None
@@ -129,12 +131,14 @@ def test_an_override_that_keeps_new_pods_out_of_a_zone_moves_them_to_others() ->
     }
 
 
+@pytest.mark.slow
 def test_the_same_state_and_override_give_the_same_answer() -> None:
     assert previewed(growing(), {"avoidZones": ["zone-a"]}) == previewed(
         growing(), {"avoidZones": ["zone-a"]}
     )
 
 
+@pytest.mark.slow
 def test_an_override_that_nothing_needs_changes_nothing_and_touches_only_its_target() -> None:
     answer = previewed(settled(), {"avoidZones": ["zone-a"]})
     assert answer.difference == ()
@@ -160,6 +164,7 @@ def with_reserved_nodes() -> ClusterState:
         end(world)
 
 
+@pytest.mark.slow
 def test_an_override_that_opens_reserved_capacity_lets_waiting_pods_in_and_they_stay_after_its_end() -> None:
     changes = {"allowReservedCapacityClass": "gold", "reservedReplicas": 2}
     answer = previewed(with_reserved_nodes(), changes, target="workload/golden")
@@ -176,12 +181,14 @@ def test_an_override_that_opens_reserved_capacity_lets_waiting_pods_in_and_they_
     ]
 
 
+@pytest.mark.slow
 def test_an_override_whose_target_names_nothing_is_said_to() -> None:
     answer = previewed(settled(), {"avoidZones": ["zone-a"]}, target="workload/nobody", lasts="60s")
     assert answer.notes[-1] == "There is no workload/nobody in the namespace default."
     assert answer.touched == ()
 
 
+@pytest.mark.slow
 def test_an_override_that_ends_earlier_is_counted_before_its_end() -> None:
     answer = previewed(growing(), {"avoidZones": ["zone-a"]}, lasts="60s")
     assert answer.seconds == 55.0
@@ -190,6 +197,7 @@ def test_an_override_that_ends_earlier_is_counted_before_its_end() -> None:
     assert answer.notes == ("It expires after 60 s: the futures were counted before, after 55 s.",)
 
 
+@pytest.mark.slow
 def test_where_time_is_short_fewer_seeds_are_run_and_the_answer_says_so() -> None:
     obj = override({"avoidZones": ["zone-a"]}, lasts="60s")
     answer = preview_override(
@@ -200,6 +208,7 @@ def test_where_time_is_short_fewer_seeds_are_run_and_the_answer_says_so() -> Non
     assert answer.notes[-1] == "2 of 3 seeds were run: there was no time for more."
 
 
+@pytest.mark.slow
 def test_what_the_api_server_refuses_is_told_with_its_reason() -> None:
     answer = previewed(settled(), {"cordon": True}, target="zone/zone-a")
     assert answer.refused is not None
@@ -208,6 +217,7 @@ def test_what_the_api_server_refuses_is_told_with_its_reason() -> None:
     assert answer.with_ == ()
 
 
+@pytest.mark.slow
 def test_the_author_has_only_his_own_rights_in_the_fork() -> None:
     obj = override({"avoidZones": ["zone-a"]})
     answer = preview_override(settled(), obj, user=User("jane"), minutes=2, seeds=SEEDS)
@@ -215,6 +225,7 @@ def test_the_author_has_only_his_own_rights_in_the_fork() -> None:
     assert (answer.refused.code, answer.refused.reason) == (403, "Forbidden")
 
 
+@pytest.mark.slow
 def test_a_preview_leaves_its_state_as_it_was() -> None:
     before = [(entry.key, entry.revision, entry.body.encoded) for entry in growing().contents.entries]
     previewed(growing(), {"avoidZones": ["zone-a"]})
