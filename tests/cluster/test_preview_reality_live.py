@@ -7,6 +7,7 @@ import json
 import random
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -275,6 +276,9 @@ class Reality:
         self._alike = 0 if self.wrong() else self._alike + 1
         return self._alike >= LOOKS
 
+    def told(self, case: str) -> str:
+        return f"{case}: {self.wrong()}"
+
     def wrong(self) -> dict[Measure, tuple[int, int, int]]:
         seen = outcome_of(listed(self._cluster), "", self._is_target, self.evictions.uids)
         return misses(self._preview, seen)
@@ -292,9 +296,7 @@ def test_what_a_preview_says_is_what_happens(own_cluster: Cluster, tmp_path: Pat
         moving += bool(preview.difference)
         reality = Reality(own_cluster, case, preview)
         told = f"seed {seed}, case {number}: {case.told}: {len(preview.difference)} counts change"
-        until(
-            reality.stays_as_predicted, lambda told=told, reality=reality: f"{told}: {reality.wrong()}", 180
-        )
+        until(reality.stays_as_predicted, partial(reality.told, told), within_s=180)
         with (tmp_path / "cases").open("a") as file:
             file.write(f"{told}, as said\n")
         reality.evictions.close()

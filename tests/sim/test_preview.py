@@ -6,17 +6,20 @@ from functools import lru_cache
 
 import msgspec
 import pytest
-from tests.sim.test_fork import REPLICAS, changed, settled
+from tests.sim.test_fork import REPLICAS, autoscaler, changed, settled, with_endpoints
 
 from fathom.client.api import Resource
 from fathom.kinds.preview_answer import Counts, Difference, Outcome, Preview, Spread
+from fathom.model.body import Body
 from fathom.model.objects import Obj
 from fathom.model.user import MASTERS, User
 from fathom.sim.fork import end, fork, perform, run_for
-from fathom.sim.fork_state import ClusterState, state_of_world
+from fathom.sim.fork_state import ClusterState, ContainerSample, PodSample, state_of_world
 from fathom.sim.preview.answer import preview_override
 from fathom.sim.preview.difference import differences, with_fewer_workloads
 from fathom.sim.scenarios.real import DEPLOYMENTS, deployment
+from fathom.store.contents import StoreContents
+from fathom.store.protocol import Entry
 
 ADMIN = User("admin", (MASTERS,))
 CAPACITY_CLASSES = Resource("fathom.dev", "v1alpha1", "capacityclasses", namespaced=False)
@@ -178,6 +181,37 @@ def test_an_override_that_opens_reserved_capacity_lets_waiting_pods_in_and_they_
         ("bound", "zone-c", Spread(2, 2)),
         ("pending", None, Spread(-2, -2)),
         ("ready", None, Spread(2, 2)),
+    ]
+
+
+def busy() -> ClusterState:
+    """Pods use nine tenths of what they request, and an autoscaler wants them to use six."""
+    state = changed(settled(), with_endpoints)
+    keys = (entry.key for entry in state.contents.entries if entry.key.startswith("/registry/pods/default/"))
+    samples = (ContainerSample("main", 90_000_000, 1 << 20),)
+    usage = tuple(PodSample("default", key.rpartition("/")[2], samples) for key in keys)
+    obj = autoscaler(60)
+    obj["metadata"] |= {"uid": "autoscaler-1", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    key = "/registry/horizontalpodautoscalers.autoscaling/default/web"
+    entries = (*state.contents.entries, Entry(key, Body(obj), 3, 3))
+    contents = StoreContents(tuple(sorted(entries, key=lambda entry: entry.key)), state.contents.revision)
+    return msgspec.structs.replace(state, contents=contents, usage=usage)
+
+
+@pytest.mark.slow
+def test_a_paused_autoscaler_leaves_the_replicas_as_they_are_until_the_override_ends() -> None:
+    answer = previewed(busy(), {"pauseAutoscaler": True})
+    wanted = "default/Deployment/web"
+    assert [one.replicas[wanted] for one in answer.without] == [REPLICAS * 3 // 2] * len(SEEDS)
+    assert [one.replicas[wanted] for one in answer.with_] == [REPLICAS] * len(SEEDS)
+    (row,) = [row for row in answer.difference if row.what == "replicas"]
+    assert (row.of, row.change) == (wanted, Spread(-REPLICAS // 2, -REPLICAS // 2))
+    assert answer.after_the_end is not None
+    assert [one.replicas[wanted] for one in answer.after_the_end.with_] == [REPLICAS * 3 // 2] * len(SEEDS)
+    assert {row.what for row in answer.after_the_end.difference} <= {"bound"}, "only chance is left"
+    assert [(each.kind, each.name) for each in answer.touched][:2] == [
+        ("Deployment", "web"),
+        ("HorizontalPodAutoscaler", "web"),
     ]
 
 

@@ -68,6 +68,7 @@ from fathom.model.user import User
 
 # Being made, or waiting for their turn: one is made at a time.
 PREVIEWS_MAX = 4
+TURN_S_MAX = 8.0  # With the time of one preview, less than the API server gives a request.
 KEPT_MAX = 64  # Answers that can still be asked for by their token; some 20 KiB each.
 # These change all the time and decide nothing.
 RESTLESS = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io", "nodes"})
@@ -129,18 +130,32 @@ class Previews:
             raise too_many_requests(f"{PREVIEWS_MAX} previews are being made: ask again later")
         self._waiting += 1
         try:
-            async with self._turn:
-                # The author has his own rights in the fork, so the answer may be another for somebody else.
-                how = f"{FORK} {_known_as(call.caller.user)}"
-                asked = (self._state_seen(), override_hash(override), spec.minutes, spec.seeds, how)
-                if asked not in self._kept:
-                    preview = await self._forked(call.caller.user, spec, override)
-                    self._keep(asked, KeptPreview(call.namespace, _wire(spec, override), preview, ""))
-                return self._kept[asked]
+            await self._take_turn()
+            try:
+                return await self._kept_or_made(call, spec, override)
+            finally:
+                self._turn.release()
         except NoPreview as error:
             raise unavailable(f"no preview: {error}") from None
         finally:
             self._waiting -= 1
+
+    async def _take_turn(self) -> None:
+        """Raises 429 in time for the deadline of the request."""
+        try:
+            async with asyncio.timeout(TURN_S_MAX):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise too_many_requests("another preview is being made: ask again later") from None
+
+    async def _kept_or_made(self, call: Call, spec: OverridePreviewSpec, override: Obj) -> KeptPreview:
+        # The author has his own rights in the fork, so the answer may be another for somebody else.
+        how = f"{FORK} {_known_as(call.caller.user)}"
+        asked = (self._state_seen(), override_hash(override), spec.minutes, spec.seeds, how)
+        if asked not in self._kept:
+            preview = await self._forked(call.caller.user, spec, override)
+            self._keep(asked, KeptPreview(call.namespace, _wire(spec, override), preview, ""))
+        return self._kept[asked]
 
     async def _forked(self, user: User, spec: OverridePreviewSpec, override: Obj) -> Preview:
         """Reads the store at one revision, ledgers and fences included. Raises NoPreview."""
