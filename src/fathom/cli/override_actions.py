@@ -19,7 +19,7 @@ from fathom.cli.override_text import (
     residue_lines,
     show_lines,
 )
-from fathom.cli.own_objects import OwnKind, OwnObjects, Refused
+from fathom.cli.own_objects import OwnKind, OwnObjects
 from fathom.cli.preview_check import check_preview
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 
 OVERRIDES = OwnKind("SchedulerOverride", "scheduleroverrides", "fathom override list")
-ATTEMPTS = 5  # Of a decision about an object whose status changes meanwhile.
 
 
 class Overrides:
@@ -116,31 +115,13 @@ class Overrides:
             require_terminal()
         say(*approval_lines(obj, place=str(self.place), now_ns=now_ns()), err=True)
         confirm(f"{'Approve' if approved else 'Refuse'} this override?", yes=yes)
-        decided = self._decided(namespace, obj, approved=approved, spec_hash=approval.spec_hash)
+        spec_hash = {"specHash": approval.spec_hash} if approval.spec_hash else {}
+        decided = self.objects.decide(namespace, obj, {"approval": {"approved": approved, **spec_hash}})
         self._warn()
         written = override_of(decided).status.approval
         by = f" by {written.approver}" if written is not None and written.approver else ""
         say(f"{name_of(decided)} {'approved' if approved else 'refused'}{by}")
         return decided
-
-    def _decided(self, namespace: str, obj: Obj, *, approved: bool, spec_hash: str) -> Obj:
-        """1. A person reads the spec. 2. Its author edits it. 3. The approval arrives: it must not be one of
-        the edited spec. So it is written at the revision that was read, and again only for the same spec."""
-        approval: Obj = {"approved": approved, **({"specHash": spec_hash} if spec_hash else {})}
-        patch = {"status": {"approval": approval}}
-        current = obj
-        for attempt in range(ATTEMPTS):
-            try:
-                return self.objects.patch(namespace, current, patch, subresource="approval")
-            except Refused as refused:
-                if refused.code != 409 or attempt == ATTEMPTS - 1:
-                    raise
-            current = self.objects.get(namespace, obj["metadata"]["name"])
-            same_object = current["metadata"]["uid"] == obj["metadata"]["uid"]
-            if not same_object or current.get("spec") != obj.get("spec"):
-                break
-        name = f"{namespace}/{obj['metadata']['name']}"
-        raise Problem(f"override {name} was changed meanwhile: look at it again", exit_code=ANSWER_IS_NO)
 
     def end(self, namespace: str, name: str, *, yes: bool) -> tuple[Obj, bool]:
         """The object as it was, and whether it is still there, held by its residue proof."""

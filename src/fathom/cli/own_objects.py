@@ -20,6 +20,7 @@ Obj = dict[str, Any]
 
 MERGE_PATCH = "application/merge-patch+json"
 PAGE_OBJECTS = 500
+DECIDE_ATTEMPTS = 5  # Of a decision about an object whose status changes meanwhile.
 RETRY_S = 0.5  # Before a watch that broke is opened again.
 
 
@@ -38,6 +39,7 @@ class OwnKind(msgspec.Struct, frozen=True):
     kind: str
     plural: str
     command: str  # The command that lists its objects.
+    lists_all: bool = False  # Whether it lists those of all namespaces without being told so.
 
 
 class OwnObjects:
@@ -128,6 +130,24 @@ class OwnObjects:
         path = self._path(namespace, str(meta["name"]), subresource)
         return self._write("PATCH", path, whole, namespace, meta, dry_run=dry_run, media=MERGE_PATCH)
 
+    def decide(self, namespace: str, obj: Obj, status: Obj) -> Obj:
+        """Write a decision about the spec that was read, through the subresource `approval`.
+
+        1. A person reads the spec. 2. Its author edits it. 3. The decision arrives: it must not be one about
+        the edited spec. So it is written at the revision that was read, and again only for the same spec."""
+        current, name = obj, str(_meta(obj)["name"])
+        for attempt in range(DECIDE_ATTEMPTS):
+            try:
+                return self.patch(namespace, current, {"status": status}, subresource="approval")
+            except Refused as refused:
+                if refused.code != 409 or attempt == DECIDE_ATTEMPTS - 1:
+                    raise
+            current = self.get(namespace, name)
+            if _meta(current)["uid"] != _meta(obj)["uid"] or current.get("spec") != obj.get("spec"):
+                break
+        changed = f"{self._kind.kind} {namespace}/{name} was changed meanwhile: look at it again"
+        raise Problem(changed, exit_code=ANSWER_IS_NO)
+
     def delete(self, namespace: str, obj: Obj) -> Obj:
         """The object that was read, and never a later one of the same name."""
         meta = _meta(obj)
@@ -184,7 +204,7 @@ class OwnObjects:
         if status == 401:
             return ": check the user's credentials in the kubeconfig"
         if status == 404:
-            return f"; list them with `{self._kind.command} -A`"
+            return f"; list them with `{self._kind.command}{'' if self._kind.lists_all else ' -A'}`"
         if reason == "AlreadyExists":
             return f"; choose another name, or see it with `{self._kind.command}{scope}`"
         if status == 409 and "modified" in message:
