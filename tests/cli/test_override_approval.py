@@ -10,10 +10,6 @@ from tests.api.harness import ADMIN, JANE, Api
 from tests.cli.steering import OWN, Obj, Person, steered
 from tests.security.people import RBAC, grant_rule
 
-from fathom.kinds.scheduler_override import DEFINITION
-
-pytestmark = pytest.mark.skipif(not DEFINITION.approval, reason="this server approves no overrides")
-
 People = Callable[[str], Person]
 SHIFT = (
     "--target=workload/web", "--scope=cluster", "--reason=eu is down", "--for=30m", "--traffic-weight=us=100",
