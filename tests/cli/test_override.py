@@ -152,7 +152,12 @@ def test_the_end_waits_for_the_proof_and_prints_what_is_left(tmp_path: Path) -> 
         left = [{"effect": "taint", "object": "node/a", "message": "it is not ours"}]
         assert await ended(api, admin, left) == (
             1,
-            [first, f"{name} has ended, and left 1 effect behind:", "  taint node/a: it is not ours"],
+            [
+                first,
+                f"{name} has ended, and left 1 effect behind:",
+                "  taint node/a: it is not ours",
+                f"it stays until they are gone: fathom override show {NAME} -n default",
+            ],
         )
 
     steered(story, tmp_path)
@@ -174,7 +179,7 @@ def test_the_end_needs_not_wait_for_what_stays(tmp_path: Path) -> None:
         }
         await api.patch(f"{PATH}/status", {"status": status})
         code, out, _ = await waiting
-        assert (code, out.splitlines()[-1]) == (1, "  account Pod default/web-0")
+        assert (code, out.splitlines()[-2]) == (1, "  account Pod default/web-0")
         assert (await api.get(PATH)).status == 200
 
     steered(story, tmp_path)

@@ -23,7 +23,15 @@ from fathom.cli.own_objects import OwnKind, OwnObjects
 from fathom.cli.preview_check import check_preview
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
-from fathom.kinds.override_summary import RESIDUE, ack_counts, proof_of, state_of, waits_for_approval
+from fathom.kinds.override_summary import (
+    RESIDUE,
+    ack_counts,
+    proof_of,
+    remaining,
+    state_of,
+    waits_for_approval,
+)
+from fathom.kinds.scheduler_override import SchedulerOverride, expiry_ns
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.times import SECOND_NS, duration_ns
 from fathom.terminal import say
@@ -93,6 +101,7 @@ class Overrides:
         namespace = self.namespace(namespace)
         obj = self.objects.get(namespace, name)
         spec = obj.get("spec") or {}
+        check_later(override_of(obj), lasts, now_ns())
         duration = other_spelling(lasts, str(spec.get("expiresAfter")))
         patch = {"spec": {"expiresAfter": duration, "reason": reason}}
         self._ask(lambda: self.objects.patch(namespace, obj, patch, dry_run=True), "Extend", yes=yes)
@@ -249,6 +258,19 @@ def namespace_for(target: str, *, given: str, in_file: str, of_context: str) -> 
     if target.partition("/")[0] in INFRASTRUCTURE_TARGETS:
         return SYSTEM_NAMESPACE
     return of_context or "default"
+
+
+def check_later(override: SchedulerOverride, lasts: str, now_ns: int) -> None:
+    """Raises Problem if the override would end earlier than it does now: that is no extension."""
+    ends_ns, lasts_ns = expiry_ns(override), duration_ns(lasts)
+    if waits_for_approval(override) or ends_ns is None or lasts_ns is None or now_ns >= ends_ns:
+        return  # The server knows what to say.
+    if now_ns + lasts_ns < ends_ns:
+        left = remaining(override, now_ns)
+        raise Problem(
+            f"--for {lasts} would end it earlier: it ends in {left}, and --for counts from now; give a longer"
+            " time, or end it when it is no longer needed with `fathom override end`"
+        )
 
 
 def other_spelling(lasts: str, before: str) -> str:

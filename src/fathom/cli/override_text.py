@@ -286,6 +286,7 @@ def residue_lines(obj: Obj, *, proven: bool) -> list[str]:
         return [
             f"override {name} has ended, and left {_count(len(residue), 'effect')} behind:",
             *(f"  {_residue(each.effect, each.object, each.message)}" for each in residue),
+            f"it stays until they are gone: {_command('show', override)}",
         ]
     if proven:
         return [f"override {name} has ended, and it is proven that nothing is left of it"]
