@@ -132,7 +132,7 @@ def create(
     )
     created = overrides.create(obj, from_preview=from_preview, dry_run=dry_run, output=output, yes=yes)
     if wait and dry_run == "none":
-        return overrides.wait_for_acknowledgements(created, seconds=seconds)
+        return overrides.wait_for_acknowledgements(created, seconds=seconds, quiet=bool(output))
     return 0
 
 

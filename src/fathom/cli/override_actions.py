@@ -147,8 +147,9 @@ class Overrides:
 
     # Waiting.
 
-    def wait_for_acknowledgements(self, obj: Obj, *, seconds: float) -> int:
-        """Until every affected controller has acknowledged it; the exit code."""
+    def wait_for_acknowledgements(self, obj: Obj, *, seconds: float, quiet: bool = False) -> int:
+        """Until every affected controller has acknowledged it; the exit code. `quiet`: stdout is a
+        document."""
         shown = ""
         last = obj
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
@@ -158,7 +159,7 @@ class Overrides:
             last = state
             line = waiting_text(state)
             if not line:
-                return _tell_outcome(state)
+                return _tell_outcome(state, quiet=quiet)
             if line != shown:
                 say(line, err=True)
                 shown = line
@@ -231,7 +232,7 @@ def waiting_text(obj: Obj) -> str:
     return f"waiting for {', '.join(acks.missing)} ({acks} have acknowledged it)"
 
 
-def _tell_outcome(obj: Obj) -> int:
+def _tell_outcome(obj: Obj, *, quiet: bool) -> int:
     override = override_of(obj)
     acks = ack_counts(override)
     name = f"override {override.metadata.namespace}/{override.metadata.name}"
@@ -239,7 +240,7 @@ def _tell_outcome(obj: Obj) -> int:
         reasons = {each.controller: each.reason for each in override.status.acknowledgements}
         declined = ", ".join(f"{who} ({reasons.get(who) or 'no reason given'})" for who in acks.declined)
         raise Problem(f"{name} was declined by {declined}", exit_code=ANSWER_IS_NO)
-    say(f"{name}: {state_of(override, now_ns())}, acknowledged by {', '.join(acks.honoring)}")
+    say(f"{name}: {state_of(override, now_ns())}, acknowledged by {', '.join(acks.honoring)}", err=quiet)
     say(*(f"Warning: {line}" for line in no_match_lines(obj)), err=True)
     return 0
 

@@ -225,6 +225,10 @@ def _end_lines(override: SchedulerOverride) -> list[str]:
         listed = [name for name in names if CHANGES[name].undone == undone]
         if listed:
             lines.append(f"{', '.join(listed)}: {words}")
+    if "breakGlassRole" in names:
+        lines.append(
+            f"somebody else reviews what was done: fathom override review -n {override.metadata.namespace}"
+        )
     moved = override.spec.on_end == "move"
     if any(CHANGES[name].undone == STAYS for name in names):
         lines.append(

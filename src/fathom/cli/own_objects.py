@@ -94,7 +94,8 @@ class OwnObjects:
             if left_s <= 0:
                 return
             time.sleep(min(RETRY_S, left_s))  # The watch ended early.
-            obj = self.find(namespace, name)
+            with suppress(NoAnswerNow):  # The server may be starting again.
+                obj = self.find(namespace, name)
         yield None
 
     def _changes(self, namespace: str, obj: Obj, seconds: float) -> Iterator[Obj | None]:
