@@ -250,6 +250,7 @@ def test_a_person_at_a_terminal_is_asked_first(tmp_path: Path, typed: str, code:
         ended, out, err = await asyncio.to_thread(at_a_terminal, words, f"{typed}\n")
         assert (ended, bool(out)) == (code, exists), err
         assert "  concerns   " in err
+        assert err.count('there is no CapacityClass "recovery"') == 1
         assert "Create this override? [y/N] " in err
         assert ("fathom: error: nothing was changed" in err) is not exists
         assert await _exists(api, PATH) is exists

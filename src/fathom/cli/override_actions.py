@@ -52,6 +52,7 @@ class Overrides:
         self.place: Place = place_of(kubeconfig)
         self.server = ApiServer(kubeconfig)
         self.objects = OwnObjects(self.server, OVERRIDES)
+        self._warned: set[str] = set()  # Warnings that were shown, also of a dry run: each is shown once.
 
     def namespace(self, given: str) -> str:
         return given or self.place.namespace or "default"
@@ -199,10 +200,13 @@ class Overrides:
             planned, place=str(self.place), now_ns=now_ns(), warnings=self.server.warnings
         )
         say(*lines, err=True)
+        self._warned.update(self.server.warnings)
         confirm(f"{verb} this override?", yes=False)
 
     def _warn(self) -> None:
-        say(*(f"Warning: {text}" for text in self.server.warnings), err=True)
+        new = [text for text in self.server.warnings if text not in self._warned]
+        self._warned.update(new)
+        say(*(f"Warning: {text}" for text in new), err=True)
 
     def _print_written(self, obj: Obj, verb: str, output: str, *, dry_run: str) -> None:
         if output:
