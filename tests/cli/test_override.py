@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.api.harness import ADMIN, JANE, Api
-from tests.cli.steering import FLAGS, LESSON, OWN, Person, acknowledge, steered
+from tests.cli.steering import FLAGS, LESSON, OWN, Obj, Person, acknowledge, steered
 from tests.security.people import grant
 
 People = Callable[[str], Person]
@@ -123,6 +123,28 @@ def test_an_override_that_a_controller_declines_is_not_waited_for(tmp_path: Path
         code, _, err = await admin.fathom("override", *words)
         assert code == 1
         assert f"override default/{NAME} was declined by autoscaler (NoEnforcer)" in err
+
+    steered(story, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("status", "complaint"),
+    [
+        ({"residue": [{"effect": "taint"}]}, "will not be in force: Residue"),
+        (
+            {"conditions": [{"type": "Degraded", "status": "True", "message": "autoscaler has stopped"}]},
+            "is Degraded: autoscaler has stopped",
+        ),
+    ],
+)
+def test_waiting_ends_when_it_is_in_vain(tmp_path: Path, status: Obj, complaint: str) -> None:
+    async def story(api: Api, people: People) -> None:
+        words = ("override", "create", NAME, *FLAGS, "--yes", "--wait", "--timeout", "30s")
+        waiting = asyncio.create_task(people(ADMIN).fathom(*words))
+        await api.eventually(lambda: _exists(api, PATH), timeout_s=30)
+        await acknowledge(api, NAME, "scheduler", "autoscaler", "quota-controller", **status)
+        code, _, err = await waiting
+        assert (code, err.splitlines()[-1]) == (1, f"fathom: error: override default/{NAME} {complaint}")
 
     steered(story, tmp_path)
 

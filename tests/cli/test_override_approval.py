@@ -90,7 +90,10 @@ def test_a_decision_is_about_the_spec_that_was_read_and_no_other(tmp_path: Path)
 
         async def decide(seen: Obj, approved: bool) -> Obj:
             decision = {"approved": approved, "specHash": seen["status"]["approval"]["specHash"]}
-            return await asyncio.to_thread(objects.decide, "default", seen, {"approval": decision})
+            patch = {"status": {"approval": decision}}
+            return await asyncio.to_thread(
+                objects.patch_same_spec, "default", seen, patch, subresource="approval"
+            )
 
         read = (await api.get(PATH)).obj
         await api.patch(f"{PATH}/status", {"status": {"observedGeneration": 1}})

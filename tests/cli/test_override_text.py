@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.kinds.test_override_summary import AFFECTED, NOW_NS, acks, lesson
 
-from fathom.cli.override_actions import check_later, waiting_text
+from fathom.cli.override_actions import waiting_text
+from fathom.cli.override_arguments import check_later
 from fathom.cli.override_review import review_lines
 from fathom.cli.override_text import (
     approval_lines,

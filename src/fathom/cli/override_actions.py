@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fathom.cli.confirmation import Place, confirm, place_of, require_terminal
 from fathom.cli.documents import name_of, print_documents
 from fathom.cli.explanations import ApiServer
+from fathom.cli.override_arguments import check_later, other_spelling
 from fathom.cli.override_text import (
     approval_lines,
     confirmation_lines,
@@ -24,16 +25,19 @@ from fathom.cli.preview_check import check_preview
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
 from fathom.kinds.override_summary import (
+    DEGRADED,
+    DEGRADED_CONDITION,
+    ENDED,
+    ENDING,
+    LAPSED,
+    REFUSED,
     RESIDUE,
     ack_counts,
     proof_of,
-    remaining,
     state_of,
     waits_for_approval,
 )
-from fathom.kinds.scheduler_override import SchedulerOverride, expiry_ns
 from fathom.model.accounts import SYSTEM_NAMESPACE
-from fathom.model.times import SECOND_NS, duration_ns
 from fathom.terminal import say
 
 if TYPE_CHECKING:
@@ -106,7 +110,7 @@ class Overrides:
         duration = other_spelling(lasts, str(spec.get("expiresAfter")))
         patch = {"spec": {"expiresAfter": duration, "reason": reason}}
         self._ask(lambda: self.objects.patch(namespace, obj, patch, dry_run=True), "Extend", yes=yes)
-        extended = self.objects.patch(namespace, obj, patch)
+        extended = self.objects.patch_same_spec(namespace, obj, patch)
         self._warn()
         until = override_of(extended).status.expires_at
         say(f"{name_of(extended)} extended{f': it ends at {until}' if until else ''}")
@@ -126,7 +130,8 @@ class Overrides:
         say(*approval_lines(obj, place=str(self.place), now_ns=now_ns()), err=True)
         confirm(f"{'Approve' if approved else 'Refuse'} this override?", yes=yes)
         spec_hash = {"specHash": approval.spec_hash} if approval.spec_hash else {}
-        decided = self.objects.decide(namespace, obj, {"approval": {"approved": approved, **spec_hash}})
+        patch = {"status": {"approval": {"approved": approved, **spec_hash}}}
+        decided = self.objects.patch_same_spec(namespace, obj, patch, subresource="approval")
         self._warn()
         written = override_of(decided).status.approval
         by = f" by {written.approver}" if written is not None and written.approver else ""
@@ -158,6 +163,7 @@ class Overrides:
             if state is None:
                 raise Problem(f"override {namespace}/{name} was deleted meanwhile", exit_code=ANSWER_IS_NO)
             last = state
+            _check_not_over(state)
             line = waiting_text(state)
             if not line:
                 return _tell_outcome(state, quiet=quiet)
@@ -236,6 +242,18 @@ def waiting_text(obj: Obj) -> str:
     return f"waiting for {', '.join(acks.missing)} ({acks} have acknowledged it)"
 
 
+def _check_not_over(obj: Obj) -> None:
+    """Raises Problem if waiting is in vain."""
+    override = override_of(obj)
+    state = state_of(override, now_ns())
+    if state not in {REFUSED, LAPSED, ENDED, ENDING, RESIDUE}:
+        return
+    approval = override.status.approval
+    by = f" by {approval.approver}" if state == REFUSED and approval is not None else ""
+    name = f"{override.metadata.namespace}/{override.metadata.name}"
+    raise Problem(f"override {name} will not be in force: {state}{by}", exit_code=ANSWER_IS_NO)
+
+
 def _tell_outcome(obj: Obj, *, quiet: bool) -> int:
     override = override_of(obj)
     acks = ack_counts(override)
@@ -244,7 +262,11 @@ def _tell_outcome(obj: Obj, *, quiet: bool) -> int:
         reasons = {each.controller: each.reason for each in override.status.acknowledgements}
         declined = ", ".join(f"{who} ({reasons.get(who) or 'no reason given'})" for who in acks.declined)
         raise Problem(f"{name} was declined by {declined}", exit_code=ANSWER_IS_NO)
-    say(f"{name}: {state_of(override, now_ns())}, acknowledged by {', '.join(acks.honoring)}", err=quiet)
+    state = state_of(override, now_ns())
+    if state == DEGRADED:
+        why = [each.message for each in override.status.conditions if each.type == DEGRADED_CONDITION]
+        raise Problem(f"{name} is {state}: {''.join(why)}", exit_code=ANSWER_IS_NO)
+    say(f"{name}: {state}, acknowledged by {', '.join(acks.honoring)}", err=quiet)
     say(*(f"Warning: {line}" for line in no_match_lines(obj)), err=True)
     return 0
 
@@ -263,43 +285,6 @@ def namespace_for(target: str, *, given: str, in_file: str, of_context: str) -> 
     if target.partition("/")[0] in INFRASTRUCTURE_TARGETS:
         return SYSTEM_NAMESPACE
     return of_context or "default"
-
-
-def check_later(override: SchedulerOverride, lasts: str, now_ns: int) -> None:
-    """Raises Problem if the override would end earlier than it does now: that is no extension."""
-    ends_ns, lasts_ns = expiry_ns(override), duration_ns(lasts)
-    if waits_for_approval(override) or ends_ns is None or lasts_ns is None or now_ns >= ends_ns:
-        return  # The server knows what to say.
-    if now_ns + lasts_ns < ends_ns:
-        left = remaining(override, now_ns)
-        raise Problem(
-            f"--for {lasts} would end it earlier: it ends in {left}, and --for counts from now; give a longer"
-            " time, or end it when it is no longer needed with `fathom override end`"
-        )
-
-
-def other_spelling(lasts: str, before: str) -> str:
-    """A duration that starts the clock again although it is the same as before: 45m, then 2700s."""
-    lasts_ns = duration_ns(lasts)
-    if lasts != before or lasts_ns is None:
-        return lasts
-    seconds = f"{lasts_ns // SECOND_NS}s"
-    return seconds if seconds != before else f"{lasts_ns // 1_000_000}ms"
-
-
-def checked_duration(text: str, option: str) -> str:
-    """Raises Problem."""
-    lasts_ns = duration_ns(text)
-    if lasts_ns is None or lasts_ns <= 0:
-        raise Problem(f"{option} must be a duration such as 30s, 45m or 1h30m, not {text!r}")
-    return text
-
-
-def missing_flags(flags: Iterable[tuple[str, object]]) -> None:
-    """Raises Problem if one of them has no value."""
-    names = [name for name, value in flags if not value]
-    if names:
-        raise Problem(f"an override needs {', '.join(names)}; or give a whole object with -f")
 
 
 def now_ns() -> int:

@@ -20,7 +20,7 @@ Obj = dict[str, Any]
 
 MERGE_PATCH = "application/merge-patch+json"
 PAGE_OBJECTS = 500
-DECIDE_ATTEMPTS = 5  # Of a decision about an object whose status changes meanwhile.
+ATTEMPTS = 5  # Of a write to an object whose status changes meanwhile.
 RETRY_S = 0.5  # Before a watch that broke is opened again.
 
 
@@ -131,17 +131,18 @@ class OwnObjects:
         path = self._path(namespace, str(meta["name"]), subresource)
         return self._write("PATCH", path, whole, namespace, meta, dry_run=dry_run, media=MERGE_PATCH)
 
-    def decide(self, namespace: str, obj: Obj, status: Obj) -> Obj:
-        """Write a decision about the spec that was read, through the subresource `approval`.
+    def patch_same_spec(self, namespace: str, obj: Obj, patch: Obj, *, subresource: str = "") -> Obj:
+        """A patch by somebody who has read the spec, such as an approval or an extension.
 
-        1. A person reads the spec. 2. Its author edits it. 3. The decision arrives: it must not be one about
-        the edited spec. So it is written at the revision that was read, and again only for the same spec."""
+        1. A person reads the spec. 2. Its author edits it. 3. The person's answer arrives: it must not be one
+        about the edited spec. So it is written at the revision that was read, and again only for the same
+        spec: controllers write the status meanwhile."""
         current, name = obj, str(_meta(obj)["name"])
-        for attempt in range(DECIDE_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             try:
-                return self.patch(namespace, current, {"status": status}, subresource="approval")
+                return self.patch(namespace, current, patch, subresource=subresource)
             except Refused as refused:
-                if refused.code != 409 or attempt == DECIDE_ATTEMPTS - 1:
+                if refused.code != 409 or attempt == ATTEMPTS - 1:
                     raise
             current = self.get(namespace, name)
             if _meta(current)["uid"] != _meta(obj)["uid"] or current.get("spec") != obj.get("spec"):

@@ -90,7 +90,8 @@ def _decide(name: str, namespace: str, kubeconfig: Path | None, *, approved: boo
         require_terminal()
         say(f"context    {place_of(found_kubeconfig(kubeconfig))}", *proposal_lines(proposal), err=True)
     confirm(f"{'Approve' if approved else 'Refuse'} this proposal?", yes=yes)
-    decided = proposals.decide(namespace, proposal, {"approved": approved})
+    decision = {"status": {"approved": approved}}
+    decided = proposals.patch_same_spec(namespace, proposal, decision, subresource="approval")
     spec, status = decided["spec"], decided["status"]
     word = "approved" if approved else "refused"
     say(f"{namespace}/{name}: {spec['action']} {_subject(spec)} is {word} by {status['approver']}")
