@@ -20,14 +20,13 @@ from fathom.kinds.override_summary import (
     waits_for_approval,
 )
 from fathom.kinds.scheduler_override import SchedulerOverride, expiry_ns
-from fathom.kinds.shape import read
+from fathom.kinds.shape import GROUP, read
 from fathom.model.times import SECOND_NS, duration_ns, human_duration, timestamp
 
 Obj = dict[str, Any]
 
 COLUMNS = ("NAME", "TARGET", "CHANGES", "OWNER", "EXPIRES", "ACK", "STATE")
 WIDE_COLUMNS = ("SCOPE", "REASON")
-FINALIZER = "fathom.dev/override"  # The override controller removes it after the residue proof.
 HASH_SHOWN = 12  # Characters: enough to compare by eye.
 
 UNDONE = {
@@ -307,5 +306,6 @@ def no_match_lines(obj: Obj) -> list[str]:
 
 
 def holds_proof(obj: Obj) -> bool:
-    """Whether the override is held until its residue proof."""
-    return FINALIZER in ((obj.get("metadata") or {}).get("finalizers") or ())
+    """Whether a finalizer of fathom's holds the override until its residue proof."""
+    finalizers = (obj.get("metadata") or {}).get("finalizers") or ()
+    return any(str(each).startswith(f"{GROUP}/") for each in finalizers)
