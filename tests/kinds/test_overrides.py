@@ -7,22 +7,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from fathom.kinds import approval, scheduler_override
+from fathom.kinds import scheduler_override
 from fathom.kinds.definition import Stamp
-from fathom.kinds.override_changes import ADMIN_VERBS, CHANGES, effective_changes
+from fathom.kinds.override_changes import ADMIN_VERBS, CHANGES, TARGETS, effective_changes
+from fathom.kinds.override_stamps import (
+    hash_of,
+    spec_hash,
+    status_at_approval,
+    status_at_create,
+    status_at_status_update,
+    status_at_update,
+    status_awaiting_approval,
+)
 from fathom.kinds.override_validation import validate, validate_update
 from fathom.kinds.scheduler_override import (
     Changes,
     SchedulerOverride,
     changes_of,
     expiry_ns,
-    hash_of,
     override_active,
-    status_at_approval,
-    status_at_create,
-    status_at_status_update,
-    status_at_update,
-    status_awaiting_approval,
 )
 from fathom.kinds.shape import read
 from fathom.model.objects import Obj
@@ -51,7 +54,7 @@ ONE_OF_EACH: dict[str, tuple[Any, str]] = {
     "trafficWeights": ({"eu-west": 1, "eu-east": 0}, "workload/x"),
     "breakGlassRole": ("fixer", "workload/x"),
 }
-EMPTY: dict[str, Any] = {bool: False, list: [], dict: {}, str: "", int: None}
+EMPTY: dict[type, Any] = {bool: False, list: [], dict: {}, str: "", int: None}
 
 
 def override(*, status: Any = None, namespace: str = "fathom-system", **spec: Any) -> Obj:
@@ -91,8 +94,10 @@ def test_a_change_is_accepted_for_the_targets_of_its_row_and_for_no_others(chang
     if change == "reservedReplicas":
         changes["allowReservedCapacityClass"] = "recovery"
     assert fields(override(target=target, changes=changes)) == []
-    wrong = "node/n" if target.split("/")[0] not in {"node", "zone", "pool"} else "workload/x"
-    assert f"spec.changes.{change}" in fields(override(target=wrong, changes=changes))
+    for kind in TARGETS:
+        misplaced = kind not in CHANGES[change].control_class.targets
+        found = fields(override(target=f"{kind}/x", changes=changes))
+        assert (f"spec.changes.{change}" in found) is misplaced, kind
     nothing = {change: EMPTY[type(value)]}
     assert fields(override(target=target, changes=nothing)) == ["spec.changes"]
 
@@ -224,6 +229,14 @@ def test_reports_change_nothing_that_the_server_stamps() -> None:
     }
 
 
+def test_of_an_override_of_before_the_controllers_may_say_who_honours_it() -> None:
+    old = override()
+    told = {"affectedControllers": ["autoscaler"], "author": "tom"}
+    assert status_at_status_update({**old, "status": told}, old, Stamp("c", LATER)) == {
+        "affectedControllers": ["autoscaler"]
+    }
+
+
 def pending(**spec: Any) -> Obj:
     obj = override(**spec)
     obj["status"] = status_at_create(obj, Stamp("jane", START, "root"))
@@ -293,7 +306,13 @@ def test_the_same_decision_again_changes_nothing() -> None:
 
 def test_the_hash_of_a_spec_does_not_depend_on_how_it_is_written() -> None:
     said = override(changes={"avoidZones": ["a"], "cordon": False})
-    assert hash_of(said) == approval.spec_hash(as_struct(said).spec)
+    assert hash_of(said) == spec_hash(msgspec.to_builtins(as_struct(said).spec))
+    bare = override(changes={"avoidZones": ["a"]}, onEnd="")
+    assert hash_of(said) == hash_of(bare)
     turned = {**said, "spec": dict(reversed(list(said["spec"].items())))}
     assert hash_of(turned) == hash_of(said) != hash_of(override(changes={"avoidZones": ["b"]}))
-    assert hash_of({"spec": {"changes": 3}}) == ""
+    zero = {"raisePriority": 0, "trafficWeights": {"a": 0, "b": 1}}
+    assert hash_of(override(changes=zero)) == spec_hash(
+        msgspec.to_builtins(as_struct(override(changes=zero)).spec)
+    )
+    assert hash_of(override(changes=zero)) != hash_of(override(changes={"trafficWeights": {"b": 1}}))

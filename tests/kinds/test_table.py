@@ -30,7 +30,7 @@ PAGE = ROOT / "docs" / "kinds.md"
 
 # What the files of kinds are made of; every other file of the package is a kind.
 PARTS = {
-    "__init__", "all", "approval", "definition", "override_changes", "override_summary",
+    "__init__", "all", "approval", "definition", "override_changes", "override_stamps", "override_summary",
     "override_validation", "question", "schema", "shape", "values",
 }  # fmt: skip
 

@@ -239,3 +239,48 @@ def test_a_namespace_goes_with_its_open_reviews(tmp_path: Path) -> None:
         await api.eventually(gone)
 
     tell(story, tmp_path)
+
+
+def test_roles_and_accounts_made_under_it_carry_the_uid_of_the_override(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await prepare(api)
+        accounts = "/api/v1/namespaces/mine/serviceaccounts"
+        await grant(api, "eve", "edit", "mine")
+        await api.post(accounts, {"metadata": {"name": "before"}}, token="eve")
+        uid = (await breaks(api)).obj["metadata"]["uid"]
+        made = await api.post(accounts, {"metadata": {"name": "under"}}, token="eve")
+        assert marks(made) == {"fathom.dev/break-glass": uid}
+        changed = await api.patch(f"{accounts}/before", {"metadata": {"labels": {"a": "b"}}}, token="eve")
+        assert marks(changed) == {"fathom.dev/break-glass": uid}
+        roles = f"{RBAC}/namespaces/mine/roles"
+        rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
+        role = await api.post(roles, {"metadata": {"name": "r", **MARKED}, "rules": [rule]}, token="eve")
+        assert (role.status, marks(role)) == (201, {"fathom.dev/break-glass": uid}), role.obj
+        await api.delete(f"{MINE}/o")
+        unmarked = {"metadata": {"annotations": {"fathom.dev/break-glass": None}}}
+        assert marks(await api.patch(f"{roles}/r", unmarked)) == {"fathom.dev/break-glass": uid}
+        after = await api.post(accounts, {"metadata": {"name": "after"}}, token="eve")
+        assert (after.status, marks(after)) == (201, {})
+
+    tell(story, tmp_path)
+
+
+def marks(answer: Answer) -> Obj:
+    return dict(answer.obj["metadata"].get("annotations") or {})
+
+
+def test_a_token_that_it_allows_ends_with_it(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await prepare(api)
+        await api.post("/api/v1/namespaces/mine/serviceaccounts", {"metadata": {"name": "a"}})
+        path = "/api/v1/namespaces/mine/serviceaccounts/a/token"
+        asked: Obj = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
+        asked["spec"] = {"expirationSeconds": 86400}
+        assert (await api.post(path, asked, token="eve")).status == 403
+        made = (await breaks(api)).obj
+        token = (await api.post(path, asked, token="eve")).obj
+        assert 0 < token["spec"]["expirationSeconds"] <= 600
+        assert token["status"]["expirationTimestamp"] <= made["status"]["expiresAt"]
+        assert (await api.post(path, asked)).obj["spec"]["expirationSeconds"] == 86400  # Others' as before.
+
+    tell(story, tmp_path)

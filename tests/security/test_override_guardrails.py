@@ -23,12 +23,14 @@ from tests.security.steering import (
 )
 
 from fathom.kinds.override_changes import CHANGES
-from fathom.kinds.scheduler_override import SchedulerOverride, hash_of, override_active
+from fathom.kinds.override_stamps import hash_of
+from fathom.kinds.scheduler_override import SchedulerOverride, override_active
 from fathom.kinds.shape import read
 from fathom.model.objects import Obj
 from fathom.model.user import User
+from fathom.record.audit_reading import read_entries
 
-OF_EACH_VERB = {
+OF_EACH_VERB: dict[str, tuple[str, Obj]] = {
     "pause": ("workload/web", {"pauseAutoscaler": True}),
     "constrain": ("workload/web", {"avoidNodes": ["n"]}),
     "grant": ("workload/web", {"raisePriority": 5}),
@@ -379,6 +381,12 @@ def test_proposals_of_repair_are_approved_by_the_same_rules(tmp_path: Path) -> N
             assert (
                 await api.call("PATCH", f"{path}/p/approval", yes, token=who, headers=headers)
             ).status == 403
+        # Nor by an override.
+        by_override = override(changes={"approveRepairs": ["p"]})
+        for headers in ({}, {"impersonate-user": TOM}):
+            tried = await api.call("POST", MINE, by_override, token=bot.name, headers=headers)
+            assert (tried.status, "a person must" in message(tried)) == (403, True), tried.obj
+        assert (await api.post(MINE, by_override, token=ANN)).status == 201
         assert (await api.call("PATCH", f"{path}/p/approval", yes, token=TOM, headers=merge)).status == 200
 
     tell(story, tmp_path)
@@ -392,5 +400,48 @@ def test_an_override_of_another_namespace_is_not_counted(tmp_path: Path) -> None
         assert (await api.post(theirs, override(changes=SHIFT))).status == 201
         other = override(changes={"trafficWeights": {"eu-west": 3}})
         assert (await api.post(MINE, other, token=ANN)).status == 201
+
+    tell(story, tmp_path)
+
+
+def test_only_the_controllers_and_the_clusters_administrator_remove_fathoms_finalizer(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await gather(api, User(CONTROLLERS, ("system:masters",)))
+        held = override()
+        held["metadata"]["finalizers"] = ["fathom.dev/proof", "example.com/mine"]
+        assert (await api.post(MINE, held, token=ANN)).status == 201
+
+        async def left(finalizers: list[str], **how: str) -> int:
+            change = {"metadata": {"finalizers": finalizers}}
+            headers = {"content-type": "application/merge-patch+json"}
+            if "as_user" in how:
+                headers["impersonate-user"] = how["as_user"]
+            answer = await api.call("PATCH", f"{MINE}/o", change, token=how["by"], headers=headers)
+            return answer.status
+
+        assert await left(["example.com/mine"], by=ANN) == 403
+        assert await left(["example.com/mine"], by=ROOT) == 403
+        assert await left(["example.com/mine"], by=ROOT, as_user=CONTROLLERS) == 403
+        assert await left(["fathom.dev/proof"], by=ANN) == 200
+        assert await left([], by=ADMIN) == 200
+
+    tell(story, tmp_path)
+
+
+def test_the_audit_log_alone_shows_that_what_was_approved_is_what_was_written(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await gather(api)
+        await limit(api, approvals="on")
+        made = (await api.post(MINE, override(changes=SHIFT), token=ANN)).obj
+        assert (await decide(api, f"{MINE}/o", TOM)).status == 200
+        api.audit.flush()
+        noted = [
+            (entry.user, entry.subresource, dict(verdict.notes)["spec-hash"])
+            for entry in read_entries(tmp_path / "audit")
+            if entry.resource == "scheduleroverrides.fathom.dev"
+            for verdict in entry.admission
+            if verdict.plugin == "SchedulerOverrides" and verdict.notes
+        ]
+        assert noted == [(ANN, "", hash_of(made)), (TOM, "approval", hash_of(made))]
 
     tell(story, tmp_path)

@@ -8,40 +8,34 @@ from typing import Annotated
 
 import msgspec
 
-from fathom.kinds import approval, override_changes
-from fathom.kinds.definition import KindDefinition, Rules, Stamp
+from fathom.kinds import override_changes
+from fathom.kinds.definition import KindDefinition, Rules
 from fathom.kinds.override_changes import (
-    AT_THE_WRITE,
     CHANGES,
     EVERYWHERE,
     HOUR_NS,
     INFRASTRUCTURE_TARGETS,
     WORKLOAD_TARGETS,
-    affected_controllers,
     effective_changes,
+)
+from fathom.kinds.override_stamps import (
+    spec_hash,
+    status_at_approval,
+    status_at_create,
+    status_at_status_update,
+    status_at_update,
 )
 from fathom.kinds.override_validation import validate, validate_update
 from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, REQUIRED, Count, Name, Time, field_schema, one_of
-from fathom.kinds.shape import Conditions, Meta, Shape, read
-from fathom.kinds.values import items, mapping, stamps, text
+from fathom.kinds.shape import Conditions, Meta, Shape
 from fathom.model.column import Column
-from fathom.model.objects import Obj, labels_of, lookup, metadata
-from fathom.model.times import duration_ns, moment_ns, timestamp
+from fathom.model.objects import Obj, labels_of, metadata
+from fathom.model.times import duration_ns, moment_ns
 from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, REGION_LABEL, ZONE_LABEL
 
 USED_OVERRIDES = "fathom.dev/overrides"  # On a bound pod: the overrides that its placement uses.
 
 NODE_CLASS_LABEL = "fathom.dev/node-class"
-# Fields of status that only the server writes.
-STAMPED = (
-    "author",
-    "authorImpersonatedBy",
-    "expiresAt",
-    "affectedControllers",
-    "blastRadius",
-    "approval",
-    "extensions",
-)
 APPROVAL_LAPSES_NS = HOUR_NS  # What nobody has approved by then is no longer the answer to the incident.
 _LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
 
@@ -129,7 +123,7 @@ class ChangeState(Shape, frozen=True):
 
 
 class BlastRadius(Shape, frozen=True):
-    """How much the override concerns, counted by the server when its spec was written."""
+    """How much the override concerns, counted by the server when its spec was written or approved."""
 
     pods: Count = 0
     nodes: Count = 0
@@ -203,7 +197,7 @@ def approval_given(override: SchedulerOverride) -> bool:
     asked = override.status.approval
     if asked is None or not asked.required:
         return True
-    return asked.approved is True and asked.spec_hash == approval.spec_hash(override.spec)
+    return asked.approved is True and asked.spec_hash == spec_hash(msgspec.to_builtins(override.spec))
 
 
 def expiry_ns(override: SchedulerOverride) -> int | None:
@@ -284,122 +278,6 @@ def avoids(override: SchedulerOverride, node: str, labels: Mapping[str, str]) ->
         labels.get(label) in values for label, values in listed.items()
     )
     return on_avoided_node and scope_includes(override.spec.scope, labels)
-
-
-def status_at_create(obj: Obj, stamp: Stamp) -> Obj:
-    real = {"authorImpersonatedBy": stamp.impersonator} if stamp.impersonator else {}
-    return {"author": stamp.user, **real, **_expiry(obj, stamp), "active": False, **_honoured(obj, {}, stamp)}
-
-
-def status_at_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj | None:
-    """A changed duration counts from now. The author stays: the audit log has later writers."""
-    if obj.get("spec") == old.get("spec"):
-        return None
-    status = {**mapping(old.get("status")), "active": False}
-    if lookup(obj, "spec", "expiresAfter") != lookup(old, "spec", "expiresAfter"):
-        later = _expiry(obj, stamp)
-        if _is_later(later, status):
-            status["extensions"] = _count(status.get("extensions")) + 1
-        status |= later
-    return {**status, **_honoured(obj, old, stamp)}
-
-
-def status_at_status_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
-    """As reported, except what the server stamps, and the acknowledgements of the server itself."""
-    reported = {name: value for name, value in mapping(obj.get("status")).items() if name not in STAMPED}
-    if "acknowledgements" in reported or _acknowledged(old, by_server=True):
-        both = [*_acknowledged(old, by_server=True), *_acknowledged(obj, by_server=False)]
-        reported["acknowledgements"] = both
-    return {**reported, **stamps(old, STAMPED)}
-
-
-def status_at_approval(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
-    """`approved` is taken from the request, and the hash of the spec that its sender has seen, if the request
-    has one: admission refuses another spec's. The clock starts with the approval."""
-    status = mapping(old.get("status"))
-    before, sent = mapping(status.get("approval")), mapping(lookup(obj, "status", "approval"))
-    if not before.get("required"):
-        return {**status}
-    approved, seen_hash = sent.get("approved"), text(sent.get("specHash")) or hash_of(old)
-    decided = approval.with_decision(before, approved, stamp, hash_field="specHash", spec_hash=seen_hash)
-    if approved is None:
-        decided["specHash"] = hash_of(old)
-    starts = approved is True and "expiresAt" not in status
-    return {**status, "approval": decided, **(_expiry(old, stamp) if starts else {})}
-
-
-def status_awaiting_approval(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
-    """The status of an override whose new spec needs approval. Approval of the old spec is void. An end that
-    was stamped for this duration stays: a change must not start the clock again."""
-    status, before = mapping(obj.get("status")), mapping(lookup(old, "status", "approval"))
-    people = (
-        *items(before.get("requestedBy")),
-        status.get("author"),
-        status.get("authorImpersonatedBy"),
-        stamp.user,
-        stamp.impersonator,
-    )
-    asked = {
-        "required": True,
-        "specHash": hash_of(obj),
-        "requestedAt": stamp.now,
-        "requestedBy": [person for person in dict.fromkeys(people) if person],
-    }
-    runs_on = lookup(obj, "spec", "expiresAfter") == lookup(old, "spec", "expiresAfter")
-    dropped = () if runs_on else ("expiresAt",)
-    kept = {name: value for name, value in status.items() if name not in dropped}
-    return {**kept, "approval": asked}
-
-
-def status_without_approval(obj: Obj, stamp: Stamp) -> Obj:
-    """The status of an override whose spec needs no approval (any more): its clock runs."""
-    status = {name: value for name, value in mapping(obj.get("status")).items() if name != "approval"}
-    return status if "expiresAt" in status else {**status, **_expiry(obj, stamp)}
-
-
-def hash_of(obj: Obj) -> str:
-    """The hash that approvals of the override's spec are bound to; '' for one that the schema refuses."""
-    try:
-        return approval.spec_hash(read(OverrideSpec, mapping(obj.get("spec"))))
-    except msgspec.ValidationError:
-        return ""
-
-
-def _expiry(obj: Obj, stamp: Stamp) -> Obj:
-    lasts_ns = duration_ns(text(lookup(obj, "spec", "expiresAfter")))
-    now_ns = moment_ns(stamp.now)
-    if lasts_ns is None or now_ns is None:
-        return {}
-    return {"expiresAt": timestamp(now_ns + lasts_ns)}
-
-
-def _is_later(status: Obj, before: Obj) -> bool:
-    ends, ended = moment_ns(status.get("expiresAt")), moment_ns(before.get("expiresAt"))
-    return ends is not None and ended is not None and ends > ended
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _honoured(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
-    """Who must honour the override. The server's own part does from this commit on, and says so."""
-    controllers = affected_controllers(effective_changes(mapping(lookup(obj, "spec", "changes"))))
-    generation = _count(metadata(old).get("generation")) + 1
-    by_server = [
-        {"controller": name, "state": "Honoring", "observedGeneration": generation, "time": stamp.now}
-        for name in controllers
-        if name in AT_THE_WRITE
-    ]
-    by_others = [
-        told for told in _acknowledged(old, by_server=False) if told.get("controller") in controllers
-    ]
-    return {"affectedControllers": list(controllers), "acknowledgements": [*by_server, *by_others]}
-
-
-def _acknowledged(obj: Obj, *, by_server: bool) -> list[Obj]:
-    told = (mapping(each) for each in items(lookup(obj, "status", "acknowledgements")))
-    return [each for each in told if (each.get("controller") in AT_THE_WRITE) is by_server]
 
 
 DEFINITION = KindDefinition(

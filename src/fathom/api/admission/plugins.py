@@ -15,6 +15,7 @@ from fathom.api.admission.fences import Fencing, LeaseFence
 from fathom.api.admission.limits import LimitRanger
 from fathom.api.admission.namespaces import NamespaceLifecycle
 from fathom.api.admission.nodes import NodeConditions, NodeRestriction
+from fathom.api.admission.overrides.marks import BreakGlassMarks
 from fathom.api.admission.overrides.plugin import SchedulerOverrides
 from fathom.api.admission.overrides.review_plugin import OverrideReviews
 from fathom.api.admission.plugin import Plugin
@@ -39,8 +40,8 @@ GROUP = "fathom.admission"
 DECLARING: tuple[type[Plugin], ...] = (
     NamespaceLifecycle, LimitRanger, ServiceAccount, NodeConditions, NodeRestriction, Priority,
     DefaultTolerationSeconds, RuntimeClass, TenantUse, CapacityClassUse, SchedulerOverrides, OverrideReviews,
-    ServiceAddresses, UnenforcedKinds, LeaseFence, Fencing, ResourceQuota, LedgerKeeper, NodePlacement,
-    PlacementRules,
+    BreakGlassMarks, ServiceAddresses, UnenforcedKinds, LeaseFence, Fencing, ResourceQuota, LedgerKeeper,
+    NodePlacement, PlacementRules,
 )  # fmt: skip
 
 
@@ -68,6 +69,7 @@ def built_in(
         CapacityClassUse(authorizer),
         SchedulerOverrides(authorizer, clock),
         OverrideReviews(clock),
+        BreakGlassMarks(authorizer),
         RepairProposals(),
         GatewayReports(),
         ServiceAddresses(rng, service_addresses),

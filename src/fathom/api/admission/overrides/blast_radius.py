@@ -104,7 +104,9 @@ def _left_without(lost: list[Obj], view: View) -> set[tuple[str, str]]:
     gone = Counter(_workload(pod) for pod in lost)
     if not gone:
         return set()
-    ready = Counter(_workload(seen.obj) for seen in view.list("pods") if _is_ready(seen.obj))
+    namespaces = dict.fromkeys(namespace for namespace, _ in gone)
+    pods = (seen.obj for namespace in namespaces for seen in view.list("pods", namespace))
+    ready = Counter(_workload(pod) for pod in pods if _is_ready(pod))
     return {workload for workload, count in gone.items() if count >= ready[workload]}
 
 

@@ -31,24 +31,25 @@ from fathom.api.request import RequestTarget
 from fathom.kinds.definition import Stamp
 from fathom.kinds.override_changes import CHANGES
 from fathom.kinds.override_review import OVERRIDE_REVIEWS, review_of
+from fathom.kinds.override_stamps import hash_of, status_awaiting_approval, status_without_approval
 from fathom.kinds.scheduler_override import (
     DEFINITION,
     OVERRIDES,
+    BlastRadius,
     SchedulerOverride,
     changes_of,
     expiry_ns,
-    hash_of,
     override_active,
-    status_awaiting_approval,
-    status_without_approval,
 )
 from fathom.kinds.shape import GROUP, VERSION, read
+from fathom.model.accounts import CONTROLLERS
 from fathom.model.body import Body
 from fathom.model.causes import quoted
 from fathom.model.declared import Reads, Writes
 from fathom.model.errors import ApiError, Cause, conflict, invalid
-from fathom.model.objects import Key, Obj, lookup
+from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.times import timestamp
+from fathom.model.user import MASTERS
 from fathom.model.view import View
 from fathom.seams.outside import Clock
 from fathom.store.protocol import Expect, Put
@@ -89,21 +90,27 @@ class SchedulerOverrides(Plugin):
         """Stamp what the override concerns, and whether it waits for approval."""
         obj, old = attempt.obj, attempt.old or {}
         assert obj is not None
-        if not _changes_spec(attempt):
+        if not _changes_spec(attempt) and not _approves(attempt):
             return obj
-        override, limits = read(SchedulerOverride, obj), limits_in_force(view)
+        override, limits, status = read(SchedulerOverride, obj), limits_in_force(view), obj["status"]
         radius = blast_radius(override, view)
-        stamp = Stamp(attempt.user.name, timestamp(self._clock.now_ns()), attempt.user.impersonator)
-        if changes_to_approve(override, radius, limits):
-            status = status_awaiting_approval(obj, old, stamp)
-        else:
-            status = status_without_approval(obj, stamp)
+        if _changes_spec(attempt):
+            stamp = Stamp(attempt.user.name, timestamp(self._clock.now_ns()), attempt.user.impersonator)
+            if changes_to_approve(override, radius, limits):
+                status = status_awaiting_approval(obj, old, stamp)
+            else:
+                status = status_without_approval(obj, stamp)
         return {**obj, "status": {**status, "blastRadius": msgspec.to_builtins(radius)}}
 
     def validate(self, attempt: WriteAttempt, view: View) -> None:
+        if attempt.subresource == APPROVAL or _changes_spec(attempt):
+            # So that the audit log alone shows what was written, and what was approved.
+            attempt.note("spec-hash", hash_of(attempt.obj or {}))
         if attempt.subresource == APPROVAL:
             self._check_approval(attempt, view)
-        elif _changes_spec(attempt):
+            return
+        _check_finalizers(attempt)
+        if _changes_spec(attempt):
             self._check_spec(attempt, view)
 
     def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
@@ -124,6 +131,8 @@ class SchedulerOverrides(Plugin):
         override = read(SchedulerOverride, attempt.obj)
         self._check_not_over(attempt)
         self._check_verbs(attempt, override)
+        if override.spec.changes.approve_repairs and not is_person(attempt.user):
+            raise refused(attempt, f"{attempt.user.name} may not approve repairs: a person must")
         if override.spec.changes.break_glass_role:
             _check_break_glass(attempt, override, view)
         if attempt.operation == CREATE and (causes := ambiguity(override, view)):
@@ -154,12 +163,10 @@ class SchedulerOverrides(Plugin):
                 raise refused(attempt, why, (Cause(f"spec.changes.{change}", "FieldValueForbidden", why),))
 
     def _check_reach(self, attempt: WriteAttempt, override: SchedulerOverride, view: View) -> None:
-        """Limits and contradictions: at every new spec, and again when it is approved."""
-        limits = limits_in_force(view)
-        causes = [
-            *beyond_limits(blast_radius(override, view), limits),
-            *beyond_extensions(override, limits),
-        ]
+        """Limits and contradictions: at every new spec, and again when it is approved. `mutate` has just
+        counted the blast radius."""
+        limits, radius = limits_in_force(view), override.status.blast_radius or BlastRadius()
+        causes = [*beyond_limits(radius, limits), *beyond_extensions(override, limits)]
         if causes:
             raise refused(attempt, "; ".join(cause.message for cause in causes), causes)
         for relation in self._relations(override, view):
@@ -193,14 +200,31 @@ class SchedulerOverrides(Plugin):
         if sent.get("specHash") != hash_of(attempt.old):
             why = "the spec has changed since the approver read it: read it again"
             raise conflict(OVERRIDES, attempt.name, why)
-        if sent.get("approved") is True:
+        if _approves(attempt):
             self._check_reach(attempt, read(SchedulerOverride, attempt.obj), view)
+
+
+def _check_finalizers(attempt: WriteAttempt) -> None:
+    """The controllers remove fathom's finalizer, when nothing of the override is left. Where no controller
+    runs any more, the cluster's administrator may."""
+    before, after = (metadata(obj or {}).get("finalizers") or () for obj in (attempt.old, attempt.obj))
+    removed = [name for name in before if name.startswith(f"{GROUP}/") and name not in after]
+    user = attempt.user
+    if not removed or MASTERS in user.groups or (user.name == CONTROLLERS and not user.impersonator):
+        return
+    raise refused(attempt, f"only {CONTROLLERS} removes {removed[0]}, when nothing of the override is left")
 
 
 def _changes_spec(attempt: WriteAttempt) -> bool:
     if attempt.subresource or attempt.obj is None:
         return False
     return attempt.old is None or attempt.obj.get("spec") != attempt.old.get("spec")
+
+
+def _approves(attempt: WriteAttempt) -> bool:
+    if attempt.subresource != APPROVAL:
+        return False
+    return lookup(attempt.obj, "status", "approval", "approved") is True
 
 
 def _check_break_glass(attempt: WriteAttempt, override: SchedulerOverride, view: View) -> None:
