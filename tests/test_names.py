@@ -47,6 +47,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "agent-certificate": ("agent/node.py", "api/agent_connections.py"),
     "agent-notice": ("agent/node.py", PEOPLE),
     "auto-revert": (PEOPLE, "controllers/deployment/plan_rollback.py"),
+    "break-glass": ("api/admission/overrides/marks.py", "api/auth/break_glass.py"),
     "capacity-class": ("schedule/loop/deciding.py", "schedule/loop/reservations.py"),
     "charged-with-pod": ("api/ledger/quota_charges.py", "api/admission/usage.py"),
     "decision": ("schedule/loop/deciding.py", "explain/why/placed.py"),

@@ -109,7 +109,7 @@ def assemble(wanted: ServerSettings) -> Parts:
     registry = Registry.builtin()
     for kind in (*OWN_KINDS, *USAGE_KINDS):
         registry.add(kind)
-    authorizer = Authorizer(cache)
+    authorizer = Authorizer(cache, outside.clock)
     accounts = AccountTokens(wanted.signing, cache, outside.clock, outside.ids)
     own_tokens = {digest(wanted.token): User(HOUSEKEEPING, (MASTERS,))}
     authenticator = Authenticator(tokens=own_tokens, accounts=accounts, clock=outside.clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,12 +26,28 @@ from fathom.model.traced import SpanSink
 from fathom.model.user import MASTERS, User
 from fathom.record.audit import AuditLog
 from fathom.seams.log import JsonLog, NoLog
-from fathom.seams.outside import Outside, RandomIds, SystemClock
+from fathom.seams.outside import Clock, Outside, RandomIds, SystemClock
 from fathom.store.memory import MemoryStore
 from fathom.store.protocol import Store
 
 ADMIN = "admin-token"
 JANE = "jane-token"
+
+
+class MovedClock:
+    """The system's clock, moved on by a story."""
+
+    def __init__(self) -> None:
+        self._ahead_ns = 0
+
+    def now_ns(self) -> int:
+        return time.time_ns() + self._ahead_ns
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns() + self._ahead_ns
+
+    def move(self, *, minutes: int) -> None:
+        self._ahead_ns += minutes * 60 * 1_000_000_000
 
 
 class Answer(msgspec.Struct):
@@ -159,9 +176,10 @@ async def serving(
     sources: Sources | None = None,
     agents: Agents | None = None,
     traces: SpanSink | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Api]:
     rng = random.Random(7)
-    outside = Outside(clock=SystemClock(), ids=RandomIds(rng), rng=rng)
+    outside = Outside(clock=clock or SystemClock(), ids=RandomIds(rng), rng=rng)
     log = JsonLog((data / "log").open("a"), outside.clock) if (data / "log").exists() else NoLog()
     audit = AuditLog(data / "audit", clock=outside.clock, log=log)
     pki = ensure_pki(data, clock=outside.clock)

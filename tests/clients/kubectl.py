@@ -21,6 +21,10 @@ import yaml
 COMMAND_S_MAX = 60
 WATCH_S_MAX = 20
 NOBODY_ACTS = re.compile(r"Warning: \S+: kept, but .*\n")
+# An override may name what is not there yet.
+NAMES_NOTHING = re.compile(
+    r"Warning: spec\.(target|scope|changes\.\w+): (namespace|no node|there is no) .*\n"
+)
 
 Row = dict[str, str]
 
@@ -64,9 +68,11 @@ class Kubectl:
         return Done(done.returncode, said, done.stderr)
 
     def ok(self, command: str, *arguments: str, stdin: str | None = None, cwd: Path | None = None) -> str:
-        """What a command that succeeds prints, without a warning but that of a kind that nobody acts on."""
+        """What a command that succeeds prints, without a warning but of what nobody acts on, or of what an
+        override names."""
         done = self.run(command, *arguments, stdin=stdin, cwd=cwd)
-        assert (done.code, NOBODY_ACTS.sub("", done.err)) == (0, ""), f"kubectl {command}: {done}"
+        said = NAMES_NOTHING.sub("", NOBODY_ACTS.sub("", done.err))
+        assert (done.code, said) == (0, ""), f"kubectl {command}: {done}"
         return done.out
 
     def fails(self, command: str, *arguments: str, stdin: str | None = None, code: int = 1) -> str:

@@ -32,8 +32,10 @@ status:
 
 
 def test_an_override_is_applied_as_it_stands_and_shown(kubectl: Kubectl) -> None:
-    assert kubectl.ok("apply -f -", stdin=OVERRIDE).strip() == (
-        "scheduleroverride.fathom.dev/risk-api-eu-west-recovery created"
+    applied = kubectl.run("apply -f -", stdin=OVERRIDE)
+    assert applied.out == "scheduleroverride.fathom.dev/risk-api-eu-west-recovery created\n", applied.err
+    assert 'Warning: spec.changes.allowReservedCapacityClass: there is no CapacityClass "recovery"' in (
+        applied.err.splitlines()
     )
     titles, line = kubectl.ok("get sov").splitlines()
     assert titles.split() == ["NAME", "TARGET", "CHANGES", "AUTHOR", "EXPIRES", "ACK", "STATE", "AGE"]
@@ -43,13 +45,42 @@ def test_an_override_is_applied_as_it_stands_and_shown(kubectl: Kubectl) -> None
         "workload/risk-api",
         "pauseAutoscaler,avoidZones,allowReservedCapacityClass",
         "fathom-admin",
-        "0/3",
+        "1/3",  # The server's own part; nobody else runs here.
         "Observed",
-        "0/3",
+        "1/3",
     ]
     assert {"region/eu-west", "recovery-capacity"} <= set(kubectl.ok("get sov -o wide").split())
     assert "risk-api-eu-west-recovery" in kubectl.ok("get fathom")
     assert "expiresAfter" in kubectl.ok("explain scheduleroverride.spec")
+
+
+def test_what_an_override_names_and_nothing_has_is_warned_of(kubectl: Kubectl, namespace: str) -> None:
+    answer = kubectl.run("create -f -", stdin=OVERRIDE)
+    assert (answer.code, answer.err.splitlines()) == (
+        0,
+        [
+            f'Warning: spec.target: namespace "{namespace}" has no workload "risk-api"',
+            "Warning: spec.scope: no node is in region/eu-west",
+            "Warning: spec.changes.avoidZones: no node has the label topology.kubernetes.io/zone=eu-west-a",
+            'Warning: spec.changes.allowReservedCapacityClass: there is no CapacityClass "recovery"',
+        ],
+    )
+
+
+def test_limits_and_changes_are_explained_and_shown(kubectl: Kubectl) -> None:
+    assert kubectl.rows("get steeringlimits -n fathom-system")[0] | {"AGE": ""} == {
+        "NAME": "default",
+        "APPROVALS": "off",
+        "PODS": "1000",
+        "NODES": "100",
+        "ZONE%": "100",
+        "TENANTS": "20",
+        "EXTENSIONS": "3",
+        "TOTAL": "168h",
+        "AGE": "",
+    }
+    explained = " ".join(kubectl.ok("explain scheduleroverride.spec.changes.drain").split())
+    assert "pods on the target's nodes are evicted, as disruption budgets allow" in explained
 
 
 def test_what_an_override_cannot_do_is_refused_by_name(kubectl: Kubectl) -> None:

@@ -171,8 +171,8 @@ def override(place: Place) -> Trouble:
     place.taint(1)
     changes = {"avoidNodes": [place.nodes[0]]}
     place.create(
-        own("SchedulerOverride", place.word, target="workload/web", reason="a drill", expiresAfter="10m",
-            changes=changes)
+        own("SchedulerOverride", place.word, target="workload/web", scope="cluster", reason="a drill",
+            expiresAfter="10m", changes=changes)
     )  # fmt: skip
     place.create(place.pod())
     named = f"{place.namespace}/{place.word}"
@@ -236,8 +236,8 @@ def paused_by_an_override(place: Place) -> Trouble:
     place.create(place.deployment())
     place.kubectl.ok("wait deployment/web --for=condition=Available --timeout=40s")
     place.create(
-        own("SchedulerOverride", place.word, target="deployment/web", reason="a drill", expiresAfter="10m",
-            changes={"pauseRollout": True})
+        own("SchedulerOverride", place.word, target="deployment/web", scope="cluster", reason="a drill",
+            expiresAfter="10m", changes={"pauseRollout": True})
     )  # fmt: skip
     place.kubectl.ok("set image deployment/web main=app:2")
     says = ("is paused", f"the override {place.word} pauses its rollout", "end the override")

@@ -125,8 +125,8 @@ def test_a_quota_is_named_and_who_it_holds_back_is_woken_when_it_grows(kubectl: 
 
 
 def test_an_override_is_named_and_holds_for_its_time(kubectl: Kubectl, why: Why) -> None:
-    avoid = own("SchedulerOverride", "avoid", target="workload/held", reason="a drill", expiresAfter="6s",
-                changes={"avoidZones": ["a", "b"]})  # fmt: skip
+    avoid = own("SchedulerOverride", "avoid", target="workload/held", scope="cluster", reason="a drill",
+                expiresAfter="6s", changes={"avoidZones": ["a", "b"]})  # fmt: skip
     kubectl.create(avoid)
     kubectl.create(pod("held"))  # A pod without an owner is a workload of its own.
     waits(kubectl, "held")

@@ -21,12 +21,12 @@ WEB = Key("default", "web")
 
 
 def override(name: str, *, target: str = "workload/web", until_s: float = 60, **changes: object) -> Obj:
-    spec = {"target": target, "reason": "calm", "expiresAfter": "30s", "changes": changes}
+    spec = {"target": target, "scope": "cluster", "reason": "calm", "expiresAfter": "30s"}
     return {
         "apiVersion": "fathom.dev/v1alpha1",
         "kind": "SchedulerOverride",
         "metadata": meta(name),
-        "spec": spec,
+        "spec": {**spec, "changes": changes},
         "status": {"expiresAt": at(until_s)},
     }
 

@@ -485,6 +485,23 @@ def test_an_override_that_has_ended_or_has_no_target_is_not_as_wanted() -> None:
     assert answer.cause == "there is no workload/wbe in shop"
 
 
+def test_an_override_that_nobody_has_approved_says_who_could() -> None:
+    waits = override()
+    asked = {"required": True, "requestedAt": at(-60), "requestedBy": ["alice"]}
+    waits["status"] = {"author": "alice", "approval": asked}
+    answer = explain(waits, deployment())
+    assert answer.change is not None
+    assert (answer.verdict, answer.cause, answer.change.command, answer.change.who) == (
+        "waits for approval",
+        f"nobody has approved this spec, and nothing is in force before; it lapses at {at(3540)}",
+        "fathom override approve avoid -n shop",
+        "somebody other than alice who may approve overrides in shop",
+    )
+    asked |= {"approved": False, "approver": "tom", "approvedAt": at(-5)}
+    answer = explain(waits, deployment())
+    assert (answer.verdict, answer.cause) == ("was refused", f"tom refused it at {at(-5)}")
+
+
 def test_a_change_that_no_component_carries_out_is_said() -> None:
     answer = explain(override(pauseRepair=True, avoidZones=["c"]), deployment())
     assert answer.cause == "no component of fathom carries out pauseRepair"

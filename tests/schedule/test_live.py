@@ -350,6 +350,7 @@ def test_overrides(cluster: Cluster) -> None:
     space = cluster.namespace("overrides")
     spec = {
         "target": "workload/p",
+        "scope": "cluster",
         "reason": "zones are sick",
         "expiresAfter": "10m",
         "changes": {"avoidZones": ["zone-a", "zone-b", "zone-c"]},
@@ -466,6 +467,7 @@ def test_room_that_a_class_keeps_is_opened_by_an_override(cluster: Cluster) -> N
     assert found["change"]["what"] == "allow capacity class kept to workload p by an override"
     spec = {
         "target": "workload/p",
+        "scope": "cluster",
         "reason": "recovery",
         "expiresAfter": "10m",
         "changes": {"allowReservedCapacityClass": "kept"},

@@ -165,7 +165,8 @@ OVERRIDES = f"{OWN}/namespaces/mine/scheduleroverrides"
 
 
 def override(**changes: object) -> Obj:
-    spec = {"target": "workload/web", "reason": "r", "expiresAfter": "10m", "changes": changes}
+    spec: Obj = {"target": "workload/web", "scope": "cluster", "reason": "r", "expiresAfter": "10m"}
+    spec["changes"] = changes
     return {
         "apiVersion": "fathom.dev/v1alpha1",
         "kind": "SchedulerOverride",
@@ -193,7 +194,8 @@ def test_an_override_opens_a_reserved_class_only_to_who_may_use_it(tmp_path: Pat
         opened = {"spec": {"changes": {"allowReservedCapacityClass": "kept", "avoidZones": None}}}
         assert (await api.patch(f"{OVERRIDES}/o", opened, token=JANE)).status == 403
         assert (await api.patch(f"{OVERRIDES}/o", opened, token="allowed")).status == 200
-        for longer in ({"expiresAfter": "20m"}, {"changes": {"reservedReplicas": 50}}, {"scope": "zone/a"}):
+        later = {"expiresAfter": "20m", "reason": "not over yet"}
+        for longer in (later, {"changes": {"reservedReplicas": 50}}, {"scope": "zone/a"}):
             assert (await api.patch(f"{OVERRIDES}/o", {"spec": longer}, token=JANE)).status == 403, longer
         closed = {"spec": {"changes": {"allowReservedCapacityClass": None, "avoidZones": ["a"]}}}
         assert (await api.patch(f"{OVERRIDES}/o", closed, token=JANE)).status == 200

@@ -89,7 +89,8 @@ def test_our_accounts_are_refused_what_is_not_their_work(
 
 STEERED: dict[str, Obj] = {
     "scheduleroverrides": {
-        "target": "workload/x", "reason": "r", "expiresAfter": "5m", "changes": {"pauseRollout": True},
+        "target": "workload/x", "scope": "cluster", "reason": "r", "expiresAfter": "5m",
+        "changes": {"pauseRollout": True},
     },
     "trafficroutes": {"service": "x", "routes": [{"zone": "a", "weight": 1}]},
 }  # fmt: skip

@@ -54,7 +54,8 @@ def reservation(name: str, *, cpu: str = "1", node_name: str = "n1", **spec: Any
 
 async def ordered(api: Api, target: str, changes: Obj, *, namespace: str = "fathom-system") -> Obj:
     """An override, as it was stored."""
-    spec = {"target": target, "reason": "repair", "expiresAfter": "10m", "changes": changes}
+    spec: Obj = {"target": target, "scope": "cluster", "reason": "repair", "expiresAfter": "10m"}
+    spec["changes"] = changes
     made = await api.post(
         f"{OWN}/namespaces/{namespace}/scheduleroverrides", own("SchedulerOverride", "stop", spec)
     )

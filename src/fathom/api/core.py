@@ -148,6 +148,7 @@ class WriteVerdicts(msgspec.Struct):
     changed: Sequence[str] = ()
     admission: Sequence[Verdict] = ()
     decision: str = ""  # Of this object's part; '': the request's.
+    break_glass: str = ""  # The override that allows the request, where no role does.
 
 
 class Call(msgspec.Struct):

@@ -14,6 +14,7 @@ from fathom.api.auth import reviews
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.node_writes import restrict_node
+from fathom.api.auth.token_requests import EXPIRATION_S_MAX
 from fathom.api.binding.binder import Binder
 from fathom.api.core import Call, Core
 from fathom.api.process_pages import serve_node_page
@@ -194,4 +195,13 @@ class Dispatch:
             raise no_such_path()
         obj = bodies.decode(self._core, call, kind)
         restrict_node(call.caller.user, call.target, obj, None, self._core.cache)
-        return Response(status=201, body=encode_json(self._authenticator.issue_for(account, obj)))
+        seconds_max = self._seconds_under_break_glass(call)
+        issued = self._authenticator.issue_for(account, obj, seconds_max=seconds_max)
+        return Response(status=201, body=encode_json(issued))
+
+    def _seconds_under_break_glass(self, call: Call) -> int:
+        """A token that only break-glass allows ends with it."""
+        glass = self._authorizer.break_glass
+        if glass is None or not call.audit.break_glass:
+            return EXPIRATION_S_MAX
+        return glass.seconds_left(call.caller.user, call.namespace) or EXPIRATION_S_MAX

@@ -134,7 +134,7 @@ class ApiServer:
         user = self._authenticator.authenticate(request)
         user = self._authenticator.impersonated(request, user, self._authorizer)
         self._throttle.admit(user)
-        self._authorizer.require(user, target)
+        allowed = self._authorizer.require(user, target)
         if not target.is_resource:
             if (page := page_of(request.path)) is not None:
                 # The API server's own health is public; that of other processes requires permission to read
@@ -143,7 +143,9 @@ class ApiServer:
                 return await serve_process_page(self.core, request, page)
             return self._paths.serve(request)
         with self._throttle.room(user, target):
-            return await self._answer(self._call(request, target, user, request_id))
+            call = self._call(request, target, user, request_id)
+            call.audit.break_glass = allowed.override
+            return await self._answer(call)
 
     def _call(self, request: Request, target: RequestTarget, user: User, request_id: str) -> Call:
         headers = request.headers
@@ -247,6 +249,7 @@ class ApiServer:
             changed=tuple(verdicts.changed),
             admission=tuple(verdicts.admission),
             dry_run=call.dry_run,
+            break_glass=verdicts.break_glass,
         )
         self._audit.record(entry)
         if self._traces is not None:

@@ -217,7 +217,7 @@ async def _update_once(
     before = entry.body.obj
     old = with_revision(before, entry.revision)
     draft = _revised(core, call, change(old), old, entry=entry, subresource=subresource)
-    _check_own_kind(core, call, draft, subresource)
+    _check_own_kind(core, call, draft, old, subresource)
     admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
     _validate_update(core, call, admitted, old, subresource)
     strategy = core.strategy(call.kind)
@@ -503,7 +503,7 @@ def _release(core: Core, call: Call, old: Obj) -> Sequence[Charge]:
     return core.chain.release(attempt, core.cache)
 
 
-def _check_own_kind(core: Core, call: Call, obj: Obj, subresource: str = "") -> None:
+def _check_own_kind(core: Core, call: Call, obj: Obj, old: Obj | None = None, subresource: str = "") -> None:
     """Admission and the ledger read fathom's own kinds as structs: an object that does not fit its struct
     must not get that far. Built-in kinds are checked when they are decoded, and nothing here reads custom
     kinds."""
@@ -512,9 +512,10 @@ def _check_own_kind(core: Core, call: Call, obj: Obj, subresource: str = "") -> 
 
     def check() -> list[Cause]:
         causes = core.decoder.causes(call.kind, obj)
-        if not causes and not subresource:
-            causes = core.strategy(call.kind).validate_create(obj)
-        return causes
+        if causes or subresource:
+            return causes
+        strategy = core.strategy(call.kind)
+        return strategy.validate_create(obj) if old is None else strategy.validate_update(obj, old)
 
     _refuse(call.kind, obj, check)
 

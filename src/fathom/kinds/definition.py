@@ -20,6 +20,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
     user: str
     now: str  # RFC 3339
+    impersonator: str = ""  # The real user, if `user` is impersonated.
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ change is a row here, a field of `scheduler_override.Changes`, and the code of w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -24,6 +24,9 @@ DEPLOYMENT_CONTROLLER, REPAIR_CONTROLLER = "deployment-controller", "repair-cont
 OVERRIDE_CONTROLLER, AUTHORIZER = "override-controller", "authorizer"
 # The API server, in the commit of each write: these honour an override from its own commit on.
 AT_THE_WRITE = frozenset({QUOTA_CONTROLLER, AUTHORIZER})
+
+# Verbs that the ClusterRole `admin` has. Those of changes to nodes, and break-glass, are not among them.
+ADMIN_VERBS = ("approve-repairs", "constrain", "grant", "pause", "shift-traffic")
 
 LOW, HIGH = "low", "high"
 
@@ -151,6 +154,19 @@ CHANGES: dict[str, ChangeRule] = {
     ),
 }
 
+
+class Named(msgspec.Struct, frozen=True):
+    """'workload/risk-api', parsed."""
+
+    kind: str
+    name: str
+
+
+def named(text: str) -> Named | None:
+    kind, slash, name = text.partition("/")
+    return Named(kind, name) if slash and kind and name else None
+
+
 _ORDER = (
     SCHEDULER,
     AUTOSCALER,
@@ -166,3 +182,16 @@ def affected_controllers(changes: Iterable[str]) -> tuple[str, ...]:
     """Who must honour these changes, each once, those that place and scale first."""
     enforcers = {name for change in changes if change in CHANGES for name in CHANGES[change].enforced_by}
     return tuple(name for name in _ORDER if name in enforcers)
+
+
+def effective_changes(changes: Mapping[str, object]) -> tuple[str, ...]:
+    """Names of the changes that are not false or empty, in the order of the table."""
+    return tuple(name for name in CHANGES if _says_something(changes.get(name)))
+
+
+def _says_something(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(_says_something(inner) for inner in value.values())
+    if isinstance(value, bool | str | list | tuple):
+        return bool(value)
+    return value is not None

@@ -6,11 +6,9 @@ server stamps who made the proposal and who decided.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Annotated
 
-import msgspec
-
+from fathom.kinds import approval
 from fathom.kinds.definition import KindDefinition, Rules, Stamp
 from fathom.kinds.schema import REQUIRED, Count, Name, Time, field_schema, one_of
 from fathom.kinds.shape import Conditions, Meta, ObjectRef, Shape
@@ -78,8 +76,7 @@ class RepairProposal(Shape, frozen=True):
 
 def spec_hash(proposed: Obj) -> str:
     """The hash of the spec: an approval is bound to it."""
-    spec = msgspec.json.encode(proposed.get("spec") or {}, order="sorted")
-    return hashlib.sha256(spec).hexdigest()
+    return approval.spec_hash(proposed.get("spec") or {})
 
 
 def subject_fault(proposed: Obj) -> str | None:
@@ -109,21 +106,11 @@ def status_at_status_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
 
 
 def status_at_approval(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
-    """Only `approved` is taken from the request. The same decision again changes nothing."""
+    """Only `approved` is taken from the request."""
     approved, before = lookup(obj, "status", "approved"), mapping(old.get("status"))
-    if approved == before.get("approved") and stamp.user == before.get("approver"):
-        return {**before}
-    reported = {name: value for name, value in before.items() if name not in DECISION}
-    return {**reported, **(_decision(approved, old, stamp) if approved is not None else {})}
-
-
-def _decision(approved: object, old: Obj, stamp: Stamp) -> Obj:
-    return {
-        "approved": approved,
-        "approver": stamp.user,
-        "approvedAt": stamp.now,
-        "approvedSpec": spec_hash(old),
-    }
+    return approval.with_decision(
+        before, approved, stamp, hash_field="approvedSpec", spec_hash=spec_hash(old)
+    )
 
 
 def validate(obj: Obj) -> list[Cause]:

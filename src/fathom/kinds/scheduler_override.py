@@ -8,54 +8,70 @@ from typing import Annotated
 
 import msgspec
 
-from fathom.kinds.definition import KindDefinition, Rules, Stamp
+from fathom.kinds import override_changes
+from fathom.kinds.definition import KindDefinition, Rules
 from fathom.kinds.override_changes import (
     CHANGES,
     EVERYWHERE,
     HOUR_NS,
     INFRASTRUCTURE_TARGETS,
-    SCOPES,
-    TARGETS,
     WORKLOAD_TARGETS,
+    effective_changes,
 )
+from fathom.kinds.override_stamps import (
+    spec_hash,
+    status_at_approval,
+    status_at_create,
+    status_at_status_update,
+    status_at_update,
+)
+from fathom.kinds.override_validation import validate, validate_update
 from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, REQUIRED, Count, Name, Time, field_schema, one_of
 from fathom.kinds.shape import Conditions, Meta, Shape
-from fathom.kinds.values import NO_DURATION, mapping, stamps, text
-from fathom.model import causes
-from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.column import Column
-from fathom.model.errors import Cause, Causes
-from fathom.model.objects import Obj, labels_of, lookup, metadata
-from fathom.model.times import duration_ns, moment_ns, timestamp
+from fathom.model.objects import Obj, labels_of, metadata
+from fathom.model.times import duration_ns, moment_ns
 from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, REGION_LABEL, ZONE_LABEL
 
 USED_OVERRIDES = "fathom.dev/overrides"  # On a bound pod: the overrides that its placement uses.
 
 NODE_CLASS_LABEL = "fathom.dev/node-class"
-STAMPED = ("author", "expiresAt")
+APPROVAL_LAPSES_NS = HOUR_NS  # What nobody has approved by then is no longer the answer to the incident.
 _LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
+
+
+def _about(change: str) -> msgspec.Meta:
+    """What `kubectl explain` says of the change: the words of the table."""
+    return field_schema(CHANGES[change].about)
 
 
 class Changes(Shape, frozen=True):
     """Closed: fathom's server refuses unknown changes, rather than accept what no component carries out."""
 
-    pause_autoscaler: bool = False
-    pause_rollout: bool = False
-    pause_repair: bool = False
-    pause_expansion: bool = False
-    avoid_zones: tuple[Name, ...] = ()
-    avoid_nodes: tuple[Name, ...] = ()
-    avoid_node_classes: tuple[Name, ...] = ()
-    avoid_pools: tuple[Name, ...] = ()
-    avoid_topology: dict[str, tuple[Name, ...]] = msgspec.field(default_factory=dict)  # Node label -> values.
-    allow_reserved_capacity_class: Name = ""
-    reserved_replicas: Count | None = None  # How many pods may use it; absent: all pods of the target.
-    raise_priority: int | None = None
-    cordon: bool = False
-    drain: bool = False
-    approve_repairs: tuple[Name, ...] = ()
-    traffic_weights: dict[str, Count] = msgspec.field(default_factory=dict)  # Region or pool -> weight.
-    break_glass_role: Name = ""
+    pause_autoscaler: Annotated[bool, _about("pauseAutoscaler")] = False
+    pause_rollout: Annotated[bool, _about("pauseRollout")] = False
+    pause_repair: Annotated[bool, _about("pauseRepair")] = False
+    pause_expansion: Annotated[bool, _about("pauseExpansion")] = False
+    avoid_zones: Annotated[tuple[Name, ...], _about("avoidZones")] = ()
+    avoid_nodes: Annotated[tuple[Name, ...], _about("avoidNodes")] = ()
+    avoid_node_classes: Annotated[tuple[Name, ...], _about("avoidNodeClasses")] = ()
+    avoid_pools: Annotated[tuple[Name, ...], _about("avoidPools")] = ()
+    # Node label -> values.
+    avoid_topology: Annotated[dict[str, tuple[Name, ...]], _about("avoidTopology")] = msgspec.field(
+        default_factory=dict
+    )
+    allow_reserved_capacity_class: Annotated[Name, _about("allowReservedCapacityClass")] = ""
+    # Absent: all pods of the target.
+    reserved_replicas: Annotated[Count | None, _about("reservedReplicas")] = None
+    raise_priority: Annotated[int | None, _about("raisePriority")] = None
+    cordon: Annotated[bool, _about("cordon")] = False
+    drain: Annotated[bool, _about("drain")] = False
+    approve_repairs: Annotated[tuple[Name, ...], _about("approveRepairs")] = ()
+    # Region or pool -> weight.
+    traffic_weights: Annotated[dict[str, Count], _about("trafficWeights")] = msgspec.field(
+        default_factory=dict
+    )
+    break_glass_role: Annotated[Name, _about("breakGlassRole")] = ""
 
 
 class OverrideSpec(Shape, frozen=True):
@@ -107,7 +123,7 @@ class ChangeState(Shape, frozen=True):
 
 
 class BlastRadius(Shape, frozen=True):
-    """How much the override concerns, counted by the server when its spec was written."""
+    """How much the override concerns, counted by the server when its spec was written or approved."""
 
     pods: Count = 0
     nodes: Count = 0
@@ -123,7 +139,13 @@ class OverrideApproval(Shape, frozen=True):
     approved: bool | None = None
     approver: str = ""
     approved_at: Time = ""
-    spec_hash: Annotated[str, field_schema("The hash of the spec that was approved or refused.")] = ""
+    spec_hash: Annotated[
+        str, field_schema("The hash of the spec that waits for approval, or that was approved or refused.")
+    ] = ""
+    requested_at: Annotated[Time, field_schema("Since when it waits. After an hour it lapses.")] = ""
+    requested_by: Annotated[
+        tuple[str, ...], field_schema("Who wrote the spec: they may not approve it.")
+    ] = ()
 
 
 class Residue(Shape, frozen=True):
@@ -136,6 +158,9 @@ class Residue(Shape, frozen=True):
 
 class OverrideStatus(Shape, frozen=True):
     author: Annotated[str, field_schema("Who created it. Set by the server.")] = ""
+    author_impersonated_by: Annotated[
+        str, field_schema("Who created it in the author's name. Set by the server.")
+    ] = ""
     expires_at: Annotated[Time | None, field_schema("When it ends. Set by the server.")] = None
     observed_generation: Count = 0
     active: Annotated[
@@ -157,21 +182,32 @@ class SchedulerOverride(Shape, frozen=True):
     status: OverrideStatus = OverrideStatus()
 
 
-class Named(msgspec.Struct, frozen=True):
-    """'workload/risk-api', parsed."""
-
-    kind: str
-    name: str
+# 'workload/risk-api', parsed.
+Named = override_changes.Named
+named = override_changes.named
 
 
-def named(text: str) -> Named | None:
-    kind, slash, name = text.partition("/")
-    return Named(kind, name) if slash and kind and name else None
+def changes_of(override: SchedulerOverride) -> tuple[str, ...]:
+    """Names of the changes that it makes, in the order of the table."""
+    return effective_changes(msgspec.to_builtins(override.spec.changes))
+
+
+def approval_given(override: SchedulerOverride) -> bool:
+    """Whether it needs no approval, or somebody has approved the spec that it has now."""
+    asked = override.status.approval
+    if asked is None or not asked.required:
+        return True
+    return asked.approved is True and asked.spec_hash == spec_hash(msgspec.to_builtins(override.spec))
 
 
 def expiry_ns(override: SchedulerOverride) -> int | None:
-    """When the override ends: as stamped by the server, else from its creation (not every server stamps)."""
-    stamped = moment_ns(override.status.expires_at)
+    """When the override ends: as stamped by the server, else from its creation (not every server stamps). One
+    that waits for approval ends when the wait does."""
+    stamped, asked = moment_ns(override.status.expires_at), override.status.approval
+    if asked is not None and not approval_given(override):
+        requested = moment_ns(asked.requested_at)
+        lapses = None if requested is None else requested + APPROVAL_LAPSES_NS
+        return min((end for end in (stamped, lapses) if end is not None), default=None)
     if stamped is not None:
         return stamped
     created, lasts = moment_ns(override.metadata.creation_timestamp), duration_ns(override.spec.expires_after)
@@ -179,9 +215,12 @@ def expiry_ns(override: SchedulerOverride) -> int | None:
 
 
 def override_active(override: SchedulerOverride, now_ns: int) -> bool:
-    """THE predicate. An override without a known end is not active: every override must be bounded."""
+    """THE predicate. An override without a known end is not active: every override must be bounded. Nor is
+    one whose approval is missing."""
     expires_ns = expiry_ns(override)
-    return expires_ns is not None and now_ns < expires_ns and not override.metadata.deletion_timestamp
+    if expires_ns is None or now_ns >= expires_ns or override.metadata.deletion_timestamp:
+        return False
+    return approval_given(override)
 
 
 def workloads_of(pod: Obj) -> tuple[str, ...]:
@@ -241,94 +280,11 @@ def avoids(override: SchedulerOverride, node: str, labels: Mapping[str, str]) ->
     return on_avoided_node and scope_includes(override.spec.scope, labels)
 
 
-def status_at_create(obj: Obj, stamp: Stamp) -> Obj:
-    return {"author": stamp.user, **_expiry(obj, stamp), "active": False}
-
-
-def status_at_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj | None:
-    """A changed duration counts from now. The author stays: the audit log has later writers."""
-    if lookup(obj, "spec", "expiresAfter") == lookup(old, "spec", "expiresAfter"):
-        return None
-    return {**mapping(obj.get("status")), **_expiry(obj, stamp)}
-
-
-def status_at_status_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
-    return {**mapping(obj.get("status")), **stamps(old, STAMPED)}
-
-
-def _expiry(obj: Obj, stamp: Stamp) -> Obj:
-    lasts_ns = duration_ns(text(lookup(obj, "spec", "expiresAfter")))
-    now_ns = moment_ns(stamp.now)
-    if lasts_ns is None or now_ns is None:
-        return {}
-    return {"expiresAt": timestamp(now_ns + lasts_ns)}
-
-
-def validate(obj: Obj) -> list[Cause]:
-    spec = mapping(obj.get("spec"))
-    errors = [*_target_causes(text(spec.get("target")), text(metadata(obj).get("namespace")))]
-    if text(spec.get("scope")) not in {"", EVERYWHERE}:
-        errors += _place_causes(spec["scope"], "spec.scope", SCOPES)
-    changes = mapping(spec.get("changes"))
-    errors += _change_causes(changes)
-    errors += _expiry_causes(text(spec.get("expiresAfter")), changes)
-    return errors
-
-
-def validate_update(obj: Obj, old: Obj) -> list[Cause]:
-    errors = validate(obj)
-    before = lookup(old, "spec", "target")
-    return errors + causes.unchanged("spec.target", lookup(obj, "spec", "target"), before)
-
-
-def _target_causes(target: str, namespace: str) -> list[Cause]:
-    errors = _place_causes(target, "spec.target", TARGETS) if target else []
-    place = named(target)
-    if place is not None and place.kind in INFRASTRUCTURE_TARGETS and namespace != SYSTEM_NAMESPACE:
-        why = f"an override of infrastructure ({place.kind}) must be in the namespace {SYSTEM_NAMESPACE}"
-        errors.append(causes.forbidden("spec.target", why))
-    return errors
-
-
-def _place_causes(value: str, field: str, kinds: tuple[str, ...]) -> list[Cause]:
-    place = named(value)
-    if place is None:
-        return [causes.invalid(field, value, f"must be of the form {kinds[0]}/NAME")]
-    return [] if place.kind in kinds else [causes.not_supported(field, place.kind, kinds)]
-
-
-def _change_causes(changes: Obj) -> list[Cause]:
-    errors: list[Cause] = Causes()
-    if not changes:
-        errors.append(causes.required("spec.changes", "an override must change something"))
-    for name in changes:
-        if name not in CHANGES:
-            errors.append(causes.not_supported("spec.changes", name, tuple(CHANGES)))
-    if "reservedReplicas" in changes and not changes.get("allowReservedCapacityClass"):
-        why = "must be set together with reservedReplicas"
-        errors.append(causes.required("spec.changes.allowReservedCapacityClass", why))
-    return errors
-
-
-def _expiry_causes(expires_after: str, changes: Obj) -> list[Cause]:
-    field = "spec.expiresAfter"
-    if not expires_after:
-        return []
-    lasts_ns = duration_ns(expires_after)
-    if lasts_ns is None or lasts_ns <= 0:
-        return [causes.invalid(field, expires_after, NO_DURATION)]
-    for name in changes:
-        rule = CHANGES.get(name)
-        if rule is not None and lasts_ns > rule.lasts_ns_max:
-            why = f"{name} may last at most {rule.lasts_ns_max // HOUR_NS}h"
-            return [causes.invalid(field, expires_after, why)]
-    return []
-
-
 DEFINITION = KindDefinition(
     shape=SchedulerOverride,
     plural="scheduleroverrides",
     namespaced=True,
+    approval=True,
     short_names=("sov",),
     columns=(
         Column("Target", "string", ".spec.target"),
@@ -355,6 +311,7 @@ DEFINITION = KindDefinition(
         status_at_create=status_at_create,
         status_at_update=status_at_update,
         status_at_status_update=status_at_status_update,
+        status_at_approval=status_at_approval,
     ),
     view_role_reads=True,
     admin_role_writes=True,

@@ -44,6 +44,7 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     changed: tuple[str, ...] = ()  # Field paths; ('*',) is the whole object.
     admission: tuple[Verdict, ...] = ()
     dry_run: bool = False
+    break_glass: str = ""  # 'namespace/name' of the override by which, and by no role, the user may do this.
 
     @property
     def wrote(self) -> bool:

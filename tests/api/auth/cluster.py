@@ -24,6 +24,14 @@ RESOURCES = {
     "Pod": "pods",
     "Secret": "secrets",
     "ServiceAccount": "serviceaccounts",
+    "SchedulerOverride": "scheduleroverrides.fathom.dev",
+    "SteeringLimits": "steeringlimits.fathom.dev",
+    "CapacityClass": "capacityclasses.fathom.dev",
+    "RepairProposal": "repairproposals.fathom.dev",
+    "Deployment": "deployments.apps",
+    "ReplicaSet": "replicasets.apps",
+    "Job": "jobs.batch",
+    "PodDisruptionBudget": "poddisruptionbudgets.policy",
 }
 
 SECOND = 1_000_000_000

@@ -63,6 +63,11 @@ GOOD: dict[str, tuple[str, Obj]] = {
         {"from": "v4", "to": "v5", "steps": [{"percent": 10, "hold": "5m"}, {"percent": 100}]},
     ),
     "SchedulerOverride": (f"{ROOT}/namespaces/default/scheduleroverrides", LESSON["spec"]),  # type: ignore[dict-item]  # A literal
+    "SteeringLimits": (f"{ROOT}/namespaces/fathom-system/steeringlimits", {"approvals": "on"}),
+    "OverrideReview": (
+        f"{ROOT}/namespaces/default/overridereviews",
+        {"override": {"kind": "SchedulerOverride", "name": "o"}, "author": "jane", "role": "r"},
+    ),
     "WorkloadProgress": (
         f"{ROOT}/namespaces/default/workloadprogresses",
         {"workload": {"kind": "Deployment", "name": "web"}},
@@ -91,16 +96,21 @@ def test_every_kind_is_served_and_printed(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         introduce(api, User(CONTROLLERS))
         fence = await lead(api, CONTROLLERS, "fathom-system/controllers")
-        by_repair = {"token": CONTROLLERS, "headers": fence}
+        makers: dict[str, Any] = {
+            "RepairProposal": {"token": CONTROLLERS, "headers": fence},
+            "OverrideReview": {"token": "housekeeping-token"},
+        }
         for kind, (path, spec) in GOOD.items():
-            how: Any = by_repair if kind == "RepairProposal" else {}
-            made = await api.post(path, own(kind, "one", spec), **how)
+            how = makers.get(kind, {})
+            name = "default" if kind == "SteeringLimits" else "one"  # The one that is read.
+            await api.delete(f"{path}/{name}")
+            made = await api.post(path, own(kind, name, spec), **how)
             assert (kind, made.status) == (kind, 201), made.obj
             table = await api.get(
                 path, headers={"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
             )
             assert (table.obj["kind"], len(table.obj["rows"])) == ("Table", 1)
-            assert (await api.delete(f"{path}/one")).status == 200
+            assert (await api.delete(f"{path}/{name}", **how)).status == 200
 
     tell(story, tmp_path)
     assert {kind.kind for kind in OWN_KINDS} == {*GOOD, *ANSWERED}
@@ -171,7 +181,10 @@ def test_the_lessons_override_applies_as_it_stands_and_is_stamped(tmp_path: Path
         forged = {"status": {"author": "nobody", "expiresAt": "2999-01-01T00:00:00Z", "active": True}}
         said = (await api.patch(f"{one}/status", forged)).obj["status"]
         assert said == {**made["status"], "active": True}
-        longer = (await api.patch(one, {"spec": {"expiresAfter": "2h"}})).obj
+        assert (await api.patch(one, {"spec": {"expiresAfter": "2h"}})).causes == [
+            ("spec.reason", "FieldValueInvalid")
+        ]
+        longer = (await api.patch(one, {"spec": {"expiresAfter": "2h", "reason": "not over"}})).obj
         assert longer["status"]["expiresAt"] > made["status"]["expiresAt"]
         assert longer["status"]["author"] == "admin"
 

@@ -47,7 +47,7 @@ class CapacityClassUse(Plugin):
         target = RequestTarget(
             verb="use", path="", group=GROUP, version=VERSION, plural="capacityclasses", name=name
         )
-        return self._authorizer.authorize(attempt.user, target).allowed
+        return self._authorizer.by_roles(attempt.user, target).allowed
 
 
 def _class_of_override(attempt: WriteAttempt) -> str:

@@ -15,6 +15,9 @@ from fathom.api.admission.fences import Fencing, LeaseFence
 from fathom.api.admission.limits import LimitRanger
 from fathom.api.admission.namespaces import NamespaceLifecycle
 from fathom.api.admission.nodes import NodeConditions, NodeRestriction
+from fathom.api.admission.overrides.marks import BreakGlassMarks
+from fathom.api.admission.overrides.plugin import SchedulerOverrides
+from fathom.api.admission.overrides.review_plugin import OverrideReviews
 from fathom.api.admission.plugin import Plugin
 from fathom.api.admission.pods import DefaultTolerationSeconds, ServiceAccount
 from fathom.api.admission.priority import Priority
@@ -36,8 +39,9 @@ GROUP = "fathom.admission"
 # Those that look at other objects, or write more than the request asks for: they declare what.
 DECLARING: tuple[type[Plugin], ...] = (
     NamespaceLifecycle, LimitRanger, ServiceAccount, NodeConditions, NodeRestriction, Priority,
-    DefaultTolerationSeconds, RuntimeClass, TenantUse, CapacityClassUse, ServiceAddresses, UnenforcedKinds,
-    LeaseFence, Fencing, ResourceQuota, LedgerKeeper, NodePlacement, PlacementRules,
+    DefaultTolerationSeconds, RuntimeClass, TenantUse, CapacityClassUse, SchedulerOverrides, OverrideReviews,
+    BreakGlassMarks, ServiceAddresses, UnenforcedKinds, LeaseFence, Fencing, ResourceQuota, LedgerKeeper,
+    NodePlacement, PlacementRules,
 )  # fmt: skip
 
 
@@ -63,6 +67,9 @@ def built_in(
         TrustBundleAttest(authorizer),
         TenantUse(authorizer),
         CapacityClassUse(authorizer),
+        SchedulerOverrides(authorizer, clock),
+        OverrideReviews(clock),
+        BreakGlassMarks(authorizer),
         RepairProposals(),
         GatewayReports(),
         ServiceAddresses(rng, service_addresses),

@@ -6,14 +6,12 @@ proposal nor any of fathom's own accounts may approve it.
 
 from __future__ import annotations
 
+from fathom.api.admission.approvers import APPROVAL, check_approver
 from fathom.api.admission.attempt import CREATE, UPDATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.kinds.repair_proposal import OVER, PROPOSALS
-from fathom.model.accounts import REPAIR, is_own
-from fathom.model.objects import lookup
+from fathom.model.accounts import REPAIR
 from fathom.model.view import View
-
-APPROVAL = "approval"
 
 
 class RepairProposals(Plugin):
@@ -32,7 +30,6 @@ class RepairProposals(Plugin):
 
 def _check_approval(attempt: WriteAttempt) -> None:
     status = (attempt.old or {}).get("status") or {}
-    if is_own(attempt.user) or attempt.user.name == status.get("maker"):
-        raise refused(attempt, f"{attempt.user.name} may not decide about proposals: a person must")
-    if lookup(attempt.old, "status", "phase") in OVER:
+    check_approver(attempt, (str(status.get("maker") or ""),), "proposals")
+    if status.get("phase") in OVER:
         raise refused(attempt, f"the proposal is over ({status['phase']}): there is nothing left to decide")

@@ -16,7 +16,7 @@ from fathom.api.auth.accounts import Accepted, AccountTokens, Refused
 from fathom.api.auth.authorize import Authorizer, is_public
 from fathom.api.auth.impersonate import IMPERSONATE, impersonated
 from fathom.api.auth.static_tokens import Tokens, digest
-from fathom.api.auth.token_requests import request_token
+from fathom.api.auth.token_requests import EXPIRATION_S_MAX, request_token
 from fathom.api.request import Request
 from fathom.model.errors import unauthorized
 from fathom.model.objects import Obj
@@ -60,9 +60,9 @@ class Authenticator:
                 return impersonated(user, request.headers, authorizer)
         return user
 
-    def issue_for(self, account: Obj, request: Obj) -> Obj:
+    def issue_for(self, account: Obj, request: Obj, *, seconds_max: int = EXPIRATION_S_MAX) -> Obj:
         """The TokenRequest with its answer: a token for this service account."""
-        return request_token(request, account, self._accounts)
+        return request_token(request, account, self._accounts, seconds_max=seconds_max)
 
     def check_token(self, token: str, audiences: Sequence[str] = ()) -> Accepted | Refused:
         """For TokenReview: the user of this token, for one of these audiences."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import fields
+
 from fathom.api.auth.own_roles import (
     ASK,
     EVENTS,
@@ -23,8 +25,11 @@ from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, RO
 from fathom.api.auth.rules import RbacRule, as_wire, rules_of, uncovered
 from fathom.kinds.all import KINDS
 from fathom.kinds.definition import KindDefinition
+from fathom.kinds.override_changes import ADMIN_VERBS
 from fathom.kinds.override_preview import FORK_VERB, STATES
+from fathom.kinds.shape import API_VERSION
 from fathom.kinds.shape import GROUP as OWN_GROUP
+from fathom.kinds.steering_limits import LIMITS_KEY, STEERING_LIMITS, SteeringLimitsSpec
 from fathom.model.objects import Obj, key_of, metadata
 from fathom.model.view import View
 from fathom.model.well_known import AUTO_UPDATE_ANNOTATION
@@ -43,6 +48,11 @@ def _names(kinds: Iterable[KindDefinition], *endings: str) -> str:
     """The resources of kinds for a row, each with every ending ('/status')."""
     plurals = sorted(kind.plural for kind in kinds)
     return " ".join(f"{plural}{ending}" for plural in plurals for ending in endings or ("",))
+
+
+def _with_status(kinds: Iterable[KindDefinition]) -> str:
+    reported = (kind for kind in kinds if "status" in kind.subresources)
+    return _names(reported, "/status")
 
 
 ROLES: dict[str, tuple[Row, ...]] = {
@@ -69,6 +79,7 @@ ROLES: dict[str, tuple[Row, ...]] = {
         # Whoever may get an object may ask about it: that is checked for each question.
         ("create list", OWN_GROUP, _names(kind for kind in KINDS if kind.asks)),
         ("get", OWN_GROUP, _names(kind for kind in KINDS if kind.asks)),
+        ("get", OWN_GROUP, "steeringlimits", LIMITS_KEY.name),  # What an override must keep to.
     ),
     "system:auth-delegator": ASK,
     # Bound to no subject. A fork tells about all namespaces; contents of Secrets are not in it.
@@ -79,6 +90,7 @@ ROLES: dict[str, tuple[Row, ...]] = {
         # Permission to steer is separate from permission to deploy. Status is written by the controllers that
         # observe it.
         (WRITE, OWN_GROUP, _names(kind for kind in KINDS if kind.admin_role_writes)),
+        (" ".join(ADMIN_VERBS), OWN_GROUP, "scheduleroverrides"),
         (
             "get patch update",
             OWN_GROUP,
@@ -151,7 +163,8 @@ ROLES: dict[str, tuple[Row, ...]] = {
         (READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
         (READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
         (READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
-        (READ, OWN_GROUP, _names((kind for kind in _READ if kind.namespaced and kind.stored), "", "/status")),
+        (READ, OWN_GROUP, _names(kind for kind in _READ if kind.namespaced and kind.stored)),
+        (READ, OWN_GROUP, _with_status(kind for kind in _READ if kind.namespaced)),
         ("create get list", OWN_GROUP, _names(kind for kind in _READ if kind.asks)),
         # Users that deploy a pod ask why it is pending.
         (READ, OWN_GROUP, _names(kind for kind in _READ if not kind.namespaced)),
@@ -240,6 +253,7 @@ def bootstrap_objects() -> list[Obj]:
         *(_aggregated_role(name) for name in AGGREGATED),
         *(_binding(name, subjects) for name, subjects in BINDINGS.items()),
         *(_binding(name, subjects, where) for name, (where, subjects) in OWN_LOCAL_BINDINGS.items()),
+        _steering_limits(),
     ]
 
 
@@ -256,6 +270,7 @@ def _repaired(wanted: Obj, view: View) -> Obj | None:
         "ClusterRole": CLUSTER_ROLES,
         "ClusterRoleBinding": CLUSTER_ROLE_BINDINGS,
         "RoleBinding": ROLE_BINDINGS,
+        "SteeringLimits": STEERING_LIMITS,
     }[wanted["kind"]]
     seen = view.get(resource, key_of(wanted))
     if seen is None:
@@ -348,4 +363,16 @@ def _namespace(name: str) -> Obj:
         "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
         "spec": {"finalizers": ["kubernetes"]},
         "status": {"phase": "Active"},
+    }
+
+
+def _steering_limits() -> Obj:
+    """The defaults in full, so that anybody can read what is in force. Changed ones are left alone."""
+    limits = SteeringLimitsSpec()
+    spec = {field.encode_name: getattr(limits, field.name) for field in fields(limits)}
+    return {
+        "kind": "SteeringLimits",
+        "apiVersion": API_VERSION,
+        "metadata": {"namespace": LIMITS_KEY.namespace, "name": LIMITS_KEY.name},
+        "spec": {name: value for name, value in spec.items() if value is not None},
     }

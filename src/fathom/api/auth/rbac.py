@@ -33,6 +33,7 @@ BROKEN_MAX = 10  # At most this many missing roles are named in a refusal.
 class RbacDecision(msgspec.Struct, frozen=True):
     allowed: bool
     reason: str = ""
+    override: str = ""  # The override that allows it, where no role does: break-glass.
 
 
 class RbacVerdict(NamedTuple):

@@ -14,13 +14,17 @@ EXPIRATION_S_MIN = 600
 EXPIRATION_S_MAX = 1 << 32
 
 
-def request_token(obj: Obj, account: Obj, tokens: AccountTokens) -> Obj:
-    """The TokenRequest with its status: a token for the service account, as asked for in the spec."""
+def request_token(
+    obj: Obj, account: Obj, tokens: AccountTokens, *, seconds_max: int = EXPIRATION_S_MAX
+) -> Obj:
+    """The TokenRequest with its status: a token for the service account, as asked for in the spec. At most so
+    long: then a longer one is cut, not refused."""
     spec = obj.get("spec") or {}
     home = key_of(account)
     seconds = spec.get("expirationSeconds")
     seconds = EXPIRATION_S if seconds is None else seconds
     _check_expiration(seconds, home.name)
+    seconds = min(seconds, seconds_max)
     bound = _bound_object(spec.get("boundObjectRef"), home, tokens.view)
     audiences = tuple(spec.get("audiences") or tokens.audiences)
     now_ns = tokens.clock.now_ns()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.api.admission.approvers import APPROVAL
 from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.api.binding.checks import BindingMoment
@@ -152,17 +153,21 @@ class PlacementRules(Plugin):
     name = "PlacementRules"
     resources = frozenset({OVERRIDES, CAPACITY_CLASSES})
     operations = frozenset({CREATE, UPDATE, DELETE})
+    subresources = frozenset({"", APPROVAL})  # An approval puts an override in force.
     trusted = True
     writes = (Writes("PlacementRules", ("*",), creates=True),)
 
     def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
-        old, new = attempt.old or {}, attempt.obj or {}
-        if attempt.operation == DELETE or old.get("spec") == new.get("spec"):
+        if attempt.operation == DELETE or _says(attempt.old) == _says(attempt.obj):
             return ()
         return (_changed(view),)
 
     def release(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         return (_changed(view),)
+
+
+def _says(rule: Obj | None) -> tuple[object, object]:
+    return lookup(rule, "spec"), lookup(rule, "status", "approval", "approved")
 
 
 def _changed(view: View) -> Charge:

@@ -115,6 +115,7 @@ def _written(call: Call, kind: Kind, ask: BindingAsk, answer: BindingDone) -> Ca
         revision=answer.revision,
         changed=CHANGED,
         decision=_decision_of(ask),
+        break_glass=call.audit.break_glass,
     )
     return msgspec.structs.replace(call, kind=kind, target=target, audit=audit, parts=[])
 

@@ -92,7 +92,8 @@ async def delete_collection(core: Core, call: Call) -> Response:
         key = entry.key.removeprefix(call.kind.prefix)
         namespace, _, name = key.rpartition("/")
         target = msgspec.structs.replace(call.target, namespace=namespace, name=name)
-        item_call = msgspec.structs.replace(call, target=target, audit=WriteVerdicts())
+        audit = WriteVerdicts(break_glass=call.audit.break_glass)
+        item_call = msgspec.structs.replace(call, target=target, audit=audit)
         try:
             written = await remove(core, item_call, options)
         except ApiError as error:

@@ -60,7 +60,7 @@ SCALE_RIGHTS = Actor(
     calls=(API_SERVER,),
 )
 # At the start of an API server: `api/auth/bootstrap.py`.
-BOOTSTRAP_KINDS = ("ClusterRole", "ClusterRoleBinding", "Namespace", "RoleBinding")
+BOOTSTRAP_KINDS = ("ClusterRole", "ClusterRoleBinding", "Namespace", "RoleBinding", "SteeringLimits")
 BOOTSTRAP = Actor(
     name="housekeeping/bootstrap",
     process=PROCESS,

@@ -14,6 +14,7 @@ from fathom.explain.why import commands
 from fathom.explain.why.answer import NOBODY, Change
 from fathom.explain.why.case import ContainerFacts, PodCase
 from fathom.explain.why.replacing import room_to_replace
+from fathom.kinds.override_changes import EVERYWHERE
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.podresources import REQUESTS, container_amounts, pod_amounts
 from fathom.model.well_known import QUARANTINE_TAINT
@@ -152,6 +153,7 @@ def _class_override(name: str, case: PodCase) -> Change:
     workload = workloads(case.view)[-1]
     spec = {
         "target": f"workload/{workload}",
+        "scope": EVERYWHERE,
         "reason": "REASON",
         "expiresAfter": "24h",
         "changes": {"allowReservedCapacityClass": name},

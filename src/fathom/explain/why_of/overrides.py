@@ -24,6 +24,7 @@ from fathom.explain.why_of.lookups import (
 from fathom.kinds.override_changes import CHANGES, INFRASTRUCTURE_TARGETS
 from fathom.kinds.scheduler_override import (
     SchedulerOverride,
+    approval_given,
     expiry_ns,
     named,
     override_active,
@@ -149,11 +150,30 @@ def _groups(states: Iterable[ControllerState]) -> tuple[CauseGroup, ...]:
     return tuple(CauseGroup(state.state, 1, (state.controller,), state.message) for state in states)
 
 
+def _unapproved(override: SchedulerOverride, now_ns: int) -> SubjectTrouble | None:
+    """It waits for a second person, or was refused, and its time is not over."""
+    ends_ns, asked = expiry_ns(override), override.status.approval
+    if asked is None or approval_given(override) or ends_ns is None or now_ns >= ends_ns:
+        return None
+    if asked.approved is False:
+        cause = f"{asked.approver} refused it at {asked.approved_at}"
+        return SubjectTrouble("was refused", cause, Change("create another", "", override.status.author))
+    namespace, name = override.metadata.key
+    cause = (
+        f"nobody has approved this spec, and nothing is in force before; it lapses at {timestamp(ends_ns)}"
+    )
+    who = f"somebody other than {', '.join(asked.requested_by)} who may approve overrides in {namespace}"
+    command = f"fathom override approve {name} -n {namespace}"
+    return SubjectTrouble("waits for approval", cause, Change("approve it", command, who))
+
+
 def _trouble(
     evidence: Evidence, obj: Obj, override: SchedulerOverride, states: list[ControllerState]
 ) -> SubjectTrouble | None:
     namespace, name = key_of(obj)
     expires_ns = expiry_ns(override)
+    if (unapproved := _unapproved(override, evidence.now_ns)) is not None:
+        return unapproved
     if not override_active(override, evidence.now_ns):
         ended = "it has no valid expiry" if expires_ns is None else f"it ended at {timestamp(expires_ns)}"
         command = f"kubectl delete scheduleroverride {name} -n {namespace}"

@@ -143,7 +143,6 @@ KEPT = (
     _rule(OVERRIDES, "spec.changes.pauseRepair", "fathom does not pause repair"),
     _rule(OVERRIDES, "spec.changes.approveRepairs", "fathom does not approve repairs for it"),
     _rule(OVERRIDES, "spec.changes.trafficWeights", "fathom's gateways follow TrafficRoutes only"),
-    _rule(OVERRIDES, "spec.changes.breakGlassRole", "fathom grants no role for it"),
     _rule(
         "runtimeclasses.node.k8s.io",
         "handler",

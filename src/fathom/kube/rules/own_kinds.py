@@ -47,4 +47,4 @@ class OwnStrategy(Strategy):
 
 
 def _stamp(moment: WriteMoment) -> Stamp:
-    return Stamp(moment.user.name, moment.now)
+    return Stamp(moment.user.name, moment.now, moment.user.impersonator)

@@ -125,6 +125,7 @@ def override(name: str, changes: Obj, *, lasts_s: int) -> Obj:
     """Of a pod without an owner, which is its own workload."""
     spec = {
         "target": f"workload/{name}",
+        "scope": "cluster",
         "reason": "a test",
         "expiresAfter": f"{lasts_s}s",
         "changes": changes,

@@ -106,7 +106,8 @@ def _grants(world: World) -> Iterator[Candidate]:
 
 
 def _class_allowed(name: str) -> ApiChange:
-    spec: Obj = {"target": f"workload/{POD.name}", "reason": "tried", "expiresAfter": "1h"}
+    spec: Obj = {"target": f"workload/{POD.name}", "scope": "cluster", "reason": "tried"}
+    spec["expiresAfter"] = "1h"
     spec["changes"] = {"allowReservedCapacityClass": name}
     meta = {"name": f"{POD.name}-uses-{name}", "namespace": POD.namespace}
     kind = {"apiVersion": "fathom.dev/v1alpha1", "kind": "SchedulerOverride"}

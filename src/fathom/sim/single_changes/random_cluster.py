@@ -245,7 +245,8 @@ def _limits(draw: Draw) -> Iterator[Obj]:
 def _override(draw: Draw, nodes: list[Obj]) -> Obj:
     names = [node["metadata"]["name"] for node in nodes]
     changes = {"avoidZones": draw.some(ZONES, 2)} if draw.likely(50) else {"avoidNodes": draw.some(names, 3)}
-    return {"target": f"workload/{POD.name}", "reason": "drawn", "expiresAfter": "5h", "changes": changes}
+    lasts = {"scope": "cluster", "reason": "drawn", "expiresAfter": "5h"}
+    return {"target": f"workload/{POD.name}", **lasts, "changes": changes}
 
 
 def _volume(draw: Draw) -> Obj:

@@ -1,0 +1,139 @@
+"""OverrideReview: what becomes of one use of break-glass. The server makes it in the commit that stores the
+override; it stays open until somebody other than the override's author closes it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fathom.kinds import approval
+from fathom.kinds.definition import KindDefinition, Rules, Stamp
+from fathom.kinds.schema import REQUIRED, Name, Time, field_schema, one_of
+from fathom.kinds.shape import Meta, ObjectRef, Shape
+from fathom.kinds.values import mapping, text
+from fathom.model import causes
+from fathom.model.column import Column
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj, lookup
+
+OPEN, DISPUTED, CLOSED = "Open", "Disputed", "Closed"
+
+
+class OverrideReviewSpec(Shape, frozen=True):
+    override: Annotated[ObjectRef, REQUIRED] = ObjectRef()
+    author: Annotated[Name, field_schema("Who had the permissions of the role.", required=True)] = ""
+    role: Annotated[Name, field_schema("The ClusterRole.", required=True)] = ""
+    reason: Annotated[str, field_schema("The reason that the override gave.")] = ""
+    starts_at: Annotated[Time, field_schema("From when the author had the permissions.")] = ""
+    ends_at: Annotated[Time, field_schema("Until when, unless the override was ended before.")] = ""
+
+
+class OverrideReviewStatus(Shape, frozen=True):
+    phase: Annotated[str, one_of(OPEN, DISPUTED, CLOSED)] = ""
+    approved: Annotated[
+        bool | None,
+        field_schema(
+            "True: its use was in order, and the review is closed. False: it is disputed. Written through the"
+            " approval subresource."
+        ),
+    ] = None
+    approver: Annotated[str, field_schema("Who reviewed it. Set by the server.")] = ""
+    approved_at: Annotated[Time, field_schema("When it was reviewed. Set by the server.")] = ""
+    approved_spec: Annotated[str, field_schema("The hash of the reviewed spec. Set by the server.")] = ""
+    findings: Annotated[str, field_schema("What the reviewer found.", maxLength=4096)] = ""
+
+
+class OverrideReview(Shape, frozen=True):
+    metadata: Meta = Meta()
+    spec: Annotated[OverrideReviewSpec, REQUIRED] = OverrideReviewSpec()
+    status: OverrideReviewStatus = OverrideReviewStatus()
+
+
+def review_of(override: Obj, *, name: str, uid: str, created: str) -> Obj:
+    """The review of an override with breakGlassRole, as it is stored."""
+    meta, spec, status = override["metadata"], override["spec"], override["status"]
+    about = {
+        "apiVersion": override.get("apiVersion"),
+        "kind": override.get("kind"),
+        "namespace": meta["namespace"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+    }
+    return {
+        "kind": "OverrideReview",
+        "apiVersion": override.get("apiVersion"),
+        "metadata": {
+            "name": name,
+            "namespace": meta["namespace"],
+            "uid": uid,
+            "creationTimestamp": created,
+            "generation": 1,
+        },
+        "spec": {
+            "override": about,
+            "author": status["author"],
+            "role": spec["changes"]["breakGlassRole"],
+            "reason": spec["reason"],
+            "startsAt": created,
+            "endsAt": status["expiresAt"],
+        },
+        "status": {"phase": OPEN},
+    }
+
+
+def is_open(review: Obj) -> bool:
+    return bool(lookup(review, "status", "phase") != CLOSED)
+
+
+def status_at_create(obj: Obj, stamp: Stamp) -> Obj:
+    return {"phase": OPEN}
+
+
+def status_at_status_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
+    """Nothing is reported about a review: it is decided."""
+    return {**mapping(old.get("status"))}
+
+
+def status_at_approval(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
+    """`approved` and `findings` are taken from the request."""
+    sent, before = mapping(obj.get("status")), mapping(old.get("status"))
+    approved = sent.get("approved")
+    decided = approval.with_decision(
+        before,
+        approved,
+        stamp,
+        hash_field="approvedSpec",
+        spec_hash=approval.spec_hash(old.get("spec") or {}),
+    )
+    findings = text(sent.get("findings"))
+    phase = OPEN if approved is None else CLOSED if approved is True else DISPUTED
+    return {**decided, "phase": phase, **({"findings": findings} if findings else {})}
+
+
+def validate_update(obj: Obj, old: Obj) -> list[Cause]:
+    """What is to be reviewed does not change."""
+    return causes.unchanged("spec", obj.get("spec"), old.get("spec"))
+
+
+DEFINITION = KindDefinition(
+    shape=OverrideReview,
+    plural="overridereviews",
+    namespaced=True,
+    approval=True,
+    short_names=("orev",),
+    columns=(
+        Column("Override", "string", ".spec.override.name"),
+        Column("Author", "string", ".spec.author"),
+        Column("Role", "string", ".spec.role"),
+        Column("Phase", "string", ".status.phase"),
+        Column("Reviewer", "string", ".status.approver"),
+        Column("Findings", "string", ".status.findings", priority=1),
+    ),
+    rules=Rules(
+        validate_update=validate_update,
+        status_at_create=status_at_create,
+        status_at_status_update=status_at_status_update,
+        status_at_approval=status_at_approval,
+    ),
+    view_role_reads=True,
+)
+OVERRIDE_REVIEWS = DEFINITION.resource
