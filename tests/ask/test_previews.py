@@ -145,6 +145,7 @@ def test_the_verb_is_enough_for_the_fork_and_the_author_needs_his_own_rights_the
         refused = await asked(api, question(), token=JANE)
         assert refused["method"] == "fork"
         assert refused["refused"]["code"] == 403
+        assert (await asked(api, question()))["refused"] is None, "it is jane who may not"
         await grant_rule(api, "jane", "may-steer", STEER)
         status = await asked(api, question(), token=JANE)
         assert status["refused"] is None

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from tests.api.harness import ADMIN, Api, tell
+from tests.api.harness import Api, tell
 from tests.cli.asking import kubeconfig, listening
 
 from fathom.api.http import Http
@@ -68,7 +68,7 @@ def steered(story: Steering, data: Path) -> None:
         http = Http(api.parts.server, keep_alive_s=60)
         async with listening(http.connection) as url:
             try:
-                await story(api, lambda token=ADMIN: Person(url, data, token))
+                await story(api, lambda token: Person(url, data, token))
             finally:
                 await http.stop(patience_s=1)
 

@@ -69,6 +69,17 @@ def test_a_question_loads_no_other_command_and_no_event_loop() -> None:
     assert {"asyncio", "numpy", "aiohttp", "cryptography"}.intersection(loaded) == set()
 
 
+@pytest.mark.parametrize("arguments", [["override", "list"], ["override", "show", "x"], ["repair", "list"]])
+def test_commands_that_steer_load_no_event_loop_and_no_server(arguments: list[str]) -> None:
+    words = [*arguments, "--kubeconfig", "/nowhere"]
+    code = f"import sys; from fathom.cli.main import run; run({words!r}); print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "cannot read /nowhere" in done.stderr
+    loaded = done.stdout.split()
+    assert {"asyncio", "numpy", "aiohttp", "cryptography"}.intersection(loaded) == set()
+    assert [name for name in loaded if name.startswith(("fathom.api", "fathom.store", "fathom.sim"))] == []
+
+
 def test_version_names_fathom_and_python(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["version"]) == 0
     name, number, python = capsys.readouterr().out.split(maxsplit=2)

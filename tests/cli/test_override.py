@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.api.harness import ADMIN, JANE, Api
-from tests.cli.steering import FLAGS, LESSON, OWN, Person, acknowledge, steered
+from tests.cli.steering import FLAGS, LESSON, OWN, Obj, Person, acknowledge, steered
 from tests.security.people import grant
 
 People = Callable[[str], Person]
@@ -127,6 +127,28 @@ def test_an_override_that_a_controller_declines_is_not_waited_for(tmp_path: Path
     steered(story, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("status", "complaint"),
+    [
+        ({"residue": [{"effect": "taint"}]}, "will not be in force: Residue"),
+        (
+            {"conditions": [{"type": "Degraded", "status": "True", "message": "autoscaler has stopped"}]},
+            "is Degraded: autoscaler has stopped",
+        ),
+    ],
+)
+def test_waiting_ends_when_it_is_in_vain(tmp_path: Path, status: Obj, complaint: str) -> None:
+    async def story(api: Api, people: People) -> None:
+        words = ("override", "create", NAME, *FLAGS, "--yes", "--wait", "--timeout", "30s")
+        waiting = asyncio.create_task(people(ADMIN).fathom(*words))
+        await api.eventually(lambda: _exists(api, PATH), timeout_s=30)
+        await acknowledge(api, NAME, "scheduler", "autoscaler", "quota-controller", **status)
+        code, _, err = await waiting
+        assert (code, err.splitlines()[-1]) == (1, f"fathom: error: override default/{NAME} {complaint}")
+
+    steered(story, tmp_path)
+
+
 def test_the_end_waits_for_the_proof_and_prints_what_is_left(tmp_path: Path) -> None:
     async def ended(api: Api, admin: Person, residue: list[dict[str, str]]) -> tuple[int, list[str]]:
         """The override controller's part is played here: the finalizer, the status, the end."""
@@ -152,7 +174,12 @@ def test_the_end_waits_for_the_proof_and_prints_what_is_left(tmp_path: Path) -> 
         left = [{"effect": "taint", "object": "node/a", "message": "it is not ours"}]
         assert await ended(api, admin, left) == (
             1,
-            [first, f"{name} has ended, and left 1 effect behind:", "  taint node/a: it is not ours"],
+            [
+                first,
+                f"{name} has ended, and left 1 effect behind:",
+                "  taint node/a: it is not ours",
+                f"it stays until they are gone: fathom override show {NAME} -n default",
+            ],
         )
 
     steered(story, tmp_path)
@@ -174,7 +201,7 @@ def test_the_end_needs_not_wait_for_what_stays(tmp_path: Path) -> None:
         }
         await api.patch(f"{PATH}/status", {"status": status})
         code, out, _ = await waiting
-        assert (code, out.splitlines()[-1]) == (1, "  account Pod default/web-0")
+        assert (code, out.splitlines()[-2]) == (1, "  account Pod default/web-0")
         assert (await api.get(PATH)).status == 200
 
     steered(story, tmp_path)
@@ -245,6 +272,7 @@ def test_a_person_at_a_terminal_is_asked_first(tmp_path: Path, typed: str, code:
         ended, out, err = await asyncio.to_thread(at_a_terminal, words, f"{typed}\n")
         assert (ended, bool(out)) == (code, exists), err
         assert "  concerns   " in err
+        assert err.count('there is no CapacityClass "recovery"') == 1
         assert "Create this override? [y/N] " in err
         assert ("fathom: error: nothing was changed" in err) is not exists
         assert await _exists(api, PATH) is exists

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from tests.api.harness import ADMIN, JANE, Api
 from tests.cli.steering import OWN, Obj, Person, steered
 from tests.security.people import RBAC, grant_rule
 
-from fathom.kinds.scheduler_override import DEFINITION
-
-pytestmark = pytest.mark.skipif(not DEFINITION.approval, reason="this server approves no overrides")
+from fathom.cli.explanations import ApiServer
+from fathom.cli.override_actions import OVERRIDES
+from fathom.cli.own_objects import OwnObjects
+from fathom.cli.problem import Problem
 
 People = Callable[[str], Person]
 SHIFT = (
@@ -74,6 +76,35 @@ def test_an_override_is_refused_and_an_edited_one_waits_again(tmp_path: Path) ->
         edited = await api.patch(PATH, {"spec": {"changes": {"trafficWeights": {"us": 50, "eu": 50}}}})
         assert edited.status == 200, edited.obj
         assert (await admin.fathom("override", "list"))[1].splitlines()[1].endswith("Waiting for approval")
+
+    steered(story, tmp_path)
+
+
+def test_a_decision_is_about_the_spec_that_was_read_and_no_other(tmp_path: Path) -> None:
+    async def story(api: Api, people: People) -> None:
+        admin, jane = people(ADMIN), people(JANE)
+        await approvals_on(api)
+        await jane_decides(api, "scheduleroverrides", "scheduleroverrides/approval")
+        await admin.fathom("override", "create", "shift", *SHIFT, "--yes")
+        objects = OwnObjects(ApiServer(jane.kubeconfig), OVERRIDES)
+
+        async def decide(seen: Obj, approved: bool) -> Obj:
+            decision = {"approved": approved, "specHash": seen["status"]["approval"]["specHash"]}
+            patch = {"status": {"approval": decision}}
+            return await asyncio.to_thread(
+                objects.patch_same_spec, "default", seen, patch, subresource="approval"
+            )
+
+        read = (await api.get(PATH)).obj
+        await api.patch(f"{PATH}/status", {"status": {"observedGeneration": 1}})
+        decided = await decide(read, approved=False)
+        assert decided["status"]["approval"]["approved"] is False
+        read = (await api.get(PATH)).obj
+        await api.patch(PATH, {"spec": {"changes": {"trafficWeights": {"us": 50, "eu": 50}}}})
+        with pytest.raises(Problem, match="default/shift was changed meanwhile: look at it again"):
+            await decide(read, approved=True)
+        approval = (await api.get(PATH)).obj["status"]["approval"]
+        assert "approved" not in approval
 
     steered(story, tmp_path)
 

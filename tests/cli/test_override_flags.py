@@ -11,7 +11,8 @@ import yaml
 from tests.cli.steering import FLAGS, LESSON
 
 from fathom.cli.main import run
-from fathom.cli.override_actions import namespace_for, other_spelling
+from fathom.cli.override_actions import namespace_for
+from fathom.cli.override_arguments import other_spelling
 from fathom.cli.override_file import completed
 from fathom.cli.override_flags import FLAGS as CHANGE_FLAGS
 from fathom.cli.problem import Problem

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from tests.kinds.test_override_summary import AFFECTED, NOW_NS, acks, lesson
 
 from fathom.cli.override_actions import waiting_text
+from fathom.cli.override_arguments import check_later
 from fathom.cli.override_review import review_lines
 from fathom.cli.override_text import (
     approval_lines,
@@ -15,9 +17,11 @@ from fathom.cli.override_text import (
     confirmation_lines,
     list_lines,
     no_match_lines,
+    override_of,
     residue_lines,
     show_lines,
 )
+from fathom.cli.problem import Problem
 from fathom.terminal import visible
 
 RADIUS = {"pods": 12, "nodes": 1, "tenants": 1, "zonePercent": 33, "belowMinimum": 2}
@@ -118,6 +122,7 @@ def test_what_is_left_behind_is_named() -> None:
         f"{name} has ended, and left 2 effects behind:",
         "  taint node/a: kept by bob",
         "  route",
+        "it stays until they are gone: fathom override show risk-api-eu-west-recovery -n default",
     ]
     assert residue_lines(lesson(), proven=True) == [
         f"{name} has ended, and it is proven that nothing is left of it"
@@ -167,6 +172,13 @@ def test_values_of_changes_are_written_as_they_are_typed() -> None:
     assert change_text("avoidTopology", {"x/rack": ["r1", "r2"]}) == "avoidTopology x/rack=r1|r2"
     assert change_text("trafficWeights", {"eu": 90, "us": 10}) == "trafficWeights eu=90, us=10"
     assert change_text("reservedReplicas", 0) == "reservedReplicas 0"
+
+
+def test_an_extension_must_not_end_it_earlier() -> None:
+    override = override_of(lesson())
+    check_later(override, "32m", NOW_NS)
+    with pytest.raises(Problem, match="--for 30m would end it earlier: it ends in 31m"):
+        check_later(override, "30m", NOW_NS)
 
 
 def test_waiting_names_who_is_missing() -> None:

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from tests.clients.running import Server, running, tls_of
 
+from fathom.cli.repair import proposal_lines
+
 OWN = "/apis/fathom.dev/v1alpha1/namespaces/default/repairproposals"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/fathom-system/leases"
 
@@ -72,11 +74,11 @@ def test_what_waits_is_listed_approved_and_refused(server: Server) -> None:
     assert (code, head.split()[:2]) == (0, ["NAMESPACE", "NAME"])
     assert {row.split()[1] for row in rows} >= {"one", "two"}
     assert "node n1 cannot be heard" in rows[0]
-    assert fathom(server, "approve", "one") == (
+    assert fathom(server, "approve", "one", "--yes") == (
         0,
         "default/one: Delete pod/web-one is approved by fathom-admin\n",
     )
-    assert fathom(server, "refuse", "two", "-n", "default")[0] == 0
+    assert fathom(server, "refuse", "two", "-n", "default", "--yes")[0] == 0
     _, text = fathom(server, "list", "-o", "json")
     found = {one["metadata"]["name"]: one["status"] for one in json.loads(text)}
     assert (found["one"]["approved"], found["two"]["approved"]) == (True, False)
@@ -84,12 +86,25 @@ def test_what_waits_is_listed_approved_and_refused(server: Server) -> None:
 
 
 def test_what_cannot_be_decided_says_why_in_one_line(server: Server) -> None:
-    code, text = fathom(server, "approve", "none")
-    assert (code, text.count("\n")) == (2, 1)
-    assert "there is no RepairProposal default/none" in text
-    code, text = fathom(server, "approve", "one", kubeconfig=server.data / "credentials" / "controllers")
-    assert (code, text.count("\n")) == (2, 1)
+    code, text = fathom(server, "approve", "none", "--yes")
+    assert (code, text.count("\n")) == (1, 1)
+    assert "there is no RepairProposal default/none; list them with `fathom repair list`" in text
+    own = server.data / "credentials" / "controllers"
+    code, text = fathom(server, "approve", "one", "--yes", kubeconfig=own)
+    assert (code, text.count("\n")) == (1, 1)
     assert "system:fathom:controllers" in text
+    code, text = fathom(server, "approve", "three")
+    assert (code, text.count("\n")) == (2, 1)
+    assert "there is no terminal to ask at" in text
+
+
+def test_what_is_asked_shows_action_and_evidence() -> None:
+    assert proposal_lines({**proposal("one"), "metadata": {"name": "one", "namespace": "default"}}) == [
+        "proposal   default/one",
+        "problem    TerminatingOnSilentNode",
+        "action     Delete pod/web-one",
+        "evidence   repair: node n1 cannot be heard",
+    ]
 
 
 def test_kubectl_alone_can_decide(server: Server, kubectl: str, tmp_path: Path) -> None:

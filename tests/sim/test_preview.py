@@ -5,17 +5,21 @@ from __future__ import annotations
 from functools import lru_cache
 
 import msgspec
-from tests.sim.test_fork import REPLICAS, changed, settled
+import pytest
+from tests.sim.test_fork import REPLICAS, autoscaler, changed, settled, with_endpoints
 
 from fathom.client.api import Resource
 from fathom.kinds.preview_answer import Counts, Difference, Outcome, Preview, Spread
+from fathom.model.body import Body
 from fathom.model.objects import Obj
 from fathom.model.user import MASTERS, User
 from fathom.sim.fork import end, fork, perform, run_for
-from fathom.sim.fork_state import ClusterState, state_of_world
+from fathom.sim.fork_state import ClusterState, ContainerSample, PodSample, state_of_world
 from fathom.sim.preview.answer import preview_override
 from fathom.sim.preview.difference import differences, with_fewer_workloads
 from fathom.sim.scenarios.real import DEPLOYMENTS, deployment
+from fathom.store.contents import StoreContents
+from fathom.store.protocol import Entry
 
 ADMIN = User("admin", (MASTERS,))
 CAPACITY_CLASSES = Resource("fathom.dev", "v1alpha1", "capacityclasses", namespaced=False)
@@ -110,6 +114,7 @@ def growing() -> ClusterState:
     return changed(settled(), more)
 
 
+@pytest.mark.slow
 def test_an_override_that_keeps_new_pods_out_of_a_zone_moves_them_to_others() -> None:
     answer = previewed(growing(), {"avoidZones": ["zone-a"]})
     assert answer.now is not None
@@ -129,12 +134,14 @@ def test_an_override_that_keeps_new_pods_out_of_a_zone_moves_them_to_others() ->
     }
 
 
+@pytest.mark.slow
 def test_the_same_state_and_override_give_the_same_answer() -> None:
     assert previewed(growing(), {"avoidZones": ["zone-a"]}) == previewed(
         growing(), {"avoidZones": ["zone-a"]}
     )
 
 
+@pytest.mark.slow
 def test_an_override_that_nothing_needs_changes_nothing_and_touches_only_its_target() -> None:
     answer = previewed(settled(), {"avoidZones": ["zone-a"]})
     assert answer.difference == ()
@@ -160,6 +167,7 @@ def with_reserved_nodes() -> ClusterState:
         end(world)
 
 
+@pytest.mark.slow
 def test_an_override_that_opens_reserved_capacity_lets_waiting_pods_in_and_they_stay_after_its_end() -> None:
     changes = {"allowReservedCapacityClass": "gold", "reservedReplicas": 2}
     answer = previewed(with_reserved_nodes(), changes, target="workload/golden")
@@ -176,12 +184,45 @@ def test_an_override_that_opens_reserved_capacity_lets_waiting_pods_in_and_they_
     ]
 
 
+def busy() -> ClusterState:
+    """Pods use nine tenths of what they request, and an autoscaler wants them to use six."""
+    state = changed(settled(), with_endpoints)
+    keys = (entry.key for entry in state.contents.entries if entry.key.startswith("/registry/pods/default/"))
+    samples = (ContainerSample("main", 90_000_000, 1 << 20),)
+    usage = tuple(PodSample("default", key.rpartition("/")[2], samples) for key in keys)
+    obj = autoscaler(60)
+    obj["metadata"] |= {"uid": "autoscaler-1", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    key = "/registry/horizontalpodautoscalers.autoscaling/default/web"
+    entries = (*state.contents.entries, Entry(key, Body(obj), 3, 3))
+    contents = StoreContents(tuple(sorted(entries, key=lambda entry: entry.key)), state.contents.revision)
+    return msgspec.structs.replace(state, contents=contents, usage=usage)
+
+
+@pytest.mark.slow
+def test_a_paused_autoscaler_leaves_the_replicas_as_they_are_until_the_override_ends() -> None:
+    answer = previewed(busy(), {"pauseAutoscaler": True})
+    wanted = "default/Deployment/web"
+    assert [one.replicas[wanted] for one in answer.without] == [REPLICAS * 3 // 2] * len(SEEDS)
+    assert [one.replicas[wanted] for one in answer.with_] == [REPLICAS] * len(SEEDS)
+    (row,) = [row for row in answer.difference if row.what == "replicas"]
+    assert (row.of, row.change) == (wanted, Spread(-REPLICAS // 2, -REPLICAS // 2))
+    assert answer.after_the_end is not None
+    assert [one.replicas[wanted] for one in answer.after_the_end.with_] == [REPLICAS * 3 // 2] * len(SEEDS)
+    assert {row.what for row in answer.after_the_end.difference} <= {"bound"}, "only chance is left"
+    assert [(each.kind, each.name) for each in answer.touched][:2] == [
+        ("Deployment", "web"),
+        ("HorizontalPodAutoscaler", "web"),
+    ]
+
+
+@pytest.mark.slow
 def test_an_override_whose_target_names_nothing_is_said_to() -> None:
     answer = previewed(settled(), {"avoidZones": ["zone-a"]}, target="workload/nobody", lasts="60s")
     assert answer.notes[-1] == "There is no workload/nobody in the namespace default."
     assert answer.touched == ()
 
 
+@pytest.mark.slow
 def test_an_override_that_ends_earlier_is_counted_before_its_end() -> None:
     answer = previewed(growing(), {"avoidZones": ["zone-a"]}, lasts="60s")
     assert answer.seconds == 55.0
@@ -190,6 +231,7 @@ def test_an_override_that_ends_earlier_is_counted_before_its_end() -> None:
     assert answer.notes == ("It expires after 60 s: the futures were counted before, after 55 s.",)
 
 
+@pytest.mark.slow
 def test_where_time_is_short_fewer_seeds_are_run_and_the_answer_says_so() -> None:
     obj = override({"avoidZones": ["zone-a"]}, lasts="60s")
     answer = preview_override(
@@ -200,6 +242,7 @@ def test_where_time_is_short_fewer_seeds_are_run_and_the_answer_says_so() -> Non
     assert answer.notes[-1] == "2 of 3 seeds were run: there was no time for more."
 
 
+@pytest.mark.slow
 def test_what_the_api_server_refuses_is_told_with_its_reason() -> None:
     answer = previewed(settled(), {"cordon": True}, target="zone/zone-a")
     assert answer.refused is not None
@@ -208,6 +251,7 @@ def test_what_the_api_server_refuses_is_told_with_its_reason() -> None:
     assert answer.with_ == ()
 
 
+@pytest.mark.slow
 def test_the_author_has_only_his_own_rights_in_the_fork() -> None:
     obj = override({"avoidZones": ["zone-a"]})
     answer = preview_override(settled(), obj, user=User("jane"), minutes=2, seeds=SEEDS)
@@ -215,6 +259,7 @@ def test_the_author_has_only_his_own_rights_in_the_fork() -> None:
     assert (answer.refused.code, answer.refused.reason) == (403, "Forbidden")
 
 
+@pytest.mark.slow
 def test_a_preview_leaves_its_state_as_it_was() -> None:
     before = [(entry.key, entry.revision, entry.body.encoded) for entry in growing().contents.entries]
     previewed(growing(), {"avoidZones": ["zone-a"]})

@@ -1,18 +1,37 @@
 """What an override would change for pods that wait: the scheduler's decision with and without it.
 
-For who may not fork the cluster. Pure: nothing is run, so nothing is known about what others would do then.
+For who may not fork the cluster. Nothing is run, so nothing is known about what others would do then.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+
+from fathom.api.core import Core
+from fathom.ask.access import Access
+from fathom.ask.kept_cluster import KeptCluster
+from fathom.ask.objects import CachedObjects
+from fathom.ask.preview_question import PreviewQuestion
+from fathom.ask.subjects import kind_named
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.questions import PodExplainer
 from fathom.explain.why.answer import Explanation
 from fathom.explain.why.what_if import ObjectPatch, what_if
-from fathom.kinds.override_changes import WORKLOAD_TARGETS
-from fathom.kinds.preview_answer import PodWhatIf
+from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS, WORKLOAD_TARGETS
+from fathom.kinds.override_preview import FORK_VERB, STATES
+from fathom.kinds.preview_answer import (
+    WHAT_IF,
+    PodWhatIf,
+    Preview,
+    Touched,
+    override_hash,
+    preview_token,
+    touched_object,
+)
 from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, named, targets_pod
-from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, with_metadata
+from fathom.kinds.shape import GROUP, read
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, with_metadata
 from fathom.model.pod_phase import is_terminal
 from fathom.model.times import duration_ns, timestamp
 from fathom.schedule.decide.rules import Rules
@@ -20,6 +39,65 @@ from fathom.schedule.decide.rules import Rules
 # Pods of one workload wait for the same; two decisions about each take some milliseconds.
 PODS_MAX = 8
 UID = "previewed"
+NEEDS_VERB = (
+    f'a preview in a fork needs the verb "{FORK_VERB}" on {STATES}.{GROUP} in the whole cluster; this is '
+    "only what the scheduler would decide about waiting pods"
+)
+NOTHING_WAITS = "No pod of the target waits: there is nothing to decide now."
+TARGET_RESOURCES = {
+    "workload": ("deployments.apps", "replicasets.apps", "jobs.batch"),
+    "deployment": ("deployments.apps",),
+    "replicaset": ("replicasets.apps",),
+    "job": ("jobs.batch",),
+    "node": ("nodes",),
+}
+
+
+class WhatIfOverride:
+    def __init__(self, core: Core, kept_cluster: KeptCluster) -> None:
+        self._core = core
+        self._kept_cluster = kept_cluster
+
+    async def answer(self, question: PreviewQuestion, access: Access) -> Preview:
+        """Raises 403 for who may not get the pods, or the nodes, that the override is about."""
+        objects, override = CachedObjects(self._core.cache), read(SchedulerOverride, question.override)
+        target, namespace = named(override.spec.target), override.metadata.namespace
+        about = "nodes" if target is not None and target.kind in INFRASTRUCTURE_TARGETS else "pods"
+        place = ObjectRef(about, "" if about == "nodes" else namespace, "")
+        access.require(kind_named(self._core.registry, about), place)
+        evidence = Evidence(
+            subject=ObjectRef("", namespace, ""),
+            objects=objects,
+            now_ns=self._core.outside.clock.now_ns(),
+            may_read_nodes=access.may_read_nodes,
+            readable=access.readable(objects),
+        )
+        rules = self._kept_cluster.rules
+        pods = await asyncio.to_thread(explain_with, evidence, question.override, override, rules)
+        revision, hash_ = objects.revision("pods"), override_hash(question.override)
+        return Preview(
+            token=preview_token(revision, hash_),
+            revision=revision,
+            hash=hash_,
+            method=WHAT_IF,
+            reason=NEEDS_VERB,
+            minutes=question.minutes,
+            notes=() if pods else (NOTHING_WAITS,),
+            what_if=pods,
+            touched=tuple(self._touched(override, objects, access)),
+        )
+
+    def _touched(
+        self, override: SchedulerOverride, objects: CachedObjects, access: Access
+    ) -> Iterator[Touched]:
+        """The target, where it is one object and the user may get it."""
+        target = named(override.spec.target)
+        for resource in () if target is None else TARGET_RESOURCES.get(target.kind, ()):
+            kind = kind_named(self._core.registry, resource)
+            key = Key(override.metadata.namespace if kind.namespaced else "", target.name if target else "")
+            obj = objects.get(kind.resource, key)
+            if obj is not None and access.may_get(kind, *key):
+                yield touched_object(kind.kind, obj)
 
 
 def waiting_pods(evidence: Evidence, override: SchedulerOverride) -> list[Obj]:

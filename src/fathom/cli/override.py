@@ -133,12 +133,12 @@ def create(
     )
     created = overrides.create(obj, from_preview=from_preview, dry_run=dry_run, output=output, yes=yes)
     if wait and dry_run == "none":
-        return overrides.wait_for_acknowledgements(created, seconds=seconds)
+        return overrides.wait_for_acknowledgements(created, seconds=seconds, quiet=bool(output))
     return 0
 
 
 def _from_flags(name: str, spec: Obj) -> Obj:
-    from fathom.cli.override_actions import checked_duration, missing_flags  # noqa: PLC0415
+    from fathom.cli.override_arguments import checked_duration, missing_flags  # noqa: PLC0415
     from fathom.cli.override_file import API_VERSION, KIND  # noqa: PLC0415
 
     missing_flags(
@@ -211,7 +211,7 @@ def extend(
 ) -> int:
     """Put off the end of an override. It is a new generation, which controllers acknowledge again."""
     from fathom.cli.object_reference import duration_s  # noqa: PLC0415
-    from fathom.cli.override_actions import checked_duration  # noqa: PLC0415
+    from fathom.cli.override_arguments import checked_duration  # noqa: PLC0415
 
     seconds = duration_s(timeout, "--timeout")
     checked_duration(lasts, "--for")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fathom.cli.confirmation import Place, confirm, place_of, require_terminal
 from fathom.cli.documents import name_of, print_documents
 from fathom.cli.explanations import ApiServer
+from fathom.cli.override_arguments import check_later, other_spelling
 from fathom.cli.override_text import (
     approval_lines,
     confirmation_lines,
@@ -19,13 +20,24 @@ from fathom.cli.override_text import (
     residue_lines,
     show_lines,
 )
-from fathom.cli.own_objects import OwnKind, OwnObjects, Refused
+from fathom.cli.own_objects import OwnKind, OwnObjects
 from fathom.cli.preview_check import check_preview
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
-from fathom.kinds.override_summary import RESIDUE, ack_counts, proof_of, state_of, waits_for_approval
+from fathom.kinds.override_summary import (
+    DEGRADED,
+    DEGRADED_CONDITION,
+    ENDED,
+    ENDING,
+    LAPSED,
+    REFUSED,
+    RESIDUE,
+    ack_counts,
+    proof_of,
+    state_of,
+    waits_for_approval,
+)
 from fathom.model.accounts import SYSTEM_NAMESPACE
-from fathom.model.times import SECOND_NS, duration_ns
 from fathom.terminal import say
 
 if TYPE_CHECKING:
@@ -34,7 +46,6 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 
 OVERRIDES = OwnKind("SchedulerOverride", "scheduleroverrides", "fathom override list")
-ATTEMPTS = 5  # Of a decision about an object whose status changes meanwhile.
 
 
 class Overrides:
@@ -45,6 +56,7 @@ class Overrides:
         self.place: Place = place_of(kubeconfig)
         self.server = ApiServer(kubeconfig)
         self.objects = OwnObjects(self.server, OVERRIDES)
+        self._warned: set[str] = set()  # Warnings that were shown, also of a dry run: each is shown once.
 
     def namespace(self, given: str) -> str:
         return given or self.place.namespace or "default"
@@ -94,10 +106,11 @@ class Overrides:
         namespace = self.namespace(namespace)
         obj = self.objects.get(namespace, name)
         spec = obj.get("spec") or {}
+        check_later(override_of(obj), lasts, now_ns())
         duration = other_spelling(lasts, str(spec.get("expiresAfter")))
         patch = {"spec": {"expiresAfter": duration, "reason": reason}}
         self._ask(lambda: self.objects.patch(namespace, obj, patch, dry_run=True), "Extend", yes=yes)
-        extended = self.objects.patch(namespace, obj, patch)
+        extended = self.objects.patch_same_spec(namespace, obj, patch)
         self._warn()
         until = override_of(extended).status.expires_at
         say(f"{name_of(extended)} extended{f': it ends at {until}' if until else ''}")
@@ -116,31 +129,14 @@ class Overrides:
             require_terminal()
         say(*approval_lines(obj, place=str(self.place), now_ns=now_ns()), err=True)
         confirm(f"{'Approve' if approved else 'Refuse'} this override?", yes=yes)
-        decided = self._decided(namespace, obj, approved=approved, spec_hash=approval.spec_hash)
+        spec_hash = {"specHash": approval.spec_hash} if approval.spec_hash else {}
+        patch = {"status": {"approval": {"approved": approved, **spec_hash}}}
+        decided = self.objects.patch_same_spec(namespace, obj, patch, subresource="approval")
         self._warn()
         written = override_of(decided).status.approval
         by = f" by {written.approver}" if written is not None and written.approver else ""
         say(f"{name_of(decided)} {'approved' if approved else 'refused'}{by}")
         return decided
-
-    def _decided(self, namespace: str, obj: Obj, *, approved: bool, spec_hash: str) -> Obj:
-        """1. A person reads the spec. 2. Its author edits it. 3. The approval arrives: it must not be one of
-        the edited spec. So it is written at the revision that was read, and again only for the same spec."""
-        approval: Obj = {"approved": approved, **({"specHash": spec_hash} if spec_hash else {})}
-        patch = {"status": {"approval": approval}}
-        current = obj
-        for attempt in range(ATTEMPTS):
-            try:
-                return self.objects.patch(namespace, current, patch, subresource="approval")
-            except Refused as refused:
-                if refused.code != 409 or attempt == ATTEMPTS - 1:
-                    raise
-            current = self.objects.get(namespace, obj["metadata"]["name"])
-            same_object = current["metadata"]["uid"] == obj["metadata"]["uid"]
-            if not same_object or current.get("spec") != obj.get("spec"):
-                break
-        name = f"{namespace}/{obj['metadata']['name']}"
-        raise Problem(f"override {name} was changed meanwhile: look at it again", exit_code=ANSWER_IS_NO)
 
     def end(self, namespace: str, name: str, *, yes: bool) -> tuple[Obj, bool]:
         """The object as it was, and whether it is still there, held by its residue proof."""
@@ -157,8 +153,9 @@ class Overrides:
 
     # Waiting.
 
-    def wait_for_acknowledgements(self, obj: Obj, *, seconds: float) -> int:
-        """Until every affected controller has acknowledged it; the exit code."""
+    def wait_for_acknowledgements(self, obj: Obj, *, seconds: float, quiet: bool = False) -> int:
+        """Until every affected controller has acknowledged it; the exit code. `quiet`: stdout is a
+        document."""
         shown = ""
         last = obj
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
@@ -166,9 +163,10 @@ class Overrides:
             if state is None:
                 raise Problem(f"override {namespace}/{name} was deleted meanwhile", exit_code=ANSWER_IS_NO)
             last = state
+            _check_not_over(state)
             line = waiting_text(state)
             if not line:
-                return _tell_outcome(state)
+                return _tell_outcome(state, quiet=quiet)
             if line != shown:
                 say(line, err=True)
                 shown = line
@@ -208,10 +206,13 @@ class Overrides:
             planned, place=str(self.place), now_ns=now_ns(), warnings=self.server.warnings
         )
         say(*lines, err=True)
+        self._warned.update(self.server.warnings)
         confirm(f"{verb} this override?", yes=False)
 
     def _warn(self) -> None:
-        say(*(f"Warning: {text}" for text in self.server.warnings), err=True)
+        new = [text for text in self.server.warnings if text not in self._warned]
+        self._warned.update(new)
+        say(*(f"Warning: {text}" for text in new), err=True)
 
     def _print_written(self, obj: Obj, verb: str, output: str, *, dry_run: str) -> None:
         if output:
@@ -241,7 +242,19 @@ def waiting_text(obj: Obj) -> str:
     return f"waiting for {', '.join(acks.missing)} ({acks} have acknowledged it)"
 
 
-def _tell_outcome(obj: Obj) -> int:
+def _check_not_over(obj: Obj) -> None:
+    """Raises Problem if waiting is in vain."""
+    override = override_of(obj)
+    state = state_of(override, now_ns())
+    if state not in {REFUSED, LAPSED, ENDED, ENDING, RESIDUE}:
+        return
+    approval = override.status.approval
+    by = f" by {approval.approver}" if state == REFUSED and approval is not None else ""
+    name = f"{override.metadata.namespace}/{override.metadata.name}"
+    raise Problem(f"override {name} will not be in force: {state}{by}", exit_code=ANSWER_IS_NO)
+
+
+def _tell_outcome(obj: Obj, *, quiet: bool) -> int:
     override = override_of(obj)
     acks = ack_counts(override)
     name = f"override {override.metadata.namespace}/{override.metadata.name}"
@@ -249,7 +262,11 @@ def _tell_outcome(obj: Obj) -> int:
         reasons = {each.controller: each.reason for each in override.status.acknowledgements}
         declined = ", ".join(f"{who} ({reasons.get(who) or 'no reason given'})" for who in acks.declined)
         raise Problem(f"{name} was declined by {declined}", exit_code=ANSWER_IS_NO)
-    say(f"{name}: {state_of(override, now_ns())}, acknowledged by {', '.join(acks.honoring)}")
+    state = state_of(override, now_ns())
+    if state == DEGRADED:
+        why = [each.message for each in override.status.conditions if each.type == DEGRADED_CONDITION]
+        raise Problem(f"{name} is {state}: {''.join(why)}", exit_code=ANSWER_IS_NO)
+    say(f"{name}: {state}, acknowledged by {', '.join(acks.honoring)}", err=quiet)
     say(*(f"Warning: {line}" for line in no_match_lines(obj)), err=True)
     return 0
 
@@ -268,30 +285,6 @@ def namespace_for(target: str, *, given: str, in_file: str, of_context: str) -> 
     if target.partition("/")[0] in INFRASTRUCTURE_TARGETS:
         return SYSTEM_NAMESPACE
     return of_context or "default"
-
-
-def other_spelling(lasts: str, before: str) -> str:
-    """A duration that starts the clock again although it is the same as before: 45m, then 2700s."""
-    lasts_ns = duration_ns(lasts)
-    if lasts != before or lasts_ns is None:
-        return lasts
-    seconds = f"{lasts_ns // SECOND_NS}s"
-    return seconds if seconds != before else f"{lasts_ns // 1_000_000}ms"
-
-
-def checked_duration(text: str, option: str) -> str:
-    """Raises Problem."""
-    lasts_ns = duration_ns(text)
-    if lasts_ns is None or lasts_ns <= 0:
-        raise Problem(f"{option} must be a duration such as 30s, 45m or 1h30m, not {text!r}")
-    return text
-
-
-def missing_flags(flags: Iterable[tuple[str, object]]) -> None:
-    """Raises Problem if one of them has no value."""
-    names = [name for name, value in flags if not value]
-    if names:
-        raise Problem(f"an override needs {', '.join(names)}; or give a whole object with -f")
 
 
 def now_ns() -> int:

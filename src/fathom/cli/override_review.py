@@ -93,7 +93,7 @@ def _decide(
     say(f"context {place}", *review_lines(obj), err=True)
     confirm(f"{'Close' if approved else 'Dispute'} this review?", yes=yes)
     status = {"approved": approved, **({"findings": findings} if findings else {})}
-    decided = reviews.patch(namespace, obj, {"status": status}, subresource="approval")
+    decided = reviews.patch_same_spec(namespace, obj, {"status": status}, subresource="approval")
     by = _status(decided).get("approver")
     say(f"{name_of(decided)} {'closed' if approved else 'disputed'}{f' by {by}' if by else ''}")
     return 0

@@ -20,14 +20,13 @@ from fathom.kinds.override_summary import (
     waits_for_approval,
 )
 from fathom.kinds.scheduler_override import SchedulerOverride, expiry_ns
-from fathom.kinds.shape import read
+from fathom.kinds.shape import GROUP, read
 from fathom.model.times import SECOND_NS, duration_ns, human_duration, timestamp
 
 Obj = dict[str, Any]
 
 COLUMNS = ("NAME", "TARGET", "CHANGES", "OWNER", "EXPIRES", "ACK", "STATE")
 WIDE_COLUMNS = ("SCOPE", "REASON")
-FINALIZER = "fathom.dev/override"  # The override controller removes it after the residue proof.
 HASH_SHOWN = 12  # Characters: enough to compare by eye.
 
 UNDONE = {
@@ -225,6 +224,10 @@ def _end_lines(override: SchedulerOverride) -> list[str]:
         listed = [name for name in names if CHANGES[name].undone == undone]
         if listed:
             lines.append(f"{', '.join(listed)}: {words}")
+    if "breakGlassRole" in names:
+        lines.append(
+            f"somebody else reviews what was done: fathom override review -n {override.metadata.namespace}"
+        )
     moved = override.spec.on_end == "move"
     if any(CHANGES[name].undone == STAYS for name in names):
         lines.append(
@@ -286,6 +289,7 @@ def residue_lines(obj: Obj, *, proven: bool) -> list[str]:
         return [
             f"override {name} has ended, and left {_count(len(residue), 'effect')} behind:",
             *(f"  {_residue(each.effect, each.object, each.message)}" for each in residue),
+            f"it stays until they are gone: {_command('show', override)}",
         ]
     if proven:
         return [f"override {name} has ended, and it is proven that nothing is left of it"]
@@ -302,5 +306,6 @@ def no_match_lines(obj: Obj) -> list[str]:
 
 
 def holds_proof(obj: Obj) -> bool:
-    """Whether the override is held until its residue proof."""
-    return FINALIZER in ((obj.get("metadata") or {}).get("finalizers") or ())
+    """Whether a finalizer of fathom's holds the override until its residue proof."""
+    finalizers = (obj.get("metadata") or {}).get("finalizers") or ()
+    return any(str(each).startswith(f"{GROUP}/") for each in finalizers)

@@ -20,6 +20,7 @@ Obj = dict[str, Any]
 
 MERGE_PATCH = "application/merge-patch+json"
 PAGE_OBJECTS = 500
+ATTEMPTS = 5  # Of a write to an object whose status changes meanwhile.
 RETRY_S = 0.5  # Before a watch that broke is opened again.
 
 
@@ -38,6 +39,7 @@ class OwnKind(msgspec.Struct, frozen=True):
     kind: str
     plural: str
     command: str  # The command that lists its objects.
+    lists_all: bool = False  # Whether it lists those of all namespaces without being told so.
 
 
 class OwnObjects:
@@ -92,7 +94,8 @@ class OwnObjects:
             if left_s <= 0:
                 return
             time.sleep(min(RETRY_S, left_s))  # The watch ended early.
-            obj = self.find(namespace, name)
+            with suppress(NoAnswerNow):  # The server may be starting again.
+                obj = self.find(namespace, name)
         yield None
 
     def _changes(self, namespace: str, obj: Obj, seconds: float) -> Iterator[Obj | None]:
@@ -127,6 +130,25 @@ class OwnObjects:
         whole = {**patch, "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}}
         path = self._path(namespace, str(meta["name"]), subresource)
         return self._write("PATCH", path, whole, namespace, meta, dry_run=dry_run, media=MERGE_PATCH)
+
+    def patch_same_spec(self, namespace: str, obj: Obj, patch: Obj, *, subresource: str = "") -> Obj:
+        """A patch by somebody who has read the spec, such as an approval or an extension.
+
+        1. A person reads the spec. 2. Its author edits it. 3. The person's answer arrives: it must not be one
+        about the edited spec. So it is written at the revision that was read, and again only for the same
+        spec: controllers write the status meanwhile."""
+        current, name = obj, str(_meta(obj)["name"])
+        for attempt in range(ATTEMPTS):
+            try:
+                return self.patch(namespace, current, patch, subresource=subresource)
+            except Refused as refused:
+                if refused.code != 409 or attempt == ATTEMPTS - 1:
+                    raise
+            current = self.get(namespace, name)
+            if _meta(current)["uid"] != _meta(obj)["uid"] or current.get("spec") != obj.get("spec"):
+                break
+        changed = f"{self._kind.kind} {namespace}/{name} was changed meanwhile: look at it again"
+        raise Problem(changed, exit_code=ANSWER_IS_NO)
 
     def delete(self, namespace: str, obj: Obj) -> Obj:
         """The object that was read, and never a later one of the same name."""
@@ -184,7 +206,7 @@ class OwnObjects:
         if status == 401:
             return ": check the user's credentials in the kubeconfig"
         if status == 404:
-            return f"; list them with `{self._kind.command} -A`"
+            return f"; list them with `{self._kind.command}{'' if self._kind.lists_all else ' -A'}`"
         if reason == "AlreadyExists":
             return f"; choose another name, or see it with `{self._kind.command}{scope}`"
         if status == 409 and "modified" in message:

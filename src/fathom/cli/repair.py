@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from fathom.cli.confirmation import confirm, place_of, require_terminal
+from fathom.cli.documents import print_documents, table
 from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from fathom.cli.own_objects import OwnObjects
 
-    from fathom.model.objects import Obj
+Obj = dict[str, Any]
 
 Name = Annotated[str, Parameter(help="Name of the RepairProposal.")]
 Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the proposal.")]
+Yes = Annotated[bool, Parameter(name=("--yes", "-y"), negative=(), help="Do not ask for confirmation.")]
 Kubeconfig = Annotated[
     Path | None,
     Parameter(help="Kubeconfig file. Default: $KUBECONFIG, else .fathom/kubeconfig, else kubectl's."),
@@ -45,41 +47,77 @@ def list_proposals(
         bool, Parameter(name="--all", negative=(), help="Also list proposals that are done or obsolete.")
     ] = False,
     output: Annotated[
-        Literal["", "json"], Parameter(name=("--output", "-o"), help="json: print a JSON list.")
+        Literal["", "json", "yaml", "name"],
+        Parameter(name=("--output", "-o"), help="json: print a JSON list. yaml, name: as kubectl."),
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """List open repair proposals of all namespaces, with their evidence."""
     import msgspec  # noqa: PLC0415  # See the package's docstring.
 
-    from fathom.cli.proposals import fetch_proposals  # noqa: PLC0415
+    from fathom.kinds.repair_proposal import OVER  # noqa: PLC0415
 
-    proposals = asyncio.run(fetch_proposals(found_kubeconfig(kubeconfig), namespace, every=every))
+    found = _proposals(kubeconfig).list(namespace)
+    proposals = [obj for obj in found if every or (obj.get("status") or {}).get("phase") not in OVER]
     if output == "json":
         say_json(msgspec.json.format(msgspec.json.encode(proposals), indent=2).decode())
+    elif output:
+        print_documents(proposals, output, as_list=True)
     else:
-        say(*(_table([COLUMNS, *map(_row, proposals)]) if proposals else ["there are no open proposals"]))
+        say(*(table([COLUMNS, *map(_row, proposals)]) if proposals else ["there are no open proposals"]))
     return 0
 
 
-def approve(name: Name, /, *, namespace: Namespace = "default", kubeconfig: Kubeconfig = None) -> int:
+def approve(
+    name: Name, /, *, namespace: Namespace = "default", yes: Yes = False, kubeconfig: Kubeconfig = None
+) -> int:
     """Approve a proposal. Repair carries it out if its evidence still holds."""
-    return _decide(name, namespace, kubeconfig, approved=True)
+    return _decide(name, namespace, kubeconfig, approved=True, yes=yes)
 
 
-def refuse(name: Name, /, *, namespace: Namespace = "default", kubeconfig: Kubeconfig = None) -> int:
+def refuse(
+    name: Name, /, *, namespace: Namespace = "default", yes: Yes = False, kubeconfig: Kubeconfig = None
+) -> int:
     """Refuse a proposal. The refusal stands as long as the object exists."""
-    return _decide(name, namespace, kubeconfig, approved=False)
+    return _decide(name, namespace, kubeconfig, approved=False, yes=yes)
 
 
-def _decide(name: str, namespace: str, kubeconfig: Path | None, *, approved: bool) -> int:
-    from fathom.cli.proposals import decide  # noqa: PLC0415
-
-    decided = asyncio.run(decide(found_kubeconfig(kubeconfig), namespace, name, approved=approved))
+def _decide(name: str, namespace: str, kubeconfig: Path | None, *, approved: bool, yes: bool) -> int:
+    """The spec of a proposal never changes, so what is shown is what is decided about."""
+    proposals = _proposals(kubeconfig)
+    proposal = proposals.get(namespace, name)
+    if not yes:
+        require_terminal()
+        say(f"context    {place_of(found_kubeconfig(kubeconfig))}", *proposal_lines(proposal), err=True)
+    confirm(f"{'Approve' if approved else 'Refuse'} this proposal?", yes=yes)
+    decision = {"status": {"approved": approved}}
+    decided = proposals.patch_same_spec(namespace, proposal, decision, subresource="approval")
     spec, status = decided["spec"], decided["status"]
     word = "approved" if approved else "refused"
     say(f"{namespace}/{name}: {spec['action']} {_subject(spec)} is {word} by {status['approver']}")
     return 0
+
+
+def _proposals(kubeconfig: Path | None) -> OwnObjects:
+    from fathom.cli.explanations import ApiServer  # noqa: PLC0415
+    from fathom.cli.own_objects import OwnKind, OwnObjects  # noqa: PLC0415
+
+    kind = OwnKind("RepairProposal", "repairproposals", "fathom repair list", lists_all=True)
+    return OwnObjects(ApiServer(found_kubeconfig(kubeconfig)), kind)
+
+
+def proposal_lines(proposal: Obj) -> list[str]:
+    meta, spec = proposal["metadata"], proposal.get("spec") or {}
+    evidence = [
+        f"{item.get('source')}: {item.get('message')}" if item.get("source") else str(item.get("message"))
+        for item in spec.get("evidence") or ()
+    ]
+    return [
+        f"proposal   {meta.get('namespace')}/{meta['name']}",
+        f"problem    {spec.get('problem')}",
+        f"action     {spec.get('action')} {_subject(spec)}",
+        *(f"evidence   {line}" for line in evidence),
+    ]
 
 
 def _row(proposal: Obj) -> tuple[str, ...]:
@@ -92,14 +130,6 @@ def _row(proposal: Obj) -> tuple[str, ...]:
 def _subject(spec: Obj) -> str:
     subject = spec.get("subject") or {}
     return f"{str(subject.get('kind') or '').lower()}/{subject.get('name') or ''}"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 app = make_app()

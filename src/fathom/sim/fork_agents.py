@@ -28,6 +28,8 @@ CRASHING = "CrashLoopBackOff"
 SILENT_S = 25.0
 # A container that runs this long and is not ready will not become ready by waiting.
 NOT_READY_AFTER_S = 60.0
+# As live agents with simulated containers: bookmarks would be most of what a quiet fork does.
+BOOKMARK_S = 15.0
 
 
 def agent_options(node: Obj, scripts: Mapping[str, Script]) -> dict[str, Any]:
@@ -38,6 +40,7 @@ def agent_options(node: Obj, scripts: Mapping[str, Script]) -> dict[str, Any]:
         "node": str(metadata(node)["name"]),
         "driver": "simulated",
         "takes_over": True,
+        "bookmark_s": BOOKMARK_S,
         "pod_range": _range_of(node),
         "address": str(internal[0]) if internal else "",
         "capacity": dict(lookup(node, "status", "capacity") or {}),

@@ -58,15 +58,7 @@ class FutureWatch:
         world.engine.watchers.append(self._commit)
 
     def outcome(self, seed: str) -> Outcome:
-        nodes = {str(metadata(node)["name"]): labels_of(node) for node in self._world.list("nodes")}
-        pods = self._world.list("pods")
-        ours = [pod for pod in pods if self._is_target(pod, nodes.get(_node_of(pod), {}))]
-        return Outcome(
-            seed=seed,
-            cluster=counts_of(pods, nodes, evicted=len(self._evicted)),
-            target=counts_of(ours, nodes, evicted=sum(self._evicted.values())),
-            replicas=_replicas(self._world),
-        )
+        return outcome_of(self._world.list, seed, self._is_target, self._evicted)
 
     def _commit(self, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -96,6 +88,22 @@ class FutureWatch:
         return next((labels_of(node) for node in entries), {})
 
 
+def outcome_of(
+    list_: Callable[[str], list[Obj]], seed: str, is_target: IsTarget, evicted: Mapping[str, bool]
+) -> Outcome:
+    """`list_`: the objects of a resource, in a fork or in a live cluster. `evicted`: by UID, whether the pod
+    was of the target."""
+    nodes = {str(metadata(node)["name"]): labels_of(node) for node in list_("nodes")}
+    pods = list_("pods")
+    ours = [pod for pod in pods if is_target(pod, nodes.get(_node_of(pod), {}))]
+    return Outcome(
+        seed=seed,
+        cluster=counts_of(pods, nodes, evicted=len(evicted)),
+        target=counts_of(ours, nodes, evicted=sum(evicted.values())),
+        replicas=_replicas([obj for resource in WORKLOADS for obj in list_(resource)]),
+    )
+
+
 def counts_of(pods: Iterable[Obj], nodes: Mapping[str, Mapping[str, str]], *, evicted: int) -> Counts:
     lasting = [pod for pod in pods if not is_terminal(pod) and not is_deleting(pod)]
     zones = Counter(nodes.get(node, {}).get(ZONE_LABEL, "") for node in map(_node_of, lasting) if node)
@@ -107,14 +115,13 @@ def counts_of(pods: Iterable[Obj], nodes: Mapping[str, Mapping[str, str]], *, ev
     )
 
 
-def _replicas(world: World) -> dict[str, int]:
+def _replicas(workloads: Iterable[Obj]) -> dict[str, int]:
     """What every workload wants that no other workload makes."""
-    wanted = {}
-    for resource in WORKLOADS:
-        for obj in world.list(resource):
-            if not metadata(obj).get("ownerReferences"):
-                wanted[workload_name(obj)] = int(lookup(obj, "spec", "replicas") or 0)
-    return wanted
+    return {
+        workload_name(obj): int(lookup(obj, "spec", "replicas") or 0)
+        for obj in workloads
+        if not metadata(obj).get("ownerReferences")
+    }
 
 
 def workload_name(obj: Obj) -> str:
