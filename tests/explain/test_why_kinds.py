@@ -485,6 +485,22 @@ def test_an_override_that_has_ended_or_has_no_target_is_not_as_wanted() -> None:
     assert answer.cause == "there is no workload/wbe in shop"
 
 
+def test_an_override_whose_effects_are_left_after_its_end_names_them() -> None:
+    ended = override(ends_s=-5)
+    ended["status"]["residue"] = [
+        {"effect": "account", "object": "Pod shop/web-0", "message": "it is on node n1"}
+    ]
+    answer = explain(ended, deployment())
+    assert answer.verdict == "has ended, and effects of it are left"
+    assert answer.cause == "Pod shop/web-0: it is on node n1"
+
+
+def test_the_autoscalers_acknowledgement_is_its_answer() -> None:
+    acks = ({"controller": "autoscaler", "state": "Honoring"},)
+    answer = explain(override(acks=acks, pauseAutoscaler=True), deployment())
+    assert answer.verdict == f"is active until {at(900)} by alice, honoured by autoscaler"
+
+
 def test_a_change_that_no_component_carries_out_is_said() -> None:
     answer = explain(override(pauseRepair=True, avoidZones=["c"]), deployment())
     assert answer.cause == "no component of fathom carries out pauseRepair"

@@ -21,7 +21,13 @@ from fathom.explain.why_of.lookups import (
     ref,
     title,
 )
-from fathom.kinds.override_changes import CHANGES, INFRASTRUCTURE_TARGETS
+from fathom.kinds.override_changes import (
+    AUTOSCALER,
+    CHANGES,
+    DEPLOYMENT_CONTROLLER,
+    INFRASTRUCTURE_TARGETS,
+    OVERRIDE_CONTROLLER,
+)
 from fathom.kinds.scheduler_override import (
     SchedulerOverride,
     expiry_ns,
@@ -48,6 +54,13 @@ ENFORCERS = {
     "reservedReplicas": ("scheduler", "scheduler"),
     "cordon": ("scheduler", "scheduler"),
     "drain": ("scheduler", "scheduler"),
+    "trafficWeights": ("overrides", "controllers"),
+}
+# Controller -> its name in acknowledgements, where that is another.
+ACKNOWLEDGED_AS = {
+    "autoscaling": AUTOSCALER,
+    "deployments": DEPLOYMENT_CONTROLLER,
+    "overrides": OVERRIDE_CONTROLLER,
 }
 WORKLOADS = {"deployment": DEPLOYMENTS, "replicaset": REPLICA_SETS, "job": JOBS}
 HONORING, DECLINED = "Honoring", "Declined"
@@ -109,7 +122,8 @@ def controller_states(evidence: Evidence, obj: Obj, override: SchedulerOverride)
     states = [ControllerState(each.controller, each.state, each.reason) for each in acknowledged.values()]
     cited = {recorded.kept.decision.controller: recorded.kept.decision for recorded in _citing(evidence, obj)}
     for controller, part in enforcers:
-        if any(name.startswith(controller) for name in acknowledged):
+        names = (controller, ACKNOWLEDGED_AS.get(controller, controller))
+        if any(name.startswith(names) for name in acknowledged):
             continue
         decision = next((each for name, each in cited.items() if name.startswith(controller)), None)
         if decision is not None:
@@ -154,6 +168,8 @@ def _trouble(
 ) -> SubjectTrouble | None:
     namespace, name = key_of(obj)
     expires_ns = expiry_ns(override)
+    if override.status.residue:
+        return _residue_trouble(override)
     if not override_active(override, evidence.now_ns):
         ended = "it has no valid expiry" if expires_ns is None else f"it ended at {timestamp(expires_ns)}"
         command = f"kubectl delete scheduleroverride {name} -n {namespace}"
@@ -180,6 +196,13 @@ def _trouble(
         change = Change("wait until its caches have caught up, or check its connection", "", NOBODY)
         return SubjectTrouble("is not honoured yet", cause, change)
     return None
+
+
+def _residue_trouble(override: SchedulerOverride) -> SubjectTrouble:
+    left = override.status.residue
+    cause = "; ".join(f"{each.object}: {each.message}" for each in left[:3])
+    first = f"end what is left, beginning with {left[0].object}"
+    return SubjectTrouble("has ended, and effects of it are left", cause, Change(first, "", OPERATOR))
 
 
 def _targets(evidence: Evidence, override: SchedulerOverride) -> tuple[ObjectRef, ...]:

@@ -135,14 +135,8 @@ KEPT = (
         says="fathom lets pods of the account use every Secret of the namespace",
         only=("true",),
     ),
-    _rule(
-        OVERRIDES,
-        "spec.changes.drain",
-        "fathom does not evict pods for it: it only keeps new pods away, like a cordon",
-    ),
     _rule(OVERRIDES, "spec.changes.pauseRepair", "fathom does not pause repair"),
     _rule(OVERRIDES, "spec.changes.approveRepairs", "fathom does not approve repairs for it"),
-    _rule(OVERRIDES, "spec.changes.trafficWeights", "fathom's gateways follow TrafficRoutes only"),
     _rule(OVERRIDES, "spec.changes.breakGlassRole", "fathom grants no role for it"),
     _rule(
         "runtimeclasses.node.k8s.io",
