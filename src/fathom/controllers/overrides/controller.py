@@ -10,7 +10,7 @@ import msgspec
 
 from fathom.cache.indexes import FOR_PODS, STANDARD
 from fathom.cache.snapshot import Snapshot
-from fathom.client.outcomes import Outcome, Rejected
+from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.control.commit import AppliedPlan
 from fathom.control.kit import Kit
 from fathom.control.plan import Evict, Patch, Plan
@@ -44,6 +44,7 @@ from fathom.kinds.shape import read
 from fathom.model.declared import DISRUPTIONS, TENANT_QUOTAS, Reads, Timer, Writes
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.model.pod_phase import is_terminal
+from fathom.model.tenancy import ACCOUNT
 
 RESERVATION = own(reservation.DEFINITION)
 ROUTE = own(traffic_route.DEFINITION)
@@ -223,10 +224,10 @@ class Overrides:
         outcomes: dict[str, Outcome] = dict(applied.outcomes)
         until_ns = self._kit.monotonic_ns() + round(REFUSED_S * 1e9)
         refused = {
-            action.target.uid: (outcome.message, until_ns)
+            action.target.uid: (why, until_ns)
             for action in plan.actions
             if isinstance(action, Evict | Patch) and action.target.kind == POD.name
-            if isinstance(outcome := outcomes.get(action.line), Rejected) and outcome.code in {403, 422, 429}
+            if (why := _refusal(action, outcomes.get(action.line)))
         }
         self._refused |= refused
         return bool(refused)
@@ -240,6 +241,18 @@ class Overrides:
             return SOON_S if soon else RESIDUE_S if plan.why else None
         left_s = LOOK_S if expires_ns is None else (expires_ns - now_ns) / 1e9
         return min(SOON_S if busy else LOOK_S, max(left_s, 0.0) + 0.01)
+
+
+def _refusal(action: Evict | Patch, outcome: Outcome | None) -> str:
+    """Why the server did not do it; '': it did, or there was no answer. A server without fathom's ledger
+    accepts another account, and so does ours for other accounts than the controllers', to no effect."""
+    if isinstance(outcome, Rejected) and outcome.code in {403, 422, 429}:
+        return outcome.message
+    if isinstance(action, Patch) and isinstance(outcome, Committed):
+        wanted = lookup(action.patch, "metadata", "annotations", ACCOUNT)
+        if wanted is not None and lookup(outcome.obj, "metadata", "annotations", ACCOUNT) != wanted:
+            return "the server did not move it to the ordinary account"
+    return ""
 
 
 def _readable(obj: Obj | None) -> SchedulerOverride | None:

@@ -16,14 +16,18 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.controllers.replicaset.controller import ReplicaSets
+from fathom.model import accounts
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
+from fathom.model.user import User
 from fathom.model.well_known import POOL_LABEL, REGION_LABEL
 from fathom.sim.checkers.overrides import NothingIsLeftAfterTheProof
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, node, own, pod, run_scheduler
-from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, TIMING, employ
+from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, QUIET_S, TIMING
 from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, LoadedAutoscalers, autoscaler, unplaced
+from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -36,6 +40,15 @@ REGION, STALE, OPEN = "eu-west", "eu-west-a", "eu-west-b"
 WORKLOAD, REPLICAS, MOST = "risk-api", 4, 6
 NAME = f"{WORKLOAD}-{REGION}-recovery"
 RECOVERY = "recovery"
+CONTROLLERS = (
+    Deployments,
+    ReplicaSets,
+    DeploymentProgress,
+    LoadedAutoscalers,
+    RepairReservations,
+    Overrides,
+    Acknowledgements,
+)
 LASTS_S = 90
 # What becomes of the replicas: they stay where they may not be, or may be there by then, or are moved.
 KEEP, OPENED, MOVE = "keep", "opened", "move"
@@ -95,18 +108,19 @@ async def safe_recovery(world: World) -> None:
 
 
 async def _incident(world: World) -> None:
-    employ(
-        world,
-        Deployments,
-        ReplicaSets,
-        DeploymentProgress,
-        LoadedAutoscalers,
-        RepairReservations,
-        Overrides,
-        Acknowledgements,
-    )
+    """Processes have the accounts of live ones: only the controllers may move a pod to another account."""
+    for name in MANAGERS:
+        run_controllers(
+            world,
+            name,
+            *CONTROLLERS,
+            account=User(accounts.CONTROLLERS),
+            lease="fathom-system/controllers",
+            timing=TIMING,
+        )
     for name in SCHEDULERS:
-        run_scheduler(world, name, lease=LEASE, timing=TIMING)
+        run_scheduler(world, name, account=User(accounts.SCHEDULER), lease=LEASE, timing=TIMING)
+    run_controllers(world, AGENT, SharedAgent)
     await world.apply(NODES, placed("node-a", STALE, cpu="2"))
     await world.apply(NODES, placed("node-b", OPEN, cpu="2"))
     await world.apply(NODES, placed("node-r", OPEN, cpu="4", pool=RECOVERY))
