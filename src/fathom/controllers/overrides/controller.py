@@ -174,7 +174,9 @@ class Overrides:
         """What is not cached: leases, and roles where the override grants one."""
         api, role = self._kit.api, override.spec.changes.break_glass_role
         if has_ended(override, self._kit.now_ns()):
-            made = await fetch_made_under(api, override.metadata.uid) if role else ()
+            recorded = [each.object for each in override.status.effects if each.effect == "role"]
+            asks = bool(role or recorded)
+            made = await fetch_made_under(api, override.metadata.uid, recorded) if asks else ()
             return OverrideFacts(made_under_it=made)
         leases = await self._acknowledgers.fetch_leases()
         return OverrideFacts(leases=leases, role_exists=await fetch_role_exists(api, role) if role else True)
