@@ -423,3 +423,14 @@ def test_people_hear_once_that_it_is_observed_degraded_ended_and_what_is_left() 
     ended, obj = told_of(obj, facts)
     left, obj = told_of(obj, facts)
     assert (ended, left, told_of(obj, facts)[0]) == (["Ended"], ["Residue"], [])
+
+
+def test_marks_that_somebody_forged_make_us_evict_delete_and_release_nothing() -> None:
+    obj = struct(override({"trafficWeights": {"x": 1}}, onEnd="move", deleted=True))
+    stranger = pod("bystander-0", replica_set("bystander"))
+    stranger["metadata"]["annotations"] = {"fathom.dev/overrides": REF}
+    forged = {**MARKS, "fathom.dev/override-earlier-routes": "null"}
+    facts = msgspec.structs.replace(routing(WANTED, **forged), placements=(stranger,))
+    undoing = plan_undoing(obj, facts)
+    assert undoing.deletes == ()
+    assert [patch.patch for patch in undoing.patches] == [{"metadata": {"annotations": dict.fromkeys(MARKS)}}]

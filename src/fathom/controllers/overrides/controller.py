@@ -33,7 +33,13 @@ from fathom.controllers.override_pauses import OVERRIDE
 from fathom.controllers.overrides.acknowledgers import Acknowledgers
 from fathom.controllers.overrides.break_glass import fetch_made_under, fetch_role_exists
 from fathom.controllers.overrides.events import of_override
-from fathom.controllers.overrides.facts import OverrideFacts, by_override, nodes_of, owner_uid
+from fathom.controllers.overrides.facts import (
+    OverrideFacts,
+    by_override,
+    charged_override,
+    nodes_of,
+    owner_uid,
+)
 from fathom.controllers.overrides.plan import WAITS_FOR_CACHES, plan_override
 from fathom.controllers.overrides.plan_evictions import belongs_to_node
 from fathom.kinds import capacity_class, repair_proposal, reservation, traffic_route
@@ -199,7 +205,7 @@ class Overrides:
             routes=tuple(view.list("TrafficRoute", namespace)),
             residents=residents,
             placements=tuple(placements.values()),
-            reservations=tuple(filter(_holds_room, view.by_index("Reservation", "override", uid))),
+            reservations=_reservations(view, uid),
             siblings={owner: tuple(view.owned("Pod", owner)) for owner in owners if owner},
             refused=self._still_refused(),
             epoch=self._kit.epoch,
@@ -266,8 +272,13 @@ def _readable(obj: Obj | None) -> SchedulerOverride | None:
         return None
 
 
-def _holds_room(obj: Obj) -> bool:
-    return (lookup(obj, "status", "phase") or "") in HOLDING
+def _reservations(view: Snapshot, uid: str) -> tuple[Obj, ...]:
+    """Those that hold room on the override's account, which the server wrote: not those that are marked."""
+    return tuple(
+        obj
+        for obj in view.by_index("Reservation", "override", uid)
+        if charged_override(obj) == uid and (lookup(obj, "status", "phase") or "") in HOLDING
+    )
 
 
 def _workloads(override: SchedulerOverride, view: Snapshot) -> tuple[Obj, ...]:
