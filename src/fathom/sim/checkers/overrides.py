@@ -1,5 +1,5 @@
 """Overrides: once the end of one is proven, no effect of it is left, and none appears again; and nobody
-acknowledges what it has not observed. The first follows accounts, marks and ledgers from the commits alone."""
+acknowledges what it has not observed. The first follows accounts, marks and ledgers from commits alone."""
 
 from __future__ import annotations
 
