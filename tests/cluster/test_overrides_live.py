@@ -92,3 +92,33 @@ def test_a_drain_evicts_and_a_shift_of_traffic_is_undone(cluster: Cluster, kubec
     system.ok(f"delete scheduleroverride {name} {SOON}")
     kubectl.ok(f"delete scheduleroverride shift {SOON}")
     assert not kubectl.ok("get trafficroutes -o name").split()
+
+
+def test_a_replica_on_reserved_capacity_is_named_until_it_may_be_there(
+    cluster: Cluster, kubectl: Kubectl
+) -> None:
+    shared, name = kubectl.within(""), f"recovery-{kubectl.namespace}"
+    here = {"kubernetes.io/hostname": "node-3"}
+    shared.create(own("CapacityClass", name, nodeSelector=here, tenants=[]))
+    try:
+        kubectl.create(deployment("risk-api", replicas=1, inner={"nodeSelector": here}))
+        kubectl.ok(f"wait pods -l app=risk-api --for=condition=PodScheduled=False {SOON}")
+        changes = {"allowReservedCapacityClass": name, "reservedReplicas": 1}
+        spec = {"scope": "cluster", "reason": "recovery-capacity", "expiresAfter": "30m", "changes": changes}
+        kubectl.create(own("SchedulerOverride", "recovery", target="workload/risk-api", **spec))
+        kubectl.ok(f"rollout status deployment/risk-api {SOON}")
+        kubectl.ok("delete scheduleroverride recovery --wait=false")
+        pod = kubectl.ok("get pods -l app=risk-api -o jsonpath={.items[0].metadata.name}")
+        left = [f"Pod {kubectl.namespace}/{pod}"]
+        until(lambda: residue(cluster, kubectl.namespace) == left, cluster.told)
+    finally:
+        shared.ok(f"delete capacityclass {name}")
+    # The node is no longer reserved: the pod moves to the ordinary account, and nothing is left.
+    kubectl.ok(f"wait scheduleroverride/recovery --for=delete {SOON}")
+    (kept,) = cluster.ask("GET", f"/api/v1/namespaces/{kubectl.namespace}/pods")["items"]
+    assert kept["metadata"]["annotations"]["fathom.dev/account"].count("/") == 2
+
+
+def residue(cluster: Cluster, namespace: str) -> list[str]:
+    status = read(cluster, namespace, "recovery").get("status", {})
+    return [each["object"] for each in status.get("residue") or ()]
