@@ -276,3 +276,21 @@ def test_a_route_that_a_person_wrote_meanwhile_stays_as_that_person_wrote_it() -
         assert lookup(world.get(ROUTES.name, key), "spec", "routes") == by_hand
 
     told(story)
+
+
+def test_an_acknowledgement_waits_for_a_pass_that_began_before_the_override_came() -> None:
+    async def story(world: World) -> None:
+        await begin(world)
+        await world.apply(DEPLOYMENTS, unplaced("web", 1))
+        await until(world, lambda: ready(world) == 1, "web is ready")
+        async with world.held("PATCH /apis/apps/v1/namespaces/default/replicasets"):
+            await world.apply(
+                DEPLOYMENTS, unplaced("web", 2)
+            )  # A pass of the Deployment's controller begins.
+            await world.sleep(1)
+            await world.apply(OVERRIDES, override("calm", {"pauseRollout": True}))
+            await world.sleep(5)
+            assert status_of(world, "calm")["active"] is False
+        await until(world, lambda: status_of(world, "calm").get("active") is True, "the pass has ended")
+
+    told(story)

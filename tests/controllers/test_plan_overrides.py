@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from tests.controllers.making import NOW, NOW_S, at, meta, pod, replica_set
 
+from fathom.cache.snapshot import Snapshot
+from fathom.client.outcomes import Committed
+from fathom.control.event_writer import EventChange
 from fathom.control.plan import Evict, target
+from fathom.controllers.overrides.events import of_override
 from fathom.controllers.overrides.facts import OverrideFacts
 from fathom.controllers.overrides.plan import plan_override
 from fathom.controllers.overrides.plan_changes import change_states
@@ -390,3 +394,43 @@ def test_what_is_left_is_named_and_the_finalizer_stays() -> None:
         {"effect": "role", "object": "Role default/broad", "message": "it was made under break-glass"}
     ]
     assert conditions_in(status)["RepairComplete"] == ("False", "Residue")
+
+
+# Events.
+
+
+def told_of(obj: Obj, facts: OverrideFacts) -> tuple[list[str], Obj]:
+    """The reasons of the Events of one pass, and the override as it is then."""
+    plan = plan_override(obj, struct(obj), facts, now=NOW, now_ns=NOW_NS)
+    changes = [
+        EventChange(obj, cast(Snapshot, None), action, Committed({}), plan.why)
+        for action in (*plan.actions, *plan.statuses)
+    ]
+    reasons = [news.reason for change in changes for news in of_override(change)]
+    status = {**obj["status"], **(plan.statuses[0].status if plan.statuses else {})}
+    return reasons, {**obj, "status": {name: value for name, value in status.items() if value is not None}}
+
+
+def test_people_hear_once_that_it_is_observed_degraded_ended_and_what_is_left() -> None:
+    seen = {"acknowledgements": [entry("scheduler"), entry("autoscaler")]}
+    observed, obj = told_of(override(status=seen), OverrideFacts())
+    again, obj = told_of(obj, OverrideFacts())
+    dead = OverrideFacts(leases=(ComponentLease("scheduler", held=False),))
+    degraded, obj = told_of(obj, dead)
+    assert (observed, again, degraded) == (["Observed"], [], ["Degraded"])
+    obj["metadata"]["deletionTimestamp"] = NOW
+    facts = OverrideFacts(seen_revision=7, made_under_it=("Role default/broad",))
+    ended, obj = told_of(obj, facts)
+    left, obj = told_of(obj, facts)
+    assert (ended, left, told_of(obj, facts)[0]) == (["Ended"], ["Residue"], [])
+
+
+def test_marks_that_somebody_forged_make_us_evict_delete_and_release_nothing() -> None:
+    obj = struct(override({"trafficWeights": {"x": 1}}, onEnd="move", deleted=True))
+    stranger = pod("bystander-0", replica_set("bystander"))
+    stranger["metadata"]["annotations"] = {"fathom.dev/overrides": REF}
+    forged = {**MARKS, "fathom.dev/override-earlier-routes": "null"}
+    facts = msgspec.structs.replace(routing(WANTED, **forged), placements=(stranger,))
+    undoing = plan_undoing(obj, facts)
+    assert undoing.deletes == ()
+    assert [patch.patch for patch in undoing.patches] == [{"metadata": {"annotations": dict.fromkeys(MARKS)}}]

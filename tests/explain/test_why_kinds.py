@@ -514,6 +514,22 @@ def test_an_override_that_nobody_has_approved_says_who_could() -> None:
     assert (answer.verdict, answer.cause) == ("was refused", f"tom refused it at {at(-5)}")
 
 
+def test_an_override_whose_effects_are_left_after_its_end_names_them() -> None:
+    ended = override(ends_s=-5)
+    ended["status"]["residue"] = [
+        {"effect": "account", "object": "Pod shop/web-0", "message": "it is on node n1"}
+    ]
+    answer = explain(ended, deployment())
+    assert answer.verdict == "has ended, and effects of it are left"
+    assert answer.cause == "Pod shop/web-0: it is on node n1"
+
+
+def test_the_autoscalers_acknowledgement_is_its_answer() -> None:
+    acks = ({"controller": "autoscaler", "state": "Honoring"},)
+    answer = explain(override(acks=acks, pauseAutoscaler=True), deployment())
+    assert answer.verdict == f"is active until {at(900)} by alice, honoured by autoscaler"
+
+
 # Budgets.
 
 

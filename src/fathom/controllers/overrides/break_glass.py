@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 
 from fathom.client.api import Api, Resource
 from fathom.kinds.override_status import BREAK_GLASS
@@ -23,16 +23,21 @@ async def fetch_role_exists(api: Api, role: str) -> bool:
     return await api.get(CLUSTER_ROLES, "", role) is not None
 
 
-async def fetch_made_under(api: Api, uid: str) -> tuple[str, ...]:
-    """KIND NAMESPACE/NAME of each."""
+async def fetch_made_under(api: Api, uid: str, recorded: Container[str]) -> tuple[str, ...]:
+    """KIND NAMESPACE/NAME of each that carries the UID, or is recorded in the override's status: a mark may
+    have been removed."""
     return tuple(
         [
-            f"{kind} {'/'.join(part for part in key_of(obj) if part)}"
+            name
             for kind, resource in KINDS.items()
             async for obj in _listed(api, resource)
-            if uid in _marks(obj)
+            if (name := _name(kind, obj)) in recorded or uid in _marks(obj)
         ]
     )
+
+
+def _name(kind: str, obj: Obj) -> str:
+    return f"{kind} {'/'.join(part for part in key_of(obj) if part)}"
 
 
 async def _listed(api: Api, resource: Resource) -> AsyncIterator[Obj]:

@@ -10,7 +10,7 @@ import msgspec
 
 from fathom.cache.indexes import FOR_PODS, STANDARD
 from fathom.cache.snapshot import Snapshot
-from fathom.client.outcomes import Outcome, Rejected
+from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.control.commit import AppliedPlan
 from fathom.control.kit import Kit
 from fathom.control.plan import Evict, Patch, Plan
@@ -33,7 +33,13 @@ from fathom.controllers.override_pauses import OVERRIDE
 from fathom.controllers.overrides.acknowledgers import Acknowledgers
 from fathom.controllers.overrides.break_glass import fetch_made_under, fetch_role_exists
 from fathom.controllers.overrides.events import of_override
-from fathom.controllers.overrides.facts import OverrideFacts, by_override, nodes_of, owner_uid
+from fathom.controllers.overrides.facts import (
+    OverrideFacts,
+    by_override,
+    charged_override,
+    nodes_of,
+    owner_uid,
+)
 from fathom.controllers.overrides.plan import WAITS_FOR_CACHES, plan_override
 from fathom.controllers.overrides.plan_evictions import belongs_to_node
 from fathom.kinds import capacity_class, repair_proposal, reservation, traffic_route
@@ -44,6 +50,7 @@ from fathom.kinds.shape import read
 from fathom.model.declared import DISRUPTIONS, TENANT_QUOTAS, Reads, Timer, Writes
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.model.pod_phase import is_terminal
+from fathom.model.tenancy import ACCOUNT
 
 RESERVATION = own(reservation.DEFINITION)
 ROUTE = own(traffic_route.DEFINITION)
@@ -173,7 +180,9 @@ class Overrides:
         """What is not cached: leases, and roles where the override grants one."""
         api, role = self._kit.api, override.spec.changes.break_glass_role
         if has_ended(override, self._kit.now_ns()):
-            made = await fetch_made_under(api, override.metadata.uid) if role else ()
+            recorded = [each.object for each in override.status.effects if each.effect == "role"]
+            asks = bool(role or recorded)
+            made = await fetch_made_under(api, override.metadata.uid, recorded) if asks else ()
             return OverrideFacts(made_under_it=made)
         leases = await self._acknowledgers.fetch_leases()
         return OverrideFacts(leases=leases, role_exists=await fetch_role_exists(api, role) if role else True)
@@ -196,7 +205,7 @@ class Overrides:
             routes=tuple(view.list("TrafficRoute", namespace)),
             residents=residents,
             placements=tuple(placements.values()),
-            reservations=tuple(filter(_holds_room, view.by_index("Reservation", "override", uid))),
+            reservations=_reservations(view, uid),
             siblings={owner: tuple(view.owned("Pod", owner)) for owner in owners if owner},
             refused=self._still_refused(),
             epoch=self._kit.epoch,
@@ -223,10 +232,10 @@ class Overrides:
         outcomes: dict[str, Outcome] = dict(applied.outcomes)
         until_ns = self._kit.monotonic_ns() + round(REFUSED_S * 1e9)
         refused = {
-            action.target.uid: (outcome.message, until_ns)
+            action.target.uid: (why, until_ns)
             for action in plan.actions
             if isinstance(action, Evict | Patch) and action.target.kind == POD.name
-            if isinstance(outcome := outcomes.get(action.line), Rejected) and outcome.code in {403, 422, 429}
+            if (why := _refusal(action, outcomes.get(action.line)))
         }
         self._refused |= refused
         return bool(refused)
@@ -242,6 +251,18 @@ class Overrides:
         return min(SOON_S if busy else LOOK_S, max(left_s, 0.0) + 0.01)
 
 
+def _refusal(action: Evict | Patch, outcome: Outcome | None) -> str:
+    """Why the server did not do it; '': it did, or there was no answer. A server without fathom's ledger
+    accepts another account, and so does ours for other accounts than the controllers', to no effect."""
+    if isinstance(outcome, Rejected) and outcome.code in {403, 422, 429}:
+        return outcome.message
+    if isinstance(action, Patch) and isinstance(outcome, Committed):
+        wanted = lookup(action.patch, "metadata", "annotations", ACCOUNT)
+        if wanted is not None and lookup(outcome.obj, "metadata", "annotations", ACCOUNT) != wanted:
+            return "the server did not move it to the ordinary account"
+    return ""
+
+
 def _readable(obj: Obj | None) -> SchedulerOverride | None:
     if obj is None:
         return None
@@ -251,8 +272,13 @@ def _readable(obj: Obj | None) -> SchedulerOverride | None:
         return None
 
 
-def _holds_room(obj: Obj) -> bool:
-    return (lookup(obj, "status", "phase") or "") in HOLDING
+def _reservations(view: Snapshot, uid: str) -> tuple[Obj, ...]:
+    """Those that hold room on the override's account, which the server wrote: not those that are marked."""
+    return tuple(
+        obj
+        for obj in view.by_index("Reservation", "override", uid)
+        if charged_override(obj) == uid and (lookup(obj, "status", "phase") or "") in HOLDING
+    )
 
 
 def _workloads(override: SchedulerOverride, view: Snapshot) -> tuple[Obj, ...]:

@@ -8,7 +8,7 @@ import msgspec
 
 from fathom.control.ownership import controller_of
 from fathom.kinds.override_status import ComponentLease, is_marked
-from fathom.kinds.scheduler_override import USED_OVERRIDES, SchedulerOverride, cordons
+from fathom.kinds.scheduler_override import USED_OVERRIDES, SchedulerOverride, cordons, targets_pod
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, labels_of, metadata
 from fathom.model.pod_phase import is_terminal
@@ -58,13 +58,18 @@ def by_override(obj: Obj) -> tuple[str, ...]:
 
 
 def is_placement(pod: Obj, override: SchedulerOverride) -> bool:
-    """Whether the pod is where it is by this override. A mark without a UID counts only if the pod was placed
-    in the override's time: an earlier override of the same name is another one."""
+    """Whether the pod is where it is by this override. The server alone writes accounts; a mark, which
+    anybody may have written, counts on pods of the target. A mark without a UID counts only if the pod was
+    placed in the override's time: an earlier override of the same name is another one."""
     uid = override.metadata.uid
     if is_terminal(pod):
         return False
+    if charged_override(pod) == uid:
+        return True
     marks = (metadata(pod).get("annotations") or {}).get(USED_OVERRIDES)
-    if charged_override(pod) == uid or is_marked(marks, uid):
+    if not targets_pod(override, pod):
+        return False
+    if is_marked(marks, uid):
         return True
     name = f"{override.metadata.namespace}/{override.metadata.name}"
     if not isinstance(marks, str) or name not in [entry.strip() for entry in marks.split(",")]:

@@ -86,21 +86,32 @@ def weights_state(override: SchedulerOverride, facts: OverrideFacts) -> ChangeSt
 
 
 def plan_restore(override: SchedulerOverride, facts: OverrideFacts) -> RouteActions:
-    """Undo what the override wrote, unless a person has written the route since: then only its marks go."""
+    """Undo what the override wrote, unless a person has written the route since, or the status does not name
+    the route (its marks are not ours then): then only the marks go."""
     patches: list[Patch] = []
     deletes: list[Delete] = []
+    recorded = _recorded(override)
     for route in facts.routes:
         if not _is_ours(route, override):
             continue
-        before = _notes(route).get(BEFORE)
-        untouched = _text(_routes(route)) == _notes(route).get(WRITTEN)
-        if untouched and before in {None, "null"}:
+        written = recorded is not None and recorded.object == _name(route)
+        untouched = written and _text(_routes(route)) == _notes(route).get(WRITTEN)
+        if untouched and _notes(route).get(BEFORE) == "null":
             deletes.append(Delete(target(ROUTE, route), as_read=True))
             continue
+        before = _decoded(_notes(route).get(BEFORE)) if untouched else None
         unmarked: Obj = {"metadata": {"annotations": dict.fromkeys((MADE_BY, WRITTEN, BEFORE))}}
-        spec = {"spec": {"routes": msgspec.json.decode(str(before))}} if untouched else {}
+        spec = {} if before is None else {"spec": {"routes": before}}
         patches.append(Patch(target(ROUTE, route), {**unmarked, **spec}, destructive=True))
     return RouteActions((), tuple(patches), tuple(deletes))
+
+
+def _decoded(text: object) -> list[Obj] | None:
+    """Earlier weights; None if the annotation was damaged."""
+    try:
+        return msgspec.json.decode(str(text), type=list[Obj])
+    except msgspec.DecodeError:
+        return None
 
 
 def route_residue(override: SchedulerOverride, facts: OverrideFacts) -> tuple[Residue, ...]:
@@ -108,12 +119,16 @@ def route_residue(override: SchedulerOverride, facts: OverrideFacts) -> tuple[Re
     recorded, wanted = _recorded(override), wanted_routes(override, facts.nodes)
     residue = []
     for route in facts.routes:
-        name = f"{ROUTE} {'/'.join(key_of(route))}"
+        name = _name(route)
         if _is_ours(route, override):
             residue.append(Residue("route", name, "it has the weights of the override"))
         elif recorded is not None and recorded.object == name and _routes(route) == wanted:
             residue.append(Residue("route", name, "its mark is gone, and it has the weights of the override"))
     return tuple(residue)
+
+
+def _name(route: Obj) -> str:
+    return f"{ROUTE} {'/'.join(key_of(route))}"
 
 
 def _recorded(override: SchedulerOverride) -> Effect | None:

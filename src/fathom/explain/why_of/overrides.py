@@ -180,6 +180,8 @@ def _trouble(
     expires_ns = expiry_ns(override)
     if (unapproved := _unapproved(override, evidence.now_ns)) is not None:
         return unapproved
+    if override.status.residue:
+        return _residue_trouble(override)
     if not override_active(override, evidence.now_ns):
         ended = "it has no valid expiry" if expires_ns is None else f"it ended at {timestamp(expires_ns)}"
         command = f"kubectl delete scheduleroverride {name} -n {namespace}"
@@ -202,6 +204,13 @@ def _trouble(
         change = Change("wait until its caches have caught up, or check its connection", "", NOBODY)
         return SubjectTrouble("is not honoured yet", cause, change)
     return None
+
+
+def _residue_trouble(override: SchedulerOverride) -> SubjectTrouble:
+    left = override.status.residue
+    cause = "; ".join(f"{each.object}: {each.message}" for each in left[:3])
+    first = f"end what is left, beginning with {left[0].object}"
+    return SubjectTrouble("has ended, and effects of it are left", cause, Change(first, "", OPERATOR))
 
 
 def _targets(evidence: Evidence, override: SchedulerOverride) -> tuple[ObjectRef, ...]:

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.objects import Key, Obj, lookup
 
 ACCEPT = "fathom.dev/accept-unenforced"  # Annotation: "true" where the writer knows that it is not enforced.
@@ -135,12 +134,6 @@ KEPT = (
         says="fathom lets pods of the account use every Secret of the namespace",
         only=("true",),
     ),
-    _rule(
-        OVERRIDES,
-        "spec.changes.drain",
-        "fathom does not evict pods for it: it only keeps new pods away, like a cordon",
-    ),
-    _rule(OVERRIDES, "spec.changes.trafficWeights", "fathom's gateways follow TrafficRoutes only"),
     _rule(
         "runtimeclasses.node.k8s.io",
         "handler",

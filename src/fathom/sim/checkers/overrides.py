@@ -1,18 +1,22 @@
-"""Once an override's end is proven, no effect of it is left, and none appears again.
-
-Follows accounts, marks and ledgers by itself, from the commits alone.
-"""
+"""Overrides: once the end of one is proven, no effect of it is left, and none appears again; and nobody
+acknowledges what it has not observed. The first follows accounts, marks and ledgers from commits alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from fathom.api.ledger.accounts import TENANT_BOOKS
+from fathom.cache.caches import Caches
 from fathom.kinds.reservation import HOLDING, RESERVATIONS
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.objects import Obj, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+
+if TYPE_CHECKING:
+    from fathom.sim.world.process import SimProcess
+    from fathom.sim.world.world import World
 
 ROUTES = "trafficroutes.fathom.dev"
 ACCOUNT, USED, MADE_BY = "fathom.dev/account", "fathom.dev/overrides", "fathom.dev/override"
@@ -51,6 +55,39 @@ class NothingIsLeftAfterTheProof(Checker):
         self._proven[uid] = change.path
         left = list(self._effects.get(uid, ()))
         return Finding(f"{change.path} is proven over, and {left[0]} is left", tuple(left)) if left else None
+
+
+class AcknowledgedIsObserved(Checker):
+    """A process that acknowledges a generation has it in its own cache."""
+
+    name = "no override is acknowledged before it is observed"
+    resources = frozenset({OVERRIDES})
+
+    def __init__(self) -> None:
+        self._processes: Mapping[str, SimProcess] = {}
+
+    def begin(self, world: World) -> None:
+        self._processes = world.engine.processes
+
+    def commit(self, change: Seen) -> Found:
+        before = lookup(change.old, "status", "acknowledgements") or ()
+        new = [
+            entry
+            for entry in lookup(change.new, "status", "acknowledgements") or ()
+            if entry not in before and entry.get("state") == "Honoring"
+        ]
+        process = self._processes.get(change.by)
+        caches = getattr(process.state, "caches", None) if process is not None else None
+        if not new or not isinstance(caches, Caches):
+            return None
+        cached = caches.snapshot_at(0.0).get("SchedulerOverride", change.key) or {}
+        has = int(metadata(cached).get("generation") or 0)
+        ahead = [entry for entry in new if int(entry.get("observedGeneration") or 0) > has]
+        if not ahead:
+            return None
+        return (
+            f"{change.by} acknowledges {change.path} for {ahead[0]['controller']}, and has generation {has}"
+        )
 
 
 def _is_proven(override: Obj) -> bool:

@@ -16,14 +16,18 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.controllers.replicaset.controller import ReplicaSets
+from fathom.model import accounts
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
+from fathom.model.user import User
 from fathom.model.well_known import POOL_LABEL, REGION_LABEL
-from fathom.sim.checkers.overrides import NothingIsLeftAfterTheProof
+from fathom.sim.checkers.overrides import AcknowledgedIsObserved, NothingIsLeftAfterTheProof
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, node, own, pod, run_scheduler
-from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, TIMING, employ
+from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, QUIET_S, TIMING
 from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, LoadedAutoscalers, autoscaler, unplaced
+from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -36,12 +40,23 @@ REGION, STALE, OPEN = "eu-west", "eu-west-a", "eu-west-b"
 WORKLOAD, REPLICAS, MOST = "risk-api", 4, 6
 NAME = f"{WORKLOAD}-{REGION}-recovery"
 RECOVERY = "recovery"
+CONTROLLERS = (
+    Deployments,
+    ReplicaSets,
+    DeploymentProgress,
+    LoadedAutoscalers,
+    RepairReservations,
+    Overrides,
+    Acknowledgements,
+)
 LASTS_S = 90
+# What becomes of the replicas: they stay where they may not be, or may be there by then, or are moved.
+KEEP, OPENED, MOVE = "keep", "opened", "move"
 AFFECTED = ["scheduler", "autoscaler", "quota-controller"]
 
 
 def checkers() -> Sequence[Checker]:
-    return [*scheduling.checkers(), NothingIsLeftAfterTheProof()]
+    return [*scheduling.checkers(), NothingIsLeftAfterTheProof(), AcknowledgedIsObserved()]
 
 
 @scenario(Menu(processes=(*SCHEDULERS, *MANAGERS), kinds=KINDS, seconds=60, most=6), checkers=checkers)
@@ -52,7 +67,8 @@ async def safe_recovery(world: World) -> None:
     # 1. The blocker is confirmed: replicas wait although the recovery nodes are free.
     await _until(world, lambda: len(_ready(world)) == REPLICAS - 2, "two replicas are ready, two wait")
     # 2. to 5. One override, scoped to the workload in its region.
-    on_end, deleted = world.rng.choice(("keep", "move")), world.rng.random() < 0.5
+    end = world.rng.choice((KEEP, OPENED, MOVE))
+    on_end, deleted = MOVE if end == MOVE else KEEP, world.rng.random() < 0.5
     await world.apply(OVERRIDES, override(on_end=on_end, lasts="30m" if deleted else f"{LASTS_S}s"))
     # 6. It is observed, and the replicas are ready.
     await _until(world, lambda: _status(world).get("active") is True, "the override is active")
@@ -73,13 +89,15 @@ async def safe_recovery(world: World) -> None:
         assert not there, f"{there} were placed in the zone that the override avoids"
     # 7. Normal scheduling resumes, and the override is removed, or expires.
     await world.apply(NODES, placed("node-c", OPEN, cpu="8"))
+    if end == OPENED:
+        await world.apply(CAPACITY_CLASSES, recovery_class("default"))
     if deleted:
         await _delete(world)
     else:
         await world.sleep(LASTS_S)
     world.heal()
     # 8. No emergency capacity remains; what was kept there is named until it goes.
-    if on_end == "keep":
+    if end == KEEP:
         await _until(world, lambda: _left(world) == lent, f"{lent} are named as what is left")
         for name in lent:
             await world.delete(PODS, str(name))
@@ -90,23 +108,23 @@ async def safe_recovery(world: World) -> None:
 
 
 async def _incident(world: World) -> None:
-    employ(
-        world,
-        Deployments,
-        ReplicaSets,
-        DeploymentProgress,
-        LoadedAutoscalers,
-        RepairReservations,
-        Overrides,
-        Acknowledgements,
-    )
+    """Processes have the accounts of live ones: only the controllers may move a pod to another account."""
+    for name in MANAGERS:
+        run_controllers(
+            world,
+            name,
+            *CONTROLLERS,
+            account=User(accounts.CONTROLLERS),
+            lease="fathom-system/controllers",
+            timing=TIMING,
+        )
     for name in SCHEDULERS:
-        run_scheduler(world, name, lease=LEASE, timing=TIMING)
+        run_scheduler(world, name, account=User(accounts.SCHEDULER), lease=LEASE, timing=TIMING)
+    run_controllers(world, AGENT, SharedAgent)
     await world.apply(NODES, placed("node-a", STALE, cpu="2"))
     await world.apply(NODES, placed("node-b", OPEN, cpu="2"))
     await world.apply(NODES, placed("node-r", OPEN, cpu="4", pool=RECOVERY))
-    spec = {"nodeSelector": {POOL_LABEL: RECOVERY}, "tenants": []}
-    await world.apply(CAPACITY_CLASSES, own("CapacityClass", RECOVERY, spec))
+    await world.apply(CAPACITY_CLASSES, recovery_class())
     other = pod("other", cpu="2")
     other["spec"]["nodeName"] = "node-a"
     await world.apply(PODS, other)
@@ -124,6 +142,11 @@ def placed(name: str, zone: str, *, cpu: str, pool: str = "") -> Obj:
     obj = node(name, zone=zone, more={"cpu": cpu})
     obj["metadata"]["labels"] |= {REGION_LABEL: REGION, **({POOL_LABEL: pool} if pool else {})}
     return obj
+
+
+def recovery_class(*tenants: str) -> Obj:
+    spec = {"nodeSelector": {POOL_LABEL: RECOVERY}, "tenants": list(tenants)}
+    return own("CapacityClass", RECOVERY, spec)
 
 
 def override(*, on_end: str, lasts: str) -> Obj:
