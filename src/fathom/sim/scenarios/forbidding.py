@@ -36,6 +36,7 @@ SCOPES = ("cluster", "region/west", "region/east")
 WEB = "web"
 REPLICAS_MAX = 6
 LASTS_S = (6, 20)
+SEEN_S = 1.0  # Longer than a write takes from its check to the store.
 IN_SCOPE = "an override forbids nothing outside its scope"
 CORDONED_BY = re.compile(r"node (\S+): override \S+/(\S+) cordons it")
 
@@ -64,8 +65,15 @@ class OverridesForbid(Checker):
         self._in_force: dict[Key, _InForce] = {}
         self._pods: dict[Key, Obj] = {}
         self._sizes: dict[str, int] = {}  # ReplicaSet's UID -> replicas.
+        self._since_s: dict[str, float] = {}  # Scope -> since when the workload has been in it.
 
     def commit(self, change: Seen) -> Found:
+        found = self._judged(change)
+        inside = self._scopes()
+        self._since_s = {scope: self._since_s.get(scope, change.at_s) for scope in inside}
+        return found
+
+    def _judged(self, change: Seen) -> Found:
         match change.resource:
             case "scheduleroverrides.fathom.dev":
                 self._ordered(change)
@@ -118,14 +126,19 @@ class OverridesForbid(Checker):
         return f"{change.key.name} joins {live} live pods of {wanted} under {by}" if live >= wanted else None
 
     def _pauses(self, at_s: float) -> str | None:
-        """The override that pauses the expansion of the only workload there is."""
-        on = {str(lookup(pod, "spec", "nodeName") or "") for pod in self._pods.values() if owner_uid(pod)}
-        regions = {PLACES[name][1] for name in on if name} or {region for _, region in PLACES.values()}
-        scopes = {"cluster", *(f"region/{region}" for region in regions)}
+        """The override that pauses the expansion of the only workload there is. Where that is, changes with
+        its pods: a write may be judged before a pod comes into the scope."""
         for key, override in self._in_force.items():
-            if override.change == "pauseExpansion" and override.scope in scopes and at_s < override.ends_s:
+            in_scope = override.scope == "cluster" or at_s - self._since_s.get(override.scope, at_s) > SEEN_S
+            if override.change == "pauseExpansion" and in_scope and at_s < override.ends_s:
                 return "/".join(key)
         return None
+
+    def _scopes(self) -> list[str]:
+        """The regions that the workload is in."""
+        on = {str(lookup(pod, "spec", "nodeName") or "") for pod in self._pods.values() if owner_uid(pod)}
+        names = [name for name in PLACES if name in on] or list(PLACES)
+        return [f"region/{PLACES[name][1]}" for name in names]
 
 
 def _is_live(pod: Obj) -> bool:
@@ -138,7 +151,7 @@ def checkers() -> Sequence[Checker]:
 
 @scenario(
     Menu(
-        processes=(*SCHEDULERS, *MANAGERS, "api-1", "api-2"),
+        processes=(*SCHEDULERS, *MANAGERS),
         servers=("api-1", "api-2"),
         kinds=KINDS,
         seconds=40,
