@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.control.worlds import told
 from tests.controllers.making import NOW_S, at, meta
 
 from fathom.client.api import Resource
 from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.override_pauses import WorkloadPause, paused, workload_of
+from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.decision import considered
 from fathom.model.objects import Key, Obj, lookup
+from fathom.sim.scenarios.loads import LOW, Load, Told
+from fathom.sim.scenarios.objects import NODES, node
 from fathom.sim.scenarios.staff import employ
-from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
+from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, autoscaler, deployment
 from fathom.sim.world.world import World
 
 OVERRIDES = Resource("fathom.dev", "v1alpha1", "scheduleroverrides")
@@ -97,9 +101,12 @@ def test_a_rollout_waits_until_the_override_is_over() -> None:
     told(story)
 
 
-def test_a_rollout_goes_on_under_a_pause_for_elsewhere() -> None:
+@pytest.mark.parametrize(("region", "revisions"), [("eu-west", 1), ("eu-east", 2)])
+def test_a_rollout_is_paused_where_its_pods_are_and_goes_on_elsewhere(region: str, revisions: int) -> None:
     async def story(world: World) -> None:
         employ(world, Deployments, ReplicaSets)
+        await world.apply(NODES, _in_region("node-1", region))
+        await world.apply(NODES, _in_region("node-2", "eu-west"))
         await world.apply(DEPLOYMENTS, deployment("web", 2))
         await world.sleep(5)
         made = override("calm", scope="region/eu-west", pauseRollout=True)
@@ -109,6 +116,51 @@ def test_a_rollout_goes_on_under_a_pause_for_elsewhere() -> None:
         await world.sleep(1)
         await world.apply(DEPLOYMENTS, deployment("web", 2, tag=2))
         await world.sleep(15)
-        assert len(world.list("replicasets.apps")) == 2
+        assert len(world.list("replicasets.apps")) == revisions
 
     told(story)
+
+
+def _in_region(name: str, region: str) -> Obj:
+    made = node(name)
+    made["metadata"]["labels"]["topology.kubernetes.io/region"] = region
+    return made
+
+
+# Changes, scope, and the sizes that a Deployment has: when its load is high, and long after it is low.
+AUTOSCALED = [
+    ({}, "cluster", [6, 1]),
+    ({"pauseAutoscaler": True}, "region/eu-west", [2, 2]),
+    ({"pauseExpansion": True}, "region/eu-west", [2, 1]),
+    ({"pauseAutoscaler": True}, "region/eu-east", [6, 1]),
+]
+
+
+@pytest.mark.parametrize(("changes", "scope", "sizes"), AUTOSCALED)
+def test_an_autoscaler_is_paused_in_both_directions_or_in_one_within_the_scope(
+    changes: Obj, scope: str, sizes: list[int]
+) -> None:
+    async def story(world: World) -> None:
+        load = Load()
+        employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(load))
+        await world.apply(NODES, _in_region("node-1", "eu-west"))
+        web = deployment("web", 2)
+        web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
+        await world.apply(DEPLOYMENTS, web)
+        made = override("calm", scope=scope, **changes)
+        made |= {"metadata": {"name": "calm", "namespace": "default"}, "status": {}}
+        made["spec"]["expiresAfter"] = "1h"
+        if changes:
+            await world.apply(OVERRIDES, made)
+        await world.apply(AUTOSCALERS, autoscaler("web", 6))
+        await world.sleep(120)
+        seen = [_size(world)]
+        load.nanos = LOW
+        await world.sleep(900)
+        assert [*seen, _size(world)] == sizes
+
+    told(story)
+
+
+def _size(world: World) -> int:
+    return int(lookup(world.get(DEPLOYMENTS.name, WEB), "spec", "replicas") or 0)

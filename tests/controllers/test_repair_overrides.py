@@ -19,6 +19,7 @@ from fathom.kinds.override_scope import WorkloadName
 from fathom.model.accounts import REPAIR
 from fathom.model.decision import Considered
 from fathom.model.objects import Key, Obj, lookup
+from fathom.sim.scenarios.failures import approve
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.objects import node as node_object
 from fathom.sim.scenarios.real import employ_cluster
@@ -218,15 +219,39 @@ def test_a_stranded_pod_is_repaired_when_the_pause_is_over() -> None:
     told(story)
 
 
+async def held_by_a_finalizer(world: World) -> Obj:
+    """A Deployment that does not go, and what repair proposes about it."""
+    employ_cluster(world, nodes=["node-1"], controllers=[HELD_DEPLOYMENTS, RepairProposalsController])
+    blocked = deployment("held", 0)
+    blocked["metadata"]["finalizers"] = ["example.com/disk"]
+    created = await world.apply(DEPLOYMENTS, blocked)
+    await world.api.delete(DEPLOYMENTS, "default", "held", uid=created["metadata"]["uid"])
+    await world.sleep(700)
+    (proposal,) = world.list("repairproposals.fathom.dev")
+    return proposal
+
+
+def test_what_a_person_approved_is_carried_out_when_the_pause_is_over() -> None:
+    async def story(world: World) -> None:
+        proposal = await held_by_a_finalizer(world)
+        calm = made_by_hand("calm", "deployment/held", lasts="120s", pauseRepair=True)
+        await world.apply(OVERRIDES, calm)
+        await world.sleep(1)
+        await approve(world, proposal)
+        await world.sleep(60)
+        assert world.get("deployments.apps", Key("default", "held")) is not None, "repair did not wait"
+        (waits,) = world.list("repairproposals.fathom.dev")
+        (said,) = waits["status"]["conditions"]
+        assert said["message"] == "it is approved, and repair is paused by the override calm"
+        await world.sleep(90)
+        assert world.get("deployments.apps", Key("default", "held")) is None, "repair did not go on"
+
+    told(story)
+
+
 def test_repair_does_what_an_override_approves() -> None:
     async def story(world: World) -> None:
-        employ_cluster(world, nodes=["node-1"], controllers=[HELD_DEPLOYMENTS, RepairProposalsController])
-        blocked = deployment("held", 0)
-        blocked["metadata"]["finalizers"] = ["example.com/disk"]
-        created = await world.apply(DEPLOYMENTS, blocked)
-        await world.api.delete(DEPLOYMENTS, "default", "held", uid=created["metadata"]["uid"])
-        await world.sleep(700)
-        (proposal,) = world.list("repairproposals.fathom.dev")
+        proposal = await held_by_a_finalizer(world)
         name = proposal["metadata"]["name"]
         other = made_by_hand("other", "workload/other", lasts="1h", approveRepairs=[name])
         await world.apply(OVERRIDES, other)

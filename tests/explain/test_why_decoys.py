@@ -352,6 +352,18 @@ def test_a_pod_that_waits_for_its_turn_says_how_many_go_first_by_priority() -> N
     assert "  place in the queue: ahead of it: shop/vip, shop/old" in lines
 
 
+def test_a_pod_that_an_override_brought_forward_says_so() -> None:
+    ahead = [{"namespace": "shop", "name": "vip", "priority": 100}]
+    raised = {"priority": 100, "raisedBy": "shop/urgent", "place": 2, "of": 4, "ahead": ahead}
+    queue = {"pods": {"uid-web": raised}}
+    process = ProcessState(process="s", parts=("scheduler",), leads=True, state={"queue": queue})
+    explanation = why(evidence(pods=[pod()], nodes=[node("a")], processes=(process,)))
+    assert explanation.cause == (
+        "it fits a and waits for its turn, place 2 of 4 in the queue,"
+        " raised to priority 100 by the override shop/urgent"
+    )
+
+
 def test_several_pods_that_have_to_leave_are_spoken_of_in_the_plural() -> None:
     low = [pod(name, cpu="2", on="a") for name in ("low-1", "low-2")]
     explanation = why(evidence(pods=[*low, pod(cpu="3", priority=100)], nodes=[node("a")]))

@@ -486,8 +486,8 @@ def test_an_override_that_has_ended_or_has_no_target_is_not_as_wanted() -> None:
 
 
 def test_every_change_names_who_carries_it_out() -> None:
-    changes = {"pauseRepair": True, "pauseExpansion": True, "pauseRollout": True, "raisePriority": 5}
-    answer = explain(override(**changes), deployment())
+    made = override(pauseRepair=True, pauseExpansion=True, pauseRollout=True, raisePriority=5)
+    answer = explain(made, deployment())
     assert [(group.cause, *group.objects) for group in answer.causes] == [
         ("no data", "scheduler"),
         ("no data", "autoscaler"),

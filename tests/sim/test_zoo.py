@@ -13,6 +13,7 @@ pytestmark = pytest.mark.live
 
 # Seeds that are tried, of the bugs whose stories are this file's; it takes but a few of them.
 SEEDS = {
+    "binder-deaf-to-a-cordon": 3,
     "bookmark-ahead": 4,
     "bound-while-going": 2,
     "change-wakes-nobody": 2,
@@ -24,6 +25,7 @@ SEEDS = {
     "doubt-stays": 3,
     "eviction-not-charged": 4,
     "going-still-counted": 4,
+    "growth-judged-too-early": 12,
     "heir-without-a-floor": 2,
     "id-dropped": 2,
     "joined-by-name": 10,
@@ -43,6 +45,7 @@ SEEDS = {
     "repair-takes-what-waits": 4,
     "report-undoes-anothers": 40,
     "resumes-from-last-item": 20,
+    "scope-ignored": 4,
     "second-reservation": 2,
     "seen-without-newest": 4,
     "status-of-old-spec": 20,

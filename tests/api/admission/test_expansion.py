@@ -175,6 +175,17 @@ def test_a_lost_pod_is_replaced_and_none_is_added(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
+def test_a_pod_is_known_by_its_controllers_not_by_its_labels(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        deployment = await made(api, f"{APPS}/deployments", workload("Deployment", "web", 0))
+        of = workload("ReplicaSet", "web-7f2", 0, ownerReferences=[reference(deployment)])
+        owner = await made(api, f"{APPS}/replicasets", of)
+        await pause(api, "deployment/web")
+        refusal(await api.post(PODS, controlled("p", owner)))
+
+    tell(story, tmp_path)
+
+
 def test_of_many_creates_at_once_only_as_many_succeed_as_are_missing(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         owner = await made(api, f"{APPS}/replicasets", workload("ReplicaSet", "web", 3))

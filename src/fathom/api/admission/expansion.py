@@ -8,7 +8,8 @@ Refused, whoever writes:
 
 A lost pod is replaced: that is no growth. The commit expects the rules (`BindingFacts.rules`), so that no
 write that was judged before an override is committed after it, and everything that was counted. What is
-counted may be joined by more, so such writes take turns: each writes the override's `ExpansionLock`.
+counted may be joined by more, so such writes take turns: each writes the override's `ExpansionLock`. Whether
+the workload is in the override's scope is judged by the pods that are known then: no commit expects that.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import msgspec
 
 from fathom.api.admission.attempt import CREATE, UPDATE, Charge, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
-from fathom.api.binding.facts import BindingFacts, Override
+from fathom.api.binding.facts import REPLICA_SETS, BindingFacts, Override
 from fathom.api.ledger.accounts import document, key_in_store
 from fathom.api.ledger.delta import PODS
 from fathom.kinds.override_changes import EVERYWHERE
@@ -41,7 +42,7 @@ from fathom.model.view import Seen, View
 from fathom.seams.outside import Clock
 from fathom.store.protocol import Delete, Expect, Put
 
-DEPLOYMENTS, REPLICA_SETS, JOBS = "deployments.apps", "replicasets.apps", "jobs.batch"
+DEPLOYMENTS, JOBS = "deployments.apps", "jobs.batch"
 # Controllers of pods whose wanted number is known, by the kind in an owner reference, in lower case.
 CONTROLLERS = {
     "replicaset": REPLICA_SETS,
@@ -89,13 +90,16 @@ class PausedExpansion(Plugin):
         facts = self._facts_of(view)
         if not facts.has_overrides():
             return (Charge((facts.rules(),)),)
-        names = workload_names(attempt.kind.kind, attempt.obj or {})
+        obj = attempt.obj or {}
+        is_pod = attempt.kind.resource == PODS
+        names = facts.workloads(obj) if is_pod else workload_names(attempt.kind.kind, obj)
         pauses = self._pauses(facts, view, attempt.namespace, names)
+        expects = (facts.rules(), *(facts.workloads_expect(obj) if is_pod else ()))
         if not pauses:
-            return (Charge((facts.rules(),)),)
-        judge = _judge_pod if attempt.kind.resource == PODS else _judge_size
+            return (Charge(expects),)
+        judge = _judge_pod if is_pod else _judge_size
         charge = judge(attempt, view, pauses)
-        return (Charge((facts.rules(), *charge.preconditions), charge.writes),)
+        return (Charge((*expects, *charge.preconditions), charge.writes),)
 
     def _pauses(
         self, facts: BindingFacts, view: View, namespace: str, names: Sequence[WorkloadName]

@@ -163,6 +163,7 @@ def judge_cordons(case: Case) -> Refusal | None:
     node, facts = case.node, case.facts
     if not facts.has_overrides():
         return None
+    case.expects += facts.workloads_expect(case.workload)
     for override in facts.overrides_of_nodes():
         if cordons(override.spec, node.name, node.labels) and override_active(override.spec, case.at.now_ns):
             return _cordoned(case, override, "cordons it")

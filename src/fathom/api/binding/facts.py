@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fathom.api.ledger.accounts import key_in_store
 from fathom.api.ledger.room import NodeRoom, node_facts
 from fathom.kinds.capacity_class import CAPACITY_CLASSES, CapacityClass
 from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
+from fathom.kinds.override_scope import WorkloadName, controller_name, targets_workload, workload_names
 from fathom.kinds.policy_rollout import ROLLOUTS, PolicyRollout, active_policies
 from fathom.kinds.reservation import RESERVATIONS, Reservation
 from fathom.kinds.scheduler_override import (
@@ -36,6 +38,8 @@ T = TypeVar("T")
 RULES = "placementrules.fathom.dev"
 RULES_KEY = Key("", "current")
 RULES_PATH = f"/registry/{RULES}/{RULES_KEY.name}"
+
+REPLICA_SETS = "replicasets.apps"
 
 MEMO_MAX = 200_000  # Twice the largest cluster that is measured; beyond it, the memo is cleared.
 
@@ -94,8 +98,36 @@ class BindingFacts:
         of_workloads = self._all_overrides().of_workloads
         if not of_workloads:
             return []
-        named_so = self.overrides_named(str(metadata(pod).get("namespace") or ""), workloads_of(pod))
-        return [override for override in named_so if targets_pod(override.spec, pod)]
+        namespace, names = str(metadata(pod).get("namespace") or ""), self.workloads(pod)
+        listed = dict.fromkeys((*workloads_of(pod), *(name.name for name in names)))
+        return [
+            override
+            for override in self.overrides_named(namespace, listed)
+            if targets_pod(override.spec, pod) or targets_workload(override.spec, namespace, names)
+        ]
+
+    def workloads(self, pod: Obj) -> tuple[WorkloadName, ...]:
+        """The pod's controllers, one above the other."""
+        names, replica_set = workload_names("Pod", pod)[1:], self._unlabelled_set(pod)
+        seen = None if replica_set is None else self._view.get(REPLICA_SETS, replica_set)
+        above = None if seen is None else controller_name(seen.obj)
+        return names if above is None else (*names, above)
+
+    def workloads_expect(self, pod: Obj) -> tuple[Expect, ...]:
+        """What the commit expects for `workloads` to be still true."""
+        replica_set = self._unlabelled_set(pod)
+        if replica_set is None:
+            return ()
+        seen = self._view.get(REPLICA_SETS, replica_set)
+        return (Expect(key_in_store(REPLICA_SETS, replica_set), 0 if seen is None else seen.revision),)
+
+    def _unlabelled_set(self, pod: Obj) -> Key | None:
+        """The ReplicaSet of a pod whose labels do not name the Deployment behind it. Its creator wrote the
+        labels: the ReplicaSet itself says whose it is."""
+        names = workload_names("Pod", pod)[1:]
+        if len(names) != 1 or names[0].kind != "replicaset":
+            return None
+        return Key(str(metadata(pod).get("namespace") or ""), names[0].name)
 
     def overrides_named(self, namespace: str, names: Iterable[str]) -> list[Override]:
         """Overrides that target a workload of one of these names, of whatever kind, including ended ones."""

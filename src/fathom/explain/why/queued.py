@@ -40,17 +40,25 @@ def explain(case: PodCase, placement: Placement) -> Explanation:
             next_trigger=trouble.next_trigger, groups=groups_of(recorded or {}),
         )  # fmt: skip
     ahead = f", place {place.place} of {place.of} in the queue" if place and place.source == "queue" else ""
-    ahead += _behind(case)
+    ahead += _raised(case) + _behind(case)
     return answer(
         case, "queued", WAITS, f"it fits {node}{_before(case, last)} and waits for its turn{ahead}",
         now=now, queue=place, next_trigger=_next(case), groups=groups_of(recorded or {}),
     )  # fmt: skip
 
 
+def _raised(case: PodCase) -> str:
+    """The override that has brought it forward."""
+    entry = queue_entry(case)
+    by = entry.get("raisedBy")
+    return f", raised to priority {entry.get('priority')} by the override {by}" if by else ""
+
+
 def _behind(case: PodCase) -> str:
     """How many of the pods next before it are there because of their priority."""
-    others = queue_entry(case).get("ahead") or ()
-    higher = sum(int(other.get("priority") or 0) > case.view.priority for other in others)
+    entry = queue_entry(case)
+    others, own = entry.get("ahead") or (), int(entry.get("priority") or case.view.priority)
+    higher = sum(int(other.get("priority") or 0) > own for other in others)
     return f", behind {higher} pod{'s' if higher > 1 else ''} of higher priority" if higher else ""
 
 

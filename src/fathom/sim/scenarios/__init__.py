@@ -24,6 +24,7 @@ from fathom.sim.scenarios import (
     endings,
     failures,
     fights,
+    forbidding,
     gateways,
     gray,
     heirs,
@@ -104,6 +105,7 @@ MODULES = (
     admitting,
     questions,
     fights,
+    forbidding,
 )
 
 SCENARIOS: dict[str, Scenario] = {
