@@ -105,7 +105,7 @@ def test_preconditions_and_signs_of_regression_are_judged_before_a_step_that_wri
 def test_nothing_is_written_unless_every_condition_is_known_and_good(
     values: dict[str, str], wanted: Instruction
 ) -> None:
-    assert first(BOOK, running(), **values) == wanted
+    assert first(BOOK, running(), T0, **values) == wanted
 
 
 def test_a_condition_that_stays_unknown_stops_the_run() -> None:
@@ -139,7 +139,7 @@ def test_a_step_is_done_when_what_it_expects_holds_and_no_regression_is_possible
     waits = Sleep(T0 + 2 * SECOND_NS, "step one waits: seen is Unknown")
     assert first(content, status, seen="Unknown") == waits
     waits = Sleep(T0 + 2 * SECOND_NS, "step one waits: stop-a is Unknown")
-    assert first(content, status, **{"stop-a": "Unknown"}) == waits
+    assert first(content, status, T0, **{"stop-a": "Unknown"}) == waits
     late = T0 + 300 * SECOND_NS
     assert first(content, status, late, seen="False") == Stop(
         "StepTimedOut", "step one waited 5m: seen is False: does not hold"

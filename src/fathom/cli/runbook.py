@@ -199,7 +199,7 @@ def report(run_name: RunName, /, *, namespace: Namespace = "default", kubeconfig
 
 def _awaited(work: Coroutine[Any, Any, Any]) -> Any:
     from fathom.steer.conditions import BadCondition, NoConditions  # noqa: PLC0415
-    from fathom.steer.runner import RunLost  # noqa: PLC0415
+    from fathom.steer.record_writer import RunLost  # noqa: PLC0415
     from fathom.steer.templates import BadParameter  # noqa: PLC0415
 
     try:
