@@ -38,7 +38,15 @@ from fathom.steer.instructions import (
     Stop,
 )
 from fathom.steer.moves import PHASE_MOVES, STEP_MOVES, check_move
-from fathom.steer.plan_run import NOTHING, Observed, forgotten, next_instruction, observed_now, record_of
+from fathom.steer.plan_run import (
+    NOTHING,
+    Observed,
+    forgotten,
+    next_instruction,
+    observed_now,
+    record_of,
+    told,
+)
 from fathom.steer.run_record import ActResult, Done, Intention, NotDone, Unsettled
 
 T0 = 1_800_000_000 * SECOND_NS
@@ -146,6 +154,14 @@ def test_a_step_is_done_when_what_it_expects_holds_and_no_regression_is_possible
     )
     resumed = msgspec.structs.replace(status, resumed_at="2027-01-15T08:05:00Z")
     assert isinstance(first(content, resumed, late, seen="False"), Sleep)
+
+
+def test_the_message_of_a_sign_of_regression_is_told_only_if_it_is_true() -> None:
+    check = Check("before", "one", (condition("fresh"), condition("stop-a", message="errors rise")), 1)
+    fresh = Verdict("fresh", "False", "", "old data")
+    for value, message in (("True", "errors rise"), ("False", ""), ("Unknown", "not read")):
+        judged_as = Verdict("stop-a", value, "", "not read" if value == "Unknown" else "errors rise")
+        assert told(check, (fresh, judged_as)) == (fresh, Verdict("stop-a", value, "", message))
 
 
 def test_a_person_is_asked_and_no_stops_the_run() -> None:

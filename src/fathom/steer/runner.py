@@ -46,6 +46,7 @@ from fathom.steer.plan_run import (
     observed_now,
     record_of,
     step_of,
+    told,
 )
 from fathom.steer.record_writer import RunRecord
 from fathom.steer.resources import NoSuchKind, Resources
@@ -130,7 +131,7 @@ class Runner:
 
     async def _check(self, check: Check, observed: Observed) -> Observed:
         facts = await self._facts()
-        verdicts = self._conditions.judge(check.conditions, facts)
+        verdicts = told(check, self._conditions.judge(check.conditions, facts))
         now_ns = self._around.now_ns()
         judged = run_record.judged(self._status, check, verdicts, now_ns)
         if judged != self._status:
