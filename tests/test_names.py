@@ -70,6 +70,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "reservation": ("api/binding/checks.py", PEOPLE),
     "reverted-from": ("controllers/deployment/plan_rollback.py", PEOPLE),
     "reverted-to": ("controllers/deployment/plan_rollback.py", "controllers/deployment/plan_rollback.py"),
+    "runbook-step": ("steer/actions.py", "steer/actions.py"),
     "runs-seconds": (PEOPLE, "agent/simulated.py"),
     "simulated": (PEOPLE, "agent/simulated.py"),
     "serving-certificate": ("endpoint/publish.py", "api/process_pages.py"),

@@ -121,7 +121,7 @@ def app(cluster: Cluster) -> Iterator[str]:
 def colleague(cluster: Cluster, tmp_path: Path) -> Path:
     """The kubeconfig of somebody who may steer in the namespace, and is nobody else."""
     cluster.ask("POST", f"/api/v1{DEFAULT}/serviceaccounts", {"metadata": {"name": "colleague"}})
-    binding = {
+    binding: Obj = {
         "metadata": {"name": "colleague"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"},
         "subjects": [{"kind": "ServiceAccount", "name": "colleague", "namespace": "default"}],

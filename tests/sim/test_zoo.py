@@ -49,6 +49,7 @@ SEEDS = {
     "second-reservation": 2,
     "seen-without-newest": 4,
     "status-of-old-spec": 20,
+    "step-repeated-after-unknown": 40,
     "the-dead-adopt": 6,
     "undeclared-writer": 2,
     "unknown-use-is-none": 2,

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.kinds.runbook import RunbookAction, RunbookParameter, RunbookSpec, RunbookStep, WaitAction
+from fathom.kinds.runbook import (
+    RunbookAction,
+    RunbookCondition,
+    RunbookParameter,
+    RunbookSpec,
+    RunbookStep,
+    WaitAction,
+)
 from fathom.kinds.runbook_run import (
     HistoryLine,
     PinnedRunbook,
@@ -120,8 +127,10 @@ def test_without_the_library_for_conditions_one_line_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "cel_expr_python", None)
+    Conditions(CONTENT)  # It has no conditions.
+    content = RunbookSpec(preconditions=(RunbookCondition(name="c", expression="true"),))
     with pytest.raises(NoConditions, match=r"pip install 'fathom\[runbooks\]'"):
-        Conditions(CONTENT)
+        Conditions(content)
 
 
 # The report.

@@ -38,7 +38,15 @@ from fathom.steer.instructions import (
     Stop,
 )
 from fathom.steer.moves import PHASE_MOVES, STEP_MOVES, check_move
-from fathom.steer.plan_run import NOTHING, Observed, forgotten, next_instruction, observed_now, record_of
+from fathom.steer.plan_run import (
+    NOTHING,
+    Observed,
+    forgotten,
+    next_instruction,
+    observed_now,
+    record_of,
+    told,
+)
 from fathom.steer.run_record import ActResult, Done, Intention, NotDone, Unsettled
 
 T0 = 1_800_000_000 * SECOND_NS
@@ -105,7 +113,7 @@ def test_preconditions_and_signs_of_regression_are_judged_before_a_step_that_wri
 def test_nothing_is_written_unless_every_condition_is_known_and_good(
     values: dict[str, str], wanted: Instruction
 ) -> None:
-    assert first(BOOK, running(), **values) == wanted
+    assert first(BOOK, running(), T0, **values) == wanted
 
 
 def test_a_condition_that_stays_unknown_stops_the_run() -> None:
@@ -139,13 +147,21 @@ def test_a_step_is_done_when_what_it_expects_holds_and_no_regression_is_possible
     waits = Sleep(T0 + 2 * SECOND_NS, "step one waits: seen is Unknown")
     assert first(content, status, seen="Unknown") == waits
     waits = Sleep(T0 + 2 * SECOND_NS, "step one waits: stop-a is Unknown")
-    assert first(content, status, **{"stop-a": "Unknown"}) == waits
+    assert first(content, status, T0, **{"stop-a": "Unknown"}) == waits
     late = T0 + 300 * SECOND_NS
     assert first(content, status, late, seen="False") == Stop(
         "StepTimedOut", "step one waited 5m: seen is False: does not hold"
     )
     resumed = msgspec.structs.replace(status, resumed_at="2027-01-15T08:05:00Z")
     assert isinstance(first(content, resumed, late, seen="False"), Sleep)
+
+
+def test_the_message_of_a_sign_of_regression_is_told_only_if_it_is_true() -> None:
+    check = Check("before", "one", (condition("fresh"), condition("stop-a", message="errors rise")), 1)
+    fresh = Verdict("fresh", "False", "", "old data")
+    for value, message in (("True", "errors rise"), ("False", ""), ("Unknown", "not read")):
+        judged_as = Verdict("stop-a", value, "", "not read" if value == "Unknown" else "errors rise")
+        assert told(check, (fresh, judged_as)) == (fresh, Verdict("stop-a", value, "", message))
 
 
 def test_a_person_is_asked_and_no_stops_the_run() -> None:

@@ -19,7 +19,7 @@ from fathom.kinds.runbook_run import STEP_ANNOTATION, RunbookRunStatus
 from fathom.model.objects import Obj
 from fathom.record.audit_reading import read_entries
 from fathom.seams.seam import Ask, Reply
-from fathom.steer.runner import RunLost
+from fathom.steer.record_writer import RunLost
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

@@ -94,7 +94,7 @@ def show(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show what a runbook needs, checks and does, and how each step is undone."""
-    from fathom.cli.runbooks import runbook_lines, runbook_yaml  # noqa: PLC0415
+    from fathom.cli.runbook_plans import runbook_lines, runbook_yaml  # noqa: PLC0415
 
     if output == "yaml":
         say_text(_awaited(runbook_yaml(found_kubeconfig(kubeconfig), namespace, name)))
@@ -113,7 +113,7 @@ def plan(
 ) -> int:
     """Show each step with its values, and judge the preconditions now. Nothing is written. Exits with 1 if a
     precondition does not hold."""
-    from fathom.cli.runbooks import planned  # noqa: PLC0415
+    from fathom.cli.runbook_plans import planned  # noqa: PLC0415
 
     lines, ready = _awaited(planned(found_kubeconfig(kubeconfig), namespace, name, _pairs(settings, "--set")))
     say(*lines)
@@ -199,7 +199,7 @@ def report(run_name: RunName, /, *, namespace: Namespace = "default", kubeconfig
 
 def _awaited(work: Coroutine[Any, Any, Any]) -> Any:
     from fathom.steer.conditions import BadCondition, NoConditions  # noqa: PLC0415
-    from fathom.steer.runner import RunLost  # noqa: PLC0415
+    from fathom.steer.record_writer import RunLost  # noqa: PLC0415
     from fathom.steer.templates import BadParameter  # noqa: PLC0415
 
     try:

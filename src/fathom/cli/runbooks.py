@@ -9,10 +9,8 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import yaml
 
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.client.api import Api, own_resource
@@ -30,14 +28,13 @@ from fathom.model.resource import Resource
 from fathom.model.times import micro_timestamp
 from fathom.seams.outside import live
 from fathom.steer.actions import describe
-from fathom.steer.conditions import Conditions, Verdict
+from fathom.steer.conditions import Conditions
 from fathom.steer.confirmations import confirmed_writes
-from fathom.steer.preview import preview_lines
+from fathom.steer.record_writer import RUNS, RunLost
 from fathom.steer.report import report_text
-from fathom.steer.resources import Resources
 from fathom.steer.runbook_library import library
-from fathom.steer.runner import RUNS, RunLost, Runner, Surroundings, facts_of, is_held
-from fathom.steer.templates import filled_struct, filled_text, resolved, values_of
+from fathom.steer.runner import Runner, Surroundings, is_held
+from fathom.steer.templates import Values, filled_struct, filled_text, resolved, values_of
 from fathom.terminal import say
 
 RUNBOOKS = own_resource(runbook.DEFINITION)
@@ -85,7 +82,7 @@ async def listed(
         async with connected(kubeconfig) as api:
             stored = await _all(api, RUNS, namespace)
         return [_run_row(read(RunbookRun, obj)) for obj in stored], stored
-    books = [(_book_row(book, LIBRARY), _as_object(book)) for book in library().values()]
+    books = [(_book_row(book, LIBRARY), as_object(book)) for book in library().values()]
     try:
         async with connected(kubeconfig) as api:
             stored = await _all(api, RUNBOOKS, namespace)
@@ -115,7 +112,7 @@ def _run_row(run: RunbookRun) -> tuple[str, ...]:
     return meta.namespace, meta.name, run.spec.runbook.name, status.phase, *who, status.message
 
 
-def _as_object(book: Runbook) -> Obj:
+def as_object(book: Runbook) -> Obj:
     plain: Obj = msgspec.json.decode(msgspec.json.encode(book))
     return {"apiVersion": API_VERSION, "kind": runbook.DEFINITION.kind, **plain}
 
@@ -138,94 +135,11 @@ async def find_run(api: Api, namespace: str, name: str) -> Obj:
     return run
 
 
-# Showing.
+# Drafts of runs.
 
 
-async def runbook_yaml(kubeconfig: Path | None, namespace: str, name: str) -> str:
-    found = await _found(kubeconfig, namespace, name)
-    book = Runbook(metadata=Meta(name=found.name), spec=found.spec)
-    return yaml.safe_dump(_as_object(book), sort_keys=False, allow_unicode=True, width=110)
-
-
-async def runbook_lines(kubeconfig: Path | None, namespace: str, name: str) -> list[str]:
-    found = await _found(kubeconfig, namespace, name)
-    spec = found.spec
-    lines = [f"{found.name} version {spec.version} ({found.source}): {spec.title}"]
-    lines += [f"hash {spec_hash(spec)}", *([spec.description] if spec.description else [])]
-    if spec.parameters:
-        lines.append("parameters:")
-    for parameter in spec.parameters:
-        default = "required" if parameter.default is None else f"default {parameter.default}"
-        lines.append(f"  {parameter.name}: {parameter.description} ({default})")
-    for title, conditions in (("preconditions", spec.preconditions), ("stops if", spec.stop_if)):
-        lines += [f"{title}:"] if conditions else []
-        lines += [f"  {each.name}: {each.expression}" for each in conditions]
-    lines += ["steps:", *_step_lines(spec)]
-    lines += ["postconditions:"] if spec.postconditions else []
-    return lines + [
-        f"  {each.name}: {each.expression}{f' (for {each.for_})' if each.for_ else ''}"
-        for each in spec.postconditions
-    ]
-
-
-def _step_lines(spec: RunbookSpec) -> list[str]:
-    lines = []
-    for step in spec.steps:
-        lines.append(f"  {step.id}: {step.title or describe(step.action)}")
-        if step.title:
-            lines.append(f"    does: {describe(step.action)}")
-        lines += [f"    expects {each.name}: {each.expression}" for each in step.expect]
-        lines += [f"    stops if {each.name}: {each.expression}" for each in step.stop_if]
-        if step.compensation is not None:
-            lines.append(f"    undone by: {describe(step.compensation)}")
-        elif not step.reversible:
-            lines.append("    cannot be undone")
-    return lines
-
-
-async def _found(kubeconfig: Path | None, namespace: str, name: str) -> FoundRunbook:
-    try:
-        async with connected(kubeconfig) as api:
-            return await find_runbook(api, namespace, name)
-    except Problem:
-        if name not in library():
-            raise
-        return await find_runbook(None, namespace, name)  # The library needs no server.
-
-
-# Planning.
-
-
-async def planned(
-    kubeconfig: Path | None, namespace: str, name: str, parameters: Mapping[str, str]
-) -> tuple[list[str], bool]:
-    """The lines, and whether all preconditions hold now."""
-    async with connected(kubeconfig) as api:
-        found = await find_runbook(api, namespace, name)
-        run = _draft(found, namespace, f"{name}-plan", parameters, "")
-        verdicts = await _judged(api, run)
-        objects = _created(run)
-        lines = [f"{found.name} version {found.spec.version} ({found.source}), hash {run.spec.runbook.hash}"]
-        lines += ["preconditions now:", *map(_verdict_line, verdicts)]
-        lines += ["steps:", *_planned_steps(run)]
-        lines += await preview_lines(api, namespace, objects)
-    return lines, all(verdict.passes for verdict in verdicts)
-
-
-async def _judged(api: Api, run: RunbookRun) -> tuple[Verdict, ...]:
-    conditions = Conditions(run.spec.content)
-    facts = await facts_of(api, Resources(api), run, run.status, live().clock.now_ns)
-    return conditions.judge(run.spec.content.preconditions, facts)
-
-
-def _verdict_line(verdict: Verdict) -> str:
-    shown = f" ({verdict.shown})" if verdict.shown else ""
-    about = f": {verdict.message}" if verdict.message else ""
-    return f"  {verdict.value:8}{verdict.name}{shown}{about}"
-
-
-def _planned_steps(run: RunbookRun) -> list[str]:
-    values = _values(run)
+def planned_steps(run: RunbookRun) -> list[str]:
+    values = values_in(run)
     lines = []
     for step in run.spec.content.steps:
         action = filled_struct(step.action, values)
@@ -239,17 +153,12 @@ def _planned_steps(run: RunbookRun) -> list[str]:
     return lines
 
 
-def _created(run: RunbookRun) -> list[Obj]:
-    actions = (filled_struct(step.action, _values(run)) for step in run.spec.content.steps)
-    return [action.create for action in actions if action.create is not None]
-
-
-def _values(run: RunbookRun) -> Any:
+def values_in(run: RunbookRun) -> Values:
     meta, spec = run.metadata, run.spec
     return values_of(spec.content, spec.parameters, namespace=meta.namespace, run=meta.name, uid=meta.uid)
 
 
-def _draft(
+def draft_of(
     found: FoundRunbook, namespace: str, name: str, parameters: Mapping[str, str], reason: str
 ) -> RunbookRun:
     """Raises BadParameter."""
@@ -269,12 +178,12 @@ async def start_run(kubeconfig: Path | None, request: RunRequest) -> RunbookRunS
     async with connected(kubeconfig) as api:
         found = await find_runbook(api, request.namespace, request.runbook)
         name = request.name or f"{request.runbook}-{live().ids.suffix()}"
-        draft = _draft(found, request.namespace, name, request.parameters, request.reason)
+        draft = draft_of(found, request.namespace, name, request.parameters, request.reason)
         Conditions(found.spec)  # Before anything is written: every expression compiles.
         holder = await _whoami(api)
         if not request.yes:
             say(f"{found.name} version {found.spec.version} in {request.namespace}, as {holder}:")
-            say(*_planned_steps(draft))
+            say(*planned_steps(draft))
             _confirm("Carry it out?")
         plain: Obj = msgspec.json.decode(msgspec.json.encode(draft))
         body = {"apiVersion": API_VERSION, "kind": runbook_run.DEFINITION.kind, **plain}

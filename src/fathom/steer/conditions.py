@@ -87,14 +87,17 @@ def _why_stale(given: RunbookInput, obj: Obj, now_ns: int) -> str:
 
 
 class Conditions:
-    """The compiled expressions of one runbook. Raises BadCondition, NoConditions."""
+    """The compiled expressions of one runbook; one without conditions does not need the library. Raises
+    BadCondition, NoConditions."""
 
     def __init__(self, content: RunbookSpec) -> None:
+        self._compiled: dict[str, Any] = {}
+        self._inputs = {given.name: given for given in content.inputs}
+        if not all_conditions(content):
+            return
         cel = _library()
         names = (*KNOWN_VARIABLES, *(given.name for given in content.inputs))
         self._env = cel.NewEnv(variables=dict.fromkeys(names, cel.Type.DYN))
-        self._inputs = {given.name: given for given in content.inputs}
-        self._compiled: dict[str, Any] = {}
         for condition in all_conditions(content):
             self._compile(condition.name, condition.expression)
             if condition.show:

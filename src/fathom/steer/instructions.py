@@ -16,6 +16,7 @@ class Check(msgspec.Struct, frozen=True):
     purpose: str
     step: str  # '' at the end.
     conditions: tuple[RunbookCondition, ...]
+    stops: int = 0  # How many of them, the last ones, are signs of a regression: False is good.
 
 
 class Act(msgspec.Struct, frozen=True):

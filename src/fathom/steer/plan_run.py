@@ -78,6 +78,20 @@ def observed_now(before: Observed, check: Check, verdicts: tuple[Verdict, ...], 
     return Observed(check, verdicts, held, now_ns, since if unknown else None)
 
 
+def told(check: Check, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    """As people are told: the message of a sign of regression is about its being True."""
+    good = len(verdicts) - check.stops
+    return (
+        *verdicts[:good],
+        *(
+            msgspec.structs.replace(verdict, message=condition.message if verdict.value == TRUE else "")
+            if verdict.value != UNKNOWN
+            else verdict
+            for condition, verdict in zip(check.conditions[good:], verdicts[good:], strict=True)
+        ),
+    )
+
+
 def forgotten(before: Observed) -> Observed:
     """Verdicts are of one moment: after any other instruction conditions are judged again."""
     return msgspec.structs.replace(before, check=None, verdicts=())
@@ -140,7 +154,7 @@ def _before(turn: Turn, step: RunbookStep, record: StepRecord) -> Instruction:
     content, status, observed, now_ns = turn.content, turn.status, turn.observed, turn.now_ns
     stops = watched(content, status, step)
     needed = preconditions(content, status) if writes(step) else ()
-    check = Check(BEFORE, step.id, (*needed, *stops))
+    check = Check(BEFORE, step.id, (*needed, *stops), len(stops))
     if observed.check != check:
         return check
     if stop := _stop(stops, observed):
@@ -161,7 +175,7 @@ def _before(turn: Turn, step: RunbookStep, record: StepRecord) -> Instruction:
 def _after(turn: Turn, step: RunbookStep, record: StepRecord) -> Instruction:
     status, observed, now_ns = turn.status, turn.observed, turn.now_ns
     stops = watched(turn.content, status, step)
-    check = Check(AFTER, step.id, (*step.expect, *stops))
+    check = Check(AFTER, step.id, (*step.expect, *stops), len(stops))
     if observed.check != check:
         return check
     if stop := _stop(stops, observed):

@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from fathom.client.api import Api, own_resource
-from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected
+from fathom.client.api import Api
 from fathom.kinds import runbook_run
 from fathom.kinds.runbook import RunbookSpec
 from fathom.kinds.runbook_run import RunbookRun, RunbookRunStatus, StepRecord, step_identity
@@ -47,20 +46,15 @@ from fathom.steer.plan_run import (
     observed_now,
     record_of,
     step_of,
+    told,
 )
+from fathom.steer.record_writer import RunRecord
 from fathom.steer.resources import NoSuchKind, Resources
 from fathom.steer.run_record import ActResult, Intention, NotDone, Unsettled
 from fathom.steer.templates import Values, filled_struct, filled_text, values_of
 
-RUNS = own_resource(runbook_run.DEFINITION)
 RENEW_NS = 10 * SECOND_NS  # How often a runner that only waits says that it is there.
 TAKEN_AFTER_NS = 30 * SECOND_NS  # A holder that has said nothing for so long is taken for gone.
-RECORD_TRIES_MAX = 30
-RECORD_AGAIN_S = 2.0
-
-
-class RunLost(Exception):
-    """The run was taken over, or its record cannot be written any more; the message is one line."""
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -79,21 +73,19 @@ class Runner:
         self._api = api
         self._around = around
         self._holder = holder
-        self._obj = run  # As last written or read: its resourceVersion guards the next write.
+        self._record = RunRecord(api, run, now_ns=around.now_ns, sleep=around.sleep)
         self._run = read(RunbookRun, run)
-        self._status = self._run.status
         meta, spec = self._run.metadata, self._run.spec
         self._values = values_of(
             spec.content, spec.parameters, namespace=meta.namespace, run=meta.name, uid=meta.uid
         )
         self._conditions = Conditions(spec.content)
         self._resources = Resources(api)
-        self._written_ns = 0
         self._slept_for = ""  # What was told last: the same wait is told once.
 
     @property
-    def status(self) -> RunbookRunStatus:
-        return self._status
+    def _status(self) -> RunbookRunStatus:
+        return self._record.status
 
     @property
     def _content(self) -> RunbookSpec:
@@ -102,7 +94,7 @@ class Runner:
     # From outside: start, resume, abort.
 
     async def start(self) -> RunbookRunStatus:
-        await self._write(
+        await self._record.write(
             run_record.claimed(self._status, self._holder, self._around.now_ns(), resumes=False)
         )
         return await self._carry_out()
@@ -113,13 +105,13 @@ class Runner:
             return self._status
         resumes = self._status.phase != runbook_run.PENDING
         claimed = run_record.claimed(self._status, self._holder, self._around.now_ns(), resumes=resumes)
-        await self._write(claimed)
+        await self._record.write(claimed)
         return await self._carry_out()
 
     async def abort(self, why: str) -> RunbookRunStatus:
         if self._status.phase == runbook_run.ABORTED:
             return self._status
-        await self._write(run_record.aborting(self._status, self._holder, why, self._around.now_ns()))
+        await self._record.write(run_record.aborting(self._status, self._holder, why, self._around.now_ns()))
         return await self._carry_out()
 
     # The loop.
@@ -139,12 +131,12 @@ class Runner:
 
     async def _check(self, check: Check, observed: Observed) -> Observed:
         facts = await self._facts()
-        verdicts = self._conditions.judge(check.conditions, facts)
+        verdicts = told(check, self._conditions.judge(check.conditions, facts))
         now_ns = self._around.now_ns()
         judged = run_record.judged(self._status, check, verdicts, now_ns)
         if judged != self._status:
             self._tell_news(check, verdicts)
-            await self._write(judged)
+            await self._record.write(judged)
         return observed_now(observed, check, verdicts, now_ns)
 
     async def _do(self, instruction: Instruction) -> None:
@@ -156,22 +148,22 @@ class Runner:
                 await self._settle(step, undo=undo)
             case Begin(step=step):
                 self._tell(f"step {step}: {describe(self._action(step))}")
-                await self._write(run_record.begun(status, step, now_ns))
+                await self._record.write(run_record.begun(status, step, now_ns))
             case Ask(step=step, question=question):
                 await self._ask(step, question)
             case Conclude(step=step):
                 self._tell(f"step {step}: done")
-                await self._write(run_record.concluded(status, step, now_ns))
+                await self._record.write(run_record.concluded(status, step, now_ns))
             case Keep(step=step):
-                await self._write(run_record.kept(status, step_of(self._content, step), now_ns))
+                await self._record.write(run_record.kept(status, step_of(self._content, step), now_ns))
             case Sleep(until_ns=until_ns, why=why):
                 await self._sleep(until_ns, why)
             case Stop(reason=reason, message=message, undo=undo):
                 self._tell(f"{'undoing the run' if undo else 'stopped'}: {message}")
-                await self._write(run_record.stopped(status, reason, message, now_ns, undo=undo))
+                await self._record.write(run_record.stopped(status, reason, message, now_ns, undo=undo))
             case Finish(phase=phase, reason=reason, message=message):
                 self._tell(f"the run has {phase.lower()}{': ' if message else ''}{message}")
-                await self._write(run_record.finished(status, phase, reason, message, now_ns))
+                await self._record.write(run_record.finished(status, phase, reason, message, now_ns))
 
     # Acting.
 
@@ -187,7 +179,7 @@ class Runner:
             await self._conclude_unprepared(step, NotDone(str(error), again=again), undo=undo)
             return
         now_ns = self._around.now_ns()
-        await self._write(run_record.intended(self._status, step, intention, now_ns, undo=undo))
+        await self._record.write(run_record.intended(self._status, step, intention, now_ns, undo=undo))
         work = self._work(step, undo=undo)
         try:
             result = await actions.perform(work, micro_timestamp(now_ns))
@@ -201,7 +193,7 @@ class Runner:
         intention = Intention(record.object, record.undo_patch)
         status = run_record.intended(self._status, step, intention, now_ns, undo=undo)
         self._tell(f"step {step}: {result.message}")
-        await self._write(run_record.acted(self._content, status, step, result, now_ns, undo=undo))
+        await self._record.write(run_record.acted(self._content, status, step, result, now_ns, undo=undo))
 
     async def _settle(self, step: str, *, undo: bool) -> None:
         self._tell(f"step {step}: its outcome is not known; reading")
@@ -217,7 +209,9 @@ class Runner:
         if result.message:
             self._tell(f"step {step}: {result.message}")
         now_ns = self._around.now_ns()
-        await self._write(run_record.acted(self._content, self._status, step, result, now_ns, undo=undo))
+        await self._record.write(
+            run_record.acted(self._content, self._status, step, result, now_ns, undo=undo)
+        )
 
     def _actions(self, work: Work) -> Actions:
         """Audit entries have the user agent: it names the run and the step."""
@@ -246,74 +240,21 @@ class Runner:
         answer = await self._around.answer(step, question)
         now_ns = self._around.now_ns()
         if answer:
-            await self._write(run_record.answered(self._status, step, answer, now_ns))
+            await self._record.write(run_record.answered(self._status, step, answer, now_ns))
         else:
-            await self._write(run_record.waiting(self._status, step, question, now_ns))
+            await self._record.write(run_record.waiting(self._status, step, question, now_ns))
 
     async def _sleep(self, until_ns: int, why: str) -> None:
         if why != self._slept_for:
             self._tell(why)
             self._slept_for = why
         now_ns = self._around.now_ns()
-        if now_ns - self._written_ns >= RENEW_NS:
-            await self._write(run_record.renewed(self._status, now_ns))
+        if now_ns - self._record.written_ns >= RENEW_NS:
+            await self._record.write(run_record.renewed(self._status, now_ns))
         await self._around.sleep(max(0.0, (until_ns - now_ns) / SECOND_NS))
 
     async def _facts(self) -> Facts:
         return await facts_of(self._api, self._resources, self._run, self._status, self._around.now_ns)
-
-    # The record.
-
-    async def _write(self, status: RunbookRunStatus) -> None:
-        """Write the record at the revision that we have; RunLost if somebody else has taken the run."""
-        status = self._numbered(status)
-        for _ in range(RECORD_TRIES_MAX):
-            obj = {**self._obj, "status": msgspec.to_builtins(status)}
-            outcome = await self._api.update(RUNS, self._run.metadata.namespace, obj, "status")
-            if isinstance(outcome, Committed):
-                self._accept(outcome.obj)
-                return
-            if isinstance(outcome, Rejected) and outcome.code != 429:
-                raise RunLost(f"the record of the run cannot be written: {outcome.message}")
-            if await self._is_written(status, outcome):
-                return
-        raise RunLost("the record of the run cannot be written: the API server does not answer")
-
-    def _numbered(self, status: RunbookRunStatus) -> RunbookRunStatus:
-        holder = msgspec.structs.replace(
-            status.holder,
-            sequence=self._status.holder.sequence + 1,
-            renewed_at=micro_timestamp(self._around.now_ns()),
-        )
-        return msgspec.structs.replace(status, holder=holder)
-
-    async def _is_written(self, status: RunbookRunStatus, outcome: Outcome) -> bool:
-        """After a conflict or an unknown outcome: whether what is stored is what we wrote."""
-        if not isinstance(outcome, Conflict):
-            await self._around.sleep(RECORD_AGAIN_S)
-        try:
-            stored = await self._api.get(RUNS, self._run.metadata.namespace, self._run.metadata.name)
-        except ApiError:
-            return False
-        if stored is None:
-            raise RunLost("the record of the run was deleted")
-        holder, before = read(RunbookRun, stored).status.holder, self._status.holder
-        if (holder.name, holder.epoch, holder.sequence) == (
-            status.holder.name,
-            status.holder.epoch,
-            status.holder.sequence,
-        ):
-            self._accept(stored)
-            return True
-        if (holder.epoch, holder.sequence) != (before.epoch, before.sequence):
-            raise RunLost(f"{holder.name} has taken the run over")
-        self._obj = stored  # Somebody changed something else, such as a label.
-        return False
-
-    def _accept(self, obj: Obj) -> None:
-        self._obj = obj
-        self._status = read(RunbookRun, obj).status
-        self._written_ns = self._around.now_ns()
 
     # Telling.
 

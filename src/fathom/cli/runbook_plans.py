@@ -1,0 +1,122 @@
+"""Shows runbooks, and what a run would do, for `fathom runbook show` and `plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from fathom.cli.problem import Problem
+from fathom.cli.runbooks import (
+    FoundRunbook,
+    as_object,
+    connected,
+    draft_of,
+    find_runbook,
+    planned_steps,
+    values_in,
+)
+from fathom.client.api import Api
+from fathom.kinds.runbook import Runbook, RunbookSpec, spec_hash
+from fathom.kinds.runbook_run import RunbookRun
+from fathom.kinds.shape import Meta
+from fathom.model.objects import Obj
+from fathom.seams.outside import live
+from fathom.steer.actions import describe
+from fathom.steer.conditions import Conditions, Verdict
+from fathom.steer.preview import preview_lines
+from fathom.steer.resources import Resources
+from fathom.steer.runbook_library import library
+from fathom.steer.runner import facts_of
+from fathom.steer.templates import filled_struct
+
+# Showing.
+
+
+async def runbook_yaml(kubeconfig: Path | None, namespace: str, name: str) -> str:
+    found = await _found(kubeconfig, namespace, name)
+    book = Runbook(metadata=Meta(name=found.name), spec=found.spec)
+    return yaml.safe_dump(as_object(book), sort_keys=False, allow_unicode=True, width=110)
+
+
+async def runbook_lines(kubeconfig: Path | None, namespace: str, name: str) -> list[str]:
+    found = await _found(kubeconfig, namespace, name)
+    spec = found.spec
+    lines = [f"{found.name} version {spec.version} ({found.source}): {spec.title}"]
+    lines += [f"hash {spec_hash(spec)}", *([spec.description] if spec.description else [])]
+    if spec.parameters:
+        lines.append("parameters:")
+    for parameter in spec.parameters:
+        default = "required" if parameter.default is None else f"default {parameter.default}"
+        lines.append(f"  {parameter.name}: {parameter.description} ({default})")
+    for title, conditions in (("preconditions", spec.preconditions), ("stops if", spec.stop_if)):
+        lines += [f"{title}:"] if conditions else []
+        lines += [f"  {each.name}: {each.expression}" for each in conditions]
+    lines += ["steps:", *_step_lines(spec)]
+    lines += ["postconditions:"] if spec.postconditions else []
+    return lines + [
+        f"  {each.name}: {each.expression}{f' (for {each.for_})' if each.for_ else ''}"
+        for each in spec.postconditions
+    ]
+
+
+def _step_lines(spec: RunbookSpec) -> list[str]:
+    lines = []
+    for step in spec.steps:
+        lines.append(f"  {step.id}: {step.title or describe(step.action)}")
+        if step.title:
+            lines.append(f"    does: {describe(step.action)}")
+        lines += [f"    expects {each.name}: {each.expression}" for each in step.expect]
+        lines += [f"    stops if {each.name}: {each.expression}" for each in step.stop_if]
+        if step.compensation is not None:
+            lines.append(f"    undone by: {describe(step.compensation)}")
+        elif not step.reversible:
+            lines.append("    cannot be undone")
+    return lines
+
+
+async def _found(kubeconfig: Path | None, namespace: str, name: str) -> FoundRunbook:
+    try:
+        async with connected(kubeconfig) as api:
+            return await find_runbook(api, namespace, name)
+    except Problem:
+        if name not in library():
+            raise
+        return await find_runbook(None, namespace, name)  # The library needs no server.
+
+
+# Planning.
+
+
+async def planned(
+    kubeconfig: Path | None, namespace: str, name: str, parameters: Mapping[str, str]
+) -> tuple[list[str], bool]:
+    """The lines, and whether all preconditions hold now."""
+    async with connected(kubeconfig) as api:
+        found = await find_runbook(api, namespace, name)
+        run = draft_of(found, namespace, f"{name}-plan", parameters, "")
+        verdicts = await _judged(api, run)
+        objects = _created(run)
+        lines = [f"{found.name} version {found.spec.version} ({found.source}), hash {run.spec.runbook.hash}"]
+        lines += ["preconditions now:", *map(_verdict_line, verdicts)]
+        lines += ["steps:", *planned_steps(run)]
+        lines += await preview_lines(api, namespace, objects)
+    return lines, all(verdict.passes for verdict in verdicts)
+
+
+async def _judged(api: Api, run: RunbookRun) -> tuple[Verdict, ...]:
+    conditions = Conditions(run.spec.content)
+    facts = await facts_of(api, Resources(api), run, run.status, live().clock.now_ns)
+    return conditions.judge(run.spec.content.preconditions, facts)
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    shown = f" ({verdict.shown})" if verdict.shown else ""
+    about = f": {verdict.message}" if verdict.message else ""
+    return f"  {verdict.value:8}{verdict.name}{shown}{about}"
+
+
+def _created(run: RunbookRun) -> list[Obj]:
+    actions = (filled_struct(step.action, values_in(run)) for step in run.spec.content.steps)
+    return [action.create for action in actions if action.create is not None]

@@ -1,0 +1,225 @@
+"""Two people carry out one run of a runbook. Their clients crash, lose answers and take the run from each
+other: each step is done at most once, and an abort leaves nothing but what arrived after it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from fathom.client.api import Api, Resource
+from fathom.kinds import runbook_run
+from fathom.kinds.runbook import RunbookSpec, spec_hash
+from fathom.kinds.runbook_run import RunbookRun
+from fathom.kinds.shape import API_VERSION, read
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, Obj, lookup
+from fathom.seams.process import Inside
+from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.scenarios.staff import QUIET_S, all_but
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
+from fathom.steer.record_writer import RUNS, RunLost
+from fathom.steer.runner import Runner, Surroundings, is_held
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments")
+OPERATORS = ("operator-1", "operator-2")
+RUN = Key("default", "run-1")
+AGENT = f"fathom runbook {RUN.name} "  # With the step.
+LOOK_S = 3.0
+IMPATIENCE = 0.15  # How often somebody takes a run although another one is at work.
+
+WEB = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "name": "note"}
+CONTENT = msgspec.convert(
+    {
+        "steps": [
+            {
+                "id": "note",
+                "action": {
+                    "create": {
+                        "apiVersion": "v1",
+                        "kind": "ConfigMap",
+                        "metadata": {"name": "note"},
+                        "data": {"word": "moin"},
+                    }
+                },
+                "compensation": {"delete": NOTE},
+            },
+            {
+                "id": "grow",
+                "action": {"scale": {"target": WEB, "replicas": 3}},
+                "compensation": {"restore": True},
+            },
+            {
+                "id": "label",
+                "action": {"patch": {"target": WEB, "patch": {"metadata": {"labels": {"word": "moin"}}}}},
+                "compensation": {"restore": True},
+            },
+            {
+                "id": "tidy",
+                "action": {"delete": {"apiVersion": "v1", "kind": "ConfigMap", "name": "old"}},
+                "reversible": False,
+            },
+        ]
+    },
+    RunbookSpec,
+)
+
+
+class Operator:
+    """Goes on with the run whenever nobody else seems to, and sometimes although somebody does. Aborts it if
+    the options say so."""
+
+    def __init__(self, inside: Inside) -> None:
+        self._api = Api(inside.seam, headers=(("user-agent", "fathom"),))
+        self._rng = inside.outside.rng
+        self._clock = inside.outside.clock
+        self._me = f"{inside.options['who']}-{inside.incarnation}"
+        self._aborts = bool(inside.options["aborts"])
+        inside.domain.create_task(self._work())
+
+    async def _work(self) -> None:
+        while not await self._looked():  # noqa: ASYNC110 - a person looks now and then
+            await asyncio.sleep(LOOK_S * (0.5 + self._rng.random()))
+
+    async def _looked(self) -> bool:
+        """Whether nothing is left to do."""
+        try:
+            run = await self._api.get(RUNS, *RUN)
+            if run is None:
+                return False
+            status = read(RunbookRun, run).status
+            if status.phase in (runbook_run.SUCCEEDED, runbook_run.ABORTED):
+                return True
+            if not is_held(status, self._clock.now_ns()) or self._rng.random() < IMPATIENCE:
+                await self._carry_on(run)
+        except (ApiError, RunLost):
+            pass
+        return False
+
+    async def _carry_on(self, run: Obj) -> None:
+        around = Surroundings(
+            now_ns=self._clock.now_ns, sleep=asyncio.sleep, tell=lambda line: None, answer=_nobody
+        )
+        runner = Runner(self._api, run, holder=self._me, around=around)
+        await (runner.abort("a test") if self._aborts else runner.resume())
+
+
+async def _nobody(step: str, question: str) -> str:
+    return ""
+
+
+class StepsOnce(Checker):
+    """By the user agent, which names the step. What arrives after its step was undone is remembered: nobody
+    can call a request back, and what runs make ends by itself."""
+
+    name = "each step of a run is done at most once"
+
+    def __init__(self) -> None:
+        self._done: dict[str, int] = {}  # Step of a run -> the revision at which it was done.
+        self._undone: set[str] = set()
+        self.late: set[str] = set()
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == RUNS.name:
+            self._note_undone(change.new)
+            return None
+        agent = dict(change.headers).get("user-agent", "")
+        if not agent.startswith(AGENT):
+            return None
+        step = agent.removeprefix(AGENT)
+        if step in self._done:
+            return f"{step} was done at revision {self._done[step]}, and again at {change.revision}"
+        self._done[step] = change.revision
+        if step in self._undone:
+            self.late.add(step)
+        return None
+
+    def _note_undone(self, run: Obj | None) -> None:
+        for step in lookup(run or {}, "status", "steps") or ():
+            if step.get("state") == runbook_run.UNDONE:
+                self._undone.add(str(step["id"]))
+
+
+def checkers() -> Sequence[Checker]:
+    return [StepsOnce()]
+
+
+@scenario(
+    Menu(
+        processes=OPERATORS,
+        kinds=("/runbookruns", "/configmaps", "/deployments"),
+        seconds=0.5,  # A run without faults takes half of it.
+        most=10,
+        without=all_but(
+            "crash", "crash-at-write", "lose-request", "lose-reply", "slow-request", "slow-reply", "pause",
+            "partition", "skew", "commit-unknown", "commit-lost",
+        ),
+    ),
+    checkers=checkers,
+)  # fmt: skip
+async def half_done_runbook(world: World) -> None:
+    """A run is carried out, left, taken over and sometimes aborted; it ends, and did each step at most
+    once."""
+    await _furnish(world)
+    aborts = world.rng.random() < 0.4
+    for number, name in enumerate(OPERATORS):
+        world.process(name, Operator, who=name, aborts=aborts and number == 1)
+    await _make_again(world, for_s=90)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+    _check_end(world)
+
+
+async def _furnish(world: World) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    await world.apply(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec})
+    await world.apply(CONFIG_MAPS, {"metadata": {"name": "old"}})
+    pinned = {"name": "book", "source": "cluster", "version": 1, "hash": spec_hash(CONTENT)}
+    content = msgspec.json.decode(msgspec.json.encode(CONTENT))
+    run = {
+        "apiVersion": API_VERSION,
+        "kind": runbook_run.DEFINITION.kind,
+        "metadata": {"name": RUN.name},
+        "spec": {"runbook": pinned, "content": content},
+    }
+    await world.apply(RUNS, run)
+
+
+async def _make_again(world: World, *, for_s: float) -> None:
+    """Somebody else makes a new object with the name of the one that the run deletes: it is not the run's."""
+    again, until_s = False, world.now_s + for_s
+    while world.now_s < until_s:
+        await world.sleep(0.5)
+        if not again and world.get(CONFIG_MAPS.name, Key("default", "old")) is None:
+            await world.apply(CONFIG_MAPS, {"metadata": {"name": "old"}})
+            again = True
+
+
+def _check_end(world: World) -> None:
+    run = world.get(RUNS.name, RUN)
+    assert run is not None
+    phase = lookup(run, "status", "phase")
+    web = world.get(DEPLOYMENTS.name, Key("default", "web"))
+    note = world.get(CONFIG_MAPS.name, Key("default", "note"))
+    effects = {
+        "note": note is not None,
+        "grow": lookup(web, "spec", "replicas") == 3,
+        "label": lookup(web, "metadata", "labels", "word") == "moin",
+    }
+    late = next(checker for checker in world.checkers if isinstance(checker, StepsOnce)).late
+    wanted = dict.fromkeys(effects, phase == runbook_run.SUCCEEDED)
+    wrong = [step for step in effects if effects[step] != wanted[step] and step not in late]
+    ended = phase in (runbook_run.SUCCEEDED, runbook_run.ABORTED)
+    if not ended or wrong:
+        told = [line.get("text") for line in lookup(run, "status", "history") or ()]
+        world.broken("a run ends as its record says", f"{phase}, wrong: {wrong}; {told[-5:]}")
+    world.sometimes(f"a run that {'was aborted' if phase == runbook_run.ABORTED else 'succeeded'}")
+
+
+SCENARIOS: tuple[Scenario, ...] = (half_done_runbook,)
