@@ -58,6 +58,24 @@ def test_the_author_has_the_rules_of_the_role_in_the_namespace_while_it_lasts(tm
     tell(story, tmp_path, clock=clock)
 
 
+def test_its_rules_are_listed_for_who_asks_what_it_may_do(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await prepare(api)
+        path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+        asked = {"kind": "SelfSubjectRulesReview", "apiVersion": "authorization.k8s.io/v1"}
+
+        async def everything(namespace: str) -> bool:
+            review = await api.post(path, {**asked, "spec": {"namespace": namespace}}, token="eve")
+            rules = review.obj["status"]["resourceRules"]
+            return {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]} in rules
+
+        assert not await everything("mine")
+        await breaks(api)
+        assert (await everything("mine"), await everything("theirs")) == (True, False)
+
+    tell(story, tmp_path)
+
+
 def test_it_ends_when_the_override_is_deleted_or_its_role_is_no_longer_marked(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await prepare(api)

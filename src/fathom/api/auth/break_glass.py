@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from fathom.api.auth.rbac import CLUSTER_ROLES, Rbac, RbacDecision
-from fathom.api.auth.rules import ask_of, grants
+from fathom.api.auth.rules import RbacRule, ask_of, grants
 from fathom.api.request import RequestTarget
 from fathom.kinds.override_changes import BREAK_GLASS, HOUR_NS
 from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, expiry_ns, override_active
@@ -84,16 +84,25 @@ class BreakGlass:
         latest_ns = (created_ns or 0) + BREAK_GLASS.hours_max * HOUR_NS
         return now_ns < latest_ns and override_active(override, now_ns)
 
+    def rules(self, user: User, namespace: str) -> tuple[RbacRule, ...]:
+        """The rules that the user has in the namespace by overrides."""
+        overrides = () if user.impersonator else self._of(user.name)
+        covering = (override for override in overrides if self._covers(override, namespace))
+        return tuple(rule for override in covering for rule in self._rules_of(override))
+
     def _allows(self, override: SchedulerOverride, target: RequestTarget) -> bool:
-        role = override.spec.changes.break_glass_role
-        seen = self._view.get(CLUSTER_ROLES, Key("", role))
-        if seen is None or not is_marked(seen.obj):
-            return False
         ask = ask_of(target)
         return any(
             grants(rule, ask) and (not rule.names or not target.plural or target.name in rule.names)
-            for rule in self._rbac.role_rules({"kind": "ClusterRole", "name": role}, "") or ()
+            for rule in self._rules_of(override)
         )
+
+    def _rules_of(self, override: SchedulerOverride) -> tuple[RbacRule, ...]:
+        role = override.spec.changes.break_glass_role
+        seen = self._view.get(CLUSTER_ROLES, Key("", role))
+        if seen is None or not is_marked(seen.obj):
+            return ()
+        return self._rbac.role_rules({"kind": "ClusterRole", "name": role}, "") or ()
 
 
 def _index(view: View) -> dict[str, tuple[SchedulerOverride, ...]]:

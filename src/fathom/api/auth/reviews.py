@@ -80,15 +80,15 @@ def review_rules(obj: Obj, user: User, authorizer: Authorizer) -> Obj:
     if not namespace or not isinstance(namespace, str):
         raise bad_request("no namespace on request")
     granted = authorizer.rules_for(user, namespace)
+    glass = authorizer.break_glass
+    rules = (*granted.rules, *(() if glass is None else glass.rules(user, namespace)))
     errors = list(granted.errors)
     if NODES in user.groups:
         errors.append("node authorizer does not support user rule resolution")
     status: Obj = {
-        "resourceRules": [_resource_rule(rule) for rule in granted.rules if rule.resources],
+        "resourceRules": [_resource_rule(rule) for rule in rules if rule.resources],
         "nonResourceRules": [
-            {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls)}
-            for rule in granted.rules
-            if rule.urls
+            {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls)} for rule in rules if rule.urls
         ],
         "incomplete": bool(errors),
     }
