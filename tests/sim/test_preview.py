@@ -17,6 +17,7 @@ from fathom.sim.fork import end, fork, perform, run_for
 from fathom.sim.fork_state import ClusterState, ContainerSample, PodSample, state_of_world
 from fathom.sim.preview.answer import preview_override
 from fathom.sim.preview.difference import differences, with_fewer_workloads
+from fathom.sim.preview.futures import APPROVER, AS_IF_APPROVED
 from fathom.sim.scenarios.real import DEPLOYMENTS, deployment
 from fathom.store.contents import StoreContents
 from fathom.store.protocol import Entry
@@ -213,6 +214,21 @@ def test_a_paused_autoscaler_leaves_the_replicas_as_they_are_until_the_override_
         ("Deployment", "web"),
         ("HorizontalPodAutoscaler", "web"),
     ]
+
+
+@pytest.mark.slow
+def test_what_needs_an_approval_is_tried_as_if_it_had_one() -> None:
+    def with_approvals(key: str, obj: Obj) -> Obj:
+        if not key.startswith("/registry/steeringlimits.fathom.dev/"):
+            return obj
+        return {**obj, "spec": {**obj["spec"], "approvals": "on"}}
+
+    obj = override({"drain": True}, target="node/node-1", lasts="60s")
+    obj["metadata"]["namespace"] = "fathom-system"
+    answer = preview_override(changed(settled(), with_approvals), obj, user=ADMIN, minutes=2, seeds=("1",))
+    assert answer.refused is None
+    assert AS_IF_APPROVED in answer.notes
+    assert answer.override["approval"]["approver"] == APPROVER.name
 
 
 @pytest.mark.slow
