@@ -153,9 +153,8 @@ def _backoff(record: StepRecord, now_ns: int) -> Sleep | None:
 def _before(turn: Turn, step: RunbookStep, record: StepRecord) -> Instruction:
     content, status, observed, now_ns = turn.content, turn.status, turn.observed, turn.now_ns
     stops = watched(content, status, step)
-    first = (
-        step is content.steps[0]
-    )  # Also if it writes nothing: nobody is asked about a run that must not be.
+    # Also before a first step that writes nothing: nobody is asked about a run that must not be.
+    first = step.id == content.steps[0].id
     needed = preconditions(content, status) if writes(step) or first else ()
     check = Check(BEFORE, step.id, (*needed, *stops), len(stops))
     if observed.check != check:
