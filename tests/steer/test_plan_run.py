@@ -168,6 +168,10 @@ def test_a_person_is_asked_and_no_stops_the_run() -> None:
     step = RunbookStep(id="judge", action=RunbookAction(prompt=PromptAction(question="Go on?")))
     content = RunbookSpec(steps=(step,))
     assert first(content, running()) == Ask("judge", "Go on?")
+    book = msgspec.structs.replace(content, preconditions=(condition("fresh"),))
+    assert first(book, running(), T0, fresh="False") == Stop(
+        "PreconditionFailed", "before step judge: fresh is False: does not hold"
+    )
     assert first(content, running(StepRecord(id="judge", answer="yes"))) == Begin("judge")
     assert first(content, running(StepRecord(id="judge", answer="no"))) == Stop(
         "Refused", "step judge was answered with no"

@@ -67,7 +67,7 @@ class DecisionsAbout(Shape, frozen=True):
     """Recorded decisions about a workload, what it owns, and its pods, oldest first."""
 
     workload: Annotated[Name, field_schema("The name of the workload.", required=True)] = ""
-    after: Annotated[str, field_schema("Only decisions after this step was done.")] = ""
+    after: Annotated[str, field_schema("Only decisions after the action of this step.")] = ""
     controller: Annotated[str, field_schema("Only decisions of this controller, such as scheduler.")] = ""
 
 
@@ -195,7 +195,7 @@ class RunbookSpec(Shape, frozen=True):
     inputs: Annotated[tuple[RunbookInput, ...], field_schema(maxItems=32)] = ()
     preconditions: Annotated[
         tuple[RunbookCondition, ...],
-        field_schema("What must hold before each step that writes.", maxItems=32),
+        field_schema("What must hold before the first step, and before each that writes.", maxItems=32),
     ] = ()
     stop_if: Annotated[
         tuple[RunbookCondition, ...],

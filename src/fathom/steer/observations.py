@@ -37,22 +37,22 @@ async def observe(
     resources: Resources,
     inputs: tuple[RunbookInput, ...],
     values: Values,
-    ended: Mapping[str, str],
+    acted: Mapping[str, str],
 ) -> dict[str, Observation]:
-    """`ended`: when each step was done, for decisions after one."""
+    """`acted`: when each step had done its action, for decisions after one."""
     namespace = values.texts["namespace"]
     observations: dict[str, Observation] = {}
     for template in inputs:
         given = filled_struct(template, values)
         try:
-            observations[given.name] = Observation(await _read(api, resources, given, namespace, ended))
+            observations[given.name] = Observation(await _read(api, resources, given, namespace, acted))
         except (ApiError, NoSuchKind, Unread) as error:
             observations[given.name] = Observation(None, f"it could not be read: {error}")
     return observations
 
 
 async def _read(
-    api: Api, resources: Resources, given: RunbookInput, namespace: str, ended: Mapping[str, str]
+    api: Api, resources: Resources, given: RunbookInput, namespace: str, acted: Mapping[str, str]
 ) -> Obj | list[Obj] | None:
     if given.object is not None:
         return await read_object(api, resources, given.object, namespace)
@@ -61,7 +61,7 @@ async def _read(
     if given.metric is not None:
         return await _metric(api, given.metric)
     if given.decisions is not None:
-        return await _decisions(api, given.decisions, namespace, ended)
+        return await _decisions(api, given.decisions, namespace, acted)
     raise Unread("it names nothing")
 
 
@@ -96,10 +96,10 @@ async def _metric(api: Api, wanted: MetricSamples) -> list[Obj]:
     return found
 
 
-async def _decisions(api: Api, wanted: DecisionsAbout, namespace: str, ended: Mapping[str, str]) -> list[Obj]:
+async def _decisions(api: Api, wanted: DecisionsAbout, namespace: str, acted: Mapping[str, str]) -> list[Obj]:
     after_ns = 0
     if wanted.after:
-        moment = moment_ns(ended.get(wanted.after))
+        moment = moment_ns(acted.get(wanted.after))
         if moment is None:
             raise Unread(f"step {wanted.after} is not done yet")
         after_ns = moment

@@ -153,7 +153,9 @@ def _backoff(record: StepRecord, now_ns: int) -> Sleep | None:
 def _before(turn: Turn, step: RunbookStep, record: StepRecord) -> Instruction:
     content, status, observed, now_ns = turn.content, turn.status, turn.observed, turn.now_ns
     stops = watched(content, status, step)
-    needed = preconditions(content, status) if writes(step) else ()
+    # Also before a first step that writes nothing: nobody is asked about a run that must not be.
+    first = step.id == content.steps[0].id
+    needed = preconditions(content, status) if writes(step) or first else ()
     check = Check(BEFORE, step.id, (*needed, *stops), len(stops))
     if observed.check != check:
         return check

@@ -269,9 +269,9 @@ def judged(
         return msgspec.structs.replace(status, postconditions=seen)
     record = record_of(status, check.step)
     status = _with(status, _evidence(record, verdicts, now_ns))
-    if check.purpose == BEFORE and not any(each.state not in (PENDING, FAILED) for each in status.steps):
-        seen = _recorded(status.preconditions, verdicts, now_ns)
-        return msgspec.structs.replace(status, preconditions=seen)
+    needed = verdicts[: len(verdicts) - check.stops]
+    if check.purpose == BEFORE and not any(each.writes or each.object for each in status.steps):
+        return msgspec.structs.replace(status, preconditions=_recorded(status.preconditions, needed, now_ns))
     return status
 
 

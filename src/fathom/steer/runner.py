@@ -15,7 +15,7 @@ import msgspec
 from fathom.client.api import Api
 from fathom.kinds import runbook_run
 from fathom.kinds.runbook import RunbookSpec
-from fathom.kinds.runbook_run import RunbookRun, RunbookRunStatus, StepRecord, step_identity
+from fathom.kinds.runbook_run import ACTED, DONE, RunbookRun, RunbookRunStatus, StepRecord, step_identity
 from fathom.kinds.shape import read
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
@@ -285,8 +285,8 @@ async def facts_of(
     values: Values = values_of(
         content, run.spec.parameters, namespace=meta.namespace, run=meta.name, uid=meta.uid
     )
-    ended = {record.id: record.ended_at for record in status.steps if record.ended_at}
-    observations = await observe(api, resources, content.inputs, values, ended)
+    acted = {record.id: record.acted_at for record in status.steps if record.state in (ACTED, DONE)}
+    observations = await observe(api, resources, content.inputs, values, acted)
     steps = {record.id: msgspec.to_builtins(record) for record in status.steps}
     about = {
         "name": meta.name,
