@@ -28,6 +28,7 @@ OVERRIDES = Resource("fathom.dev", "v1alpha1", "scheduleroverrides")
 ROUTES = Resource("fathom.dev", "v1alpha1", "trafficroutes")
 SERVICES = Resource("", "v1", "services")
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles")
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", namespaced=False)
 SYSTEM = "fathom-system"
 LESSON = {
     "pauseAutoscaler": True,
@@ -237,7 +238,9 @@ def test_an_override_is_not_active_before_a_deaf_controller_has_observed_it() ->
 def test_a_role_made_under_break_glass_is_named_until_somebody_removes_it() -> None:
     async def story(world: World) -> None:
         await begin(world)
-        made = await world.apply(OVERRIDES, override("glass", {"breakGlassRole": "view"}, lasts="10s"))
+        allowed = {"name": "glass", "annotations": {"fathom.dev/break-glass": "true"}}
+        await world.apply(CLUSTER_ROLES, {"metadata": allowed, "rules": []})
+        made = await world.apply(OVERRIDES, override("glass", {"breakGlassRole": "glass"}, lasts="10s"))
         marks = {"fathom.dev/break-glass": metadata(made)["uid"]}
         await world.apply(ROLES, {"metadata": {"name": "broad", "annotations": marks}, "rules": []})
         await until(

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from tests.api.harness import Api, tell
 
-from fathom.kinds.runbook import Runbook, spec_hash, validate, writes
 from fathom.kinds.override_validation import validate as validate_override
+from fathom.kinds.runbook import Runbook, spec_hash, validate, writes
 from fathom.kinds.shape import read
 from fathom.steer.conditions import Conditions
 from fathom.steer.runbook_library import library

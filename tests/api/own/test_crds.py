@@ -13,7 +13,15 @@ from fathom.model.objects import Obj
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 # Kinds that are answered and never stored.
-ANSWERED = {"BindingBatch", "NodeConnection", "Decision", "Explanation", "Timeline", "Coupling"}
+ANSWERED = {
+    "BindingBatch",
+    "NodeConnection",
+    "Decision",
+    "Explanation",
+    "Timeline",
+    "Coupling",
+    "OverridePreview",
+}
 
 
 def elsewhere(definition: Obj) -> Obj:

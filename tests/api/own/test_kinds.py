@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.api.bending import definition
 from tests.api.harness import JANE, Api, tell
 from tests.api.own.test_crds import ANSWERED
 from tests.security.people import CONTROLLERS, introduce, lead
 
+from fathom.kinds.runbook import RunbookSpec, spec_hash
 from fathom.kinds.scheduler_override import SchedulerOverride, override_active
 from fathom.kinds.shape import read
 from fathom.kube.definitions.own import OWN_KINDS
@@ -48,7 +50,25 @@ def own(kind: str, name: str, spec: Any) -> Obj:
     }
 
 
+# A runbook of one step.
+JUDGE: Obj = {
+    "title": "Wait for an answer",
+    "steps": [{"id": "judge", "action": {"prompt": {"question": "Is the zone quiet?"}}}],
+}
+
 GOOD: dict[str, tuple[str, Obj]] = {
+    "Runbook": (f"{ROOT}/namespaces/default/runbooks", JUDGE),
+    "RunbookRun": (
+        f"{ROOT}/namespaces/default/runbookruns",
+        {
+            "runbook": {
+                "name": "judge",
+                "source": "cluster",
+                "hash": spec_hash(msgspec.convert(JUDGE, RunbookSpec)),
+            },
+            "content": JUDGE,
+        },
+    ),
     "TenantQuota": (
         f"{ROOT}/tenantquotas",
         {"limits": [{"zone": "zone-c", "resources": {"cpu": "4"}}, {"resources": {"pods": 10}}]},
