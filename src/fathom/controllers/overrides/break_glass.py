@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Container
+from collections.abc import Container
 
 from fathom.client.api import Api, Resource
 from fathom.kinds.override_status import BREAK_GLASS
@@ -26,29 +26,21 @@ async def fetch_role_exists(api: Api, role: str) -> bool:
 async def fetch_made_under(api: Api, uid: str, recorded: Container[str]) -> tuple[str, ...]:
     """KIND NAMESPACE/NAME of each that carries the UID, or is recorded in the override's status: a mark may
     have been removed."""
-    return tuple(
-        [
-            name
-            for kind, resource in KINDS.items()
-            async for obj in _listed(api, resource)
-            if (name := _name(kind, obj)) in recorded or uid in _marks(obj)
-        ]
-    )
+    listed = [(kind, obj) for kind, resource in KINDS.items() for obj in await _fetch_all(api, resource)]
+    return tuple(name for kind, obj in listed if (name := _name(kind, obj)) in recorded or uid in _marks(obj))
 
 
 def _name(kind: str, obj: Obj) -> str:
     return f"{kind} {'/'.join(part for part in key_of(obj) if part)}"
 
 
-async def _listed(api: Api, resource: Resource) -> AsyncIterator[Obj]:
-    token = ""
-    while True:
-        page = await api.list_page(resource, token=token)
-        for obj in page.items:
-            yield obj
-        token = page.token
-        if not token:
-            return
+async def _fetch_all(api: Api, resource: Resource) -> list[Obj]:
+    page = await api.list_page(resource)
+    objects = page.items
+    while page.token:
+        page = await api.list_page(resource, token=page.token)
+        objects = [*objects, *page.items]
+    return objects
 
 
 def _marks(obj: Obj) -> tuple[object, object]:
