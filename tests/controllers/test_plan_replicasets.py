@@ -99,9 +99,8 @@ def test_scaling_down_states_how_fresh_the_view_must_be() -> None:
 def test_a_pod_that_goes_because_it_is_not_ready_goes_only_as_it_was_read() -> None:
     owner = replica_set(replicas=1)
     pods = [pod("web-0", owner), pod("web-1", owner), pod("web-2", owner, ready=False)]
-    found = {
-        one.target.key.name: isinstance(one, Delete) and one.as_read for one in planned(owner, *pods).deletes
-    }
+    deletes = [one for one in planned(owner, *pods).deletes if isinstance(one, Delete)]
+    found = {one.target.key.name: one.as_read for one in deletes}
     assert found == {"web-1": False, "web-2": True}
 
 

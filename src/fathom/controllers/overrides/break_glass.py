@@ -26,14 +26,8 @@ async def fetch_role_exists(api: Api, role: str) -> bool:
 async def fetch_made_under(api: Api, uid: str, recorded: Container[str]) -> tuple[str, ...]:
     """KIND NAMESPACE/NAME of each that carries the UID, or is recorded in the override's status: a mark may
     have been removed."""
-    return tuple(
-        [
-            name
-            for kind, resource in KINDS.items()
-            for obj in await _fetch_all(api, resource)
-            if (name := _name(kind, obj)) in recorded or uid in _marks(obj)
-        ]
-    )
+    listed = [(kind, obj) for kind, resource in KINDS.items() for obj in await _fetch_all(api, resource)]
+    return tuple(name for kind, obj in listed if (name := _name(kind, obj)) in recorded or uid in _marks(obj))
 
 
 def _name(kind: str, obj: Obj) -> str:
@@ -41,12 +35,12 @@ def _name(kind: str, obj: Obj) -> str:
 
 
 async def _fetch_all(api: Api, resource: Resource) -> list[Obj]:
-    page = await api.list_page(resource, token="")
-    objs = list(page.items)
+    page = await api.list_page(resource)
+    objects = page.items
     while page.token:
         page = await api.list_page(resource, token=page.token)
-        objs += page.items
-    return objs
+        objects = [*objects, *page.items]
+    return objects
 
 
 def _marks(obj: Obj) -> tuple[object, object]:
