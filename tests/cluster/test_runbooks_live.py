@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from tests.cluster.living import Cluster, deployment, until
-
-Obj = dict[str, Any]
+from tests.cluster.steering import COLLEAGUE, DEFAULT, Obj, command, make_colleague, ran
 
 OWN = "/apis/fathom.dev/v1alpha1/namespaces/default"
-DEFAULT = "/namespaces/default"
 MAPS = f"/api/v1{DEFAULT}/configmaps"
 
 
@@ -119,34 +113,7 @@ def app(cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def colleague(cluster: Cluster, tmp_path: Path) -> Path:
-    """The kubeconfig of somebody who may steer in the namespace, and is nobody else."""
-    cluster.ask("POST", f"/api/v1{DEFAULT}/serviceaccounts", {"metadata": {"name": "colleague"}})
-    binding: Obj = {
-        "metadata": {"name": "colleague"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"},
-        "subjects": [{"kind": "ServiceAccount", "name": "colleague", "namespace": "default"}],
-    }
-    cluster.ask("POST", f"/apis/rbac.authorization.k8s.io/v1{DEFAULT}/rolebindings", binding)
-    monitoring = {**binding, "roleRef": {**binding["roleRef"], "name": "system:monitoring"}}
-    cluster.ask("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", monitoring)
-    token = cluster.ask("POST", f"/api/v1{DEFAULT}/serviceaccounts/colleague/token", {"spec": {}})
-    config = yaml.safe_load((cluster.data / "kubeconfig").read_text())
-    config["users"][0]["user"] = {"token": token["status"]["token"]}
-    file = tmp_path / "colleague"
-    file.write_text(json.dumps(config))
-    return file
-
-
-def command(kubeconfig: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "fathom.cli", "runbook", *words, "--kubeconfig", str(kubeconfig)]
-
-
-def ran(kubeconfig: Path, *words: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        command(kubeconfig, *words), capture_output=True, text=True, check=False, timeout=200
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, done.stdout, done.stderr
+    return make_colleague(cluster, tmp_path)
 
 
 def test_a_killed_run_is_resumed_by_another_person_and_nothing_is_done_twice(
@@ -182,13 +149,12 @@ def test_a_killed_run_is_resumed_by_another_person_and_nothing_is_done_twice(
     assert code == 0, (moment, text, error)
 
     status = cluster.ask("GET", f"{OWN}/runbookruns/{run}")["status"]
-    me = "system:serviceaccount:default:colleague"
     assert {step["id"]: step["state"] for step in status["steps"]} == dict.fromkeys(
         ("override", "wait", "end", "grow"), "Done"
     )
-    assert [step["by"] for step in status["steps"][1:]] == [me] * 3
+    assert [step["by"] for step in status["steps"][1:]] == [COLLEAGUE] * 3
     code, text, _ = ran(admin, "report", run)
-    assert f"| carried out by | fathom-admin, {me} |" in text
+    assert f"| carried out by | fathom-admin, {COLLEAGUE} |" in text
     if "No answer to its write came" not in text:
         assert "The audit log confirms every write of the run." in text, text
     question = {

@@ -273,6 +273,36 @@ def test_a_request_that_arrives_after_its_step_was_repeated_does_nothing(
     tell(story, tmp_path)
 
 
+class DelayingUntilTheNextTry(Delaying):
+    """The delayed request arrives after a read did not find it, before the step is prepared again."""
+
+    def __init__(self, server: Server, step: str) -> None:
+        super().__init__(server, step)
+        self._reads = 0
+
+    async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
+        agent = dict(ask.headers).get("user-agent", "")
+        if self.delayed is not None and ask.method == "GET" and agent.endswith(" grow"):
+            self._reads += 1
+            if self._reads == 2:
+                assert (await self.deliver()).status == 200
+        return await super().request(ask, timeout_s=timeout_s)
+
+
+def test_the_values_of_before_are_put_back_although_the_request_arrived_between_two_tries(
+    tmp_path: Path,
+) -> None:
+    async def story(server: Server) -> None:
+        await furnished(server)
+        transport = DelayingUntilTheNextTry(server, "grow")
+        api = Api(transport, headers=(("user-agent", "fathom"),))
+        assert (await started(api, await made_run(api, CONTENT, word="moin"), Hands())).phase == "Succeeded"
+        assert (await aborted(api, Hands())).phase == "Aborted"
+        assert await effects(server) == NOTHING_LEFT
+
+    tell(story, tmp_path)
+
+
 def test_a_request_that_arrives_while_the_run_is_undone_is_undone_too(tmp_path: Path) -> None:
     async def story(server: Server) -> None:
         await furnished(server)

@@ -60,6 +60,10 @@ class Actions:
         found = await self._api.get(resource, namespace, ref.name)
         uid = uid_of(found) if found is not None and work.verb != "create" else ""
         named = msgspec.structs.replace(ref, namespace=namespace, uid=uid)
+        if found is not None and work.identity in identities_on(found):
+            # 1. A patch got no answer. 2. A read did not find it. 3. It arrived. What is there now is not
+            # what was there before: the first intention has the values of before.
+            return Intention(named, work.record.undo_patch)
         patch = self._patch(work)
         undone = inverse(found, patch) if found is not None and patch is not None else None
         return Intention(named, undone)
