@@ -36,7 +36,8 @@ def test_a_pods_groups_are_its_programs_and_its_fs_group_has_its_volumes(cluster
 
 
 def test_a_mount_below_a_directory_leaves_its_rights_as_they_are(cluster: Cluster) -> None:
-    script = f"cd {OPEN}; echo x > fathom-test && cat fathom-test && ls fathom-below; stat -c %a ."
+    wrote = "f=$(mktemp fathom-XXXXXX) && echo x > $f && cat $f && rm $f"  # Nothing stays on the host.
+    script = f"cd {OPEN}; {wrote} && ls fathom-below; stat -c %a ."
     cluster.run(
         "below", "sh", "-c", script, restartPolicy="Never", volumes=[{"name": "room", "emptyDir": {}}],
         container={"volumeMounts": [{"name": "room", "mountPath": f"{OPEN}/fathom-below/room"}]},
