@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -279,14 +280,35 @@ class DelayingUntilTheNextTry(Delaying):
     def __init__(self, server: Server, step: str) -> None:
         super().__init__(server, step)
         self._reads = 0
+        self.then: Callable[[], Awaitable[None]] | None = None
 
     async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
         agent = dict(ask.headers).get("user-agent", "")
-        if self.delayed is not None and ask.method == "GET" and agent.endswith(" grow"):
+        if self.delayed is not None and ask.method == "GET" and agent.endswith(f" {self._step}"):
             self._reads += 1
             if self._reads == 2:
                 assert (await self.deliver()).status == 200
+                if self.then is not None:
+                    await self.then()
         return await super().request(ask, timeout_s=timeout_s)
+
+
+def test_a_delete_that_is_tried_again_is_about_the_same_object(tmp_path: Path) -> None:
+    """Its first request arrives between the two tries, and somebody makes another object of the name."""
+
+    async def story(server: Server) -> None:
+        await furnished(server)
+        transport = DelayingUntilTheNextTry(server, "tidy")
+
+        async def made_again() -> None:
+            assert (await server.post(MAPS, {"metadata": {"name": "old"}, "data": {}})).status == 201
+
+        transport.then = made_again
+        api = Api(transport, headers=(("user-agent", "fathom"),))
+        assert (await started(api, await made_run(api, CONTENT, word="moin"), Hands())).phase == "Succeeded"
+        assert await effects(server) == {**ALL_DONE, "old": 200}
+
+    tell(story, tmp_path)
 
 
 def test_the_values_of_before_are_put_back_although_the_request_arrived_between_two_tries(

@@ -56,6 +56,11 @@ class Actions:
     async def prepare(self, work: Work) -> Intention:
         """What is about to be written. Raises ApiError, NoSuchKind; nothing was written then."""
         ref, _ = self._target(work)
+        earlier = work.record.object
+        if work.verb == "delete" and not work.undo and earlier is not None and earlier.uid:
+            # 1. A delete got no answer. 2. A read still found the object. 3. The delete arrived, and somebody
+            # made another object of the name. The step is about the first one, however often it is tried.
+            return Intention(earlier)
         resource, namespace = await self._where(ref, work)
         found = await self._api.get(resource, namespace, ref.name)
         uid = uid_of(found) if found is not None and work.verb != "create" else ""
