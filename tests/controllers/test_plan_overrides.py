@@ -164,7 +164,7 @@ def test_every_change_has_a_state_and_without_its_target_it_matches_nothing() ->
     assert set(EXAMPLES) == set(CHANGES)
     for name, value in EXAMPLES.items():
         obj = override({name: value})
-        states = change_states(obj, struct(obj), OverrideFacts(role_exists=False), {})
+        states = change_states(struct(obj), OverrideFacts(role_exists=False), {})
         assert [(state.name, state.state) for state in states] == [(name, "NoMatch")]
 
 
@@ -177,10 +177,10 @@ def test_places_that_no_node_in_the_scope_has_are_named() -> None:
             node("n2", **{ZONE_LABEL: "z", REGION_LABEL: "us"}),
         ),
     )
-    assert change_states(obj, struct(obj), facts, {}) == (
+    assert change_states(struct(obj), facts, {}) == (
         ChangeState("avoidZones", "InForce", "NodesAvoided", "no node in the scope is in z"),
     )
-    assert change_states(obj, struct(obj), facts, {"scheduler": "not mine"}) == (
+    assert change_states(struct(obj), facts, {"scheduler": "not mine"}) == (
         ChangeState("avoidZones", "Declined", "ControllerDeclined", "scheduler: not mine"),
     )
 

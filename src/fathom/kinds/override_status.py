@@ -12,14 +12,12 @@ import msgspec
 
 from fathom.kinds.override_changes import (
     AT_THE_WRITE,
-    CHANGES,
     OVERRIDE_CONTROLLER,
     SCHEDULER,
     affected_controllers,
 )
-from fathom.kinds.scheduler_override import Acknowledgement, SchedulerOverride, expiry_ns
-from fathom.kinds.values import mapping
-from fathom.model.objects import Obj, lookup
+from fathom.kinds.scheduler_override import Acknowledgement, SchedulerOverride, changes_of, expiry_ns
+from fathom.model.objects import Obj
 
 HONORING, DECLINED = "Honoring", "Declined"
 FINALIZER = "fathom.dev/override"  # Held until nothing of the override is left.
@@ -53,14 +51,8 @@ def has_ended(override: SchedulerOverride, now_ns: int) -> bool:
     return bool(override.metadata.deletion_timestamp) or (expires_ns is not None and now_ns >= expires_ns)
 
 
-def changes_of(obj: Obj) -> tuple[str, ...]:
-    """The changes that the override makes, in the table's order. `pauseRepair: false` is no change."""
-    changes = mapping(lookup(obj, "spec", "changes"))
-    return tuple(name for name in CHANGES if changes.get(name) not in (None, False, [], {}, ""))
-
-
-def affected_by(obj: Obj) -> tuple[str, ...]:
-    return affected_controllers(changes_of(obj))
+def affected_by(override: SchedulerOverride) -> tuple[str, ...]:
+    return affected_controllers(changes_of(override))
 
 
 def is_controller(acknowledger: str, name: str) -> bool:
@@ -86,7 +78,7 @@ def acknowledged(
     override = msgspec.convert(obj, SchedulerOverride, strict=False)
     if has_ended(override, now_ns):
         return None
-    generation, affected = override.metadata.generation, affected_by(obj)
+    generation, affected = override.metadata.generation, affected_by(override)
     entries = {entry.controller: entry for entry in override.status.acknowledgements}
     before = dict(entries)
     for each in acknowledgers:

@@ -9,11 +9,11 @@ from fathom.controllers.overrides.plan_evictions import staying
 from fathom.controllers.overrides.plan_routes import weights_state
 from fathom.kinds.capacity_class import CapacityClass
 from fathom.kinds.override_changes import CHANGES, WORKLOAD_TARGETS
-from fathom.kinds.override_status import changes_of
 from fathom.kinds.scheduler_override import (
     NODE_CLASS_LABEL,
     ChangeState,
     SchedulerOverride,
+    changes_of,
     named,
     scope_includes,
 )
@@ -28,16 +28,16 @@ Matcher = Callable[[SchedulerOverride, OverrideFacts], ChangeState]
 
 
 def change_states(
-    obj: Obj, override: SchedulerOverride, facts: OverrideFacts, declined: Mapping[str, str]
+    override: SchedulerOverride, facts: OverrideFacts, declined: Mapping[str, str]
 ) -> tuple[ChangeState, ...]:
     """`declined`: controllers that do not honour the override, and why."""
-    return tuple(_state(name, override, facts, declined) for name in changes_of(obj))
+    return tuple(_state(name, override, facts, declined) for name in changes_of(override))
 
 
-def waiting_states(obj: Obj) -> tuple[ChangeState, ...]:
+def waiting_states(override: SchedulerOverride) -> tuple[ChangeState, ...]:
     """Of an override that needs an approval and does not have it."""
     message = "a second person has to approve it"
-    return tuple(ChangeState(name, DECLINED, "NotApproved", message) for name in changes_of(obj))
+    return tuple(ChangeState(name, DECLINED, "NotApproved", message) for name in changes_of(override))
 
 
 def _state(

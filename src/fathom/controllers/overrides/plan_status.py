@@ -39,7 +39,7 @@ class OverrideReport(msgspec.Struct, frozen=True):
 def report(
     obj: Obj, override: SchedulerOverride, facts: OverrideFacts, *, now: str, now_ns: int
 ) -> OverrideReport:
-    affected = affected_by(obj)
+    affected = affected_by(override)
     entries = acknowledged(
         obj, _own(affected, facts), cache_revision=facts.cache_revision, now=now, now_ns=now_ns
     )
@@ -47,7 +47,7 @@ def report(
     who = observers(seen, affected, facts.leases)
     in_force = override_active(override, now_ns)
     active = in_force and who.observed
-    changes = change_states(obj, override, facts, who.declined) if in_force else waiting_states(obj)
+    changes = change_states(override, facts, who.declined) if in_force else waiting_states(override)
     status = {
         "observedGeneration": override.metadata.generation,
         "affectedControllers": list(affected),

@@ -23,7 +23,6 @@ from fathom.explain.why_of.lookups import (
 )
 from fathom.kinds.override_changes import (
     AUTOSCALER,
-    CHANGES,
     DEPLOYMENT_CONTROLLER,
     INFRASTRUCTURE_TARGETS,
     OVERRIDE_CONTROLLER,
@@ -34,12 +33,13 @@ from fathom.kinds.override_changes import (
 from fathom.kinds.scheduler_override import (
     SchedulerOverride,
     approval_given,
+    changes_of,
     expiry_ns,
     named,
     override_active,
 )
 from fathom.kinds.shape import read
-from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, uid_of
+from fathom.model.objects import Key, Obj, key_of, labels_of, uid_of
 from fathom.model.times import timestamp
 from fathom.model.well_known import POOL_LABEL, ZONE_LABEL
 
@@ -100,16 +100,11 @@ def _verdict(
     return f"is active until {timestamp(expiry_ns(override) or 0)}{by}{seen}"
 
 
-def _changes_of(obj: Obj) -> list[str]:
-    changes = lookup(obj, "spec", "changes") or {}
-    return [name for name in CHANGES if changes.get(name) not in (None, False, [], {}, "")]
-
-
 def controller_states(evidence: Evidence, obj: Obj, override: SchedulerOverride) -> list[ControllerState]:
     """Of each controller that should carry it out: its acknowledgement, else what records and caches show."""
     acknowledged = {each.controller: each for each in override.status.acknowledgements}
     states = [ControllerState(each.controller, each.state, each.reason) for each in acknowledged.values()]
-    for controller in affected_controllers(_changes_of(obj)):
+    for controller in affected_controllers(changes_of(override)):
         if controller not in acknowledged:
             states.append(_unacknowledged(evidence, obj, controller))
     return states
