@@ -73,7 +73,7 @@ def ask(server: Server, capsys: pytest.CaptureFixture[str]) -> Ask:
 def test_a_controller_is_answered(ask: Ask) -> None:
     code, out, err = ask("autoscaling")
     assert code == 0, err
-    assert out.startswith("controllers/autoscaling decides from 7 kinds")
+    assert out.startswith("controllers/autoscaling decides from 8 kinds")
 
 
 def test_json_and_dot_are_whole_documents(ask: Ask) -> None:

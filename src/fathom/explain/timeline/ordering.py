@@ -6,13 +6,14 @@ time than its recorded cause. It keeps its time, and comes after the cause.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fathom.explain.timeline.timeline import Edge, Entry
 from fathom.model.times import SECOND_NS
 
 # Of entries with the same time: a cache is read, rules reject, the decision is made, it is written.
 ORDER = {"queue": 0, "cache": 1, "admission": 2, "decision": 4, "event": 6, "condition": 7}
+CACHE_READ = "cache:"  # The entry of a decision's reading, by its id.
 # Clocks that differ by more are a fault of their own, and the times show it.
 SKEW_NS_MAX = 2 * SECOND_NS
 
@@ -20,13 +21,26 @@ SKEW_NS_MAX = 2 * SECOND_NS
 def in_order(entries: Sequence[Entry], edges: Sequence[Edge]) -> list[Entry]:
     times = {entry.id: entry.time_ns for entry in entries}
     causes: dict[str, list[str]] = {}
-    for edge in edges:
+    for edge in (*edges, *_of_parts(entries, edges)):
         if times[edge.effect] <= times[edge.cause] < times[edge.effect] + SKEW_NS_MAX:
             causes.setdefault(edge.effect, []).append(edge.cause)
     ranks: dict[str, tuple[int, int]] = {}
     placed = [(_rank(entry.id, times, causes, ranks, set()), entry) for entry in entries]
     placed.sort(key=lambda pair: (pair[0], *_tie(pair[1])))
     return [entry for _, entry in placed]
+
+
+def _of_parts(entries: Sequence[Entry], edges: Sequence[Edge]) -> Iterator[Edge]:
+    """The caches that a decision read and the rules that it went by come after what woke it, as it does."""
+    parts = {entry.id for entry in entries if _is_rule(entry) or entry.id.startswith(CACHE_READ)}
+    times = {entry.id: entry.time_ns for entry in entries}
+    parts_of: dict[str, list[str]] = {}
+    for edge in edges:
+        if edge.cause in parts and times[edge.cause] == times[edge.effect]:
+            parts_of.setdefault(edge.effect, []).append(edge.cause)
+    for edge in edges:
+        if edge.cause not in parts:
+            yield from (Edge(edge.cause, part, edge.kind) for part in parts_of.get(edge.effect, ()))
 
 
 def _rank(
@@ -48,5 +62,8 @@ def _rank(
 
 
 def _tie(entry: Entry) -> tuple[int, int, str]:
-    is_rule = "/" in entry.id and entry.source == "decision"
-    return ORDER.get(entry.source, 5) - is_rule, entry.revision, entry.id
+    return ORDER.get(entry.source, 5) - _is_rule(entry), entry.revision, entry.id
+
+
+def _is_rule(entry: Entry) -> bool:
+    return "/" in entry.id and entry.source == "decision"
