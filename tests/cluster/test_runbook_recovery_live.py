@@ -78,7 +78,8 @@ def test_a_workload_is_recovered_by_two_people_and_nothing_remains(tmp_path: Pat
         )
         values = {"workload": app, "region": region, "zone": f"{region}-a", "capacityClass": pool}
         words = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
-        assert ran(admin, "plan", BOOK, *words)[0] == 0
+        code, text, _ = ran(admin, "plan", BOOK, *words)
+        assert (code, "of the cluster at revision" in text) == (0, True), text  # The override, in forks.
         _run_and_kill(cluster, (*words, "--yes", "--name", run, "--answer", "confirm=yes"), tmp_path, chance)
         code, text, _ = ran(colleague, "resume", run, "--take-over", "--answer", "confirm=yes")
         assert (code, "Waiting: step normal waits" in text) == (1, True), text

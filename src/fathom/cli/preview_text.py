@@ -23,16 +23,22 @@ def preview_of(status: dict[str, Any]) -> Preview:
 def preview_lines(preview: Preview, *, name: str, target: str, file: str) -> list[str]:
     """`name`: 'shop/web-recovery'. `target`: as the override names it. `file`: for the command at the end."""
     if preview.refused is not None:
-        return [f"The API server would refuse the override {name}: {preview.refused.message}"]
-    body = _what_if_lines(preview) if preview.method == WHAT_IF else _fork_lines(preview, target)
+        return future_lines(preview, name=name, target=target)
     return [
-        *_head(preview, name),
-        *body,
+        *future_lines(preview, name=name, target=target),
         "",
         f"Token: {preview.token}",
         f"Create it, if nothing that this rests on has moved:  fathom override create -f {file} "
         f"--from-preview {preview.token}",
     ]
+
+
+def future_lines(preview: Preview, *, name: str, target: str) -> list[str]:
+    """What would happen, without the command that makes it happen."""
+    if preview.refused is not None:
+        return [f"The API server would refuse the override {name}: {preview.refused.message}"]
+    body = _what_if_lines(preview) if preview.method == WHAT_IF else _fork_lines(preview, target)
+    return [*_head(preview, name), *body]
 
 
 def _head(preview: Preview, name: str) -> list[str]:

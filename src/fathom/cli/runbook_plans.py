@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import yaml
 
+from fathom.cli.explanations import ApiServer
+from fathom.cli.kubeconfig import found_kubeconfig
+from fathom.cli.override_preview import PREVIEW_S
+from fathom.cli.preview_text import future_lines, preview_of
 from fathom.cli.problem import Problem
 from fathom.cli.runbooks import (
     FoundRunbook,
@@ -20,12 +24,12 @@ from fathom.cli.runbooks import (
 from fathom.client.api import Api
 from fathom.kinds.runbook import Runbook, RunbookSpec, spec_hash
 from fathom.kinds.runbook_run import RunbookRun
+from fathom.kinds.scheduler_override import SchedulerOverride
 from fathom.kinds.shape import Meta
-from fathom.model.objects import Obj
+from fathom.model.objects import Obj, lookup, metadata
 from fathom.seams.outside import live
 from fathom.steer.actions import describe
 from fathom.steer.conditions import Conditions, Verdict
-from fathom.steer.preview import preview_lines
 from fathom.steer.resources import Resources
 from fathom.steer.runbook_library import library
 from fathom.steer.runner import facts_of
@@ -101,7 +105,7 @@ async def planned(
         lines = [f"{found.name} version {found.spec.version} ({found.source}), hash {run.spec.runbook.hash}"]
         lines += ["preconditions now:", *map(_verdict_line, verdicts)]
         lines += ["steps:", *planned_steps(run)]
-        lines += await preview_lines(api, namespace, objects)
+    lines += _preview_lines(kubeconfig, namespace, objects)
     return lines, all(verdict.passes for verdict in verdicts)
 
 
@@ -115,6 +119,30 @@ def _verdict_line(verdict: Verdict) -> str:
     shown = f" ({verdict.shown})" if verdict.shown else ""
     about = f": {verdict.message}" if verdict.message else ""
     return f"  {verdict.value:8}{verdict.name}{shown}{about}"
+
+
+def _preview_lines(kubeconfig: Path | None, namespace: str, objects: Iterable[Obj]) -> list[str]:
+    """What forks of the cluster do with each override that the steps create, one by one. A run makes them one
+    after the other, and people judge in between: the plan shows each alone."""
+    server = ApiServer(found_kubeconfig(kubeconfig), answer_s=PREVIEW_S)
+    lines: list[str] = []
+    for obj in objects:
+        if obj.get("kind") == SchedulerOverride.__name__:
+            lines += ["", *_future(server, namespace, obj)]
+    return lines
+
+
+def _future(server: ApiServer, namespace: str, obj: Obj) -> list[str]:
+    meta = metadata(obj)
+    where = str(meta.get("namespace") or namespace)
+    placed = {**obj, "metadata": {**meta, "namespace": where}}
+    spec = {"override": placed}
+    name, target = f"{where}/{meta.get('name')}", str(lookup(obj, "spec", "target") or "")
+    try:
+        preview = preview_of(server.ask("OverridePreview", "overridepreviews", spec, where))
+    except Problem as problem:
+        return [f"no preview of the override {name}: {problem}"]
+    return future_lines(preview, name=name, target=target)
 
 
 def _created(run: RunbookRun) -> list[Obj]:
