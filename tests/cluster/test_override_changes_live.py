@@ -89,16 +89,26 @@ def test_the_lessons_override_does_something_as_it_stands(regional: Cluster) -> 
 
 
 def _no_foreign_binding(cluster: Cluster) -> None:
-    """Another scheduler, that knows nothing of overrides."""
+    """Another scheduler, that knows nothing of overrides. A ReplicaSet lets go of a pod that it does not
+    select: whoever binds it only then may."""
     owner = cluster.pods("risk-api")[0]["metadata"]["ownerReferences"]
-    stray = pod("stray", schedulerName="another")
-    stray["metadata"]["ownerReferences"] = owner
-    cluster.ask("POST", PODS, stray)
-    binding = {"metadata": {"name": "stray"}, "target": {"kind": "Node", "name": "node-1"}}
-    answer = refused(cluster, "POST", f"{PODS}/stray/binding", binding)
-    assert " 409 " in answer
-    assert "keeps the pod's workload off it" in answer
-    cluster.ask("DELETE", f"{PODS}/stray", {"gracePeriodSeconds": 0})
+    for number in range(20):
+        stray = pod(f"stray-{number}", schedulerName="another")
+        stray["metadata"]["ownerReferences"] = owner
+        cluster.ask("POST", PODS, stray)
+        path, answer = f"{PODS}/stray-{number}", ""
+        try:
+            cluster.ask("POST", f"{path}/binding", {"target": {"kind": "Node", "name": "node-1"}})
+        except AssertionError as error:
+            answer = str(error)
+        still_owned = cluster.ask("GET", path)["metadata"].get("ownerReferences")
+        cluster.ask("DELETE", path, {"gracePeriodSeconds": 0})
+        if answer:
+            assert " 409 " in answer
+            assert "keeps the pod's workload off it" in answer
+            return
+        assert not still_owned
+    pytest.fail("every pod was let go before it could be bound")
 
 
 def test_a_paused_workload_is_repaired_and_does_not_grow(regional: Cluster) -> None:
