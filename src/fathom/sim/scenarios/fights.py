@@ -94,7 +94,7 @@ def watched() -> Sequence[Checker]:
     return [*at_home(), FightsAreWatched()]
 
 
-@scenario(Menu(processes=("controllers-1",), most=0), checkers=watched)
+@scenario(Menu(processes=("controllers-1",), most=0), checkers=watched, timed=True)
 async def two_writers(world: World) -> None:
     """Two actors write one field back and forth, each its own value, with a period of 1 to 15 seconds: an
     Event names the object, the field, both writers and the period within a minute, and a condition says that
@@ -167,7 +167,7 @@ async def maps_of(api: Api, kept: str) -> Sequence[Obj]:
     return page.items
 
 
-@scenario(Menu(processes=("controllers-1",), most=0), checkers=watched)
+@scenario(Menu(processes=("controllers-1",), most=0), checkers=watched, timed=True)
 async def deleted_and_created_in_turn(world: World) -> None:
     """One actor creates an object whenever there is none, another deletes it whenever there is one: with a
     period of 1 to 15 seconds, under one name, a generated name, or with an owner. An Event names both within

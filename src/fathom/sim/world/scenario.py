@@ -49,6 +49,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     aftermath_s: float = 0.0  # How long a run goes on after a violation, to record its consequences.
     tale: Tale | None = None  # The scenario's own summary of a run, from its chronicle.
     chronicled: bool = False  # Every run keeps a chronicle: a checker of the scenario reads it.
+    timed: bool = False  # It judges periods of its own processes, so that none of them may be starved.
 
 
 def scenario(
@@ -63,6 +64,7 @@ def scenario(
     aftermath_s: float = 0.0,
     tale: Tale | None = None,
     chronicled: bool = False,
+    timed: bool = False,
 ) -> Callable[[Story], Scenario]:
     """Make a Scenario of a function: its name, with dashes, and its docstring name and describe it."""
 
@@ -80,6 +82,7 @@ def scenario(
             aftermath_s=aftermath_s,
             tale=tale,
             chronicled=chronicled,
+            timed=timed,
         )
 
     return decorated
@@ -111,7 +114,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 def plan_of(scenario: Scenario, seed: str, strategy: Strategy = "random") -> RunPlan:
     """The faults of a seed: the scenario's own, or some drawn from its menu. A scenario that scripts its
     faults to the second depends on its timing: no process is starved in it."""
-    if scenario.scripted and strategy == "pct":
+    if (scenario.scripted or scenario.timed) and strategy == "pct":
         strategy = "random"
     if scenario.faults_of is not None:
         faults = tuple(scenario.faults_of(seed))
