@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from tests.sim.small import config_map, passes, running, story
 
 from fathom.client.api import Api
@@ -155,3 +156,24 @@ def test_an_outcome_does_not_take_the_revision_of_another_object_for_its_own() -
     read to find out: the delete is done, and the revision is the new pod's."""
     for name in ("quota-changes", "finished-jobs"):
         must_hold(SCENARIOS[name], plan_of(SCENARIOS[name], "2"))
+
+
+# Found and not mended yet. Whether a seed shows it depends on the order of everything else.
+
+
+@pytest.mark.full
+@pytest.mark.xfail(
+    strict=False, reason="a pod's create that was judged before the quota existed is not counted"
+)
+def test_a_quota_that_is_created_beside_pods_counts_them_all() -> None:
+    """1. A pod's create is admitted: there is no quota. 2. A quota counts the pods that are stored. 3. The pod
+    is stored. 4. The quota is stored. Until housekeeping counts again, the quota lets one too many in."""
+    told = SCENARIOS["stuck-workloads-are-explained"]
+    must_hold(told, plan_of(told, "4"))
+
+
+@pytest.mark.full
+@pytest.mark.xfail(strict=False, reason="a manager that leads again creates pods of a Job from an old view")
+def test_a_manager_that_leads_again_waits_for_its_caches_before_it_creates_pods_of_a_job() -> None:
+    told = SCENARIOS["jobs-seen-late"]
+    must_hold(told, plan_of(told, "13", "pct"))
