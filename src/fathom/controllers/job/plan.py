@@ -68,7 +68,7 @@ class JobVerdict(msgspec.Struct, frozen=True):
 class JobFacts(msgspec.Struct, frozen=True):
     pods: Sequence[Obj]  # Controlled by the Job, and matching its selector.
     occupied: Callable[[str], bool] = lambda name: False  # Whether a pod of this name exists.
-    needs: tuple[Need, ...] = ()
+    needs: tuple[Need, ...] = ()  # Of a new leader, before it creates or deletes pods.
     claims: OwnerClaims = OwnerClaims()
 
 
@@ -323,7 +323,7 @@ def _run(job: Obj, facts: JobFacts, job_tally: JobTally, needs: tuple[Need, ...]
         patches=let_go(surplus),  # Surplus pods have not failed.
         deletes=deletes,
         statuses=writes,
-        needs=needs if deletes else (),
+        needs=needs if deletes else facts.needs if creates else (),
         why=f"{len(active)} active of {wanted}; {job_tally.succeeded_in_all} succeeded"
         + _held_by(job, waits_s=paused_s),
     )
