@@ -229,7 +229,7 @@ class SwingingLoad:
         return Measured(kit)
 
 
-@scenario(Menu(processes=("controllers-1",), most=0), checkers=watched)
+@scenario(Menu(processes=("controllers-1",), most=0), checkers=watched, timed=True)
 async def autoscaler_oscillates(world: World) -> None:
     """An autoscaler without a stabilization window follows a load that its own changes cause: the oscillation
     of `spec.replicas` is named, with the autoscaler as its writer."""
