@@ -169,11 +169,9 @@ def test_a_manager_that_leads_again_waits_for_its_caches_before_it_creates_pods_
 
 
 @pytest.mark.full
-@pytest.mark.xfail(
-    strict=False, reason="a new quota counts one pod less than there are"
-)
+@pytest.mark.xfail(strict=False, reason="a new quota counts one pod less than there are")
 def test_a_quota_that_is_created_beside_pods_counts_them_all() -> None:
-    """The quota has one pod less than there are. The likely order, not proven: 1. The create of a pod is
-    admitted: there is no quota. 2. A quota counts the stored pods. 3. The pod is stored. 4. So is the quota."""
+    """The likely order, not proven: 1. The create of a pod is admitted: there is no quota. 2. A quota counts
+    the stored pods. 3. The pod is stored. 4. The quota is stored."""
     told = SCENARIOS["stuck-workloads-are-explained"]
     must_hold(told, plan_of(told, "4"))
