@@ -152,11 +152,11 @@ def test_a_dead_leader_is_followed_when_its_lease_has_not_changed_for_its_durati
         cast.start(world, "a", "b")
         await world.sleep(10)
         died = leading(world)
-        heir = {"a": "b", "b": "a"}[died]
+        successor = {"a": "b", "b": "a"}[died]
         world.kill(died)
         await world.sleep(12)
         assert leading(world) == died
-        await world.until(lambda: leading(world) == heir, within_s=8, what="the other takes over")
+        await world.until(lambda: leading(world) == successor, within_s=8, what="the other takes over")
 
     assert len(cast.told(story)) == 2
 

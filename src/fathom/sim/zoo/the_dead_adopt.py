@@ -8,7 +8,7 @@ from typing import Any
 from fathom.controllers.replicaset import controller
 from fathom.sim.zoo import put_back
 
-SCENARIOS = ("what-the-heir-has-not-heard",)
+SCENARIOS = ("what-a-new-leader-has-not-heard",)
 BREAKS = "pods that their owner released live on"
 
 

@@ -45,7 +45,7 @@ def checkers() -> Sequence[Checker]:
 
 
 @scenario(Menu(processes=MANAGERS, kinds=KINDS), scripted=OLD_VIEWS, checkers=checkers)
-async def what_the_heir_has_not_heard(world: World) -> None:
+async def what_a_new_leader_has_not_heard(world: World) -> None:
     """A new leader has not seen the last deletion nor which pods are ready now: it deletes no pod too many. A
     stuck rollout is scaled: available pods stay. Pods that their deleted owner released stay. Pods on a node
     that no manager has heard of stay."""
@@ -132,4 +132,4 @@ async def _release_pods(world: World, name: str) -> set[str]:
     return released
 
 
-SCENARIOS: tuple[Scenario, ...] = (what_the_heir_has_not_heard,)
+SCENARIOS: tuple[Scenario, ...] = (what_a_new_leader_has_not_heard,)

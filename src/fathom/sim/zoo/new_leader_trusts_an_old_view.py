@@ -6,7 +6,7 @@ from __future__ import annotations
 from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.sim.zoo import put_back
 
-SCENARIOS = ("what-the-heir-has-not-heard",)
+SCENARIOS = ("what-a-new-leader-has-not-heard",)
 BREAKS = "never below minimum available"
 
 
