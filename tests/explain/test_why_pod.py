@@ -298,18 +298,39 @@ def test_a_quota_that_leaves_no_room_for_a_new_pod_is_raised_before_the_template
 RECOVERY = {"apiVersion": "fathom.dev/v1alpha1", "kind": "CapacityClass", "metadata": {"name": "recovery"}}
 
 
-def test_a_pod_that_does_not_ask_for_a_class_is_let_in_by_an_override() -> None:
-    """To admit its tenant would not be enough: the pod would have to ask for the class."""
-    spare = {**RECOVERY, "spec": {"nodeSelector": {"pool": "spare"}}}
+def class_changes(asked_pod: Obj, **spec: Any) -> tuple[list[str], int]:
+    """What would open the class, the first change first, and how many changes are of its size."""
+    reserved = {**RECOVERY, "spec": {"nodeSelector": {"pool": "spare"}, **spec}}
     nodes = [node("a", labels={"pool": "spare"})]
-    change = why(evidence(pods=[pod()], nodes=nodes, capacityclasses_fathom_dev=[spare])).change
-    assert change is not None
-    assert change.what == "allow capacity class recovery to workload web by an override"
-    assert '"changes":{"allowReservedCapacityClass":"recovery"}' in change.command
+    answer = why(evidence(pods=[asked_pod], nodes=nodes, capacityclasses_fathom_dev=[reserved]))
+    assert answer.change is not None
+    commands = [change.command for change in (answer.change, *answer.changes)]
+    return [command for command in commands if "recovery" in command], answer.change.one_of
+
+
+OVERRIDE_COMMAND = '"changes":{"allowReservedCapacityClass":"recovery"}'
+
+
+def test_reserved_nodes_are_opened_by_an_override_and_as_well_to_the_tenant() -> None:
+    (override, admitted), equals = class_changes(pod())
+    assert OVERRIDE_COMMAND in override
+    assert admitted.endswith('[{"op":"add","path":"/spec/tenants","value":["shop"]}]\'')
+    assert equals == 2
+
+
+def test_a_pod_that_asks_for_a_class_has_its_tenant_admitted_or_gets_an_override() -> None:
     asks = pod(meta={"annotations": {"fathom.dev/capacity-class": "recovery"}})
-    change = why(evidence(pods=[asks], nodes=nodes, capacityclasses_fathom_dev=[spare])).change
-    assert change is not None
-    assert change.what.endswith("to capacity class recovery")
+    (admitted, override), equals = class_changes(asks, tenants=["other"])
+    assert admitted.endswith('[{"op":"add","path":"/spec/tenants/-","value":"shop"}]\'')
+    assert OVERRIDE_COMMAND in override
+    assert equals == 2
+
+
+def test_a_pod_that_does_not_ask_for_a_class_gets_its_kept_room_by_an_override_alone() -> None:
+    """To admit its tenant would not be enough: the pod would have to ask for the class."""
+    (override,), equals = class_changes(pod(), resources={"cpu": "100"})
+    assert OVERRIDE_COMMAND in override
+    assert equals == 1
 
 
 def test_pods_that_are_in_the_way_are_named_with_a_command() -> None:

@@ -17,7 +17,7 @@ from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.place import place
 from fathom.schedule.decide.pods import PodView, pod_view
 from fathom.schedule.decide.remedy import Remedy, remedies
-from fathom.schedule.decide.trial import ROOM, WISH, Effect
+from fathom.schedule.decide.trial import GRANT, ROOM, WISH, Effect
 
 pytestmark = pytest.mark.slow
 
@@ -163,13 +163,35 @@ def test_a_port_that_is_taken_is_named() -> None:
     assert advice(pod(ports=ports), table) == text
 
 
-def test_reserved_nodes_name_the_class_that_an_override_would_have_to_open() -> None:
-    table = table_of(node("a", labels={"pool": "spare"}))
-    table.set_reserved([Reserved("recovery", (("pool", "spare"),))])
-    assert advice(pod(), table) == (
-        "allow capacity class recovery by an override (opens 1 node),"
-        " or admit tenant risk to the class (by a cluster operator)"
-    )
+def class_changes(view: PodView, *reserved: Reserved) -> list[tuple[str, tuple[int, int, int]]]:
+    """Two small nodes, of which one is of the pool `spare`."""
+    table = table_of(node("a", cpu="1", labels={"pool": "spare"}), node("b", cpu="100m"))
+    table.set_reserved(reserved)
+    offered = remedies(view.shape, table, PlacementContext())
+    return [(remedy.change, remedy.size) for remedy in offered if "capacity class" in remedy.change]
+
+
+def test_reserved_nodes_are_opened_by_an_override_or_to_the_tenant() -> None:
+    assert class_changes(pod(), Reserved("recovery", (("pool", "spare"),))) == [
+        ("allow capacity class recovery by an override (opens 1 node)", (1, GRANT, 0)),
+        ("admit tenant risk to capacity class recovery (opens 1 node)", (1, GRANT, 0)),
+    ]
+
+
+def test_a_class_that_the_pod_asks_for_is_opened_to_the_tenant_or_by_an_override() -> None:
+    asking = pod(capacity_class="recovery")
+    assert class_changes(asking, Reserved("recovery", (("pool", "spare"),))) == [
+        ("admit tenant risk to capacity class recovery (opens 1 node)", (1, GRANT, 0)),
+        ("allow capacity class recovery by an override (opens 1 node)", (1, GRANT, 0)),
+    ]
+
+
+def test_room_that_a_class_keeps_is_offered_once_though_another_class_has_nodes_of_its_own() -> None:
+    """To admit the tenant would not be enough: the pod does not ask for the class."""
+    kept = Reserved("recovery", (("pool", "spare"),), (("cpu", 800),))
+    whole = Reserved("whole", (("kubernetes.io/hostname", "b"),))
+    text = "allow capacity class recovery by an override (opens 1 node with room kept for the class)"
+    assert class_changes(pod(), kept, whole) == [(text, (1, GRANT, 0))]
 
 
 def test_a_pod_of_a_class_that_does_not_exist_needs_two_changes_on_a_reserved_node() -> None:

@@ -11,9 +11,13 @@ from fathom.explain.questions import why
 from fathom.kinds import tenant_quota
 from fathom.model.objects import Key, Obj
 from fathom.sim.checkers.proposals import ProposedChangesHelp
-from fathom.sim.fork_check import CheckedProposal, check_answer, check_proposals, unmet
+from fathom.sim.fork_check import CheckedProposal, check_answer, check_proposal, check_proposals, unmet
 from fathom.sim.fork_state import state_of_world
+from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.real import employ_cluster
+from fathom.sim.scenarios.shared_agent import SharedAgent
+from fathom.sim.scenarios.staff import AGENT
+from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.engine import Engine
 from fathom.sim.world.signing_key import world_key
 from fathom.sim.world.world import World
@@ -130,3 +134,45 @@ def test_the_checker_makes_the_change_for_a_pod_that_waits_when_the_scenario_end
     assert world.engine.violation is None
     assert world.hits["a proposed change is made in a fork"] == 1
     world.engine.end()
+
+
+# Nodes without agents of their own, as scenarios with one agent for all pods have them.
+
+
+def checked_small_pod(*, high: bool) -> CheckedProposal:
+    """A quota of 2 cpu on a node of 4: `small` lacks quota alone. With more quota `high`, of 3 cpu, could
+    evict `old`, and then there is no room for `small`."""
+
+    async def story(world: World) -> None:
+        scheduling.run_scheduler(world, "scheduler-1")
+        run_controllers(world, AGENT, SharedAgent)
+        await world.apply(NODES, scheduling.node("node-1", zone="zone-1"))
+        await world.apply(QUOTAS, scheduling.quota("default", cpu="2"))
+        await world.apply(
+            scheduling.CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+        )
+        await world.apply(PODS, scheduling.pod("old", cpu="2"))
+        await world.sleep(2)
+        await world.apply(PODS, scheduling.pod("small", cpu="2"))
+        if high:
+            await world.apply(PODS, scheduling.pod("high", cpu="3", high=True))
+        await world.sleep(10)
+
+    world = World(Engine("0", signing=world_key()))
+    world.tell(story, deadline_s=900)
+    checked = check_proposal(world, Key("default", "small"))
+    world.engine.end()
+    assert checked.change == "raise cpu of quota/default from 2 to 4"
+    return checked
+
+
+def test_a_proposal_is_made_on_nodes_that_no_agent_reports_for() -> None:
+    checked = checked_small_pod(high=False)
+    assert (checked.made, checked.bound, checked.taken) == (True, True, False)
+
+
+def test_a_pod_of_higher_priority_that_preempts_with_the_raised_quota_has_taken_the_room() -> None:
+    """The pod that it evicts has to end in the fork, or it would hold the node for ever."""
+    checked = checked_small_pod(high=True)
+    assert (checked.made, checked.bound, checked.taken) == (True, False, True)
+    assert unmet([checked]) == []

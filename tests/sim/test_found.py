@@ -165,6 +165,13 @@ def test_a_manager_that_leads_again_waits_for_its_caches_before_it_creates_pods_
     must_hold(told, plan_of(told, "13", "pct"))
 
 
+def test_a_proposal_is_tried_where_pods_that_are_evicted_end() -> None:
+    """1. `why` would raise a quota for a pod. 2. In the fork, a waiting pod of higher priority preempts with
+    it. 3. The fork had no agents, so the evicted pod never ended, and it seemed that nobody took the room."""
+    told = SCENARIOS["pods-name-their-nodes"]
+    must_hold(told, plan_of(told, "2"))
+
+
 # Found and not mended yet. Whether the seed shows it depends on the order of everything else.
 
 

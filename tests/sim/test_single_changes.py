@@ -31,6 +31,13 @@ def test_no_smaller_change_than_the_proposed_one_admits_a_few_waiting_pods() -> 
     assert sum(result.proposed > 1 for result in results) >= 1, summary_line(results)
 
 
+def test_that_a_class_may_admit_the_tenant_instead_of_an_override_is_told() -> None:
+    """Seed 2040: its pod asks for no class, and the nodes that it selects are reserved."""
+    results = [compared(waiting) for waiting in waiting_pods(2040, 1)]
+    assert [result.seed for result in results] == [2040]
+    assert disagreements(results) == ""
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("first", SEEDS)
 def test_no_smaller_change_than_the_proposed_one_admits_200_waiting_pods(first: int) -> None:

@@ -11,8 +11,11 @@ from collections.abc import Iterable
 
 import msgspec
 
+from fathom.api.watch_cache import REGISTRY
 from fathom.explain.questions import why
 from fathom.explain.why.answer import NOBODY, Explanation
+from fathom.model.body import Body
+from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
 from fathom.sim.fork import end, fork, perform, run_for
@@ -20,10 +23,13 @@ from fathom.sim.fork_state import ClusterState, state_of_world
 from fathom.sim.single_changes.typed import ApiChange, NotMade, make, read_command
 from fathom.sim.world.world import World
 from fathom.sim.world_evidence import world_evidence
+from fathom.store.contents import StoreContents
+from fathom.store.protocol import Entry
 
 # Virtual time in which a pod must be bound after the change; longer where the change is to wait.
 BOUND_S, WAIT_S = 60.0, 600.0
 LOOK_S = 10.0
+NODES = f"{REGISTRY}nodes/"
 
 
 class CheckedProposal(msgspec.Struct, frozen=True):
@@ -50,7 +56,25 @@ def check_proposals(world: World) -> list[CheckedProposal]:
 
 
 def check_proposal(world: World, key: Key) -> CheckedProposal:
-    return check_answer(state_of_world(world), why(world_evidence(world, "pods", key)))
+    return check_answer(with_agents(state_of_world(world)), why(world_evidence(world, "pods", key)))
+
+
+def with_agents(state: ClusterState) -> ClusterState:
+    """Nodes of which nobody has ever said whether they are ready are ready in the fork, so that they have an
+    agent there. A scenario with one agent for the pods of all nodes has such nodes: without agents, the fork
+    would taint them a second later, and no pod that is evicted would ever end."""
+    entries = tuple(map(_with_ready_node, state.contents.entries))
+    return msgspec.structs.replace(state, contents=StoreContents(entries, state.contents.revision))
+
+
+def _with_ready_node(entry: Entry) -> Entry:
+    if not entry.key.startswith(NODES) or find_condition(conditions_of(entry.body.obj), "Ready"):
+        return entry
+    node = entry.body.obj
+    since = metadata(node).get("creationTimestamp")
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": since}
+    status = {**(node.get("status") or {}), "conditions": [*conditions_of(node), ready]}
+    return Entry(entry.key, Body({**node, "status": status}), entry.revision, entry.created)
 
 
 def check_answer(state: ClusterState, answer: Explanation) -> CheckedProposal:

@@ -131,11 +131,15 @@ def _override(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change:
 
 
 def _capacity_class(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change | None:
-    if not remedy.about:
-        return None
-    (name,), tenant = remedy.about, case.view.tenant
-    if not case.view.shape.capacity_class:  # Who does not ask for the class is let in by an override alone.
-        return _class_override(name, case)
+    match remedy.about:
+        case (name,):
+            return _class_override(name, case)
+        case (name, tenant):
+            return _class_tenant(name, tenant, case)
+    return None
+
+
+def _class_tenant(name: str, tenant: str, case: PodCase) -> Change:
     capacity_class = case.evidence.objects.get("capacityclasses.fathom.dev", Key("", name))
     added: commands.Operation = (
         {"op": "add", "path": "/spec/tenants/-", "value": tenant}

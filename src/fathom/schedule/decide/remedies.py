@@ -219,14 +219,8 @@ def trust(trial: Trial) -> Iterator[Remedy]:
 
 def capacity_class(trial: Trial) -> Iterator[Remedy]:
     wanted = trial.shape.capacity_class
-    for name in (wanted,) if wanted else _classes(trial):
-        effect = Effect(world={"allowed": (*trial.world.allowed, Allowed("", name))})
-        rows = trial.opened_by(effect)
-        text = f"allow capacity class {name} by an override (opens {nodes_text(len(rows))})"
-        admitted = f", or admit tenant {trial.shape.tenant} to the class"
-        yield from if_any(
-            "CapacityClass", rows, text + admitted, OPERATOR, effort=GRANT, effect=effect, about=(name,)
-        )
+    for name in (wanted,) if wanted else _classes(trial, whole_nodes=True):
+        yield from _opened_class(trial, name)
     if wanted:
         effect = Effect({"capacity_class": ""})
         text, rows = f"drop capacity class {wanted} from the pod", trial.opened_by(effect)
@@ -235,10 +229,33 @@ def capacity_class(trial: Trial) -> Iterator[Remedy]:
             yield from _another_class(trial, text)
 
 
+def _opened_class(trial: Trial, name: str) -> Iterator[Remedy]:
+    """An override lets the workload in, or the class admits the tenant: the rule accepts the same nodes for
+    both. For pods that ask for the class its list of tenants comes first, for others an override, which ends.
+    (Room that a class keeps on nodes is in `remedies_room.py`: there, a pod that does not ask for it needs an
+    override.)"""
+    asks, tenant = bool(trial.shape.capacity_class), trial.shape.tenant
+    effect = Effect(world={"allowed": (*trial.world.allowed, Allowed("", name))})
+    rows = trial.opened_by(effect)
+    opens = f"(opens {nodes_text(len(rows))})"
+    texts = {
+        (name,): f"allow capacity class {name} by an override {opens}",
+        (name, tenant): f"admit tenant {tenant} to capacity class {name} {opens}",
+    }
+    for about, text in texts.items():
+        second = asks == (len(about) == 1)
+        yield from if_any(
+            "CapacityClass", rows, text, OPERATOR,
+            effort=GRANT, effect=effect, amount=int(second), about=about,
+        )  # fmt: skip
+
+
 def _another_class(trial: Trial, dropped: str) -> Iterator[Remedy]:
     """Two changes of one rule: the pod asks for a class that does not have the node, and the node is reserved
     for another."""
     for name in _classes(trial):
+        if name == trial.shape.capacity_class:
+            continue  # To allow it is enough, without dropping it.
         effect = Effect({"capacity_class": ""}, world={"allowed": (*trial.world.allowed, Allowed("", name))})
         rows, allowed = trial.opened_by(effect), f"allow capacity class {name} by an override"
         if len(rows):
@@ -257,8 +274,10 @@ def _another_class(trial: Trial, dropped: str) -> Iterator[Remedy]:
             )
 
 
-def _classes(trial: Trial) -> list[str]:
-    return [reserved_class.name for reserved_class in trial.table.reserved[:TRIED_MAX]]
+def _classes(trial: Trial, *, whole_nodes: bool = False) -> list[str]:
+    """`whole_nodes`: only those that keep other pods off their nodes."""
+    classes = [each.name for each in trial.table.reserved if not (whole_nodes and each.kept)]
+    return classes[:TRIED_MAX]
 
 
 def quota(trial: Trial) -> Iterator[Remedy]:
