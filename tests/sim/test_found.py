@@ -165,6 +165,13 @@ def test_a_manager_that_leads_again_waits_for_its_caches_before_it_creates_pods_
     must_hold(told, plan_of(told, "13", "pct"))
 
 
+def test_a_pod_whose_node_dies_at_once_is_marked_for_eviction_and_otherwise_left_as_it_was_bound() -> None:
+    """1. A binding stores a null in the condition PodScheduled. 2. The node dies before its agent reports the
+    pod. 3. Evictions add their condition: the null is dropped, by a writer who does not declare it."""
+    told = SCENARIOS["a-node-dies"]
+    must_hold(told, plan_of(told, "9", "pct"))
+
+
 # Found and not mended yet. Whether the seed shows it depends on the order of everything else.
 
 

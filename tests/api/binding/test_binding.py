@@ -50,6 +50,23 @@ def test_a_bound_pod_is_charged_to_its_node_and_its_tenant(tmp_path: Path) -> No
     tell(story, tmp_path)
 
 
+def test_a_bound_pod_is_stored_in_the_form_that_later_writes_store(tmp_path: Path) -> None:
+    """Otherwise the next writer of its status would also change what the binding wrote."""
+
+    async def story(api: Api) -> None:
+        await api.post(NODES, node("n1"))
+        await api.post(PODS, pod("p", cpu="1500m", port=80))
+        await bind(api, "p", "n1")
+        before = (await api.get(f"{PODS}/p")).obj
+        mark = {"type": "DisruptionTarget", "status": "True"}
+        conditions = [*before["status"]["conditions"], mark]
+        after = (await api.patch(f"{PODS}/p/status", {"status": {"conditions": conditions}})).obj
+        assert "PodScheduled" in {condition["type"] for condition in conditions}
+        assert after["status"]["conditions"] == conditions
+
+    tell(story, tmp_path)
+
+
 def test_capacity_comes_back_at_the_end_or_the_removal_never_at_the_wish(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await api.post(NODES, node("n1"))

@@ -327,7 +327,7 @@ def bound_pod(ask: BindingAsk, pod: Obj, *, account: str, now: str) -> Obj:
     kept = [condition for condition in status.get("conditions") or () if condition.get("type") not in OVER]
     observed = {"observedGeneration": meta["generation"]} if meta.get("generation") else {}
     since = {"status": "True", **observed, "lastTransitionTime": now}
-    scheduled = {"type": "PodScheduled", "lastProbeTime": None, **since}
+    scheduled = {"type": "PodScheduled", **since}
     bound = {"type": "Bound", **since}
     status["conditions"] = [*kept, scheduled, bound]
     meta = {**meta, "annotations": annotations, **({"labels": labels} if labels else {})}
