@@ -38,8 +38,8 @@ PARTS = {
 
 # Keys of the store that no API serves.
 RECORDS = {
-    "expansionlocks", "fences", "intentledgers", "ledgers", "nodeledgers", "placementrules", "serviceclaims",
-    "tenantledgers",
+    "expansionlocks", "fences", "intentledgers", "ledgers", "nodeledgers", "placementrules", "quotarules",
+    "serviceclaims", "tenantledgers",
 }  # fmt: skip
 
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}

@@ -19,7 +19,7 @@ import msgspec
 
 from fathom.api.admission.attempt import Charge, Denied, WriteAttempt
 from fathom.api.admission.lanes import lanes_of
-from fathom.api.admission.quota import QUOTAS
+from fathom.api.admission.quota import QUOTAS, is_counted, recount
 from fathom.api.core import Call, Core
 from fathom.api.lease_renewal import CHANGED, renewal
 from fathom.api.ledger.delta import PODS, RESERVATIONS
@@ -116,7 +116,8 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
         if isinstance(outcome, Committed):
             if core.updates is not None and core.updates.wants(call.kind.resource):
                 core.updates.created(_life_of(call, admitted))
-            return _created(call, Entry(key, body, outcome.revision, outcome.revision), admitted)
+            entry = Entry(key, body, outcome.revision, outcome.revision)
+            return await _with_count(core, call, _created(call, entry, admitted))
         if outcome.current.get(key) is not None:
             if not generated or again is None or attempt + 1 >= NAMES_MAX:
                 raise already_exists(call.kind.resource, name)
@@ -196,9 +197,30 @@ async def update(core: Core, call: Call, change: Change, *, subresource: str = "
         await _catch_up_before_recount(core, call, entry)
         done = await _update_once(core, call, entry, change, subresource)
         if isinstance(done, Written):
-            return done
+            return await _with_count(core, call, done)
         entry = done.current.get(key, entry)
     raise _contended(call)
+
+
+async def _with_count(core: Core, call: Call, written: Written) -> Written:
+    """A quota that begins is counted in a commit of its own, from a cache that has it: `admission/quota` says
+    why. If that fails, the quota is stored nevertheless; the next write that it counts, or housekeeping,
+    counts it. If it has changed since, the caller is answered with what the caller wrote."""
+    entry = written.entry
+    if call.kind.resource != QUOTAS or entry is None or is_counted(entry.body.obj):
+        return written
+    quota = {**entry.body.obj, "status": recount(entry.body.obj, core.cache)}
+    body = Body(canonical(quota))
+    try:
+        outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), ())
+    except (ApiError, StoreUnavailable):
+        return written
+    if isinstance(outcome, Conflict):
+        return written
+    call.audit.revision = outcome.revision
+    return msgspec.structs.replace(
+        written, obj=quota, entry=Entry(entry.key, body, outcome.revision, entry.created)
+    )
 
 
 async def _catch_up_before_recount(core: Core, call: Call, entry: Entry) -> None:

@@ -275,7 +275,11 @@ def test_the_built_in_chain_admits_a_plain_pod_and_tells_what_it_added() -> None
         ("Priority", ("spec.priority", "spec.preemptionPolicy")),
         ("DefaultTolerationSeconds", ("spec.tolerations",)),
     ]
-    assert admitted.charges == (Charge((Expect("/registry/namespaces/default", 2),)),)
+    unchanged = (
+        Expect("/registry/namespaces/default", 2),
+        Expect("/registry/quotarules.fathom.dev/default", 0),
+    )
+    assert admitted.charges == tuple(Charge((expect,)) for expect in unchanged)
 
 
 class Mine(Plugin):

@@ -32,6 +32,9 @@ from fathom.model.quantity import parse
 from fathom.store.protocol import Delete, Expect, Put
 
 CHAIN = Chain([ResourceQuota()])
+RULES = "/registry/quotarules.fathom.dev/default"
+# What each write expects that a quota could count: no quota has begun or ended.
+SAME_RULES = Charge((Expect(RULES, 0),))
 
 
 def quota(hard: Obj, used: Obj | None = None, *, name: str = "q", **spec: Any) -> Obj:
@@ -55,15 +58,14 @@ def test_a_pod_is_charged_to_the_quota_in_its_own_commit() -> None:
     after = {"pods": "2", "requests.cpu": "2", "limits.memory": "256Mi"}
     key = "/registry/resourcequotas/default/q"
     status = {"hard": mine["spec"]["hard"], "used": after}
-    assert admitted == Admitted(
-        asks, (), (Charge((Expect(key, world.revision_now),), (Put(key, Body({**mine, "status": status})),)),)
-    )
+    booked = Charge((Expect(key, world.revision_now),), (Put(key, Body({**mine, "status": status})),))
+    assert admitted == Admitted(asks, (), (SAME_RULES, booked))
 
 
 def test_a_namespace_without_quotas_is_not_charged() -> None:
-    assert create(CHAIN, World(), pod()) == Admitted(pod())
+    assert create(CHAIN, World(), pod()) == Admitted(pod(), (), (SAME_RULES,))
     other = quota({"services": "1"})
-    assert create(CHAIN, World(other), pod()) == Admitted(pod())
+    assert create(CHAIN, World(other), pod()) == Admitted(pod(), (), (SAME_RULES,))
 
 
 def test_what_exceeds_is_refused_with_the_numbers() -> None:
@@ -88,14 +90,14 @@ def test_a_pod_must_ask_for_what_is_counted() -> None:
     )
     # What is not cpu or memory need not be asked for.
     gpus = World(quota({"requests.acme.com/gpu": "1"}))
-    assert create(CHAIN, gpus, pod()) == Admitted(pod())
+    assert create(CHAIN, gpus, pod()) == Admitted(pod(), (), (SAME_RULES,))
 
 
 def test_all_quotas_that_count_a_pod_are_charged_and_any_may_refuse() -> None:
     world = World(quota({"pods": "9"}, name="a"), quota({"count/pods": "1"}, {"count/pods": "1"}, name="b"))
     assert "exceeded quota: b, requested: count/pods=1" in refusal(CHAIN, world, pod()).message
     both = World(quota({"pods": "9"}, name="a"), quota({"count/pods": "1"}, name="b"))
-    assert len(create(CHAIN, both, pod()).charges) == 2
+    assert len(create(CHAIN, both, pod()).charges) == len([SAME_RULES, *both.list("resourcequotas")])
 
 
 def test_a_pod_that_ended_or_is_gone_is_let_go() -> None:
@@ -226,7 +228,7 @@ def test_an_update_is_charged_with_the_difference() -> None:
 )
 def test_a_scope_narrows_what_is_counted(spec: Obj, counts: Obj | None, does_not: Obj) -> None:
     world = World(quota({"pods": "1"}, {"pods": "1"}, **spec))
-    assert create(CHAIN, world, does_not) == Admitted(does_not)
+    assert create(CHAIN, world, does_not) == Admitted(does_not, (), (SAME_RULES,))
     if counts is not None:
         assert "exceeded quota" in refusal(CHAIN, world, counts).message
     assert recount(world.named(quota({"pods": "1"})), World(does_not))["used"] == {"pods": "0"}
@@ -259,7 +261,7 @@ def test_a_scope_selector_chooses_by_priority_class(
 
 def test_only_pods_have_scopes() -> None:
     world = World(quota({"configmaps": "0", "pods": "1"}, scopes=["BestEffort"]))
-    assert create(CHAIN, world, obj("ConfigMap", "c")) == Admitted(obj("ConfigMap", "c"))
+    assert create(CHAIN, world, obj("ConfigMap", "c")) == Admitted(obj("ConfigMap", "c"), (), (SAME_RULES,))
 
 
 def test_a_pod_that_changes_its_scope_changes_its_account() -> None:
@@ -269,23 +271,31 @@ def test_a_pod_that_changes_its_scope_changes_its_account() -> None:
     assert used_after(world, charges, quota(hard)) == {"pods": "0"}
 
 
-def test_a_new_quota_starts_from_a_count() -> None:
+def test_a_new_quota_is_stored_uncounted_and_then_counted() -> None:
     world = World(pod("a"), pod("b"), pod("done", phase="Succeeded"), obj("Pod", "x", namespace="other"))
     asked = obj("ResourceQuota", "q", spec={"hard": {"pods": "5", "count/pods": "5", "services": "1"}})
-    status = {
+    assert create(CHAIN, world, asked).obj == {**asked, "status": {}}
+    assert recount(asked, world) == {
         "hard": {"pods": "5", "count/pods": "5", "services": "1"},
         "used": {"pods": "2", "count/pods": "3", "services": "0"},
     }
-    assert create(CHAIN, world, asked).obj == {**asked, "status": status}
 
 
 def test_a_quota_that_counts_something_new_is_counted_anew() -> None:
     world = World(pod("a"))
     old = quota({"services": "1"}, {"services": "0"})
     changed = {**old, "spec": {"hard": {"pods": "9"}}}
+    assert update(CHAIN, world, changed, old).obj == {**changed, "status": {}}
+    assert update(CHAIN, world, old, old) == Admitted(old)
+
+
+def test_a_quota_whose_limits_change_is_counted_in_that_commit() -> None:
+    world = World(pod("a"))
+    old = quota({"pods": "1"}, {"pods": "1"})
+    changed = {**old, "spec": {"hard": {"pods": "9"}}}
     admitted = update(CHAIN, world, changed, old)
     assert admitted.obj == {**changed, "status": {"hard": {"pods": "9"}, "used": {"pods": "1"}}}
-    assert update(CHAIN, world, old, old) == Admitted(old)
+    assert admitted.charges == ()
 
 
 def test_a_quota_that_nobody_has_counted_is_counted_when_first_needed() -> None:
@@ -298,7 +308,8 @@ def test_a_quota_does_not_count_itself_out() -> None:
     mine = quota({"resourcequotas": "5"}, {"resourcequotas": "2"})
     other = quota({"pods": "1"}, name="other")
     world = World(mine, other)
-    assert CHAIN.release(attempt(DELETE, None, mine), world) == ()
+    released = CHAIN.release(attempt(DELETE, None, mine), world)
+    assert {write.key for charge in released for write in charge.writes} == {RULES}
     assert used_after(world, CHAIN.release(attempt(DELETE, None, other), world), mine) == {
         "resourcequotas": "1"
     }

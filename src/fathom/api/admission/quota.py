@@ -6,7 +6,18 @@ twice.
 
     create, update    charge: used + (new - old) must not exceed what is limited
     ended, removed    charge and release: used goes down, in the commit that ends or removes the object
-    quota written     recount: used is the sum over the existing objects
+    limits changed    recount: used is the sum over the existing objects
+    quota begins      it is stored without `used`, and counted by the commit after that
+
+A quota begins to count when it is created, and when it names other resources or other scopes. Writes that do
+not know of that yet are in progress at that moment:
+
+    1. A pod is admitted: there is no quota.  2. A quota is created: no pod is stored yet.  3. Both commit.
+
+So each commit by which a quota begins or ends also writes the `QuotaRules` of its namespace, which every
+commit that could change a sum expects. After that commit every such write finds the quota and writes it: a
+count that is committed on the quota as it was read is exact, whoever commits it (`_account`, or
+`api/writing`).
 """
 
 from __future__ import annotations
@@ -19,19 +30,21 @@ from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAt
 from fathom.api.admission.plugin import Plugin
 from fathom.api.admission.scopes import in_scope
 from fathom.api.admission.usage import CHANGEABLE, PODS, counted_by, unasked, usage_of
+from fathom.api.ledger.accounts import document, key_in_store
 from fathom.kinds.reservation import RESERVATIONS
 from fathom.model.body import Body, canonical
 from fathom.model.declared import RESOURCE_QUOTAS, Reads, Writes
 from fathom.model.errors import ApiError, Cause
-from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.pod_phase import is_terminal
 from fathom.model.podresources import Amounts, added, amounts, subtracted
 from fathom.model.quantity import ZERO, Quantity
 from fathom.model.reasons import QUOTA_EXCEEDED, QUOTA_NEEDS_REQUESTS
 from fathom.model.view import Seen, View
-from fathom.store.protocol import Expect, Put
+from fathom.store.protocol import Delete, Expect, Put, Write
 
 QUOTAS = "resourcequotas"
+RULES = "quotarules.fathom.dev"  # By namespace; removed with its last quota. The API does not serve it.
 # Of all quotas of one namespace: each is read, and mostly written, with every object that they count.
 NAMES_MAX = 10_000
 
@@ -52,28 +65,75 @@ class ResourceQuota(Plugin):
     trusted = True
     reads = (
         Reads("ResourceQuota", ("spec", "status"), "commit"),
+        Reads("QuotaRules", source="commit"),
         Reads("*", ("metadata", "spec", "status.phase")),  # A new quota begins with a count.
     )
-    writes = (Writes("ResourceQuota", ("status",)),)
+    writes = (
+        Writes("ResourceQuota", ("status",)),
+        Writes("QuotaRules", ("*",), creates=True, deletes=True),
+    )
     takes = (RESOURCE_QUOTAS,)
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
-        """A new quota, or one whose spec changes, starts from a count."""
+        """A quota that begins is not counted yet. One whose limits change is counted again."""
         quota, old = attempt.obj, attempt.old
         assert quota is not None
         if attempt.kind.resource != QUOTAS or attempt.subresource:
             return quota
         if old is not None and old.get("spec") == quota.get("spec") and old.get("status"):
             return quota
+        if _begins(attempt) and not attempt.dry_run:
+            return {**quota, "status": {}}
         return {**quota, "status": recount(quota, view)}
 
     def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
-        if attempt.operation == DELETE or not _may_change(attempt):
+        if attempt.operation == DELETE:
             return ()
-        return tuple(_settle(attempt, view))
+        begun = (_rules_changed(attempt.namespace, view, left=True),) if _begins(attempt) else ()
+        return (*begun, *_settled(attempt, view)) if _may_change(attempt) else begun
 
     def release(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
-        return tuple(_settle(attempt, view))
+        settled = _settled(attempt, view)
+        if attempt.kind.resource != QUOTAS:
+            return settled
+        names = (metadata(seen.obj)["name"] for seen in view.list(QUOTAS, attempt.namespace))
+        left = any(name != attempt.name for name in names)
+        return (_rules_changed(attempt.namespace, view, left=left), *settled)
+
+
+def _begins(attempt: WriteAttempt) -> bool:
+    """Whether the write makes a quota count what it did not count before."""
+    if attempt.kind.resource != QUOTAS or attempt.subresource or attempt.obj is None:
+        return False
+    return attempt.old is None or _counts(attempt.old) != _counts(attempt.obj)
+
+
+def _counts(quota: Obj) -> tuple[object, ...]:
+    """What a quota counts, whatever its limits are."""
+    spec = quota.get("spec") or {}
+    return frozenset(spec.get("hard") or ()), spec.get("scopes"), spec.get("scopeSelector")
+
+
+def is_counted(quota: Obj) -> bool:
+    """False for a quota that has just begun, or that was restored from a backup, for example."""
+    used = lookup(quota, "status", "used") or {}
+    return all(limit in used for limit in lookup(quota, "spec", "hard") or ())
+
+
+def _rules(namespace: str, view: View) -> Expect:
+    """The precondition that no quota of the namespace has begun or ended since."""
+    key = Key("", namespace)
+    seen = view.get(RULES, key)
+    return Expect(key_in_store(RULES, key), 0 if seen is None else seen.revision)
+
+
+def _rules_changed(namespace: str, view: View, *, left: bool) -> Charge:
+    """`left`: the namespace has a quota afterwards."""
+    expect = _rules(namespace, view)
+    write: Write = Delete(expect.key)
+    if left:
+        write = Put(expect.key, Body(document("QuotaRules", Key("", namespace), {})))
+    return Charge((expect,), (write,))
 
 
 def _may_change(attempt: WriteAttempt) -> bool:
@@ -90,11 +150,17 @@ def _may_change(attempt: WriteAttempt) -> bool:
     return bool(obj.get("spec") != old.get("spec"))
 
 
+def _settled(attempt: WriteAttempt, view: View) -> tuple[Charge, ...]:
+    if not attempt.namespace or attempt.kind.virtual:
+        return ()
+    return Charge((_rules(attempt.namespace, view),)), *_settle(attempt, view)
+
+
 def _settle(attempt: WriteAttempt, view: View) -> Iterator[Charge]:
     """The changes to every quota that counts the old or the new object."""
     resource = attempt.kind.resource
     names_left = NAMES_MAX
-    for seen in view.list(QUOTAS, attempt.namespace) if attempt.namespace else ():
+    for seen in view.list(QUOTAS, attempt.namespace):
         names_left -= len(lookup(seen.obj, "spec", "hard") or ())
         if names_left < 0 and attempt.operation == CREATE:
             why = f"the quotas of the namespace name more than {NAMES_MAX} resources in all"
@@ -118,11 +184,7 @@ def _account(name: str, seen: Seen, resource: str, view: View) -> QuotaAccount |
     hard = lookup(seen.obj, "spec", "hard") or {}
     if not any(resource in counted_by(limit) for limit in hard):
         return None
-    used = lookup(seen.obj, "status", "used") or {}
-    if any(
-        limit not in used for limit in hard
-    ):  # Not counted yet: a quota restored from a backup, for example.
-        used = recount(seen.obj, view)["used"]
+    used = lookup(seen.obj, "status", "used") if is_counted(seen.obj) else recount(seen.obj, view)["used"]
     return QuotaAccount(name, seen, amounts(hard), amounts(used))
 
 
@@ -186,6 +248,7 @@ def _booked(namespace: str, account: QuotaAccount, change: Amounts) -> Charge:
 
 def given_back(namespace: str, old: Obj, new: Obj, view: View) -> Iterator[Charge]:
     """A reservation that its pod has taken over no longer counts: the pod was charged when it was created."""
+    yield Charge((_rules(namespace, view),))
     for seen in view.list(QUOTAS, namespace):
         account = _account(metadata(seen.obj)["name"], seen, RESERVATIONS, view)
         change = _change(account, RESERVATIONS, new, old) if account is not None else {}
@@ -196,8 +259,7 @@ def given_back(namespace: str, old: Obj, new: Obj, view: View) -> Iterator[Charg
 def recount(quota: Obj, view: View) -> Obj:
     """The quota's status, counted from the existing objects. Exact when committed with the quota's revision
     as precondition, because every write that changes a sum also writes the quota; the view must be at one
-    revision for all kinds. Writes that were in flight while the quota was first written are found by a later
-    recount."""
+    revision for all kinds, and not older than the quota."""
     hard = lookup(quota, "spec", "hard") or {}
     namespace = str(metadata(quota).get("namespace") or "")
     used: Amounts = dict.fromkeys(hard, ZERO)
@@ -212,6 +274,11 @@ def _all_usage(quota: Obj, resource: str, objects: Iterable[Seen]) -> Iterator[A
     for seen in objects:
         if in_scope(quota, resource, seen.obj):
             yield usage_of(resource, seen.obj)
+
+
+def mended(quota: Obj, view: View) -> Obj | None:
+    """The status by a recount; None if the stored one is right."""
+    return recount(quota, view) if drift(quota, view) or not is_counted(quota) else None
 
 
 def drift(quota: Obj, view: View) -> dict[str, tuple[Quantity, Quantity]]:

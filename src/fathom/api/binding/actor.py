@@ -35,6 +35,7 @@ BINDER = Actor(
         Reads("Namespace", ("metadata.labels",), source="commit"),
         Reads("PlacementRules", source="commit"),
         Reads("ResourceQuota", ("spec", "status"), source="commit"),
+        Reads("QuotaRules", source="commit"),
         Reads("ReplicaSet", ("metadata.ownerReferences",), source="commit"),
     ),
     writes=(

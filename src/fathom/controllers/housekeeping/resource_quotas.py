@@ -1,7 +1,7 @@
 """Recounts ResourceQuotas now and then.
 
-Every write that changes a sum also writes the quota, so there should be nothing to correct; but a write that
-was in flight while its quota was first written has not been counted.
+Every write that changes a sum also writes the quota, so there should be nothing to correct; but a server that
+crashes after it has stored a new quota leaves it uncounted until the next such write.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ STORE_ONLY = {
     "Ledger": "ledgers.fathom.dev",
     "NodeLedger": "nodeledgers.fathom.dev",
     "PlacementRules": "placementrules.fathom.dev",
+    "QuotaRules": "quotarules.fathom.dev",
     "ServiceClaim": "serviceclaims.fathom.dev",
     "TenantLedger": "tenantledgers.fathom.dev",
 }

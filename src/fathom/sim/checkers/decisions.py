@@ -7,6 +7,7 @@ from typing import Any
 from fathom.agent.node import is_news
 from fathom.agent.process import Agent
 from fathom.api.admission.addresses import CLAIMS
+from fathom.api.admission.quota import RULES
 from fathom.api.ledger.accounts import INTENT_BOOKS, NODE_BOOKS, TENANT_BOOKS
 from fathom.api.ledger.recount import MARKER_RESOURCE
 from fathom.control.process import Controllers
@@ -21,7 +22,7 @@ from fathom.sim.world.servers import SimServer
 from fathom.sim.world.world import World
 
 # Leases and Events decide nothing; the others are the store's accounts, not objects of the API.
-ACCOUNTS = frozenset({MARKER_RESOURCE, NODE_BOOKS, TENANT_BOOKS, INTENT_BOOKS, CLAIMS, FENCES})
+ACCOUNTS = frozenset({MARKER_RESOURCE, NODE_BOOKS, TENANT_BOOKS, INTENT_BOOKS, CLAIMS, FENCES, RULES})
 ASIDE = frozenset({LEASES, *EVENTS, *ACCOUNTS})
 OURS = (Agent, Controllers, Gateway, SchedulerProcess, SimServer)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fathom.api.admission.quota import QUOTAS, drift
+from fathom.api.admission.quota import QUOTAS, drift, is_counted
 from fathom.kinds.reservation import CHARGED_WITH, RESERVATIONS
 from fathom.model import view
 from fathom.model.objects import Key, Obj, lookup
@@ -22,7 +22,8 @@ HOLDING = frozenset({None, "", "Active"})
 
 
 class QuotaIsTheSum(Checker):
-    """Checks every ResourceQuota after every whole commit: when the next one begins, or at rest."""
+    """Checks every ResourceQuota after every whole commit: when the next one begins, or at rest. One that has
+    just begun has no sum to compare."""
 
     name = "ledger equals the sum of its pods"
 
@@ -49,7 +50,7 @@ class QuotaIsTheSum(Checker):
     def _check(self) -> Finding | None:
         moved, self._moved = self._moved, set()
         for key, quota in self._objects[QUOTAS].items():
-            if key.namespace not in moved:
+            if key.namespace not in moved or not is_counted(quota):
                 continue
             wrong = self._recounted(key, quota) or drift(quota, _View(self._objects))
             if wrong:
@@ -59,8 +60,7 @@ class QuotaIsTheSum(Checker):
         return None
 
     def _recounted(self, key: Key, quota: Obj) -> dict[str, tuple[object, object]]:
-        """Recount pods and CPU independently: the server's way of counting may be wrong. A quota that was not
-        counted yet has no `used` to compare."""
+        """Recount pods and CPU independently: the server's way of counting may be wrong."""
         used = amounts(lookup(quota, "status", "used") or {})
         if lookup(quota, "spec", "scopes") or lookup(quota, "spec", "scopeSelector") or not used:
             return {}
@@ -110,7 +110,7 @@ class NoQuotaOverItsLimit(Checker):
     def commit(self, change: Seen) -> Found:
         if change.new is None or change.old is None:
             return None
-        if lookup(change.old, "spec") != lookup(change.new, "spec"):
+        if lookup(change.old, "spec") != lookup(change.new, "spec") or not is_counted(change.old):
             return None
         before, after = (amounts(lookup(obj, "status", "used") or {}) for obj in (change.old, change.new))
         for name, hard in amounts(lookup(change.new, "spec", "hard") or {}).items():

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from fathom.api.admission.quota import QUOTAS, is_counted
 from fathom.model.body import decode_json
 from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Obj, lookup, metadata, uid_of
@@ -46,6 +47,8 @@ class WritesAreAsAsked(Checker):
         request = asked_of(change.ask.target) if change.ask is not None else None
         if request is None or change.ask is None or request.resource != change.resource:
             return None
+        if _counts_a_quota(change):
+            return None
         if change.ask.method == "POST" and not request.name and change.old is not None and change.new:
             return f"{change.by} created {change.path}, which already existed" if _names(change) else None
         if request.name != change.key.name or request.namespace != change.key.namespace or not change.old:
@@ -54,6 +57,15 @@ class WritesAreAsAsked(Checker):
         return _unmet_precondition(change, change.ask, change.old, body, before) or _side_effects(
             change, request, body
         )
+
+
+def _counts_a_quota(change: Seen) -> bool:
+    """A quota that begins is counted by the commit after that, for the same request: only its status
+    changes."""
+    old, new = change.old, change.new
+    if change.resource != QUOTAS or old is None or new is None or is_counted(old):
+        return False
+    return all(old.get(name) == new.get(name) for name in {*old, *new} - {"status"})
 
 
 def _names(change: Seen) -> bool:
