@@ -1,0 +1,74 @@
+"""People with accounts of their own: each has a client, and the rights that roles give, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from fathom.client.api import Api, Resource
+from fathom.model.objects import Obj
+from fathom.model.user import User
+from fathom.seams.process import Inside
+from fathom.sim.world.world import World
+
+_RBAC = "rbac.authorization.k8s.io"
+ROLES = Resource(_RBAC, "v1", "roles")
+ROLE_BINDINGS = Resource(_RBAC, "v1", "rolebindings")
+CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", namespaced=False)
+CLUSTER_ROLE_BINDINGS = Resource(_RBAC, "v1", "clusterrolebindings", namespaced=False)
+ANSWERED_S = 120.0  # Longer than any request takes, also with faults.
+
+T = TypeVar("T")
+
+
+class Person:
+    """Does what the scenario asks, from a process of their own: faults may hit it like any other."""
+
+    def __init__(self, world: World, name: str, *, server: int = 1) -> None:
+        self._world = world
+        self._inside: Inside | None = None
+        self.name = name
+        self._process = world.process(name, self._arrive, server=server, account=User(name))
+
+    def _arrive(self, inside: Inside) -> None:
+        self._inside = inside
+
+    async def does(self, work: Callable[[Api], Awaitable[T]]) -> T:
+        """Run the work with the person's own client, and return or raise what came of it."""
+        results: list[Any] = []
+        await self._world.until(
+            lambda: self._process.alive and self._inside is not None,
+            within_s=ANSWERED_S,
+            what=f"{self.name} is there",
+        )
+        self._process.call(0, self._begin, work, results)
+        await self._world.until(lambda: bool(results), within_s=ANSWERED_S, what=f"{self.name} has an answer")
+        if isinstance(results[0], Exception):
+            raise results[0]
+        return results[0]  # type: ignore[no-any-return]  # what `work` returned
+
+    def leaves(self) -> None:
+        """Walks away, and does nothing any more."""
+        self._world.kill(self.name)
+
+    def _begin(self, work: Callable[[Api], Awaitable[T]], results: list[Any]) -> None:
+        assert self._inside is not None
+        api = Api(self._inside.seam, headers=(("user-agent", "kubectl"),))
+
+        async def answer() -> None:
+            try:
+                results.append(await work(api))
+            except Exception as error:
+                results.append(error)
+
+        self._inside.domain.create_task(answer(), name=self.name)
+
+
+async def bind_role(world: World, role: str, *names: str, namespace: str = "default") -> None:
+    """Let these people have a ClusterRole in the namespace ('': in the cluster)."""
+    binding: Obj = {
+        "metadata": {"name": f"{role}-{'-'.join(names)}"},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": name} for name in names],
+    }
+    await world.apply(ROLE_BINDINGS if namespace else CLUSTER_ROLE_BINDINGS, binding, namespace or "default")
