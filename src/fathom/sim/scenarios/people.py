@@ -21,6 +21,10 @@ ANSWERED_S = 120.0  # Longer than any request takes, also with faults.
 T = TypeVar("T")
 
 
+class ClientDied(Exception):
+    """The person's client died before it had an answer: whether the request was carried out is unknown."""
+
+
 class Person:
     """Does what the scenario asks, from a process of their own: faults may hit it like any other."""
 
@@ -41,8 +45,15 @@ class Person:
             within_s=ANSWERED_S,
             what=f"{self.name} is there",
         )
+        incarnation = self._process.incarnation
         self._process.call(0, self._begin, work, results)
-        await self._world.until(lambda: bool(results), within_s=ANSWERED_S, what=f"{self.name} has an answer")
+        await self._world.until(
+            lambda: bool(results) or self._process.incarnation != incarnation,
+            within_s=ANSWERED_S,
+            what=f"{self.name} has an answer",
+        )
+        if not results:
+            raise ClientDied
         if isinstance(results[0], Exception):
             raise results[0]
         return results[0]  # type: ignore[no-any-return]  # what `work` returned
