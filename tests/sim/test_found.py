@@ -165,6 +165,13 @@ def test_a_manager_that_leads_again_waits_for_its_caches_before_it_creates_pods_
     must_hold(told, plan_of(told, "13", "pct"))
 
 
+def test_no_pod_is_evicted_for_an_override_whose_approval_an_edit_has_voided() -> None:
+    """1. A drain is approved, and the controllers decide to evict a pod. 2. Its author edits it. 3. The
+    eviction arrives."""
+    told = SCENARIOS["approval-races-edit"]
+    must_hold(told, plan_of(told, "6"))
+
+
 # Found and not mended yet. Whether the seed shows it depends on the order of everything else.
 
 

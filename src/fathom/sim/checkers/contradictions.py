@@ -45,7 +45,11 @@ class NoContradictionInForce(Checker):
         status = override.get("status") or {}
         approval = status.get("approval") or {}
         ends_ns = moment_ns(status.get("expiresAt"))
-        if is_deleting(override) or ends_ns is None or (approval.get("required") and not approval.get("approved")):
+        if (
+            is_deleting(override)
+            or ends_ns is None
+            or (approval.get("required") and not approval.get("approved"))
+        ):
             return False
         now_ns = self._engine.epoch_ns + self._engine.now_ns
         return now_ns < ends_ns - LATE_S * SECOND_NS

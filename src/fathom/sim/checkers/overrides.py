@@ -3,28 +3,23 @@ acknowledges what it has not observed. The first follows accounts, marks and led
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from fathom.api.ledger.accounts import TENANT_BOOKS
 from fathom.cache.caches import Caches
-from fathom.kinds.reservation import HOLDING, RESERVATIONS
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.objects import Obj, lookup, metadata, uid_of
-from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.sim.checkers.override_effects import WITH_EFFECTS, effects_on
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
     from fathom.sim.world.process import SimProcess
     from fathom.sim.world.world import World
 
-ROUTES = "trafficroutes.fathom.dev"
-ACCOUNT, USED, MADE_BY = "fathom.dev/account", "fathom.dev/overrides", "fathom.dev/override"
-
 
 class NothingIsLeftAfterTheProof(Checker):
     name = "no effect of an override is left after its proof"
-    resources = frozenset({"pods", RESERVATIONS, ROUTES, TENANT_BOOKS, OVERRIDES})
+    resources = WITH_EFFECTS | {OVERRIDES}
 
     def __init__(self) -> None:
         self._effects: dict[str, dict[str, None]] = {}  # UID of an override -> paths that carry it.
@@ -33,7 +28,10 @@ class NothingIsLeftAfterTheProof(Checker):
     def commit(self, change: Seen) -> Found:
         if change.resource == OVERRIDES:
             return self._override(change)
-        before, after = set(_uids(change.resource, change.old)), set(_uids(change.resource, change.new))
+        before, after = (
+            set(effects_on(change.resource, change.old)),
+            set(effects_on(change.resource, change.new)),
+        )
         for uid in sorted(before - after):
             self._effects.get(uid, {}).pop(change.path, None)
         for uid in sorted(after):
@@ -95,23 +93,3 @@ def _is_proven(override: Obj) -> bool:
         condition.get("type") == "RepairComplete" and condition.get("status") == "True"
         for condition in lookup(override, "status", "conditions") or ()
     )
-
-
-def _uids(resource: str, obj: Obj | None) -> Iterable[str]:
-    """The UIDs of overrides that the object is an effect of, while it lasts."""
-    if obj is None:
-        return ()
-    if resource == TENANT_BOOKS:
-        return tuple(obj.get("overrides") or ())
-    notes = metadata(obj).get("annotations") or {}
-    if resource == ROUTES:
-        return _named(notes.get(MADE_BY))
-    phase = lookup(obj, "status", "phase") or ""
-    over = phase in TERMINAL_PHASES if resource == "pods" else phase not in HOLDING
-    parts = str(notes.get(ACCOUNT) or "").split("/")
-    return () if over else (*parts[3:4], *_named(notes.get(USED)))
-
-
-def _named(marks: object) -> tuple[str, ...]:
-    entries = str(marks or "").split(",")
-    return tuple(uid for entry in entries if (uid := entry.partition("@")[2]))

@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Unknown
 from fathom.kinds.steering_limits import LIMITS_KEY
+from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
+from fathom.sim.checkers.approvals import ApprovalsAreInTheAuditLog, OnlyTheApprovedActs
 from fathom.sim.checkers.contradictions import NoContradictionInForce
 from fathom.sim.scenarios import steering
 from fathom.sim.scenarios.objects import NODES
@@ -103,9 +105,7 @@ async def _at_once(
             return Unknown("the client died")
 
     waits = [APART_S * world.rng.random() for _ in people]
-    one, other = await asyncio.gather(
-        *(later(*each) for each in zip(people, works, waits, strict=True))
-    )
+    one, other = await asyncio.gather(*(later(*each) for each in zip(people, works, waits, strict=True)))
     return one, other
 
 
@@ -149,7 +149,9 @@ async def _approve(world: World, people: tuple[Person, Person], number: int) -> 
 
 async def approve(api: Api, name: str, namespace: str, spec_hash: str = "") -> Outcome:
     decision: Obj = {"approved": True, **({"specHash": spec_hash} if spec_hash else {})}
-    return await api.patch(OVERRIDES, namespace, name, {"status": {"approval": decision}}, subresource="approval")
+    return await api.patch(
+        OVERRIDES, namespace, name, {"status": {"approval": decision}}, subresource="approval"
+    )
 
 
 async def need_approvals(world: World, word: str) -> None:
@@ -166,14 +168,88 @@ def _judge(world: World, names: tuple[str, str], both: tuple[Outcome, Outcome]) 
         world.broken(EXACTLY_ONE, f"neither was refused: {told}")
     for name, other in (names, names[::-1]):
         outcome = told[name]
-        if isinstance(outcome, Conflict) and (other not in outcome.why or "Contradiction" not in outcome.causes):
+        if isinstance(outcome, Conflict) and (
+            other not in outcome.why or "Contradiction" not in outcome.causes
+        ):
             world.broken(EXACTLY_ONE, f"{name} was refused, and {other} not named: {outcome}")
     world.sometimes("one was refused" if refused else "an answer was lost")
 
 
-async def _end(world: World, name: str) -> None:
-    while (obj := world.get(OVERRIDES.name, Key("default", name))) is not None and not is_deleting(obj):
-        await world.api.delete(OVERRIDES, "default", name, uid=uid_of(obj))
+async def _end(world: World, name: str, namespace: str = "default") -> None:
+    while (obj := world.get(OVERRIDES.name, Key(namespace, name))) is not None and not is_deleting(obj):
+        await world.api.delete(OVERRIDES, namespace, name, uid=uid_of(obj))
 
 
-SCENARIOS: tuple[Scenario, ...] = (conflicting_overrides,)
+# An approval that races an edit.
+
+
+def of_approvals() -> Sequence[Checker]:
+    return [*steering.checkers(), OnlyTheApprovedActs(), ApprovalsAreInTheAuditLog()]
+
+
+@scenario(
+    Menu(
+        processes=(*PROCESSES, *PEOPLE),
+        servers=("api-1", "api-2"),
+        kinds=KINDS,
+        seconds=40,
+        most=6,
+        without=("refuse",),
+    ),
+    servers=2,
+    checkers=of_approvals,
+    scale=5,
+    chronicled=True,
+)
+async def approval_races_edit(world: World) -> None:
+    """One person approves the drain of a zone while its author edits it: nothing is in force, and no pod is
+    evicted, by a spec that somebody else has not approved as it is."""
+    run_cluster(world, servers=2)
+    author, approver = await _arrive(world)
+    await need_approvals(world, "on")
+    for number in range(world.scale):
+        name = f"drain-{number}"
+        draft = _drain(name, world.rng.choice(("a", "b")))
+        created = await author.does(_creating(draft))
+        await _race(world, author, approver, name)
+        if isinstance(created, Committed):
+            refused = await author.does(_approving(name))
+            assert not isinstance(refused, Committed), "the author approved the own override"
+        await world.sleep(8 * world.rng.random())
+        await _end(world, name, SYSTEM_NAMESPACE)
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
+async def _race(world: World, author: Person, approver: Person, name: str) -> None:
+    """The approver has read the override as it was, and may say which spec that is."""
+    seen = world.get(OVERRIDES.name, Key(SYSTEM_NAMESPACE, name))
+    seen_hash = str(lookup(seen, "status", "approval", "specHash") or "")
+    says = world.rng.random() < 0.5
+    edit = world.rng.choice(({"target": "zone/a"}, {"target": "zone/b"}, {"reason": "another"}))
+    before = lookup(seen, "spec") or {}
+    edited, approved = await _at_once(
+        world,
+        (author, approver),
+        lambda api: api.patch(OVERRIDES, SYSTEM_NAMESPACE, name, {"spec": edit}),
+        lambda api: approve(api, name, SYSTEM_NAMESPACE, seen_hash if says else ""),
+    )
+    status = status_of(world, name, SYSTEM_NAMESPACE)
+    changed = lookup(world.get(OVERRIDES.name, Key(SYSTEM_NAMESPACE, name)), "spec") != before
+    if says and changed and lookup(status, "approval", "approved") is True:
+        world.broken("an approval is of what was read", f"{name}: {edited}, {approved}, {status}")
+    world.sometimes(f"approved after the race: {lookup(status, 'approval', 'approved') is True}")
+
+
+def _creating(draft: Obj) -> Callable[[Api], Awaitable[Outcome]]:
+    return lambda api: api.create(OVERRIDES, SYSTEM_NAMESPACE, draft)
+
+
+def _approving(name: str) -> Callable[[Api], Awaitable[Outcome]]:
+    return lambda api: approve(api, name, SYSTEM_NAMESPACE)
+
+
+def _drain(name: str, zone: str) -> Obj:
+    return override(name, {"drain": True}, target=f"zone/{zone}", lasts="5m")
+
+
+SCENARIOS: tuple[Scenario, ...] = (conflicting_overrides, approval_races_edit)

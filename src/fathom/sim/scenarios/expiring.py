@@ -4,7 +4,7 @@ thousand pods wait for their end."""
 from __future__ import annotations
 
 from fathom.client.api import Api, Resource
-from fathom.client.outcomes import Outcome
+from fathom.client.outcomes import Outcome, Unknown
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.well_known import REGION_LABEL
@@ -45,7 +45,7 @@ async def forgotten_override(world: World) -> None:
     await _place(world)
     await bind_role(world, "admin", "alice")
     alice = Person(world, "alice")
-    await alice.does(_forget)
+    await alice.insists(_forget)
     ends = status_of(world, FORGOTTEN).get("expiresAt")
     alice.leaves()
     await world.until(
@@ -85,6 +85,8 @@ async def _forget(api: Api) -> Outcome:
     }
     spec = override(FORGOTTEN, changes, target=f"workload/{WEB}", lasts=f"{LASTS_S}s")
     outcome = await api.create(OVERRIDES, "default", spec)
+    if isinstance(outcome, Unknown):
+        return outcome
     await api.create(DEPLOYMENTS, "default", workload(WEB, REPLICAS))
     scaler = autoscaler(WEB, MOST)
     scaler["spec"]["minReplicas"] = REPLICAS

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from fathom.client.api import Api, Resource
+from fathom.client.outcomes import Outcome, Unknown
 from fathom.model.objects import Obj
 from fathom.model.user import User
 from fathom.seams.process import Inside
@@ -16,6 +17,7 @@ ROLES = Resource(_RBAC, "v1", "roles")
 ROLE_BINDINGS = Resource(_RBAC, "v1", "rolebindings")
 CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", namespaced=False)
 CLUSTER_ROLE_BINDINGS = Resource(_RBAC, "v1", "clusterrolebindings", namespaced=False)
+AGAIN_S = 1.0
 ANSWERED_S = 120.0  # Longer than any request takes, also with faults.
 
 T = TypeVar("T")
@@ -57,6 +59,15 @@ class Person:
         if isinstance(results[0], Exception):
             raise results[0]
         return results[0]  # type: ignore[no-any-return]  # what `work` returned
+
+    async def insists(self, work: Callable[[Api], Awaitable[Outcome]]) -> Outcome:
+        """As `does`, again and again while the outcome is unknown. A create that was carried out is refused
+        as a conflict then."""
+        while True:
+            outcome = await self.does(work)
+            if not isinstance(outcome, Unknown):
+                return outcome
+            await self._world.sleep(AGAIN_S)
 
     def leaves(self) -> None:
         """Walks away, and does nothing any more."""
