@@ -172,6 +172,14 @@ def test_no_pod_is_evicted_for_an_override_whose_approval_an_edit_has_voided() -
     must_hold(told, plan_of(told, "6"))
 
 
+def test_a_scheduler_that_leads_again_honours_no_override_that_has_ended_meanwhile() -> None:
+    """1. Pods wait because of an override. 2. The scheduler cannot renew its lease, and does not lead when
+    the override ends. 3. It leads again, and decides about them: what it had resolved before is out of
+    date."""
+    told = SCENARIOS["expiry-during-an-outage"]
+    must_hold(told, plan_of(told, "1"))
+
+
 # Found and not mended yet. Whether the seed shows it depends on the order of everything else.
 
 

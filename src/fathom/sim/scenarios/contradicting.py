@@ -15,7 +15,7 @@ from fathom.sim.checkers.approvals import ApprovalsAreInTheAuditLog, OnlyTheAppr
 from fathom.sim.checkers.contradictions import NoContradictionInForce
 from fathom.sim.scenarios import steering
 from fathom.sim.scenarios.objects import NODES
-from fathom.sim.scenarios.people import ClientDied, Person, bind_role
+from fathom.sim.scenarios.people import Person, bind_role
 from fathom.sim.scenarios.staff import QUIET_S
 from fathom.sim.scenarios.steering import (
     KINDS,
@@ -99,10 +99,7 @@ async def _at_once(
 ) -> tuple[Outcome, Outcome]:
     async def later(person: Person, work: Callable[[Api], Awaitable[Outcome]], wait_s: float) -> Outcome:
         await world.sleep(wait_s)
-        try:
-            return await person.does(work)
-        except ClientDied:
-            return Unknown("the client died")
+        return await person.asks(work)
 
     waits = [APART_S * world.rng.random() for _ in people]
     one, other = await asyncio.gather(*(later(*each) for each in zip(people, works, waits, strict=True)))
@@ -210,10 +207,10 @@ async def approval_races_edit(world: World) -> None:
     for number in range(world.scale):
         name = f"drain-{number}"
         draft = _drain(name, world.rng.choice(("a", "b")))
-        created = await author.does(_creating(draft))
+        created = await author.asks(_creating(draft))
         await _race(world, author, approver, name)
         if isinstance(created, Committed):
-            refused = await author.does(_approving(name))
+            refused = await author.asks(_approving(name))
             assert not isinstance(refused, Committed), "the author approved the own override"
         await world.sleep(8 * world.rng.random())
         await _end(world, name, SYSTEM_NAMESPACE)

@@ -16,6 +16,7 @@ from fathom.model.pod_phase import is_terminal
 from fathom.model.times import SECOND_NS, duration_ns
 from fathom.model.well_known import REGION_LABEL, ZONE_LABEL
 from fathom.sim.checkers import at_home
+from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, pod_spec
 from fathom.sim.scenarios.overriding import LATE_S, OVERRIDES
@@ -150,7 +151,7 @@ def _is_live(pod: Obj) -> bool:
 
 
 def checkers() -> Sequence[Checker]:
-    return [*at_home(), OverridesForbid()]
+    return [*at_home(), OverridesForbid(), *of_overrides()]
 
 
 @scenario(

@@ -60,11 +60,18 @@ class Person:
             raise results[0]
         return results[0]  # type: ignore[no-any-return]  # what `work` returned
 
+    async def asks(self, work: Callable[[Api], Awaitable[Outcome]]) -> Outcome:
+        """As `does`, for a client that may die."""
+        try:
+            return await self.does(work)
+        except ClientDied:
+            return Unknown("the client died")
+
     async def insists(self, work: Callable[[Api], Awaitable[Outcome]]) -> Outcome:
         """As `does`, again and again while the outcome is unknown. A create that was carried out is refused
         as a conflict then."""
         while True:
-            outcome = await self.does(work)
+            outcome = await self.asks(work)
             if not isinstance(outcome, Unknown):
                 return outcome
             await self._world.sleep(AGAIN_S)

@@ -17,7 +17,7 @@ from fathom.model import accounts
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.user import User
-from fathom.sim.checkers.overrides import AcknowledgedIsObserved, NothingIsLeftAfterTheProof
+from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, node, own, run_scheduler
 from fathom.sim.scenarios.shared_agent import SharedAgent
@@ -44,7 +44,7 @@ ZONES = {"node-a": "a", "node-b": "b"}
 
 
 def checkers() -> Sequence[Checker]:
-    return [*scheduling.checkers(), NothingIsLeftAfterTheProof(), AcknowledgedIsObserved()]
+    return [*scheduling.checkers(), *of_overrides()]
 
 
 def run_cluster(world: World, *more: Controller, servers: int = 1) -> None:
