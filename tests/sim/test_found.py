@@ -178,6 +178,21 @@ def test_a_pod_whose_node_dies_at_once_is_marked_for_eviction_and_otherwise_left
     must_hold(told, plan_of(told, "9", "pct"))
 
 
+def test_no_pod_is_evicted_for_an_override_whose_approval_an_edit_has_voided() -> None:
+    """1. A drain is approved, and the controllers decide to evict a pod. 2. Its author edits it. 3. The
+    eviction arrives."""
+    told = SCENARIOS["approval-races-edit"]
+    must_hold(told, plan_of(told, "6"))
+
+
+def test_a_scheduler_that_leads_again_honours_no_override_that_has_ended_meanwhile() -> None:
+    """1. Pods wait because of an override. 2. The scheduler cannot renew its lease, and does not lead when
+    the override ends. 3. It leads again, and decides about them: what it had resolved before is out of
+    date."""
+    told = SCENARIOS["expiry-during-an-outage"]
+    must_hold(told, plan_of(told, "1"))
+
+
 def test_a_quota_that_is_created_beside_pods_counts_them_all() -> None:
     """1. A quota that is to be created counts three pods. 2. The create of a fourth is admitted: there is no
     quota. 3. The pod is stored. 4. The quota is stored."""

@@ -82,6 +82,7 @@ REPORTS = frozenset({"status", APPROVAL})
 
 # From the current object, which is shared and must not be modified, to the object that the caller wants.
 Change = Callable[[Obj], Obj]
+Bound = Callable[[Obj], tuple[Expect, ...]]  # From the object as it is stored.
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -187,15 +188,18 @@ def _new(core: Core, call: Call, obj: Obj) -> Obj:
     return obj
 
 
-async def update(core: Core, call: Call, change: Change, *, subresource: str = "") -> Written:
-    """Change an existing object. If a race is lost, `change` runs again on the then current object."""
+async def update(
+    core: Core, call: Call, change: Change, *, subresource: str = "", bound: Bound | None = None
+) -> Written:
+    """Change an existing object. If a race is lost, `change` runs again on the then current object, and so
+    does `bound`: what else the commit expects."""
     key = call.store_key
     entry = await core.current(key)
     for _ in range(COMMITS_MAX):
         if entry is None:
             raise not_found(call.kind.resource, call.target.name)
         await _catch_up_before_recount(core, call, entry)
-        done = await _update_once(core, call, entry, change, subresource)
+        done = await _update_once(core, call, entry, change, subresource, bound=bound)
         if isinstance(done, Written):
             return await _with_count(core, call, done)
         entry = done.current.get(key, entry)
@@ -234,10 +238,11 @@ async def _catch_up_before_recount(core: Core, call: Call, entry: Entry) -> None
 
 
 async def _update_once(
-    core: Core, call: Call, entry: Entry, change: Change, subresource: str
+    core: Core, call: Call, entry: Entry, change: Change, subresource: str, *, bound: Bound | None
 ) -> Written | Conflict:
     before = entry.body.obj
     old = with_revision(before, entry.revision)
+    expected = bound(old) if bound is not None else ()
     draft = _revised(core, call, change(old), old, entry=entry, subresource=subresource)
     _check_own_kind(core, call, draft, old, subresource)
     admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
@@ -262,7 +267,8 @@ async def _update_once(
     async with core.lanes.hold(lanes_of(charges)) as waited:
         if waited:
             _, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
-        outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), charges)
+        together = (*charges, Charge(expected))
+        outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), together)
     if isinstance(outcome, Conflict):
         return outcome
     call.audit.revision = outcome.revision

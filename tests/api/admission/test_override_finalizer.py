@@ -14,7 +14,7 @@ from fathom.model.user import User
 
 OVERRIDES = "/apis/fathom.dev/v1alpha1/namespaces/default/scheduleroverrides"
 PODS = "/api/v1/namespaces/default/pods"
-REF = "default/drain@uid-1"
+NODES = "/api/v1/nodes"
 
 
 def override(name: str, **meta: Any) -> Obj:
@@ -45,18 +45,47 @@ def test_an_override_is_created_with_its_finalizer_and_stays_when_it_is_deleted(
     tell(story, tmp_path)
 
 
+async def draining(api: Api) -> tuple[str, Obj]:
+    """Three pods on a node that an override drains: what evictions for it name, and who may say so."""
+    introduce(api, User(CONTROLLERS))
+    fence = await lead(api, CONTROLLERS, "fathom-system/controllers")
+    room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    await api.post(NODES, {"metadata": {"name": "n1"}, "status": {"capacity": room, "allocatable": room}})
+    for name in ("p", "q", "r"):
+        held = {"name": name, "finalizers": ["example.com/held"]}
+        spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
+        assert (await api.post(PODS, {"metadata": held, "spec": spec})).status == 201
+    drain = override("drain")
+    drain["spec"] |= {"target": "node/n1", "changes": {"drain": True}}
+    made = await api.post(OVERRIDES.replace("default", "fathom-system"), drain)
+    assert made.status == 201, made.obj
+    return f"fathom-system/drain@{made.obj['metadata']['uid']}", {"token": CONTROLLERS, "headers": fence}
+
+
+async def evicted(api: Api, name: str, by: str, **how: Any) -> tuple[int, list[str]]:
+    """The status of the answer, and what the pod says about its eviction."""
+    eviction = {"metadata": {"name": name, "annotations": {"fathom.dev/override": by}}}
+    answer = await api.post(f"{PODS}/{name}/eviction", eviction, **how)
+    conditions = (await api.get(f"{PODS}/{name}")).obj["status"].get("conditions") or ()
+    return answer.status, [each["message"] for each in conditions if each["type"] == "DisruptionTarget"]
+
+
 def test_only_the_controllers_name_an_override_in_an_eviction(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
-        introduce(api, User(CONTROLLERS))
-        fence = await lead(api, CONTROLLERS, "fathom-system/controllers")
-        told: list[str] = []
-        for name, how in (("p", {}), ("q", {"token": CONTROLLERS, "headers": fence})):
-            held = {"name": name, "finalizers": ["example.com/held"]}
-            await api.post(PODS, {"metadata": held, "spec": {"containers": [{"name": "c", "image": "i"}]}})
-            eviction = {"metadata": {"name": name, "annotations": {"fathom.dev/override": REF}}}
-            assert (await api.post(f"{PODS}/{name}/eviction", eviction, **how)).status == 201
-            conditions = (await api.get(f"{PODS}/{name}")).obj["status"]["conditions"]
-            told += [each["message"] for each in conditions if each["type"] == "DisruptionTarget"]
-        assert told == ["Eviction API: evicting", f"Eviction API: evicting, as override {REF} asks"]
+        by, how = await draining(api)
+        assert await evicted(api, "p", by) == (201, ["Eviction API: evicting"])
+        assert await evicted(api, "q", by, **how) == (201, [f"Eviction API: evicting, as override {by} asks"])
+
+    tell(story, tmp_path)
+
+
+def test_an_eviction_that_its_override_does_not_ask_for_any_more_is_refused(tmp_path: Path) -> None:
+    """1. The controllers decide to evict a pod. 2. The override ends. 3. The eviction arrives."""
+
+    async def story(api: Api) -> None:
+        by, how = await draining(api)
+        assert await evicted(api, "p", f"{by}-of-another", **how) == (409, [])
+        await api.delete(f"{OVERRIDES.replace('default', 'fathom-system')}/drain")
+        assert await evicted(api, "q", by, **how) == (409, [])
 
     tell(story, tmp_path)

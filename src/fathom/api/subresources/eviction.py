@@ -6,6 +6,8 @@ that two evictions cannot both use the last one.
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from fathom.api.core import Call, Core
@@ -14,13 +16,16 @@ from fathom.api.request import Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.get import read
 from fathom.api.writing import remove, update
-from fathom.kinds.override_status import MADE_BY
+from fathom.kinds import shape
+from fathom.kinds.override_status import MADE_BY, has_ended
+from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, cordons, override_active
 from fathom.model.accounts import is_own
 from fathom.model.body import encode_json
 from fathom.model.conditions import DISRUPTION_TARGET, find_condition, set_condition
-from fathom.model.errors import ApiError, bad_request, internal
-from fathom.model.objects import Obj, labels_of, lookup, metadata
+from fathom.model.errors import ApiError, bad_request, conflict, internal
+from fathom.model.objects import Key, Obj, labels_of, lookup, metadata
 from fathom.model.selectors import LabelSelector
+from fathom.store.protocol import Expect
 
 EVICTION = ("policy", "v1", "Eviction")
 BUDGETS = "poddisruptionbudgets.policy"
@@ -83,12 +88,39 @@ async def _mark(core: Core, call: Call, options: DeleteOptions, *, by: str) -> D
         check_preconditions(pod, options, resource=call.kind.resource, revision=revision)
         return marked(pod, now=now, by=by)
 
-    written = await update(core, call, change, subresource="status")
+    bound = partial(_asked_for, core, by) if by else None
+    written = await update(core, call, change, subresource="status", bound=bound)
     wanted = options.preconditions
     if wanted is None or wanted.resource_version is None or written.entry is None:
         return options
     wanted = msgspec.structs.replace(wanted, resource_version=str(written.entry.revision))
     return msgspec.structs.replace(options, preconditions=wanted)
+
+
+def _asked_for(core: Core, by: str, pod: Obj) -> tuple[Expect, ...]:
+    """What the commit expects so that no pod is evicted for an override that does not ask for it any more:
+    1. The controller decides to evict a pod. 2. The override ends, or an edit voids its approval.
+    3. The eviction arrives. The override is judged now, and the commit expects it as it was judged."""
+    name, _, uid = by.partition("@")
+    key = Key(*name.split("/", 1)) if "/" in name else Key("", name)
+    seen = core.cache.get(OVERRIDES, key)
+    override = None if seen is None else shape.read(SchedulerOverride, seen.obj)
+    if seen is None or override is None or override.metadata.uid != uid or not _asks(core, override, pod):
+        raise conflict("pods", str(metadata(pod)["name"]), f"override {name} does not ask for its eviction")
+    return (Expect(f"/registry/{OVERRIDES}/{name}", seen.revision),)
+
+
+def _asks(core: Core, override: SchedulerOverride, pod: Obj) -> bool:
+    """While it is in force, for pods on nodes that it drains; after its end, for pods that it lets go."""
+    now_ns = core.outside.clock.now_ns()
+    if has_ended(override, now_ns):
+        return override.spec.on_end == "move"
+    node = str(lookup(pod, "spec", "nodeName") or "")
+    seen = core.cache.get("nodes", Key("", node))
+    labels = labels_of(seen.obj) if seen is not None else {}
+    return (
+        override.spec.changes.drain and override_active(override, now_ns) and cordons(override, node, labels)
+    )
 
 
 def marked(pod: Obj, *, now: str, by: str = "") -> Obj:

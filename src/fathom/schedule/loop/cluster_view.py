@@ -47,6 +47,7 @@ from fathom.schedule.loop.evictions import budget_of
 from fathom.schedule.loop.raised_priorities import RaisedPriorities
 from fathom.schedule.loop.reservations import holder_of
 
+NEVER_NS = 1 << 62
 CONTEXTS_MAX = 10_000
 HIGHEST = 2**31 - 1  # No pod has priority over reserved room.
 
@@ -112,6 +113,8 @@ class ClusterView:
         self._doubted: tuple[str, ...] = ()
         self._lost: dict[str, int] = {}  # Node -> lost trust; only nodes that have lost some.
         self._expiries: list[tuple[int, Key]] = []  # (end, override), soonest first.
+        # The next end of an override: the contexts rest on it until then. 0: not known.
+        self._contexts_end_ns = 0
         self.raised = RaisedPriorities(self.table)
         self.consulted = ConsultedObjects()  # For records; no rule reads them.
 
@@ -187,6 +190,7 @@ class ClusterView:
         elif kind == "SchedulerOverride":
             ends = [(expiry_ns(override), key) for key, override in self._own[kind].items()]
             self._expiries = sorted((end, key) for end, key in ends if end is not None)
+            self._contexts_end_ns = 0
             self.raised.put(self._objects(kind))
 
     def passing(self, *, now_ns: int) -> list[Key]:
@@ -336,6 +340,9 @@ class ClusterView:
         if doubted != self._doubted:
             self._doubted = doubted
             self._contexts.clear()
+        if now_ns >= self._contexts_end_ns:
+            self._contexts.clear()
+            self._contexts_end_ns = self._next_end_ns(now_ns)
         key = (pod.shape, "" if pod.shape.workloads else pod.key.name if self._is_personal() else "")
         context = self._contexts.get(key)
         if context is None:
@@ -346,6 +353,12 @@ class ClusterView:
         if holder or context.policy.max_view_age_ms is not None:
             return msgspec.structs.replace(context, view_age_ms=view_age_ms, holder=holder)
         return context
+
+    def _next_end_ns(self, now_ns: int) -> int:
+        """When the next override ends. `passing` is not asked while nobody leads, or while a request waits
+        for its answer: an override ends then too."""
+        ends = (expiry_ns(override) for override in self._own["SchedulerOverride"].values())
+        return min((end for end in ends if end is not None and end > now_ns), default=NEVER_NS)
 
     def _is_personal(self) -> bool:
         """Whether an override or a rollout may name single pods that have no workload."""

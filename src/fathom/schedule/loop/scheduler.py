@@ -106,6 +106,7 @@ class Scheduler:
         deciding = self._deciding(api)
         loop = asyncio.get_running_loop()
         await self._recover()
+        self._notice_ended()  # While another one led, or nobody.
         background = [
             loop.create_task(self._state.status_writer.run()),
             loop.create_task(self._check_for_ever(api)),
@@ -170,12 +171,8 @@ class Scheduler:
         """Check what makes no event: overrides that expire, refused nodes to use again, long waits."""
         while True:
             await asyncio.sleep(LOOK_S)
-            now_ns = self._state.clock.now_ns()
+            self._notice_ended()
             snapshot = self._state.caches.snapshot()
-            for key in self._state.known.passing(now_ns=now_ns):
-                override = snapshot.get(OVERRIDE.name, key) or _named(key)
-                self._state.news.tell(OVERRIDE_CHANGED, OVERRIDE.name, override, "ended")
-            self._state.set_priorities()
             for name in self._state.refused_nodes.settle(snapshot):
                 node = snapshot.get(NODE.name, Key("", name)) or _named(Key("", name))
                 self._state.news.tell(TRUST_CHANGED, NODE.name, node)
@@ -187,6 +184,14 @@ class Scheduler:
                 self._state.news.moved.set()
             await self._report_observed(api)
             await self._acknowledge_overrides(api)
+
+    def _notice_ended(self) -> None:
+        """Wake the pods that overrides kept waiting which have ended since the last look."""
+        snapshot = self._state.caches.snapshot()
+        for key in self._state.known.passing(now_ns=self._state.clock.now_ns()):
+            override = snapshot.get(OVERRIDE.name, key) or _named(key)
+            self._state.news.tell(OVERRIDE_CHANGED, OVERRIDE.name, override, "ended")
+        self._state.set_priorities()
 
     def _probe_old_caches(self) -> None:
         snapshot = self._state.caches.snapshot()

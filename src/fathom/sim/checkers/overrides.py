@@ -3,28 +3,30 @@ acknowledges what it has not observed. The first follows accounts, marks and led
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from fathom.api.ledger.accounts import TENANT_BOOKS
 from fathom.cache.caches import Caches
-from fathom.kinds.reservation import HOLDING, RESERVATIONS
 from fathom.kinds.scheduler_override import OVERRIDES
-from fathom.model.objects import Obj, lookup, metadata, uid_of
-from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.decision import Decision, Outcome
+from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
+from fathom.model.times import SECOND_NS, moment_ns
+from fathom.sim.checkers.override_effects import WITH_EFFECTS, effects_on, evicted_for
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.violation import Violation
 
 if TYPE_CHECKING:
     from fathom.sim.world.process import SimProcess
     from fathom.sim.world.world import World
 
-ROUTES = "trafficroutes.fathom.dev"
-ACCOUNT, USED, MADE_BY = "fathom.dev/account", "fathom.dev/overrides", "fathom.dev/override"
+
+# Times are recorded in whole seconds, and a write takes a moment from its check to the store.
+LATE_S = 2.5
 
 
 class NothingIsLeftAfterTheProof(Checker):
     name = "no effect of an override is left after its proof"
-    resources = frozenset({"pods", RESERVATIONS, ROUTES, TENANT_BOOKS, OVERRIDES})
+    resources = WITH_EFFECTS | {OVERRIDES}
 
     def __init__(self) -> None:
         self._effects: dict[str, dict[str, None]] = {}  # UID of an override -> paths that carry it.
@@ -33,7 +35,10 @@ class NothingIsLeftAfterTheProof(Checker):
     def commit(self, change: Seen) -> Found:
         if change.resource == OVERRIDES:
             return self._override(change)
-        before, after = set(_uids(change.resource, change.old)), set(_uids(change.resource, change.new))
+        before, after = (
+            set(effects_on(change.resource, change.old)),
+            set(effects_on(change.resource, change.new)),
+        )
         for uid in sorted(before - after):
             self._effects.get(uid, {}).pop(change.path, None)
         for uid in sorted(after):
@@ -55,6 +60,77 @@ class NothingIsLeftAfterTheProof(Checker):
         self._proven[uid] = change.path
         left = list(self._effects.get(uid, ()))
         return Finding(f"{change.path} is proven over, and {left[0]} is left", tuple(left)) if left else None
+
+
+class NothingActsAfterTheEnd(Checker):
+    """Knows by itself when an override ends: when it is deleted, or at the end that is stamped on it."""
+
+    name = "no effect of an override begins after its end"
+    resources = WITH_EFFECTS | {OVERRIDES}
+
+    def __init__(self) -> None:
+        self._ends_s: dict[str, float] = {}  # UID -> when it ends.
+        self._moves: set[str] = set()  # UIDs of those whose end evicts the pods that they placed.
+
+    def begin(self, world: World) -> None:
+        self._engine = world.engine
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == OVERRIDES:
+            self._note(change)
+            return None
+        before, after = _effects(change.resource, change.old), _effects(change.resource, change.new)
+        for uid in sorted(after - before):
+            late_s = change.at_s - self._ends_s.get(uid, change.at_s)
+            if late_s > LATE_S and not (uid in self._moves and evicted_for(change.new) == uid):
+                return f"{change.path} became an effect of override {uid} {late_s:.1f} s after its end"
+        return None
+
+    def _note(self, change: Seen) -> None:
+        obj = change.new or change.old or {}
+        ends_ns = moment_ns(lookup(obj, "status", "expiresAt"))
+        since_ns = self._engine.epoch_ns + self._engine.began_ns
+        ends_s = float("inf") if ends_ns is None else (ends_ns - since_ns) / SECOND_NS
+        if change.new is None or is_deleting(obj):
+            ends_s = min(ends_s, self._ends_s.get(uid_of(obj), ends_s), change.at_s)
+        self._ends_s[uid_of(obj)] = ends_s
+        if lookup(obj, "spec", "onEnd") == "move":
+            self._moves.add(uid_of(obj))
+
+
+class DecidedWithoutTheEnded(Checker):
+    """No decision on record rests on an override that has ended. Of processes whose clock is right."""
+
+    name = "no decision rests on an override that has ended"
+    resources = frozenset({OVERRIDES})
+
+    def __init__(self) -> None:
+        self._ends_ns: dict[str, int] = {}  # UID -> when it ends.
+
+    def begin(self, world: World) -> None:
+        self._engine = world.engine
+        world.engine.record_readers.append(self)
+
+    def commit(self, change: Seen) -> Found:
+        ends_ns = moment_ns(lookup(change.new, "status", "expiresAt"))
+        if change.new is not None and ends_ns is not None:
+            self._ends_ns[uid_of(change.new)] = ends_ns
+        return None
+
+    # Called by the processes' journals.
+
+    def decided(self, process: SimProcess, decision: Decision) -> None:
+        now_ns = self._engine.epoch_ns + self._engine.now_ns
+        for used in decision.overrides:
+            ends_ns = self._ends_ns.get(used.uid, now_ns)
+            itself = decision.subject.uid == used.uid  # Its end is decided about too.
+            if used.decisive and not itself and not process.skew_ns and now_ns - ends_ns > LATE_S * SECOND_NS:
+                about = f"{decision.verdict} of {decision.subject.name} by {decision.controller}"
+                late_s = (now_ns - ends_ns) / SECOND_NS
+                message = f"{about} rests on override {used.name}, which ended {late_s:.1f} s ago"
+                self._engine.broken(Violation(self.name, message, self._engine.since_s))
+
+    def concluded(self, process: SimProcess, outcome: Outcome) -> None: ...
 
 
 class AcknowledgedIsObserved(Checker):
@@ -90,6 +166,12 @@ class AcknowledgedIsObserved(Checker):
         )
 
 
+def _effects(resource: str, obj: Obj | None) -> set[str]:
+    """The overrides that it is an effect of; of a pod also the one that evicts it."""
+    evicted = evicted_for(obj) if resource == "pods" else ""
+    return {uid for uid in (*effects_on(resource, obj), evicted) if uid}
+
+
 def _is_proven(override: Obj) -> bool:
     return any(
         condition.get("type") == "RepairComplete" and condition.get("status") == "True"
@@ -97,21 +179,11 @@ def _is_proven(override: Obj) -> bool:
     )
 
 
-def _uids(resource: str, obj: Obj | None) -> Iterable[str]:
-    """The UIDs of overrides that the object is an effect of, while it lasts."""
-    if obj is None:
-        return ()
-    if resource == TENANT_BOOKS:
-        return tuple(obj.get("overrides") or ())
-    notes = metadata(obj).get("annotations") or {}
-    if resource == ROUTES:
-        return _named(notes.get(MADE_BY))
-    phase = lookup(obj, "status", "phase") or ""
-    over = phase in TERMINAL_PHASES if resource == "pods" else phase not in HOLDING
-    parts = str(notes.get(ACCOUNT) or "").split("/")
-    return () if over else (*parts[3:4], *_named(notes.get(USED)))
-
-
-def _named(marks: object) -> tuple[str, ...]:
-    entries = str(marks or "").split(",")
-    return tuple(uid for entry in entries if (uid := entry.partition("@")[2]))
+def of_overrides() -> list[Checker]:
+    """The checkers that hold wherever overrides are used."""
+    return [
+        NothingIsLeftAfterTheProof(),
+        NothingActsAfterTheEnd(),
+        DecidedWithoutTheEnded(),
+        AcknowledgedIsObserved(),
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -13,8 +13,10 @@ from fathom.client.outcomes import Conflict, Rejected
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import is_terminal
+from fathom.model.times import SECOND_NS, duration_ns
 from fathom.model.well_known import REGION_LABEL, ZONE_LABEL
 from fathom.sim.checkers import at_home
+from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, pod_spec
 from fathom.sim.scenarios.overriding import LATE_S, OVERRIDES
@@ -31,7 +33,8 @@ KINDS = ("/pods", "/scheduleroverrides", "/replicasets", "bindingbatches")
 SYSTEM = "fathom-system"
 NAMESPACES_OF = {"cordon": SYSTEM, "pauseExpansion": "default"}
 # Node -> (zone, region): a zone that is in two regions shows whether a scope counts.
-PLACES = {"node-1": ("a", "west"), "node-2": ("a", "east"), "node-3": ("b", "west")}
+Places = Mapping[str, tuple[str, str]]
+PLACES: Places = {"node-1": ("a", "west"), "node-2": ("a", "east"), "node-3": ("b", "west")}
 SCOPES = ("cluster", "region/west", "region/east")
 WEB = "web"
 REPLICAS_MAX = 6
@@ -47,8 +50,8 @@ class _InForce(msgspec.Struct, frozen=True):
     scope: str
     ends_s: float
 
-    def cordons(self, name: str) -> bool:
-        zone, region = PLACES[name]
+    def cordons(self, name: str, places: Places) -> bool:
+        zone, region = places[name]
         return self.target == f"zone/{zone}" and self.scope in {"cluster", f"region/{region}"}
 
 
@@ -61,7 +64,8 @@ class OverridesForbid(Checker):
 
     name = "no write that an override forbids"
 
-    def __init__(self) -> None:
+    def __init__(self, places: Places = PLACES) -> None:
+        self._places = places
         self._in_force: dict[Key, _InForce] = {}
         self._pods: dict[Key, Obj] = {}
         self._sizes: dict[str, int] = {}  # ReplicaSet's UID -> replicas.
@@ -88,7 +92,7 @@ class OverridesForbid(Checker):
             self._in_force.pop(change.key, None)
         elif change.old is None:
             spec = change.new["spec"]
-            ends_s = change.at_s + float(str(spec["expiresAfter"]).removesuffix("s")) - LATE_S
+            ends_s = change.at_s + (duration_ns(str(spec["expiresAfter"])) or 0) / SECOND_NS - LATE_S
             named = _InForce(_changed(spec), spec["target"], spec["scope"], ends_s)
             self._in_force[change.key] = named
 
@@ -112,7 +116,8 @@ class OverridesForbid(Checker):
         if not where or lookup(old, "spec", "nodeName"):
             return None
         for key, override in self._in_force.items():
-            if override.change == "cordon" and override.cordons(where) and change.at_s < override.ends_s:
+            in_force = override.change == "cordon" and change.at_s < override.ends_s
+            if in_force and override.cordons(where, self._places):
                 return f"{change.key.name} was put on {where}, which {'/'.join(key)} cordons"
         return None
 
@@ -137,8 +142,8 @@ class OverridesForbid(Checker):
     def _scopes(self) -> list[str]:
         """The regions that the workload is in."""
         on = {str(lookup(pod, "spec", "nodeName") or "") for pod in self._pods.values() if owner_uid(pod)}
-        names = [name for name in PLACES if name in on] or list(PLACES)
-        return [f"region/{PLACES[name][1]}" for name in names]
+        names = [name for name in self._places if name in on] or list(self._places)
+        return [f"region/{self._places[name][1]}" for name in names]
 
 
 def _is_live(pod: Obj) -> bool:
@@ -146,7 +151,7 @@ def _is_live(pod: Obj) -> bool:
 
 
 def checkers() -> Sequence[Checker]:
-    return [*at_home(), OverridesForbid()]
+    return [*at_home(), OverridesForbid(), *of_overrides()]
 
 
 @scenario(
@@ -252,7 +257,7 @@ async def _put(world: World, name: str, action: str, orders: dict[str, Obj]) -> 
 
 
 def _must_be_cordoned(world: World, where: str, spec: Obj) -> None:
-    if not _InForce(_changed(spec), spec["target"], spec["scope"], 0.0).cordons(where):
+    if not _InForce(_changed(spec), spec["target"], spec["scope"], 0.0).cordons(where, PLACES):
         place = f"{spec['target']} in {spec['scope']}"
         world.broken(IN_SCOPE, f"a pod was kept off {where} by an override of {place}")
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fathom.client.api import Resource
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, delete_some, node, pod, run_scheduler
@@ -60,7 +61,7 @@ class OverridesEnd(Checker):
 
 
 def checkers() -> Sequence[Checker]:
-    return [*scheduling.checkers(), OverridesEnd()]
+    return [*scheduling.checkers(), OverridesEnd(), *of_overrides()]
 
 
 @scenario(

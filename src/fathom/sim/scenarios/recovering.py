@@ -20,7 +20,7 @@ from fathom.model import accounts
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.user import User
 from fathom.model.well_known import POOL_LABEL, REGION_LABEL
-from fathom.sim.checkers.overrides import AcknowledgedIsObserved, NothingIsLeftAfterTheProof
+from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, node, own, pod, run_scheduler
@@ -56,7 +56,7 @@ AFFECTED = ["scheduler", "autoscaler", "quota-controller"]
 
 
 def checkers() -> Sequence[Checker]:
-    return [*scheduling.checkers(), NothingIsLeftAfterTheProof(), AcknowledgedIsObserved()]
+    return [*scheduling.checkers(), *of_overrides()]
 
 
 @scenario(Menu(processes=(*SCHEDULERS, *MANAGERS), kinds=KINDS, seconds=60, most=6), checkers=checkers)
