@@ -21,6 +21,7 @@ from fathom.sim.scenarios import (
     crashes,
     drains,
     duplicate,
+    edited_overrides,
     endings,
     failures,
     fights,
@@ -36,6 +37,7 @@ from fathom.sim.scenarios import (
     naming,
     nodes,
     oldviews,
+    others_marks,
     overriding,
     owning,
     policies,
@@ -108,6 +110,8 @@ MODULES = (
     questions,
     fights,
     forbidding,
+    edited_overrides,
+    others_marks,
 )
 
 SCENARIOS: dict[str, Scenario] = {
