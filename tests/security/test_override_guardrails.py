@@ -123,6 +123,52 @@ def test_what_it_concerns_is_counted_and_limited(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
+def test_what_overrides_in_force_concern_is_limited_together(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await gather(api)
+        for number in range(4):
+            await api.post("/api/v1/nodes", {"metadata": {"name": f"n{number}"}})
+        await limit(api, maxNodes=2)
+
+        def cordon(name: str, node: str, change: str = "cordon") -> Obj:
+            return override(name, target=f"node/{node}", changes={change: True})
+
+        assert (await api.post(SYSTEM, cordon("one", "n0"))).status == 201
+        assert (await api.post(SYSTEM, cordon("two", "n1"))).status == 201
+        refused = await api.post(SYSTEM, cordon("three", "n2"))
+        assert (refused.status, refused.causes) == (403, [("spec.target", "BeyondSteeringLimits")])
+        assert (
+            "together with the active overrides fathom-system/one and fathom-system/two it concerns 3 nodes,"
+            " and SteeringLimits fathom-system/default allows 2 (maxNodes)"
+        ) in message(refused)
+        # It takes no node that is not taken.
+        assert (await api.post(SYSTEM, cordon("again", "n1", "drain"))).status == 201
+        assert (await api.post(MINE, override("other"))).status == 201
+        for ended in ("two", "again"):
+            assert (await api.delete(f"{SYSTEM}/{ended}")).status == 200
+        assert (await api.post(SYSTEM, cordon("three", "n2"))).status == 201
+        wider = {"spec": {"reason": "more", "scope": "cluster", "changes": {"drain": True}}}
+        assert (await api.patch(f"{SYSTEM}/three", wider)).status == 200  # It is not counted twice.
+
+    tell(story, tmp_path)
+
+
+def test_an_override_that_waits_is_counted_when_it_is_approved(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await gather(api)
+        for number in range(2):
+            await api.post("/api/v1/nodes", {"metadata": {"name": f"n{number}"}})
+        await limit(api, maxNodes=1, approvals="on")
+        drain = override("waits", target="node/n0", changes={"drain": True})
+        assert (await api.post(SYSTEM, drain)).status == 201
+        assert (await api.post(SYSTEM, override(target="node/n1", changes={"cordon": True}))).status == 201
+        refused = await decide(api, f"{SYSTEM}/waits", ROOT)
+        assert (refused.status, refused.causes) == (403, [("spec.target", "BeyondSteeringLimits")])
+        assert "together with the active override fathom-system/o it concerns 2 nodes" in message(refused)
+
+    tell(story, tmp_path)
+
+
 def test_a_cluster_begins_with_limits_that_anybody_can_read_and_few_can_write(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await gather(api)

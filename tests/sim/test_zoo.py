@@ -13,6 +13,9 @@ pytestmark = pytest.mark.live
 
 # Seeds that are tried, of the bugs whose stories are this file's; it takes but a few of them.
 SEEDS = {
+    "acknowledged-before-observed": 40,
+    "anothers-cordon-cleared": 3,
+    "approval-survives-an-edit": 3,
     "binder-deaf-to-a-cordon": 3,
     "bookmark-ahead": 4,
     "bound-while-going": 2,
@@ -32,6 +35,7 @@ SEEDS = {
     "new-leader-trusts-an-old-view": 2,
     "orphan-runs-on": 4,
     "override-never-ends": 10,
+    "own-clock-for-expiry": 3,
     "precondition-ignored": 40,
     "quota-released-twice": 10,
     "quota-recorded-as-it-was": 10,
@@ -43,6 +47,7 @@ SEEDS = {
     "repair-races-a-bind": 2,
     "repair-takes-what-waits": 4,
     "report-undoes-anothers": 40,
+    "residue-sought-by-name": 3,
     "resumes-from-last-item": 20,
     "scope-ignored": 4,
     "second-reservation": 2,

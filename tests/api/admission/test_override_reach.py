@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.api.auth.cluster import Cluster
 
@@ -18,6 +19,7 @@ from fathom.api.admission.overrides.conflicts import (
 from fathom.api.admission.overrides.limits import (
     beyond_extensions,
     beyond_limits,
+    beyond_limits_together,
     changes_to_approve,
     limits_in_force,
 )
@@ -137,6 +139,57 @@ def test_limits_name_what_is_beyond_them() -> None:
         f"it concerns 2 tenants, {ALLOWS} 1 (maxTenants)",
         f"it concerns 2 workloads below their minimum, {ALLOWS} 1 (maxBelowMinimum)",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "others", "limits", "found"),
+    [
+        # Of the same effect: web has four pods, db one; in all five.
+        (
+            {},
+            ({"target": "workload/db"},),
+            {"max_pods": 4},
+            ["shop/other-0 it concerns 5 pods, {} 4 (maxPods)"],
+        ),
+        ({}, ({"target": "workload/db"},), {"max_pods": 5}, []),
+        # Of another effect.
+        ({}, ({"target": "workload/db", "changes": {"avoidZones": ["a"]}},), {"max_pods": 4}, []),
+        # Its pods are concerned already.
+        ({"scope": "zone/a"}, ({}, {"target": "workload/db"}), {"max_pods": 4}, []),
+        # Alone it is beyond: `beyond_limits` says so.
+        ({}, ({"target": "workload/db"},), {"max_pods": 3}, []),
+        # One effect after the other, not all effects in one sum.
+        (
+            {"changes": {"pauseRollout": True, "avoidZones": ["a"]}},
+            ({"target": "workload/db"}, {"target": "workload/x", "changes": {"avoidZones": ["a"]}}),
+            {"max_pods": 5},
+            [],
+        ),
+    ],
+)  # fmt: skip
+def test_overrides_of_one_effect_are_limited_together(
+    given: Obj, others: tuple[Obj, ...], limits: Obj, found: list[str]
+) -> None:
+    mine, cluster = override(**given), Cluster(*NODES, *PODS)
+    in_force = [override(f"other-{number}", **other) for number, other in enumerate(others)]
+    causes = beyond_limits_together(mine, in_force, SteeringLimitsSpec(**limits), cluster)
+    assert [cause.message for cause in causes] == [
+        f"together with the active override {text.format(ALLOWS)}" for text in found
+    ]
+
+
+def test_workloads_below_their_minimum_are_counted_over_all_drains() -> None:
+    """web is on a1 and b1: each drain alone leaves it a ready pod."""
+    cluster = Cluster(*NODES, *(each for each in PODS if each["metadata"]["name"] != "web-4"))
+    first, second = of_nodes("node/a1", drain=True), of_nodes("node/b1", drain=True)
+    in_force = [msgspec.structs.replace(second, metadata=msgspec.structs.replace(second.metadata, name="p"))]
+    limits = SteeringLimitsSpec(max_below_minimum=2)
+    assert beyond_limits(blast_radius(first, cluster), limits) == []
+    (cause,) = beyond_limits_together(first, in_force, limits, cluster)
+    assert cause.message == (
+        f"together with the active override fathom-system/p it concerns 3 workloads below their minimum,"
+        f" {ALLOWS} 2 (maxBelowMinimum)"
+    )
 
 
 def test_extensions_are_bounded_in_number_and_in_all() -> None:

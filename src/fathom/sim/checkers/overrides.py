@@ -1,5 +1,6 @@
-"""Overrides: once the end of one is proven, no effect of it is left, and none appears again; and nobody
-acknowledges what it has not observed. The first follows accounts, marks and ledgers from commits alone."""
+"""Overrides: once the end of one is proven, no effect of it is left, and none appears again; nobody
+acknowledges what it has not observed; and nobody's cordon is lifted by another. The first follows accounts,
+marks and ledgers from commits alone."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from fathom.cache.caches import Caches
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.decision import Decision, Outcome
-from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
+from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.sim.checkers.override_effects import WITH_EFFECTS, effects_on, evicted_for
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
@@ -164,6 +165,23 @@ class AcknowledgedIsObserved(Checker):
         return (
             f"{change.by} acknowledges {change.path} for {ahead[0]['controller']}, and has generation {has}"
         )
+
+
+class CordonsStay(Checker):
+    name = "a cordon is lifted only by who made it"
+    resources = frozenset({"nodes"})
+
+    def __init__(self) -> None:
+        self._made_by: dict[Key, str] = {}  # Node -> the process that cordoned it.
+
+    def commit(self, change: Seen) -> Found:
+        before, after = (bool(lookup(obj, "spec", "unschedulable")) for obj in (change.old, change.new))
+        if after and not before:
+            self._made_by[change.key] = change.by
+        if not before or after or change.new is None:
+            return None
+        maker = self._made_by.pop(change.key, "")
+        return f"{change.by} lifts the cordon of {maker}" if change.by != maker else None
 
 
 def _effects(resource: str, obj: Obj | None) -> set[str]:

@@ -24,6 +24,7 @@ from fathom.sim.scenarios import (
     deaf,
     drains,
     duplicate,
+    edited_overrides,
     endings,
     expiring,
     failures,
@@ -40,6 +41,7 @@ from fathom.sim.scenarios import (
     new_leaders,
     nodes,
     oldviews,
+    others_marks,
     overriding,
     owning,
     policies,
@@ -116,6 +118,8 @@ MODULES = (
     questions,
     fights,
     forbidding,
+    edited_overrides,
+    others_marks,
 )
 
 SCENARIOS: dict[str, Scenario] = {

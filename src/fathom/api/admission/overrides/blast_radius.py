@@ -7,18 +7,22 @@ that it takes from everybody, and, if it drains them, the pods on them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
+from fathom.kinds.override_changes import WORKLOAD_TARGETS
 from fathom.kinds.scheduler_override import (
     BlastRadius,
     SchedulerOverride,
     cordons,
+    named,
     scope_includes,
     targets_pod,
     workloads_of,
 )
 from fathom.model.conditions import find_condition
-from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata
+from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata
 from fathom.model.pod_phase import is_terminal
 from fathom.model.selectors import LabelSelector
 from fathom.model.tenancy import tenant_of
@@ -34,41 +38,85 @@ def node_labels(view: View) -> dict[str, Mapping[str, str]]:
     return {str(metadata(seen.obj).get("name")): labels_of(seen.obj) for seen in view.list("nodes")}
 
 
-def blast_radius(override: SchedulerOverride, view: View) -> BlastRadius:
-    nodes = node_labels(view)
-    taken = {name for name, labels in nodes.items() if takes(override, name, labels)}
-    drained = taken if override.spec.changes.drain else set()
-    pods = [*_of_workload(override, nodes, view), *_on_nodes(drained, view)]
-    return BlastRadius(
-        pods=len(pods),
-        nodes=len(taken),
-        tenants=len({_tenant(pod, view) for pod in pods}),
-        zone_percent=_zone_percent(taken, nodes),
-        below_minimum=_below_minimum(pods, view) if drained else 0,
+class Reach(msgspec.Struct, frozen=True):
+    """The nodes that overrides take, and the pods that they concern, each once."""
+
+    nodes: frozenset[str] = frozenset()
+    pods: dict[Key, Obj] = {}
+    drains: bool = False
+
+
+def together(reaches: Sequence[Reach]) -> Reach:
+    return Reach(
+        frozenset().union(*(reach.nodes for reach in reaches)),
+        {key: pod for reach in reaches for key, pod in reach.pods.items()},
+        any(reach.drains for reach in reaches),
     )
+
+
+class Reaches:
+    """Counts how far overrides reach. Pods are sorted by workload and by node once, for all of them."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._nodes = node_labels(view)
+        self._of_workloads: dict[str, dict[str, list[Obj]]] = {}  # Namespace -> workload -> pods.
+        self._on_nodes: dict[str, list[Obj]] | None = None
+
+    def of(self, override: SchedulerOverride) -> Reach:
+        taken = frozenset(name for name, labels in self._nodes.items() if takes(override, name, labels))
+        drains = bool(taken) and override.spec.changes.drain
+        drained = [pod for name in sorted(taken) for pod in self._on(name)] if drains else []
+        pods = {key_of(pod): pod for pod in (*self._targeted(override), *drained)}
+        return Reach(taken, pods, drains)
+
+    def radius(self, reach: Reach) -> BlastRadius:
+        pods = list(reach.pods.values())
+        return BlastRadius(
+            pods=len(pods),
+            nodes=len(reach.nodes),
+            tenants=len({_tenant(pod, self._view) for pod in pods}),
+            zone_percent=_zone_percent(reach.nodes, self._nodes),
+            below_minimum=_below_minimum(pods, self._view) if reach.drains else 0,
+        )
+
+    def _targeted(self, override: SchedulerOverride) -> Iterator[Obj]:
+        target = named(override.spec.target)
+        if target is None or target.kind not in WORKLOAD_TARGETS:
+            return
+        for pod in self._of(override.metadata.namespace).get(target.name, ()):
+            node = lookup(pod, "spec", "nodeName")
+            in_scope = not node or scope_includes(override.spec.scope, self._nodes.get(node, {}))
+            if in_scope and targets_pod(override, pod):
+                yield pod
+
+    def _of(self, namespace: str) -> dict[str, list[Obj]]:
+        if namespace not in self._of_workloads:
+            by_workload: dict[str, list[Obj]] = {}
+            self._of_workloads[namespace] = by_workload
+            for seen in self._view.list("pods", namespace):
+                for name in () if is_terminal(seen.obj) else workloads_of(seen.obj):
+                    by_workload.setdefault(name, []).append(seen.obj)
+        return self._of_workloads[namespace]
+
+    def _on(self, node: str) -> list[Obj]:
+        if self._on_nodes is None:
+            self._on_nodes = {}
+            for seen in self._view.list("pods"):
+                if not is_terminal(seen.obj):
+                    name = str(lookup(seen.obj, "spec", "nodeName") or "")
+                    self._on_nodes.setdefault(name, []).append(seen.obj)
+        return self._on_nodes.get(node, [])
+
+
+def blast_radius(override: SchedulerOverride, view: View) -> BlastRadius:
+    reaches = Reaches(view)
+    return reaches.radius(reaches.of(override))
 
 
 def takes(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:
     """Whether the override takes the node from everybody."""
     return cordons(override, node, labels) and scope_includes(override.spec.scope, labels)
-
-
-def _of_workload(override: SchedulerOverride, nodes: Labels, view: View) -> Iterator[Obj]:
-    for seen in view.list("pods", override.metadata.namespace):
-        pod = seen.obj
-        if is_terminal(pod) or not targets_pod(override, pod):
-            continue
-        node = lookup(pod, "spec", "nodeName")
-        if not node or scope_includes(override.spec.scope, nodes.get(node, {})):
-            yield pod
-
-
-def _on_nodes(nodes: set[str], view: View) -> Iterator[Obj]:
-    if not nodes:
-        return
-    for seen in view.list("pods"):
-        if lookup(seen.obj, "spec", "nodeName") in nodes and not is_terminal(seen.obj):
-            yield seen.obj
 
 
 def _tenant(pod: Obj, view: View) -> str:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from fathom.api.admission.overrides.blast_radius import Reach, Reaches, together
 from fathom.kinds.override_changes import BREAK_GLASS, CHANGES, HIGH
 from fathom.kinds.scheduler_override import BlastRadius, SchedulerOverride, changes_of, expiry_ns
 from fathom.kinds.shape import read
 from fathom.kinds.steering_limits import LIMITS_KEY, ON, STEERING_LIMITS, SteeringLimits, SteeringLimitsSpec
 from fathom.model.errors import Cause
+from fathom.model.objects import Key
 from fathom.model.times import duration_ns, moment_ns
 from fathom.model.view import View
 
 WHERE = f"SteeringLimits {LIMITS_KEY.namespace}/{LIMITS_KEY.name}"
 BEYOND = "BeyondSteeringLimits"  # The reason of a cause.
+NAMED_MAX = 3  # Other overrides in a message.
 
 
 def limits_in_force(view: View) -> SteeringLimitsSpec:
@@ -28,20 +32,78 @@ def limits_in_force(view: View) -> SteeringLimitsSpec:
         return SteeringLimitsSpec()
 
 
+class _Limit(NamedTuple):
+    counted: str  # The field of BlastRadius.
+    what: str
+    field: str  # Of SteeringLimits.
+    most: int | None
+
+
+def _limits(limits: SteeringLimitsSpec) -> tuple[_Limit, ...]:
+    return (
+        _Limit("pods", "pods", "maxPods", limits.max_pods),
+        _Limit("nodes", "nodes", "maxNodes", limits.max_nodes),
+        _Limit("zone_percent", "% of a zone's nodes", "maxZonePercent", limits.max_zone_percent),
+        _Limit("tenants", "tenants", "maxTenants", limits.max_tenants),
+        _Limit("below_minimum", "workloads below their minimum", "maxBelowMinimum", limits.max_below_minimum),
+    )
+
+
 def beyond_limits(radius: BlastRadius, limits: SteeringLimitsSpec) -> list[Cause]:
     """What the override concerns beyond what it may."""
-    counted = (
-        ("pods", radius.pods, "maxPods", limits.max_pods),
-        ("nodes", radius.nodes, "maxNodes", limits.max_nodes),
-        ("% of a zone's nodes", radius.zone_percent, "maxZonePercent", limits.max_zone_percent),
-        ("tenants", radius.tenants, "maxTenants", limits.max_tenants),
-        ("workloads below their minimum", radius.below_minimum, "maxBelowMinimum", limits.max_below_minimum),
-    )
-    return [
-        Cause("spec.target", BEYOND, f"it concerns {count} {what}, and {WHERE} allows {most} ({field})")
-        for what, count, field, most in counted
-        if most is not None and count > most
-    ]
+    return [_cause("", radius, limit) for limit in _limits(limits) if _is_beyond(radius, limit)]
+
+
+def _is_beyond(radius: BlastRadius, limit: _Limit) -> bool:
+    return limit.most is not None and getattr(radius, limit.counted) > limit.most
+
+
+def _cause(together: str, radius: BlastRadius, limit: _Limit) -> Cause:
+    concerns = f"{together}it concerns {getattr(radius, limit.counted)} {limit.what}"
+    return Cause("spec.target", BEYOND, f"{concerns}, and {WHERE} allows {limit.most} ({limit.field})")
+
+
+def beyond_limits_together(
+    override: SchedulerOverride,
+    in_force: Iterable[SchedulerOverride],
+    limits: SteeringLimitsSpec,
+    view: View,
+) -> list[Cause]:
+    """What the override, which alone is within the limits, concerns beyond them together with others that are
+    in force and have the same effect. What several concern counts once, and an override that adds nothing to
+    what others concern is not refused."""
+    reaches, effects = Reaches(view), _effects(override)
+    others = [other for other in in_force if _effects(other) & effects and _key(other) != _key(override)]
+    mine = reaches.of(override) if others else Reach()
+    own, theirs = reaches.radius(mine), [(other, reaches.of(other)) for other in others]
+    causes: dict[str, Cause] = {}  # By the limit's field.
+    for effect in sorted(effects):
+        sharing = [(other, reach) for other, reach in theirs if effect in _effects(other)]
+        before = together([reach for _, reach in sharing])
+        radius, without = reaches.radius(together((before, mine))), reaches.radius(before)
+        for limit in _limits(limits):
+            adds = getattr(radius, limit.counted) > getattr(without, limit.counted)
+            if _is_beyond(radius, limit) and adds and not _is_beyond(own, limit):
+                causes.setdefault(limit.field, _cause(_together(sharing), radius, limit))
+    return list(causes.values())
+
+
+def _effects(override: SchedulerOverride) -> set[str]:
+    """The control classes of its changes: a pause adds up with pauses, a drain with cordons and drains."""
+    return {CHANGES[change].control_class.name for change in changes_of(override)}
+
+
+def _key(override: SchedulerOverride) -> Key:
+    return override.metadata.key
+
+
+def _together(others: Sequence[tuple[SchedulerOverride, Reach]]) -> str:
+    """Those that concern something, by name."""
+    names = ["/".join(_key(other)) for other, reach in others if reach.nodes or reach.pods]
+    if len(names) > NAMED_MAX:
+        names = [*names[:NAMED_MAX], f"{len(names) - NAMED_MAX} others"]
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return f"together with the active override{'s' if len(names) > 1 else ''} {listed} "
 
 
 def beyond_extensions(override: SchedulerOverride, limits: SteeringLimitsSpec) -> Iterator[Cause]:

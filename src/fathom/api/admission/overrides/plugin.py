@@ -19,6 +19,7 @@ from fathom.api.admission.overrides.blast_radius import blast_radius, node_label
 from fathom.api.admission.overrides.limits import (
     beyond_extensions,
     beyond_limits,
+    beyond_limits_together,
     changes_to_approve,
     limits_in_force,
 )
@@ -166,26 +167,31 @@ class SchedulerOverrides(Plugin):
         """Limits and contradictions: at every new spec, and again when it is approved. `mutate` has just
         counted the blast radius."""
         limits, radius = limits_in_force(view), override.status.blast_radius or BlastRadius()
-        causes = [*beyond_limits(radius, limits), *beyond_extensions(override, limits)]
+        in_force = self._in_force(view)
+        causes = [
+            *beyond_limits(radius, limits),
+            *beyond_limits_together(override, in_force, limits, view),
+            *beyond_extensions(override, limits),
+        ]
         if causes:
             raise refused(attempt, "; ".join(cause.message for cause in causes), causes)
-        for relation in self._relations(override, view):
+        for relation in conflicts.relations(override, in_force, node_labels(view).values()):
             other = quoted(relation.other.metadata.name)
             if relation.relation == conflicts.CONTRADICTORY:
                 raise _contradiction(attempt, relation)
             how = f"{relation.relation} with the active override {other}"
             attempt.warn(f"spec.changes.{relation.change}: {how}")
 
-    def _relations(self, override: SchedulerOverride, view: View) -> list[conflicts.Relation]:
+    def _in_force(self, view: View) -> list[SchedulerOverride]:
         now_ns, others = self._clock.now_ns(), []
-        for seen in view.list(OVERRIDES, override.metadata.namespace):
+        for seen in view.list(OVERRIDES):
             try:
                 other = read(SchedulerOverride, seen.obj)
             except msgspec.ValidationError:
                 continue  # No fathom server stores one; it has no effect.
             if override_active(other, now_ns):
                 others.append(other)
-        return conflicts.relations(override, others, node_labels(view).values()) if others else []
+        return others
 
     def _check_approval(self, attempt: WriteAttempt, view: View) -> None:
         assert attempt.obj is not None
