@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import secrets
+import ssl
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
-from tests.cluster.living import Cluster
+from tests.cluster.living import Cluster, until
 
 Obj = dict[str, Any]
 
@@ -41,6 +45,39 @@ def _binding(name: str, role: str) -> Obj:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
     }
+
+
+class Person:
+    """Somebody with a token of the cluster's token file, and with the permissions that bindings give."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.name, self._token, self._url = name, secrets.token_hex(16), cluster.url
+        self._tls = ssl.create_default_context(cafile=str(cluster.data / "pki" / "ca.crt"))
+        self._config = yaml.safe_load((cluster.data / "kubeconfig").read_text())
+        file = cluster.data / "tokens.csv"
+        with file.open("a") as lines:
+            lines.write(f"{self._token},{name},{name}\n")
+        file.chmod(0o600)
+        until(lambda: self.ask("GET", "/api/v1/nodes")[0] != http.client.UNAUTHORIZED, cluster.told)
+
+    def ask(
+        self, method: str, path: str, body: Any = None, media: str = "application/json"
+    ) -> tuple[int, Obj]:
+        """The code and the object of the answer."""
+        connection = http.client.HTTPSConnection(urlsplit(self._url).netloc, context=self._tls, timeout=20)
+        headers = {"content-type": media, "authorization": f"Bearer {self._token}"}
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+    def kubeconfig(self, directory: Path) -> Path:
+        self._config["users"][0]["user"] = {"token": self._token}
+        file = directory / self.name
+        file.write_text(json.dumps(self._config))
+        return file
 
 
 def command(kubeconfig: Path, *words: str) -> list[str]:
