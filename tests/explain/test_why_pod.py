@@ -106,7 +106,7 @@ def test_the_decisive_reason_and_the_change_are_the_same_however_a_filter_words_
     reason_of = getattr(module, function)
 
     def reworded(about: Any) -> Reason:
-        reason = reason_of(about)
+        reason: Reason = reason_of(about)
         return msgspec.structs.replace(reason, texts=tuple(f"nein ({i})" for i, _ in enumerate(reason.texts)))
 
     monkeypatch.setattr(module, function, reworded)
@@ -685,3 +685,33 @@ def test_a_pause_of_repair_is_said_where_a_lost_node_keeps_its_pods() -> None:
         scheduleroverrides_fathom_dev=[override],
     )  # fmt: skip
     assert "override shop/hold pauses repair" in why(case).summary
+
+
+# Displaced.
+
+
+def displaced(reason: str, message: str, **objects: Any) -> Explanation:
+    status = {"conditions": [condition("DisruptionTarget", reason=reason, message=message)]}
+    web = pod(on="a", meta={"deletionTimestamp": at(-20)}, status=status)
+    return why(evidence(pods=[web, pod("big", priority=100)], **{"nodes": [node("a")], **objects}))
+
+
+@pytest.mark.parametrize("message", ["Preempted by pod uid-other on node b", "Verdrängt"])
+def test_the_event_preempted_names_the_other_pod_as_its_related_object(message: str) -> None:
+    told = {**event("Preempted", message), "related": {"kind": "Pod", "uid": "uid-big"}}
+    assert displaced("PreemptionByScheduler", "", events=[told]).cause.startswith(
+        "pod shop/big of priority 100 takes its place on a; its own is 0"
+    )
+
+
+@pytest.mark.parametrize("message", ["deleting due to NoExecute taint other", "Vertrieben"])
+def test_the_taint_that_evicts_a_pod_is_the_nodes(message: str) -> None:
+    taints = [
+        {"key": "repair", "effect": "NoExecute"},
+        {"key": "spot", "effect": "NoSchedule"},
+    ]
+    change = displaced("DeletionByTaintManager", message, nodes=[node("a", taints=taints)]).change
+    assert change is not None
+    assert change.what == "tolerate the taint repair, or remove it from node a"
+    assert '"key":"repair"' in change.command
+    assert displaced("DeletionByTaintManager", message).change is None
