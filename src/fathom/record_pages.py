@@ -19,6 +19,7 @@ import msgspec
 from aiohttp import web
 
 from fathom.metrics.registry import Registry
+from fathom.model.decision import KeptDecision
 from fathom.model.record_query import DecisionReader, ProcessState, Recorded, RecordQuery, is_about
 from fathom.record.journal_reader import JournalReader
 from fathom.record.past_worker import NoPastAnswer, PastWorker
@@ -95,14 +96,14 @@ def read_records(reader: DecisionReader, query: RecordQuery, process: str) -> li
         about = [kept.decision for kept in listed if kept.decision.verdicts and is_about(kept, ref)]
         explained.update(decision.id for decision in about[-query.reasons_of :] if query.reasons_of)
     explained.update(query.decisions if query.reasons_of else ())
-    return [
-        Recorded(
-            process,
-            kept,
-            reader.node_reasons(kept.decision) if kept.decision.id in explained else None,
-        )
-        for kept in listed
-    ]
+    return [_recorded(reader, kept, process, kept.decision.id in explained) for kept in listed]
+
+
+def _recorded(reader: DecisionReader, kept: KeptDecision, process: str, with_nodes: bool) -> Recorded:
+    rejections = reader.node_rejections(kept.decision) if with_nodes else None
+    if rejections is None:
+        return Recorded(process, kept)
+    return Recorded(process, kept, rejections.reasons, rejections.rules)
 
 
 def state_of(process: str, component: str, described: dict[str, dict[str, Any]]) -> ProcessState:

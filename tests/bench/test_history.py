@@ -25,8 +25,12 @@ def test_every_pod_has_as_many_decisions_as_asked_for_with_their_nodes_reasons(t
     assert [each.decision.verdict for each in kept] == ["bind", "unschedulable"] * 2
     assert [len(each.outcomes) for each in kept] == [1, 0, 1, 0]
     assert [NOW_NS - each.decision.time_ns for each in kept] == [ROUND_NS * rounds for rounds in (4, 3, 2, 1)]
-    reasons = reader.node_reasons(kept[-1].decision)
-    assert reasons == {f"node-{number:05d}": "NodeResourcesFit: Insufficient cpu" for number in range(5)}
+    reasons = reader.node_rejections(kept[-1].decision)
+    assert reasons is not None
+    assert reasons.rules["NodeResourcesFit: Insufficient cpu"] == "NodeResourcesFit"
+    assert reasons.reasons == {
+        f"node-{number:05d}": "NodeResourcesFit: Insufficient cpu" for number in range(5)
+    }
 
 
 def test_the_audit_log_has_the_writes_of_the_pods_in_turn(tmp_path: Path) -> None:

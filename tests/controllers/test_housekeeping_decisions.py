@@ -55,7 +55,9 @@ def test_a_collected_object_names_the_owner_whose_end_was_the_cause(tmp_path: Pa
         deleted = next(
             entry for entry in read_entries(tmp_path / "audit", name="owner") if entry.verb == "delete"
         )
-        cause = WakeCause("event", "deleted", "configmaps", "default", "owner", deleted.revision)
+        cause = WakeCause(
+            "event", "", "configmaps", "default", "owner", deleted.revision, event="deleted", gone=True
+        )
         assert kept.decision.cause == cause
         assert [outcome.result for outcome in kept.outcomes] == ["committed"]
 

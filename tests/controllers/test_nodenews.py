@@ -11,7 +11,7 @@ from fathom.control.plan import Plan
 from fathom.controllers.node_health.brake_status import plan_shown, shown
 from fathom.controllers.node_health.events import of_node_states, of_quarantine
 from fathom.controllers.node_health.evidence import Assessment, Evidence, NodeState
-from fathom.controllers.node_health.plan import plan_node
+from fathom.controllers.node_health.plan import HeldBack, plan_node
 from fathom.controllers.node_health.plan_trust import TAINT, plan_trust
 from fathom.model.objects import Obj
 from fathom.model.trust import ANNOTATION
@@ -41,7 +41,7 @@ def changes(subject: Obj, plan: Plan, outcome: Outcome = DONE) -> list[EventChan
 
 def told(subject: Obj, found: Assessment, allowed: NodeState, held: str = "") -> tuple[list[str], Obj]:
     """The reasons of what is told, and the node as it is then."""
-    plan = plan_node(subject, found, allowed, held, now=NOW)
+    plan = plan_node(subject, found, allowed, HeldBack("BrakeHolds", held) if held else None, now=NOW)
     reasons = [news.reason for one in changes(subject, plan) for news in of_node_states(one)]
     status = plan.statuses[0].status if plan.statuses else subject["status"]
     return reasons, {**subject, "status": status}
@@ -71,7 +71,7 @@ def test_that_the_brake_holds_is_told_once() -> None:
 
 
 def test_what_was_not_written_is_not_told() -> None:
-    plan = plan_node(node(), SILENT, NodeState.LOST, "", now=NOW)
+    plan = plan_node(node(), SILENT, NodeState.LOST, None, now=NOW)
     refused = changes(node(), plan, Rejected(403, "Forbidden", "no"))
     assert [news for one in refused for news in of_node_states(one)] == []
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from fathom.control.plan import Patch, target
 from fathom.controllers.node_health.evidence import Assessment, Evidence, NodeState
-from fathom.controllers.node_health.plan import entered, plan_node, plan_out_of_service, state_of
+from fathom.controllers.node_health.plan import (
+    HELD,
+    HeldBack,
+    entered,
+    plan_node,
+    plan_out_of_service,
+    state_of,
+)
 from fathom.controllers.node_health.plan_evictions import (
     Eviction,
     beside,
@@ -13,6 +20,7 @@ from fathom.controllers.node_health.plan_evictions import (
     stays_beside_s,
     tolerated_s,
 )
+from fathom.model.conditions import find_condition
 from fathom.model.objects import Obj
 
 NOW = "2026-01-01T00:10:00Z"
@@ -37,7 +45,7 @@ def taint(key: str, effect: str, added: str = NOW) -> Obj:
 
 def after(before: Obj, found: Assessment, allowed: NodeState, held: str = "") -> Obj:
     """The node as the plan leaves it."""
-    plan = plan_node(before, found, allowed, held, now=NOW)
+    plan = plan_node(before, found, allowed, HeldBack("BrakeHolds", held) if held else None, now=NOW)
     status = before["status"]
     for write in plan.statuses:
         status = {**status, **write.status}
@@ -48,7 +56,7 @@ def after(before: Obj, found: Assessment, allowed: NodeState, held: str = "") ->
 
 
 def test_a_healthy_node_is_left_as_it_is() -> None:
-    plan = plan_node(node(), HEARD, NodeState.HEALTHY, "", now=NOW)
+    plan = plan_node(node(), HEARD, NodeState.HEALTHY, None, now=NOW)
     assert (plan.actions, plan.statuses) == ((), ())
 
 
@@ -80,8 +88,12 @@ def test_what_is_said_of_a_node_can_be_read_back() -> None:
 def test_what_the_brake_holds_back_is_said_on_the_node() -> None:
     held = after(node(), SILENT, NodeState.SUSPECT, "9 of 9 are silent")
     assert held["status"]["conditions"][1]["message"] == (
-        "the node's Lease is not renewed; the API server does not reach the node; held: 9 of 9 are silent"
+        "the node's Lease is not renewed; the API server does not reach the node"
     )
+    condition = find_condition(held["status"]["conditions"], HELD) or {}
+    assert (condition["status"], condition["reason"], condition["message"]) == (
+        "True", "BrakeHolds", "9 of 9 are silent",
+    )  # fmt: skip
     assert state_of(held) == NodeState.SUSPECT
 
 
@@ -124,7 +136,7 @@ def test_the_agents_own_word_and_a_cordon_become_taints() -> None:
 
 def test_an_empty_list_of_taints_is_taken_away() -> None:
     suspect = node(taint("fathom.dev/suspect", "NoSchedule"))
-    plan = plan_node(suspect, HEARD, NodeState.HEALTHY, "", now=NOW)
+    plan = plan_node(suspect, HEARD, NodeState.HEALTHY, None, now=NOW)
     assert plan.patches == (Patch(target("Node", suspect), {"spec": {"taints": None}}),)
 
 

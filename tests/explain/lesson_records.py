@@ -30,6 +30,7 @@ QUOTA = "TenantQuota: quota/risk-zone-c"
 NODES = {
     "node-a1": SPREAD, "node-a2": SPREAD, "node-b1": SPREAD, "node-c11": QUOTA, "node-c12": QUOTA,
 }  # fmt: skip
+RULES = {SPREAD: "PodTopologySpread", QUOTA: "TenantQuota"}
 
 
 def at(seconds: float) -> int:
@@ -72,7 +73,7 @@ def decided(  # noqa: PLR0917
 
 
 def outcome(  # noqa: PLR0917
-    seconds: float, id_: str, revision: int, resource: str, name: str, message: str
+    seconds: float, id_: str, revision: int, resource: str, name: str, message: str, verb: str = ""
 ) -> Outcome:
     return Outcome(
         id=id_,
@@ -81,12 +82,14 @@ def outcome(  # noqa: PLR0917
         revision=revision,
         object=Subject(resource, SPACE, name, uid(name)),
         message=message,
+        verb=verb,
     )
 
 
-def changed(resource: str, name: str, revision: int, detail: str = "changed") -> WakeCause:
+def changed(resource: str, name: str, revision: int, event: str = "changed") -> WakeCause:
     namespace = "" if resource == TENANT_QUOTAS else SPACE
-    return WakeCause("event", detail, resource, namespace, name, revision)
+    gone = event == "deleted"
+    return WakeCause("event", "", resource, namespace, name, revision, event=event, gone=gone)
 
 
 AUDIT = (
@@ -116,7 +119,7 @@ DECISIONS = (
                 0.9, "set-1", "replicasets", REPLICA_SETS, SET, "create",
                 cause=changed(DEPLOYMENTS, WORKLOAD, 918800), message="7 of 8 pods",
             ),
-            (outcome(1, "set-1", 918805, "pods", POD, f"create Pod {SPACE}/{POD}"),),
+            (outcome(1, "set-1", 918805, "pods", POD, f"create Pod {SPACE}/{POD}", "create"),),
         ),
     ),
     Recorded(
@@ -142,6 +145,7 @@ DECISIONS = (
             )
         ),
         NODES,
+        RULES,
     ),
     Recorded(
         "controllers",

@@ -406,7 +406,10 @@ def test_names_that_the_user_may_not_read_are_in_no_text() -> None:
     """What woke the pod and whom it preempts are objects of other tenants, or nodes."""
     woken = decided(
         2, "place-8", "scheduler", "pods", POD, "preempt", nodes=5, node="node-a1", queued_ms=500.0,
-        cause=WakeCause("event", "PodGone deleted from node-b1", "pods", "other", "secret-pod", 918801),
+        cause=WakeCause(
+            "event", "deleted from node-b1", "pods", "other", "secret-pod", 918801,
+            event="PodGone", gone=True,
+        ),
         victims=("other/secret-victim: preempted", f"{SPACE}/mine: preempted"),
     )  # fmt: skip
     evidence = lesson(
@@ -501,3 +504,38 @@ def test_a_revision_that_another_decision_wrote_is_not_claimed() -> None:
     timeline = answer(lesson(decisions=(*DECISIONS, *records)), WHOLE)
     created = f"write:918805:pods/{SPACE}/{POD}"
     assert {cause for cause, effect in edges(timeline) if effect == created} == {"decision:set-1"}
+
+
+def reworded(record: Recorded) -> Recorded:
+    """Every text for people is another one; every field that programs read is as it was."""
+    decision = record.kept.decision
+    cause = msgspec.structs.replace(decision.cause, detail="etwas geschah")
+    outcomes = tuple(msgspec.structs.replace(each, message="geschrieben") for each in record.kept.outcomes)
+    nodes = {node: reason and f"nein, {reason}" for node, reason in (record.nodes or {}).items()}
+    rules = {f"nein, {reason}": rule for reason, rule in record.rules.items()}
+    kept = KeptDecision(msgspec.structs.replace(decision, cause=cause, message="so sei es"), outcomes)
+    return Recorded(record.process, kept, nodes if record.nodes is not None else None, rules)
+
+
+@pytest.mark.parametrize("subject", [(DEPLOYMENTS, WORKLOAD), (REPLICA_SETS, SET), ("pods", POD)])
+def test_a_timeline_is_the_same_when_records_are_worded_otherwise(subject: tuple[str, str]) -> None:
+    """The pod is gone: only the outcomes of its owners' decisions tell that they created it."""
+    removed = msgspec.structs.replace(audit(20, "agent", "delete", "pods", POD, 918990), changed=())
+    woken = decided(
+        20.1, "set-2", "replicasets", REPLICA_SETS, SET, "create+status",
+        cause=changed("pods", POD, 918950, "deleted"),
+    )  # fmt: skip
+    created = outcome(20.2, "set-2", 918991, "pods", "web-9", "create Pod", "create")
+    reported = outcome(20.3, "set-2", 918992, REPLICA_SETS, SET, "status ReplicaSet", "status")
+    records = (*DECISIONS, Recorded("controllers", KeptDecision(woken, (created, reported))))
+    objects = HeldObjects({**OBJECTS, "pods": [], "events": []})
+    ref = ObjectRef(subject[0], SPACE, subject[1], uid(subject[1]))
+    before = lesson(subject=ref, audit=(*AUDIT, removed), decisions=records, objects=objects)
+    after = msgspec.structs.replace(before, decisions=tuple(map(reworded, records)))
+    told, told_again = answer(before, WHOLE), answer(after, WHOLE)
+    assert edges(told) == edges(told_again)
+    assert [(entry.id, entry.actor, entry.routine) for entry in told.entries] == [
+        (entry.id, entry.actor, entry.routine) for entry in told_again.entries
+    ]
+    assert texts(told) != texts(told_again)
+    assert ("write:918990:pods/" + f"{SPACE}/{POD}", "decision:set-2") in edges(told)

@@ -380,20 +380,30 @@ def unheard(*conditions: Obj, ready: str = "False", **objects: Any) -> Explanati
     return why(case)
 
 
-def held(state: str, why_held: str) -> tuple[Obj, Obj]:
+def held(state: str, why_held: str, reason: str = "BrakeHolds") -> tuple[Obj, Obj]:
     return (
-        condition(f"fathom.dev/{state}", message=f"no heartbeat; held: {why_held}"),
-        condition("fathom.dev/Held", reason="Brake", message=why_held),
+        condition(f"fathom.dev/{state}", message="no heartbeat"),
+        condition("fathom.dev/Held", reason=reason, message=why_held),
     )
 
 
 def test_a_brake_that_keeps_a_silent_node_suspect_is_the_cause_though_its_pods_look_ready() -> None:
-    explanation = unheard(*held("Suspect", MANY), ready="True")
+    explanation = unheard(*held("Suspect", MANY, "ManySilent"), ready="True")
     assert not explanation.as_wanted
     assert explanation.verdict == "was ready when its node was last heard of"
     assert explanation.cause == (
         f"its node a is suspect since {at(60)}: no heartbeat; the brake on node actions holds: {MANY}"
     )
+
+
+@pytest.mark.parametrize("reason", ["Spared", "ManySilent", "BrakeHolds"])
+def test_what_is_held_back_is_told_by_the_reason_however_its_message_is_worded(reason: str) -> None:
+    told = [
+        unheard(*held("Unreachable", message, reason), ready="True")
+        for message in (MANY, "no pod is evicted: the gateway reaches pods there", "angehalten; held: ja")
+    ]
+    assert len({explanation.change for explanation in told}) == 1
+    assert {"the brake" in explanation.cause for explanation in told} == {reason != "Spared"}
 
 
 def test_a_node_that_is_only_late_does_not_make_its_ready_pods_wrong() -> None:
@@ -413,7 +423,7 @@ def test_a_brake_that_people_have_engaged_is_released_by_the_command() -> None:
 
 def test_a_node_that_another_path_sees_alive_is_not_said_to_be_held_by_the_brake() -> None:
     spared = "no pod is evicted: the gateway reaches pods there"
-    explanation = unheard(*held("Unreachable", spared), ready="True")
+    explanation = unheard(*held("Unreachable", spared, "Spared"), ready="True")
     assert "brake" not in explanation.summary
     assert explanation.cause.endswith(f"no heartbeat; {spared}")
 

@@ -331,11 +331,6 @@ def test_a_held_autoscaler_has_the_cause_of_its_target() -> None:
     [
         ("ScalingDisabled", "zero", "kubectl scale deployment/web -n shop --replicas=1"),
         ("AmbiguousSelector", "controlled by multiple HPAs", "kubectl delete hpa hpa -n shop"),
-        (
-            "FailedGetResourceMetric",
-            "failed to get cpu utilization: missing request for cpu in container main",
-            "kubectl set resources deployment/web -n shop --requests=cpu=100m",
-        ),
         ("FailedGetResourceMetric", "unable to get resource metrics", "kubectl top pods -n shop"),
     ],
 )
@@ -344,6 +339,41 @@ def test_an_autoscaler_without_metrics_says_what_to_do(reason: str, message: str
     assert not answer.as_wanted
     assert answer.change is not None
     assert answer.change.command == command
+
+
+@pytest.mark.parametrize("message", ["missing request for cpu in container main", "kein Wert"])
+def test_requests_that_a_metric_lacks_are_seen_in_the_pods_and_not_in_the_message(message: str) -> None:
+    hpa = autoscaler(ABLE, condition("ScalingActive", "False", "FailedGetResourceMetric", message))
+    requests = {"resources": {"requests": {"cpu": "1"}}}
+
+    def template(**more: Any) -> Obj:
+        return {"spec": {"containers": [{"name": "main", **more}]}}
+
+    unset, given = deployment(template=template()), deployment(template=template(**requests))
+    owner = replica_set(unset)
+    defaulted = {**pod("web-1", owner), "spec": template(**requests)["spec"]}
+    commands = [
+        "" if (change := explain(hpa, *objects).change) is None else change.command
+        for objects in ((unset,), (given,), (unset, owner, defaulted))
+    ]
+    assert commands == [
+        "kubectl set resources deployment/web -n shop --requests=cpu=100m",
+        "kubectl top pods -n shop",
+        "kubectl top pods -n shop",
+    ]
+
+
+@pytest.mark.parametrize("message", ["paused by the override other", "angehalten"])
+def test_a_paused_autoscaler_names_the_override_that_pauses_its_target(message: str) -> None:
+    hpa = autoscaler(ABLE, ACTIVE, condition("ScalingLimited", "True", "Paused", message))
+    answer = explain(hpa, deployment(), override(pauseAutoscaler=True))
+    assert answer.verdict.startswith("is paused")
+    assert answer.change is not None
+    assert answer.change.command == "kubectl delete scheduleroverride avoid -n shop"
+    assert [related.name for related in answer.related] == ["avoid"]
+    ended = explain(hpa, deployment(), override(ends_s=-5, pauseAutoscaler=True))
+    assert ended.change is not None
+    assert ended.change.command == ""
 
 
 def test_an_autoscaler_whose_target_is_misspelt_names_the_one_that_exists() -> None:
@@ -357,7 +387,9 @@ def test_an_autoscaler_whose_target_is_misspelt_names_the_one_that_exists() -> N
 # PolicyRollouts.
 
 
-def rollout(phase: str = "Canary", message: str = "", *, observers: tuple[Obj, ...] = (), **spec: Any) -> Obj:
+def rollout(
+    phase: str = "Canary", message: str = "", *, held: str = "", observers: tuple[Obj, ...] = (), **spec: Any
+) -> Obj:
     status = {
         "phase": phase,
         "active": "v4",
@@ -366,7 +398,7 @@ def rollout(phase: str = "Canary", message: str = "", *, observers: tuple[Obj, .
         "activationRevision": 100,
         "observedGeneration": 1,
         "observedBy": list(observers),
-        "conditions": [condition("Progressing", "True", phase, message)],
+        "conditions": [condition("Progressing", "True", held or phase, message)],
     }
     return obj(
         "PolicyRollout", "canary", namespace="", spec={"from": "v4", "to": "v5", **spec}, status=status
@@ -379,7 +411,8 @@ def observer(name: str, revision: int) -> Obj:
 
 def test_a_rollout_names_every_observer_that_is_behind_and_none_that_is_not() -> None:
     canary = rollout(
-        message="held: the caches of scheduler-b have not reached revision 100",
+        message="the caches of scheduler-b have not reached revision 100",
+        held="NotObserved",
         observers=(observer("scheduler-a", 120), observer("scheduler-b", 90)),
     )
     answer = explain(canary, obj("SchedulingPolicy", "v5", namespace=""))
@@ -401,17 +434,36 @@ def test_a_step_that_only_lasts_is_as_wanted() -> None:
 
 
 def test_a_regression_names_its_gate_and_a_pause_comes_first() -> None:
-    held = "held: 3 of 4 pods under v5 are unschedulable, 0 of 9 under v4"
+    message = "3 of 4 pods under v5 are unschedulable, 0 of 9 under v4"
     seen = (observer("scheduler", 120),)
-    assert explain(rollout(message=held, observers=seen)).verdict.startswith(
-        "is held by the gate noPendingRegression"
-    )
-    paused = explain(rollout(message=held, observers=seen, paused=True))
+    answer = explain(rollout(message=message, held="PendingRegression", observers=seen))
+    assert answer.verdict.startswith("is held by the gate noPendingRegression")
+    assert answer.cause == message
+    paused = explain(rollout(message=message, held="PendingRegression", observers=seen, paused=True))
     assert (paused.verdict, paused.as_wanted) == ("is paused at step 1 of 2, 10 %", False)
 
 
+@pytest.mark.parametrize(
+    ("held", "verdict"),
+    [
+        ("SignalsTooOld", "is held by the gate signalsMaxAge"),
+        ("PendingRegression", "is held by the gate noPendingRegression"),
+        ("TroubleElsewhere", "is held by trouble elsewhere"),
+        ("", "goes on"),
+    ],
+)
+def test_what_holds_a_rollout_is_the_reason_of_its_condition_whatever_the_message(
+    held: str, verdict: str
+) -> None:
+    seen = (observer("scheduler", 120),)
+    for message in ("held: the signals are older than 30s", "3 of 4 are unschedulable", "angehalten"):
+        answer = explain(rollout(message=message, held=held, observers=seen))
+        assert answer.verdict.startswith(verdict)
+        assert answer.as_wanted == (not held)
+
+
 def test_a_rolled_back_rollout_says_why_and_a_complete_one_is_as_wanted() -> None:
-    answer = explain(rollout("RolledBack", "rolled back: 3 of 4 pods under v5 are unschedulable"))
+    answer = explain(rollout("RolledBack", "3 of 4 pods under v5 are unschedulable"))
     assert answer.verdict == "was rolled back to v4"
     assert answer.cause == "3 of 4 pods under v5 are unschedulable"
     assert explain(rollout("Complete")).as_wanted

@@ -34,8 +34,11 @@ from fathom.explain.why.pod import wanted
 from fathom.explain.why.what_if import ObjectPatch, what_if
 from fathom.model.audit import AuditEntry
 from fathom.model.decision import Outcome, Rejection, SeenVersions
+from fathom.schedule.decide.filters import nodes, resources
+from fathom.schedule.decide.verdicts import Reason
 
 SHORT = "0/2 nodes are available: 2 Insufficient cpu."
+FULL = (Rejection("NodeResourcesFit", "capacity", 2, "AddCapacity", "capacity"),)
 SMALL = [node("a", cpu="1"), node("b", cpu="1500m")]
 WELL = running(reported(running=RUNS, ready=True), conditions=READY)
 
@@ -65,13 +68,53 @@ def test_the_same_answer_now_as_on_record_does_not_differ() -> None:
     """Also where the recorded message mentions preemption too: the counts are compared."""
     for record in (
         decided("unschedulable", message=SHORT, looked_at=2),
+        decided("unschedulable", message="worded otherwise", looked_at=2, rejected=FULL),
         decided(
             "unschedulable", message=f"{SHORT} preemption: none", filters={"Insufficient cpu": 2}, looked_at=2
         ),
     ):
         assert why(evidence(pods=[pod(cpu="2")], nodes=SMALL, records=(record,))).now == Now(False, SHORT)
+    elsewhere = decided(
+        "unschedulable", message=SHORT, looked_at=2, rejected=(Rejection("NodePorts", "", 2),)
+    )
+    assert why(evidence(pods=[pod(cpu="2")], nodes=SMALL, records=(elsewhere,))).now == Now(True, SHORT)
     other = decided("unschedulable", message=SHORT, filters={"Insufficient memory": 2}, looked_at=2)
     assert why(evidence(pods=[pod(cpu="2")], nodes=SMALL, records=(other,))).now == Now(True, SHORT)
+
+
+REWORDED_FILTERS: dict[str, tuple[Any, str, Obj, list[Obj]]] = {
+    "resources": (resources, "_short_of", {"cpu": "2"}, SMALL),
+    "taints": (
+        nodes,
+        "_tainted",
+        {"cpu": "1"},
+        [
+            node("a", taints=[{"key": "spot", "value": "yes", "effect": "NoSchedule"}]),
+            node("b", cpu="500m", taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REWORDED_FILTERS)
+def test_the_decisive_reason_and_the_change_are_the_same_however_a_filter_words_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, function, requests, listed = REWORDED_FILTERS[name]
+    case = evidence(pods=[pod(**requests)], nodes=listed)
+    before = why(case)
+    reason_of = getattr(module, function)
+
+    def reworded(about: Any) -> Reason:
+        reason: Reason = reason_of(about)
+        return msgspec.structs.replace(reason, texts=tuple(f"nein ({i})" for i, _ in enumerate(reason.texts)))
+
+    monkeypatch.setattr(module, function, reworded)
+    after = why(msgspec.structs.replace(case))
+    assert after.groups != before.groups
+    assert (after.change, after.stage, after.rejected) == (before.change, before.stage, before.rejected)
+    if name == "resources":
+        assert after.cause == before.cause == "2 of 2 nodes have too little free cpu (NodeResourcesFit)"
 
 
 def test_where_no_single_change_is_enough_all_of_them_are_typed_in_one_line() -> None:
@@ -663,3 +706,33 @@ def test_a_pause_of_repair_is_said_where_a_lost_node_keeps_its_pods() -> None:
         scheduleroverrides_fathom_dev=[override],
     )  # fmt: skip
     assert "override shop/hold pauses repair" in why(case).summary
+
+
+# Displaced.
+
+
+def displaced(reason: str, message: str, **objects: Any) -> Explanation:
+    status = {"conditions": [condition("DisruptionTarget", reason=reason, message=message)]}
+    web = pod(on="a", meta={"deletionTimestamp": at(-20)}, status=status)
+    return why(evidence(pods=[web, pod("big", priority=100)], **{"nodes": [node("a")], **objects}))
+
+
+@pytest.mark.parametrize("message", ["Preempted by pod uid-other on node b", "Verdrängt"])
+def test_the_event_preempted_names_the_other_pod_as_its_related_object(message: str) -> None:
+    told = {**event("Preempted", message), "related": {"kind": "Pod", "uid": "uid-big"}}
+    assert displaced("PreemptionByScheduler", "", events=[told]).cause.startswith(
+        "pod shop/big of priority 100 takes its place on a; its own is 0"
+    )
+
+
+@pytest.mark.parametrize("message", ["deleting due to NoExecute taint other", "Vertrieben"])
+def test_the_taint_that_evicts_a_pod_is_the_nodes(message: str) -> None:
+    taints = [
+        {"key": "repair", "effect": "NoExecute"},
+        {"key": "spot", "effect": "NoSchedule"},
+    ]
+    change = displaced("DeletionByTaintManager", message, nodes=[node("a", taints=taints)]).change
+    assert change is not None
+    assert change.what == "tolerate the taint repair, or remove it from node a"
+    assert '"key":"repair"' in change.command
+    assert displaced("DeletionByTaintManager", message).change is None

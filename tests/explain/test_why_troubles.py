@@ -518,8 +518,8 @@ TROUBLES: dict[str, Trouble] = {
                 node(
                     "node-1",
                     conditions=[
-                        condition("fathom.dev/Suspect", message=f"no heartbeat; held: {MANY}"),
-                        condition("fathom.dev/Held", message=MANY),
+                        condition("fathom.dev/Suspect", message="no heartbeat"),
+                        condition("fathom.dev/Held", reason="ManySilent", message=MANY),
                     ],
                 )
             ],

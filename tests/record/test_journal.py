@@ -35,7 +35,7 @@ FULL = Decision(
     subject=Subject("pods", "default", "web-1", "u-1", 3),
     verdict="bind",
     attempt=2,
-    cause=WakeCause("event", "changed", "nodes", "", "a", 17),
+    cause=WakeCause("event", "", "nodes", "", "a", 17, event="changed"),
     queued_ms=1.5,
     seen={"pods": SeenVersions(40, 12), "nodes": SeenVersions(38)},
     epoch=4,

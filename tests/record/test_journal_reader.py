@@ -22,8 +22,8 @@ from fathom.model.decision import (
     Roster,
     Subject,
 )
-from fathom.model.record_query import ObjectRef, RecordQuery, is_about
-from fathom.record.journal import DiskJournal, node_reasons, read_journal
+from fathom.model.record_query import NodeRejections, ObjectRef, RecordQuery, is_about
+from fathom.record.journal import DiskJournal, node_rejections, read_journal
 from fathom.record.journal_reader import JournalReader
 from fathom.record.segment import packed, segments
 
@@ -183,7 +183,8 @@ def test_a_damaged_or_missing_index_changes_no_answer_and_is_made_again(
     for _ in range(20):
         wanted = query(rng, 900)
         assert reader.query(wanted) == scanned(kept, wanted)
-    assert reader.node_reasons(kept[0].decision) == {"n1": "", "n2": "full"}
+    rejections = reader.node_rejections(kept[0].decision)
+    assert rejections == NodeRejections({"n1": "", "n2": "full"}, {"full": "full"})
     DiskJournal(tmp_path, budget_bytes=512 * 1024).close()
     assert {path: path.read_bytes() for path in good} == good
 
@@ -203,8 +204,8 @@ def test_reasons_of_nodes_are_found_by_the_table_that_a_decision_names(tmp_path:
     kept = sealed(tmp_path)
     reader = JournalReader(tmp_path)
     assert kept[0].decision.id == "first"
-    assert reader.node_reasons(kept[0].decision) == node_reasons(tmp_path, kept[0].decision)
-    assert reader.node_reasons(kept[1].decision) is None
+    assert reader.node_rejections(kept[0].decision) == node_rejections(tmp_path, kept[0].decision)
+    assert reader.node_rejections(kept[1].decision) is None
 
 
 def test_an_index_without_its_segment_is_removed_at_the_next_start(tmp_path: Path) -> None:

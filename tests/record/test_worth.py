@@ -27,7 +27,7 @@ def test_a_decision_to_do_nothing_is_routine_and_keeps_its_reason() -> None:
 
 
 def test_no_trimming_drops_a_cause() -> None:
-    cause = WakeCause("event", "changed", "nodes", "", "a", 17)
+    cause = WakeCause("event", "", "nodes", "", "a", 17, event="changed")
     caused = msgspec.structs.replace(USUAL, cause=cause)
     (brief, _) = thinned([caused, outcome(1)])
     assert brief == msgspec.structs.replace(BRIEF, cause=cause)

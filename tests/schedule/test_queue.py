@@ -77,7 +77,7 @@ def test_an_event_wakes_only_who_waits_for_it_and_only_as_many_as_it_can_help() 
     assert woken == ["a"]
     (entry,) = queue.take()
     assert (entry.pod.uid, entry.cause, entry.since_ns, entry.attempt) == (
-        "a", WakeCause("event", "pod-removed pods a/x"), 5 * S, 2,
+        "a", WakeCause("event", "pods a/x", event="pod-removed"), 5 * S, 2,
     )  # fmt: skip
     assert queue.happened(ClusterEvent("override-changed"), everything, now_ns=6 * S) == []
     assert queue.happened(ClusterEvent("quota-changed"), everything, now_ns=6 * S) == ["gpu"]

@@ -142,7 +142,8 @@ def test_a_timeline_has_all_eight_links(scenario: str, controller: str, resource
     assert read == {kind: seen["revision"] for kind, seen in spec["seen"].items()}
     assert path.get("scores", {}) == spec.get("scores", {})
     assert path.get("condition", "") == spec.get("condition", "")
-    assert all(result.startswith("committed at ") for result in path["results"])
+    assert all(result["result"] == "committed" for result in path["results"])
+    assert all(result["revision"] > 0 for result in path["results"])
     following = set(next_decisions(decision, resource, scenario))
     assert following & set(followers(entry["id"], resource, shown["edges"], entries)), "nobody acts next"
 

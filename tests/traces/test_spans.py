@@ -173,7 +173,7 @@ def test_a_decision_caused_by_another_objects_change_links_to_that_write() -> No
         WakeCause("timer", "every 5 s"),
         WakeCause("retry", "lost", decision="of-an-earlier-process"),
         WakeCause("event", "modified", "nodes", "", "node-1", 44),
-        WakeCause("event", "runtime"),
+        WakeCause("event", event="runtime"),
     ],
     ids=lambda cause: cause.kind,
 )
@@ -190,7 +190,7 @@ def test_a_decision_about_an_object_that_does_not_exist_yet_has_a_trace_of_its_o
 
 
 def test_a_container_starts_because_of_the_binding_and_is_probed_because_it_started() -> None:
-    report = decision("g-1", controller="agent", verdict="status", cause=WakeCause("event", "runtime"))
+    report = decision("g-1", controller="agent", verdict="status", cause=WakeCause("event", event="runtime"))
     start, probe, status = spans_of(call(), call("probe", probe="httpGet /healthz"), report)
     assert (start.id, start.parent) == (start_id(POD_UID, "web", 0), request_id(POD_UID, 42))
     assert probe.parent == start.id
@@ -232,7 +232,7 @@ def test_a_whole_life_is_one_tree() -> None:
         write(id="a-3", verb="patch", subresource="status", decision="g-1", revision=43, ready=True),
     )
     scheduler = spans_of(decision(), outcome())
-    report = decision("g-1", controller="agent", verdict="status", cause=WakeCause("event", "runtime"))
+    report = decision("g-1", controller="agent", verdict="status", cause=WakeCause("event", event="runtime"))
     agent = spans_of(call("admit"), call(), call("probe"), report, outcome("g-1", revision=43))
     life = [span for span in (*controllers, *api, *scheduler, *agent) if span.trace == POD_TRACE]
     ids = [span.id for span in life]

@@ -17,7 +17,7 @@ from fathom.client.outcomes import Committed, Outcome, Rejected, Unknown
 from fathom.control.decision_log import DecisionLog, subject_at
 from fathom.control.watches import LEASE, NODE
 from fathom.model.backoff import Backoff
-from fathom.model.cause import WakeCause
+from fathom.model.cause import DELETED, WakeCause
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.model.times import micro_timestamp, timestamp
@@ -122,7 +122,9 @@ class Heartbeat:
         settings, name = self._settings, self._settings.node
         node = await self._api.get(NODE.resource, "", name) if self._is_due() else self._node
         if node is None:  # It was deleted while we run: register it again.
-            await self._register(WakeCause("event", "deleted", NODE.resource.name, "", name))
+            await self._register(
+                WakeCause("event", "", NODE.resource.name, "", name, event=DELETED, gone=True)
+            )
             return
         status = node_status(settings, node, self._now())
         news = is_news(node.get("status") or {}, status)

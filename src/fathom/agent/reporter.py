@@ -11,7 +11,7 @@ from fathom.control.kit import Kit
 from fathom.control.plan import NOTHING, OWN_WRITES, Delete, Plan, target, write_status
 from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import POD, Primary, Watch
-from fathom.model.cause import WakeCause
+from fathom.model.cause import RUNTIME, WakeCause
 from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
 
@@ -79,7 +79,7 @@ class Reporting:
         self._final_deletes: dict[
             Key, tuple[str, int]
         ] = {}  # Pods whose final delete was sent: UID, and when.
-        pods.wake = lambda key: kit.wake(key, WakeCause("event", "runtime"))
+        pods.wake = lambda key: kit.wake(key, WakeCause("event", event=RUNTIME))
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()

@@ -229,6 +229,7 @@ class Commit:
         message: str,
         obj: Subject | None = None,
         *,
+        verb: str = "",
         check: str = "",
     ) -> None:
         self._journal.concluded(
@@ -239,6 +240,7 @@ class Commit:
                 revision=revision,
                 object=obj,
                 message=message,
+                verb=verb,
                 check=check,
             )
         )
@@ -262,7 +264,7 @@ class Commit:
         if isinstance(outcome, Committed) and uid_of(outcome.obj) not in {"", written.uid}:
             revision = 0  # It was deleted, and another object has its name: this is the other one's.
         said = f"{action.line}{message and ': ' + message}"
-        self._concluded(id_, result, revision, said, written, check=_check_of(outcome))
+        self._concluded(id_, result, revision, said, written, verb=action.verb, check=_check_of(outcome))
         return outcome
 
     def _kind_of(self, action: Action) -> WatchedKind:

@@ -6,6 +6,8 @@ revision of the object it changes. So doing it twice is doing it once, and a rea
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from fathom.cache.needs import Need, OwnWrites
@@ -36,6 +38,7 @@ def target(kind: str, obj: Obj, resource: Resource | None = None) -> Target:
 class Create(msgspec.Struct, frozen=True):
     """The name must follow from the intent: `generateName` would create another object with each try."""
 
+    verb: ClassVar[str] = "create"
     kind: str
     obj: Obj
 
@@ -45,12 +48,13 @@ class Create(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        return _line("create", self.kind, key_of(self.obj))
+        return _line(self.verb, self.kind, key_of(self.obj))
 
 
 class Patch(msgspec.Struct, frozen=True):
     """A merge patch that applies only to the revision that was read."""
 
+    verb: ClassVar[str] = "patch"
     target: Target
     patch: Obj
     subresource: str = ""
@@ -58,10 +62,11 @@ class Patch(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        return _line("patch", self.target.kind, self.target.key, self.subresource)
+        return _line(self.verb, self.target.kind, self.target.key, self.subresource)
 
 
 class Delete(msgspec.Struct, frozen=True):
+    verb: ClassVar[str] = "delete"
     target: Target
     policy: str = "Background"
     grace_s: int | None = None  # 0: at once, even if it still runs. None: the kind's default.
@@ -69,29 +74,31 @@ class Delete(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        return _line("delete", self.target.kind, self.target.key)
+        return _line(self.verb, self.target.kind, self.target.key)
 
 
 class Evict(msgspec.Struct, frozen=True):
     """Delete a pod through its eviction subresource: only if its disruption budget allows that now."""
 
+    verb: ClassVar[str] = "evict"
     target: Target
     override: str = ""  # The override that asks for it, NAMESPACE/NAME@UID: the server writes it on the pod.
 
     @property
     def line(self) -> str:
-        return _line("evict", self.target.kind, self.target.key)
+        return _line(self.verb, self.target.kind, self.target.key)
 
 
 class WriteStatus(msgspec.Struct, frozen=True):
     """An observed status, merged into the present one; a value of None removes a field."""
 
+    verb: ClassVar[str] = "status"
     target: Target
     status: Obj
 
     @property
     def line(self) -> str:
-        return _line("status", self.target.kind, self.target.key)
+        return _line(self.verb, self.target.kind, self.target.key)
 
 
 Action = Create | Patch | Delete | Evict | WriteStatus

@@ -11,7 +11,7 @@ from fathom.cache.snapshot import SnapshotScope
 from fathom.control.progress import is_only_progress
 from fathom.control.queue import WorkQueue
 from fathom.control.watches import Primary, Watch, WatchedKind
-from fathom.model.cause import DELETED, WakeCause
+from fathom.model.cause import ADDED, CHANGED, DELETED, WakeCause
 from fathom.model.objects import Key, Obj, key_of, metadata
 
 # Looking at every object again, at the start and now and then, must not hold up changed ones.
@@ -86,6 +86,7 @@ class Waker:
 def _event(watch: Watch, before: Obj | None, after: Obj | None) -> WakeCause:
     obj = after if after is not None else before
     assert obj is not None
-    change = "added" if before is None else DELETED if after is None else "changed"
+    change = ADDED if before is None else DELETED if after is None else CHANGED
     revision = int(metadata(obj).get("resourceVersion") or 0)
-    return WakeCause("event", change, watch.kind.resource.name, *key_of(obj), revision)
+    resource, gone = watch.kind.resource.name, after is None
+    return WakeCause("event", "", resource, *key_of(obj), revision, event=change, gone=gone)

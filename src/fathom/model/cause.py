@@ -7,13 +7,13 @@ from typing import Literal
 import msgspec
 
 Kind = Literal["event", "timer", "retry", "decision", "resync", "start", "freshness", "unstated"]
-# In `detail`: the object was deleted, and `revision` is its last one.
-DELETED = "deleted"
+# Events of a watch, and of an agent: a container started or ended, a probe changed its verdict.
+ADDED, CHANGED, DELETED, RUNTIME = "added", "changed", "deleted", "runtime"
 
 
 class WakeCause(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a change: which object, at which revision, so that a reader finds the write itself. Of the others:
-    `detail` says which timer, or what failed."""
+    `detail` says which timer, or what failed. `detail` is for people; programs read the other fields."""
 
     kind: Kind = "unstated"
     detail: str = ""
@@ -22,6 +22,8 @@ class WakeCause(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str = ""
     revision: int = 0  # Of the change; of a deleted object, its last.
     decision: str = ""  # Another decision, whose outcome this one goes on from.
+    event: str = ""  # What happened, in one word: 'added', 'deleted', 'PodGone'. It names no object.
+    gone: bool = False  # The object was deleted, and `revision` is its last one.
 
     @property
     def text(self) -> str:
@@ -29,7 +31,7 @@ class WakeCause(msgspec.Struct, frozen=True, omit_defaults=True):
         path = "/".join(part for part in (self.namespace, self.name) if part)
         at = f"at {self.revision}" if self.revision else ""
         after = f"after decision {self.decision}" if self.decision else ""
-        return " ".join(part for part in (self.resource, path, self.detail, at, after) if part)
+        return " ".join(part for part in (self.resource, path, self.event, self.detail, at, after) if part)
 
 
 UNSTATED = WakeCause()

@@ -116,7 +116,13 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     revision: int = 0  # Committed, or found by a read.
     object: Subject | None = None  # The object that was written, or was to be.
     message: str = ""
+    verb: str = ""  # Of a write that a plan has: 'create', 'patch', 'delete', 'evict', 'status'.
     check: str = ""  # Of a refused write: the check that failed at the server, 'NodeFull', 'QuotaExceeded'.
+
+
+def verb_of(decision: Decision, outcome: Outcome) -> str:
+    """What the write did. Decisions without a plan, and old ones, have the verb as their verdict."""
+    return outcome.verb or decision.verdict
 
 
 class KeptDecision(msgspec.Struct, frozen=True):
@@ -150,6 +156,7 @@ class RecordedVerdicts(msgspec.Struct, frozen=True, kw_only=True):
     codes: bytes  # One byte a node, packed by zlib.
     columns: tuple[str, ...] = ()
     by_domain: tuple[bytes, ...] = ()  # One byte a domain, packed by zlib; one for each column.
+    rules: tuple[str, ...] = ()  # By code: the rule of each reason; '' for "fits".
     not_resolvable: tuple[int, ...] = ()  # Codes of reasons against which no eviction helps.
 
 

@@ -60,6 +60,7 @@ class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
     process: str
     kept: KeptDecision
     nodes: Mapping[str, str] | None = None  # Node -> why it was rejected; '' where the pod fits.
+    rules: Mapping[str, str] = {}  # Each of these reasons -> its rule.
 
 
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,6 +78,13 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     received: Mapping[str, tuple[tuple[int, int], ...]] = {}
 
 
+class NodeRejections(msgspec.Struct, frozen=True):
+    """What a decision found about every node."""
+
+    reasons: dict[str, str]  # Node -> why it was rejected, for people; '' where the pod fits.
+    rules: dict[str, str]  # Each of these reasons -> its rule.
+
+
 class DecisionReader(Protocol):
     """Reads a journal."""
 
@@ -84,9 +92,8 @@ class DecisionReader(Protocol):
         """In the order in which they were recorded."""
         ...
 
-    def node_reasons(self, decision: Decision) -> dict[str, str] | None:
-        """Node -> why it was rejected; '' where the pod fits. None where the table was dropped, or never
-        was."""
+    def node_rejections(self, decision: Decision) -> NodeRejections | None:
+        """Every node's reason. None where the table was dropped, or never was."""
         ...
 
 

@@ -28,6 +28,7 @@ from fathom.model.body import Body
 from fathom.model.decision import KeptDecision
 from fathom.record.decision_comparison import NOT_KNOWN, LiveDecisions
 from fathom.record.journal import decode_table
+from fathom.record.old_records import upgraded_decision
 from fathom.record.tape import BadTape, Reel, reels
 from fathom.store.contents import StoreContents
 from fathom.store.protocol import Entry
@@ -128,7 +129,8 @@ class OpenIncident:
         if not journals:
             return NOT_KNOWN
         (journal,) = journals[:1]
-        decisions = tuple(_decode_kept(line).decision for line in self._lines(journal.member))
+        kept = (_decode_kept(line) for line in self._lines(journal.member))
+        decisions = tuple(upgraded_decision(each.decision) for each in kept)
         tables = tuple(map(decode_table, self._lines(journal.tables))) if journal.tables else ()
         return LiveDecisions(decisions, tables, journal.whole)
 

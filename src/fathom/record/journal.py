@@ -25,9 +25,11 @@ from fathom.model.decision import (
     Table,
     VerdictColumn,
 )
+from fathom.model.record_query import NodeRejections
 from fathom.record.journal_index import PART_BYTES, SUFFIX, pack_with_index, write_index
 from fathom.record.journal_trimming import FailingObjects, Record, failures_only, is_routine, thinned
 from fathom.record.kept_windows import KeptWindows
+from fathom.record.old_records import upgraded_decision, upgraded_outcome, upgraded_verdicts
 from fathom.record.ring import Ring, runs
 from fathom.record.segment import JOURNAL, NotASegment, segments, thin
 from fathom.seams.log import Log
@@ -45,20 +47,28 @@ _LETTERS: dict[type, bytes] = {
 }
 
 _decode_decision_now = msgspec.json.Decoder(Decision).decode
-decode_outcome = msgspec.json.Decoder(Outcome).decode
+_decode_outcome_now = msgspec.json.Decoder(Outcome).decode
 decode_roster = msgspec.json.Decoder(Roster).decode
 decode_column = msgspec.json.Decoder(VerdictColumn).decode
-decode_verdicts = msgspec.json.Decoder(RecordedVerdicts).decode
+_decode_verdicts_now = msgspec.json.Decoder(RecordedVerdicts).decode
 
 
 def decode_decision(body: bytes) -> Decision:
     """Journals of older versions have the cause as two texts."""
     try:
-        return _decode_decision_now(body)
+        return upgraded_decision(_decode_decision_now(body))
     except msgspec.ValidationError:
         fields = msgspec.json.decode(body)
         cause = {"kind": fields.pop("cause", "unstated"), "detail": fields.pop("cause_detail", "")}
-        return msgspec.convert({**fields, "cause": cause}, Decision)
+        return upgraded_decision(msgspec.convert({**fields, "cause": cause}, Decision))
+
+
+def decode_outcome(body: bytes) -> Outcome:
+    return upgraded_outcome(_decode_outcome_now(body))
+
+
+def decode_verdicts(body: bytes) -> RecordedVerdicts:
+    return upgraded_verdicts(_decode_verdicts_now(body))
 
 
 _KINDS: dict[bytes, Callable[[bytes], Record]] = {
@@ -217,6 +227,12 @@ def decode_table(body: bytes) -> Table:
 
 def node_reasons(directory: Path, decision: Decision) -> dict[str, str] | None:
     """Node -> why it was rejected; '' where the pod fits. None where the table was dropped, or never was."""
+    joined = node_rejections(directory, decision)
+    return None if joined is None else joined.reasons
+
+
+def node_rejections(directory: Path, decision: Decision) -> NodeRejections | None:
+    """Every node's reason, as recorded. None where the table was dropped, or never was."""
     if not decision.verdicts:
         return None
     rosters: dict[str, Roster] = {}
@@ -238,7 +254,7 @@ def joined_reasons(
     decision: Decision,
     rosters: dict[str, Roster],
     columns: dict[str, VerdictColumn],
-) -> dict[str, str] | None:
+) -> NodeRejections | None:
     if verdicts.roster not in rosters or any(column not in columns for column in verdicts.columns):
         return None
     layers = [bytearray(zlib.decompress(codes)) for codes in (verdicts.codes, *verdicts.by_domain)]
@@ -249,7 +265,9 @@ def joined_reasons(
         domains = array("i", zlib.decompress(columns[name].domains))
         codes = [code or by_domain[domain] for code, domain in zip(codes, domains, strict=True)]
     names = rosters[verdicts.roster].names
-    return {name: verdicts.reasons[code] for name, code in zip(names, codes, strict=True) if name}
+    reasons = {name: verdicts.reasons[code] for name, code in zip(names, codes, strict=True) if name}
+    rules = dict(zip(verdicts.reasons, upgraded_verdicts(verdicts).rules, strict=True))
+    return NodeRejections(reasons, {reason: rule for reason, rule in rules.items() if rule})
 
 
 def _replaced(path: Path, trim: Callable[[list[Record]], Iterable[Record]], *, level: int) -> int:

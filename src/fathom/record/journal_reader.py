@@ -25,7 +25,7 @@ from fathom.model.decision import (
     Roster,
     VerdictColumn,
 )
-from fathom.model.record_query import ObjectRef, RecordQuery, is_about
+from fathom.model.record_query import NodeRejections, ObjectRef, RecordQuery, is_about
 from fathom.record import journal
 from fathom.record.journal_index import Columns, matching, namespace_hash, object_hash, text_hash
 from fathom.record.journal_segments import Gone, OpenSegment, PackedSegment, identity_of, open_segment
@@ -58,13 +58,12 @@ class JournalReader:
         with self._lock:
             return self._again(lambda records: _Query(records, query).answer())
 
-    def node_reasons(self, decision: Decision) -> dict[str, str] | None:
-        """Node -> why it was rejected; '' where the pod fits. None where the table was dropped, or never
-        was."""
+    def node_rejections(self, decision: Decision) -> NodeRejections | None:
+        """Every node's reason. None where the table was dropped, or never was."""
         if not decision.verdicts:
             return None
         with self._lock:
-            return self._again(lambda records: _node_reasons(records, decision))
+            return self._again(lambda records: _node_rejections(records, decision))
 
     def _again(self, read: Callable[[_Records], T]) -> T:
         """The last try leaves out the records of segments that were replaced under it."""
@@ -223,7 +222,7 @@ class _Query:
             self._kept[place] = KeptDecision(decision, tuple(outcomes[decision.id]))
 
 
-def _node_reasons(records: _Records, decision: Decision) -> dict[str, str] | None:
+def _node_rejections(records: _Records, decision: Decision) -> NodeRejections | None:
     verdicts = _tables(records, (decision.verdicts,), RecordedVerdicts).get(decision.verdicts)
     if verdicts is None:
         return None

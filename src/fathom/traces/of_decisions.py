@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from fathom.model.cause import WakeCause
+from fathom.model.cause import RUNTIME, WakeCause
 from fathom.model.decision import Decision, Outcome, Subject
 from fathom.traces.span import (
     AttributeValue,
@@ -20,7 +20,6 @@ from fathom.traces.span import (
     write_id,
 )
 
-RUNTIME = "runtime"  # The agent's cause: a container started or ended, a probe changed its verdict.
 MESSAGE_CHARS_MAX = 1000
 FAILED = frozenset({"conflict", "rejected", "unknown"})
 FAILED_VERDICTS = frozenset({"died"})
@@ -129,7 +128,7 @@ def _cause_of(
         if before.subject.uid == subject.uid:
             return span, ()
         return root, (SpanLink(trace_id(trace_key(cause.decision, before.subject)), span),)
-    if cause.kind == "event" and cause.detail == RUNTIME:
+    if cause.kind == "event" and cause.event == RUNTIME:
         return earlier.runtime_span(subject.uid) or root, ()
     if cause.kind != "event" or not cause.revision:
         return root, ()

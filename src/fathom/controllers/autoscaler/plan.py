@@ -41,6 +41,7 @@ UNREAD = "the HPA was unable to compute the replica count: "
 UNSCALED = "the HPA controller was unable to get the target's current scale: "
 ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
 PAUSED = "Paused"
+HELD_BY = "HeldBy"  # With the boundary that holds scaling up back: HeldByQuota.
 
 BEHIND_READY = ("endpoints", "gateway")
 NEEDS: tuple[Need, ...] = (
@@ -307,7 +308,7 @@ def _held_by(current: Obj, *, desired: int, ready: int) -> AutoscalerStatus:
     boundary = boundary_of(first) or SCHEDULER
     word = "StartUp" if boundary in START_UP else boundary.capitalize()
     message = f"{desired - ready} of {desired} replicas are not ready yet ({first or 'no reason given'})"
-    return AutoscalerStatus(LIMITED, "True", f"HeldBy{word}", message)
+    return AutoscalerStatus(LIMITED, "True", f"{HELD_BY}{word}", message)
 
 
 # The plan.

@@ -90,7 +90,7 @@ class _Goal(msgspec.Struct, frozen=True):
 
 def propose(metric: Obj, seen: MeasuredUse) -> Proposal | UnknownUse:
     type_ = str(metric.get("type"))
-    measure, goal = _measure(metric), _goal(metric)
+    measure, goal = measure_of(metric), _goal(metric)
     if measure is None:
         problem = f"metrics of type {type_} are not supported"
         return UnknownUse(FAILED.get(type_, "InvalidMetricSourceType"), problem)
@@ -116,7 +116,8 @@ def _source(metric: Obj) -> Obj | None:
     return None if field is None else metric.get(field)
 
 
-def _measure(metric: Obj) -> Measure | None:
+def measure_of(metric: Obj) -> Measure | None:
+    """None: not a metric that is measured here."""
     source = _source(metric)
     if source is None:
         return None

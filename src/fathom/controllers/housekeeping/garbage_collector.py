@@ -17,7 +17,7 @@ from fathom.controllers.housekeeping.plan_garbage import (
 )
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.model.body import Body
-from fathom.model.cause import UNSTATED, WakeCause
+from fathom.model.cause import CHANGED, DELETED, UNSTATED, WakeCause
 from fathom.model.decision import Subject
 from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
@@ -52,8 +52,7 @@ class Collector:
             return
         obj = last.obj
         ref = Ref(resource, *key_of(obj))
-        detail = "deleted" if body is None else "changed"
-        cause = WakeCause("event", detail, resource, ref.namespace, ref.name, revision)
+        cause = _event(ref, revision, gone=body is None)
         if related:
             self._reindex(ref, obj if body is not None else None)
             self._wake_owners(previous, cause)
@@ -220,3 +219,8 @@ def _subject(ref: Ref, obj: Obj) -> Subject:
 
 def _references(obj: Obj) -> list[Obj]:
     return metadata(obj).get("ownerReferences") or []
+
+
+def _event(ref: Ref, revision: int, *, gone: bool) -> WakeCause:
+    event = DELETED if gone else CHANGED
+    return WakeCause("event", "", ref.resource, ref.namespace, ref.name, revision, event=event, gone=gone)

@@ -22,6 +22,8 @@ from fathom.model.times import SECOND_NS
 __all__ = ["BrakeLimits", "BrakeState", "Permit", "eased", "limits_of", "permit"]
 
 MINUTE_NS = 60 * SECOND_NS
+# Reasons of the condition Held, and of the Event.
+MANY_SILENT, BRAKE_HOLDS = "ManySilent", "BrakeHolds"
 MANY = "too many nodes in its zone or in all zones are silent at once: the controller may be cut off itself"
 
 
@@ -53,7 +55,7 @@ class Permit(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        return "ManySilent" if self.many else "BrakeHolds"
+        return MANY_SILENT if self.many else BRAKE_HOLDS
 
 
 def permit(node: BrakeState, states: Iterable[BrakeState], *, now_ns: int, limits: BrakeLimits) -> Permit:

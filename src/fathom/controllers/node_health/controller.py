@@ -33,6 +33,7 @@ from fathom.controllers.node_health.evidence import (
 from fathom.controllers.node_health.gateway_reports import GatewayReports
 from fathom.controllers.node_health.plan import (
     NEEDS,
+    HeldBack,
     entered,
     plan_node,
     plan_out_of_service,
@@ -140,7 +141,8 @@ class Nodes:
         assessment = self._assessed(view, node, now_ns)
         self._collect_other_evidence(view, key.name, assessment.state, now_ns)
         allowed = self._held(node, self._permit(view, node, assessment, now_ns))
-        plan = plan_node(node, assessment, allowed.allowed, allowed.said, now=self._kit.now())
+        held = HeldBack(allowed.reason, allowed.said) if allowed.said else None
+        plan = plan_node(node, assessment, allowed.allowed, held, now=self._kit.now())
         plan = msgspec.structs.replace(plan, considered=_brake_limits(view, decisive=bool(allowed.said)))
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or allowed.allowed < NodeState.UNREACHABLE or assessment.spared:

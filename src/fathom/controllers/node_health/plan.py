@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from fathom.cache.needs import NoOlderThan
 from fathom.control.plan import Patch, Plan, WriteStatus, target, write_status
 from fathom.controllers.node_health.evidence import Assessment, NodeState, plain
@@ -42,18 +44,27 @@ STATES = (
     (NodeState.LOST, "fathom.dev/Lost"),
 )
 
-HELD = "fathom.dev/Held"  # The brake holds back what the evidence would allow, and since when.
+HELD = "fathom.dev/Held"  # What the evidence would allow is held back, and since when.
+SPARED = "Spared"  # Its reason where another path sees the node alive. Others are the brake's.
 
 # Leases change every ten seconds: a view that is older than this has missed some.
 NEEDS = (NoOlderThan(FRESH_S, ("Node", "Lease")),)
 
 
-def plan_node(node: Obj, assessment: Assessment, allowed: NodeState, held_reason: str, *, now: str) -> Plan:
-    """`allowed`: how far the brake lets us go; `held_reason`: its reason for holding back the rest."""
-    reason = held_reason or (f"no pod is evicted: {assessment.spared}" if assessment.spared else "")
-    status = write_status(
-        "Node", node, {"conditions": _conditions(node, assessment, allowed, reason, now=now)}
-    )
+class HeldBack(msgspec.Struct, frozen=True):
+    """Why a reaction that the evidence would allow is held back: the condition Held."""
+
+    reason: str  # SPARED, or of the brake.
+    message: str
+
+
+def plan_node(
+    node: Obj, assessment: Assessment, allowed: NodeState, held: HeldBack | None, *, now: str
+) -> Plan:
+    """`allowed`: how far the brake lets us go; `held`: why it holds back the rest."""
+    spared = HeldBack(SPARED, f"no pod is evicted: {assessment.spared}") if assessment.spared else None
+    conditions = _conditions(node, assessment, allowed, held or spared, now=now)
+    status = write_status("Node", node, {"conditions": conditions})
     taints = wanted_taints(
         node, allowed, now=now, spared=bool(assessment.spared), confirmed=assessment.confirmed
     )
@@ -61,7 +72,7 @@ def plan_node(node: Obj, assessment: Assessment, allowed: NodeState, held_reason
         patches=_retainted(node, taints, destructive=allowed > NodeState.SUSPECT),
         statuses=status,
         needs=NEEDS,
-        why=f"{allowed.word}: {assessment.message}" + (f"; held: {held_reason}" if held_reason else ""),
+        why=f"{allowed.word}: {assessment.message}" + (f"; held: {held.message}" if held is not None else ""),
     )
 
 
@@ -85,7 +96,7 @@ def _is_true(node: Obj, name: str) -> bool:
 
 
 def _conditions(
-    node: Obj, assessment: Assessment, allowed: NodeState, held_reason: str, *, now: str
+    node: Obj, assessment: Assessment, allowed: NodeState, held: HeldBack | None, *, now: str
 ) -> list[Obj]:
     conditions = conditions_of(node)
     for state, name in STATES:
@@ -97,35 +108,35 @@ def _conditions(
             type=name,
             status=status,
             reason="Evidence" if status == "True" else "Held" if assessment.state >= state else "Heard",
-            message=_message(assessment, held_reason, status == "True" or assessment.state >= state),
+            message=_message(assessment, status == "True" or assessment.state >= state),
             now=now,
         )
-    conditions = _held(conditions, held_reason, now=now)
+    conditions = _held(conditions, held, now=now)
     return _unknown(conditions, now=now) if allowed >= NodeState.UNREACHABLE else conditions
 
 
-def _held(conditions: list[Obj], held_reason: str, *, now: str) -> list[Obj]:
+def _held(conditions: list[Obj], held: HeldBack | None, *, now: str) -> list[Obj]:
     """A node that was never held needs no such condition."""
-    if not held_reason and find_condition(conditions, HELD) is None:
+    if held is None and find_condition(conditions, HELD) is None:
         return conditions
     return set_condition(
         conditions,
         type=HELD,
-        status="True" if held_reason else "False",
-        reason="Brake" if held_reason else "Released",
-        message=held_reason,
+        status="False" if held is None else "True",
+        reason="Released" if held is None else held.reason,
+        message="" if held is None else held.message,
         now=now,
     )
 
 
-def _message(assessment: Assessment, held_reason: str, is_unhealthy: bool) -> str:
-    """Without the seconds, which would make every pass a write."""
+def _message(assessment: Assessment, is_unhealthy: bool) -> str:
+    """Without the seconds, which would make every pass a write. The condition Held says what is held back."""
     if not is_unhealthy:
         return ""
     parts = [plain(evidence) for evidence in assessment.evidence] or [
         "no heartbeat since it entered this state"
     ]
-    return "; ".join([*parts, f"held: {held_reason}"] if held_reason else parts)
+    return "; ".join(parts)
 
 
 def _unknown(conditions: list[Obj], *, now: str) -> list[Obj]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fathom.explain.evidence import Recorded
-from fathom.explain.timeline.timeline import DecisionPath, Entry, ReadVersion
+from fathom.explain.timeline.timeline import DecisionPath, Entry, ReadVersion, WriteResult
 from fathom.model.decision import Decision, Outcome, SeenVersions
 
 KINDS_SHOWN, NODES_SHOWN = 8, 3
-COMMITTED = "committed at "
 
 
 def path_of_decision(record: Recorded, *, may_read_nodes: bool) -> DecisionPath:
@@ -35,9 +34,8 @@ def _read(seen: SeenVersions) -> ReadVersion:
     return ReadVersion(seen.revision, seen.applied if seen.applied > seen.revision else 0, seen.age_ms)
 
 
-def _result(outcome: Outcome) -> str:
-    at = f" at {outcome.revision}" if outcome.revision else ""
-    return f"{outcome.result}{at}{f' ({outcome.check})' if outcome.check else ''}"
+def _result(outcome: Outcome) -> WriteResult:
+    return WriteResult(outcome.result, outcome.revision, outcome.check)
 
 
 # For readers.
@@ -67,11 +65,17 @@ def path_lines(entry: Entry) -> Iterator[str]:
     )
 
 
-def _results(results: tuple[str, ...]) -> str:
+def _results(results: tuple[WriteResult, ...]) -> str:
     """'conflict; committed at 25, 28, 33'"""
-    revisions = [result.removeprefix(COMMITTED) for result in results if result.startswith(COMMITTED)]
-    others = [result for result in results if not result.startswith(COMMITTED)]
-    return "; ".join([*others, *([f"{COMMITTED}{', '.join(revisions)}"] if revisions else [])])
+    written = [each for each in results if each.result == "committed" and each.revision and not each.check]
+    others = [_result_words(each) for each in results if each not in written]
+    revisions = ", ".join(str(each.revision) for each in written)
+    return "; ".join([*others, *([f"committed at {revisions}"] if revisions else [])])
+
+
+def _result_words(each: WriteResult) -> str:
+    at = f" at {each.revision}" if each.revision else ""
+    return f"{each.result}{at}{f' ({each.check})' if each.check else ''}"
 
 
 def _read_words(kind: str, seen: ReadVersion) -> str:

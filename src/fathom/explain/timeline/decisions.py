@@ -15,6 +15,7 @@ from fathom.explain.timeline.writes import Writes, audit_ref
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Decision, Outcome, Subject
 from fathom.model.objects import Key, labels_of
+from fathom.model.record_query import victims_of
 from fathom.model.times import micro_timestamp
 from fathom.model.well_known import ZONE_LABEL
 
@@ -24,7 +25,7 @@ NAMES_SHOWN = 5
 ROUTINE = frozenset({"status", "nothing", "report"})  # Verdicts that change nothing but a report.
 VERBS = {"create": "create", "delete": "delete", "patch": "change", "status": "report", "update": "change"}
 AGENT = "agent"  # As agents name themselves in their decisions.
-STATUS = "status "  # How the outcome of a status write begins: `control/plan.py`.
+STATUS = "status"  # The verb of an outcome.
 
 
 def ours(evidence: Evidence, scope: Scope) -> list[tuple[Recorded, ObjectRef]]:
@@ -176,8 +177,8 @@ def cause_words(cause: WakeCause, evidence: Evidence) -> str:
     """Without names of objects that the user may not read."""
     if not may_read(cause.resource, cause.namespace, evidence):
         return f"{cause.kind}: a {singular(cause.resource)} that you may not read changed"
-    if not evidence.may_read_nodes:  # What happened may name a node: its first word does not.
-        cause = msgspec.structs.replace(cause, detail=cause.detail.partition(" ")[0])
+    if not evidence.may_read_nodes:  # The detail may name a node.
+        cause = msgspec.structs.replace(cause, detail="")
     return f"{cause.kind} {cause.text}".rstrip()
 
 
@@ -189,7 +190,7 @@ def may_read(resource: str, namespace: str, evidence: Evidence) -> bool:
 
 def victims_words(victims: Sequence[str], evidence: Evidence) -> str:
     """'namespace/name: why' of each; pods of other tenants are a number."""
-    names = [victim.partition(":")[0] for victim in victims]
+    names = victims_of(victims)
     shown = [name for name in names if may_read("pods", name.partition("/")[0], evidence)]
     others = len(names) - len(shown)
     return ", ".join([*shown, *([f"{others} pods that you may not read"] if others else [])])
@@ -224,9 +225,9 @@ def _by_rule(record: Recorded) -> Iterator[tuple[str, tuple[list[str], str]]]:
     """Rule -> its nodes, and the reason of the first of them."""
     grouped: dict[str, tuple[list[str], str]] = {}
     for node, reason in sorted((record.nodes or {}).items()):
-        rule, _, words = reason.partition(": ")
-        if rule:
-            grouped.setdefault(rule, ([], words))[0].append(node)
+        if rule := record.rules.get(reason, ""):
+            # The entry's actor is the rule.
+            grouped.setdefault(rule, ([], reason.removeprefix(f"{rule}: ")))[0].append(node)
     yield from grouped.items()
 
 
@@ -270,7 +271,7 @@ def _outcome(
         object=written,
         revision=outcome.revision if id_.startswith("write:") else 0,
         ids={"decision": decision.id},
-        routine=decision.verdict in ROUTINE or outcome.message.startswith(STATUS),
+        routine=decision.verdict in ROUTINE or outcome.verb == STATUS,
     )
     return entry, Edge(decided, id_, "wrote" if entry.revision else "led to")
 

@@ -17,7 +17,7 @@ from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.scheduling_policy import DEFINITION as SCHEDULING_POLICY
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.audit import AuditEntry
-from fathom.model.decision import Considered, Decision, Subject
+from fathom.model.decision import Considered, Decision, Subject, verb_of
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.model.times import SECOND_NS, moment_ns
 
@@ -30,7 +30,7 @@ OWNED_KINDS = (
 AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 OWNED_MAX = 200  # Of a larger family, the rest is left out; the timeline says so.
 DEPTH_MAX = 4
-CREATED = "create "  # How the outcome of a create begins: `control/plan.py`.
+CREATE = "create"  # The verb of an outcome.
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -195,7 +195,7 @@ def written_children(evidence: Evidence, owner_uids: set[str]) -> list[ObjectRef
             if (written := outcome.object) is not None
             and written.uid
             and written.uid not in owner_uids
-            and outcome.message.startswith(CREATED)
+            and verb_of(record.kept.decision, outcome) == CREATE
         )
     )
 
@@ -209,7 +209,7 @@ def creators_of(subject: ObjectRef, evidence: Evidence) -> list[ObjectRef]:
             for outcome in record.kept.outcomes
             if outcome.object is not None
             and outcome.object.uid == subject.uid != ""
-            and outcome.message.startswith(CREATED)
+            and verb_of(record.kept.decision, outcome) == CREATE
             and (decided := record.kept.decision.subject).uid not in {"", subject.uid}
         )
     )

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from fathom.explain.evidence import Gap, ObjectRef
+from fathom.model.decision import Result
 from fathom.model.times import moment_ns
 
 Source = Literal[
@@ -29,6 +30,14 @@ class ReadVersion(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     age_ms: int = 0  # Since the watch last received something.
 
 
+class WriteResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What came of one write of a decision."""
+
+    result: Result
+    revision: int = 0
+    check: str = ""  # Of a refused write: the check that failed at the server.
+
+
 class DecisionPath(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What a decision followed from and what came of it. With the entry's object and generation, and the
     edges to what it wrote, this is the whole path of a decision."""
@@ -38,7 +47,7 @@ class DecisionPath(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     read: dict[str, ReadVersion] = {}  # By kind.
     filters: dict[str, int] = {}  # Reason -> how many nodes it removed.
     scores: dict[str, int] = {}  # Node -> score, of the best.
-    results: tuple[str, ...] = ()  # 'committed at 918811', 'conflict'
+    results: tuple[WriteResult, ...] = ()
     observed_generation: int = 0
     condition: str = ""  # 'PodScheduled=False/Unschedulable'
 

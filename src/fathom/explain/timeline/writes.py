@@ -10,7 +10,6 @@ from fathom.explain.timeline.timeline import Edge, Entry, Source, words_for, wri
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.accounts import NODE_USER, PREFIX
 from fathom.model.audit import AuditEntry, Verdict
-from fathom.model.cause import DELETED
 from fathom.model.decision import Decision, Outcome
 from fathom.model.fields import steps_of, touches
 from fathom.model.objects import Obj, lookup, metadata, uid_of
@@ -67,7 +66,7 @@ class Writes:
         cause = decision.cause
         named = ObjectRef(cause.resource, cause.namespace, cause.name)
         entry = self._by_id.get(write_id(cause.revision, named)) if cause.revision else None
-        if entry is None or DELETED not in cause.detail.split():
+        if entry is None or not cause.gone:
             return entry
         removals = self._removals.get(entry.uid, ())
         return next((removal for removal in removals if removal.revision > cause.revision), None)

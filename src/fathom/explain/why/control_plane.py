@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from fathom.controllers.node_health.brake import MANY
+from fathom.controllers.node_health.brake import MANY_SILENT
+from fathom.controllers.node_health.plan import HELD, SPARED
 from fathom.explain.evidence import ProcessState
 from fathom.explain.why import commands
 from fathom.explain.why.answer import NOBODY, Change, Freshness
@@ -34,8 +35,6 @@ DEFAULT_SCHEDULERS = (
 # A watch that is silent for so long while there is a newer change has not merely been overtaken.
 STALE_MS = 1000
 LEASE_S = 15.0  # Of a Lease that does not say how long it lasts.
-HELD = "fathom.dev/Held"  # Condition of a node: what the brake holds back, or why the node is spared.
-SPARED = "no pod is evicted"  # Its message where another path sees the node alive.
 KUBE_SCHEDULER = Key("kube-system", "kube-scheduler")  # The lease of Kubernetes' own.
 SHARD = re.compile(r"-\d+of\d+")
 
@@ -194,10 +193,10 @@ def replacement_trouble(case: PodCase) -> OwnTrouble | None:
     """Why fathom does not replace a pod of a node that is lost."""
     held = find_condition(conditions_of(case.node_object or {}), HELD) or {}
     message = str(held.get("message") or "")
-    if held.get("status") == "True" and message.startswith(SPARED):
+    if held.get("status") == "True" and held.get("reason") == SPARED:
         return OwnTrouble(message)
     if held.get("status") == "True":
-        return OwnTrouble(f"the brake on node actions holds: {message}", _release(case, message))
+        return OwnTrouble(f"the brake on node actions holds: {message}", _release(case, held))
     name = next(iter(_paused_repairs(case)), "")
     if name:
         namespace, _, override = name.partition("/")
@@ -206,12 +205,12 @@ def replacement_trouble(case: PodCase) -> OwnTrouble | None:
     return None
 
 
-def _release(case: PodCase, message: str) -> Change:
+def _release(case: PodCase, held: Obj) -> Change:
     """The limits are in a ConfigMap, which need not exist."""
     config = case.evidence.objects.get("configmaps", BRAKE)
     if limits_of((config or {}).get("data") or {})[0].engaged:
         return Change("release the brake", _brake_command(config, {"engaged": "false"}), OPERATOR)
-    if message == MANY:
+    if held.get("reason") == MANY_SILENT:
         command = _brake_command(config, {"share_percent": "100"})
         return Change("if the nodes are really lost, let the brake act on all of them", command, OPERATOR)
     return Change("wait: the brake lets pods of a few nodes go at a time", "", NOBODY)

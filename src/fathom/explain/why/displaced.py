@@ -1,13 +1,12 @@
 """Preempted and evicted: the victim's answer, with who took its place.
 
 The condition DisruptionTarget says what kind of eviction it is; the scheduler's decision that names the pod
-as a victim, and the Event Preempted, say for whom.
+as a victim, and the object that the Event Preempted is related to, say for whom. The node has the taint.
 """
 
 from __future__ import annotations
 
-import re
-
+from fathom.controllers.node_health.plan_evictions import DECLARED, no_execute, stays_beside_s
 from fathom.explain.evidence import Evidence, Recorded
 from fathom.explain.why import commands
 from fathom.explain.why.answer import Change, Explanation
@@ -15,12 +14,13 @@ from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PODS, PodCase
 from fathom.explain.why.records import cited
 from fathom.model.conditions import DISRUPTION_TARGET
-from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
+from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
+from fathom.model.record_query import victims_of
 
 STAGE = "displaced"
 PREEMPTION, TAINT = "PreemptionByScheduler", "DeletionByTaintManager"
 EVICTION_API = "EvictionByEvictionAPI"  # As `kubectl drain` uses it.
-PREEMPTED_BY = re.compile(r"Preempted by pod (\S+) on node (\S+)")
+PREEMPTED = "Preempted"  # Reason of an Event, as kube-scheduler has it too.
 
 
 def explain(case: PodCase) -> Explanation | None:
@@ -39,9 +39,7 @@ def explain(case: PodCase) -> Explanation | None:
     message = str(target.get("message") or target.get("reason") or "no reason given")
     if target.get("reason") == EVICTION_API:
         message = f"{message}, {_evicted_by(case)}"
-    return answer(
-        case, STAGE, _verdict(case, "evicted"), f"{message}{since}", change=_of_taint(case, message)
-    )
+    return answer(case, STAGE, _verdict(case, "evicted"), f"{message}{since}", change=_of_taint(case))
 
 
 def _verdict(case: PodCase, done: str) -> str:
@@ -71,31 +69,25 @@ def _by(case: PodCase, records: list[Recorded]) -> str:
         return (
             f"pod {name} of priority {decision.priority} takes its place on {decision.node}; its own is {own}"
         )
-    winner, node = _by_event(case)
+    winner = _by_event(case)
     if winner is not None:
         priority = int(lookup(winner, "spec", "priority") or 0)
         name = "/".join(key_of(winner))
-        return f"pod {name} of priority {priority} takes its place on {node}; its own is {own}"
-    return f"a pod of higher priority takes its place on {case.node or node}: no data about which"
+        return f"pod {name} of priority {priority} takes its place on {case.node}; its own is {own}"
+    return f"a pod of higher priority takes its place on {case.node}: no data about which"
 
 
-def _by_event(case: PodCase) -> tuple[Obj | None, str]:
-    for event in reversed(case.events):
-        match = PREEMPTED_BY.search(str(event.get("message") or ""))
-        if event.get("reason") == "Preempted" and match is not None:
-            pods = case.evidence.objects.list(PODS)
-            return next((pod for pod in pods if uid_of(pod) == match[1]), None), match[2]
-    return None, ""
+def _by_event(case: PodCase) -> Obj | None:
+    uids = [lookup(event, "related", "uid") for event in case.events if event.get("reason") == PREEMPTED]
+    uid = next((uid for uid in reversed(uids) if uid), None)
+    pods = case.evidence.objects.list(PODS) if uid else []
+    return next((pod for pod in pods if uid_of(pod) == uid), None)
 
 
 def victim_records(evidence: Evidence, key: Key) -> list[Recorded]:
     """Decisions to make room by evicting this pod, oldest first."""
-    prefix = f"{key.namespace}/{key.name}:"
-    return [
-        recorded
-        for recorded in evidence.decisions
-        if any(victim.startswith(prefix) for victim in recorded.kept.decision.victims)
-    ]
+    name = f"{key.namespace}/{key.name}"
+    return [recorded for recorded in evidence.decisions if name in victims_of(recorded.kept.decision.victims)]
 
 
 def _regain(case: PodCase) -> Change:
@@ -106,14 +98,34 @@ def _regain(case: PodCase) -> Change:
     )
 
 
-def _of_taint(case: PodCase, message: str) -> Change | None:
+def _of_taint(case: PodCase) -> Change | None:
     if case.condition(DISRUPTION_TARGET).get("reason") != TAINT:
         return None
-    taint = message.rpartition(" ")[2]
-    toleration = {"key": taint, "operator": "Exists", "effect": "NoExecute"}
-    add = commands.set_field(case, ("spec", "tolerations", commands.END), toleration)
+    evicting = evicting_taints(case)
+    if not evicting:
+        return None  # It was removed in the meantime: the pod's successor may come back.
+    add = [
+        commands.set_field(
+            case,
+            ("spec", "tolerations", commands.END),
+            {"key": key, "operator": "Exists", "effect": "NoExecute"},
+        )
+        for key in evicting
+    ]
+    listed = f"taint{'s' if len(evicting) > 1 else ''} {' and '.join(evicting)}"
     return Change(
-        f"tolerate the taint {taint}, or remove it from node {case.node}",
-        commands.spec_change(case, [add]),
+        f"tolerate the {listed}, or remove {'it' if len(evicting) == 1 else 'them'} from node {case.node}",
+        commands.spec_change(case, add),
         commands.owner_text(case),
     )
+
+
+def evicting_taints(case: PodCase) -> list[str]:
+    """The keys of the node's taints that evict the pod, now or after the time that it tolerates them for."""
+    node, tolerations = case.node_object or {}, lookup(case.pod, "spec", "tolerations") or ()
+    declared = bool((metadata(node).get("annotations") or {}).get(DECLARED))
+    return [
+        str(taint.get("key"))
+        for taint in no_execute(node)
+        if stays_beside_s(taint, tolerations, declared=declared) is not None
+    ]

@@ -19,7 +19,6 @@ STAGE, VERDICT, WAS_READY = "not-ready", "is not ready", "was ready when its nod
 # more than suspect.
 STATES = ("fathom.dev/Lost", "fathom.dev/Unreachable")
 SUSPECT = "fathom.dev/Suspect"
-HELD_BACK = "; held: "  # In the message of these conditions, before what the condition Held says too.
 
 
 def explain(case: PodCase) -> Explanation | None:
@@ -68,7 +67,7 @@ def unheard_of(node: Obj) -> str | None:
         if condition.get("status") == "True":
             word = type_.partition("/")[2].lower()
             since = f" since {condition['lastTransitionTime']}" if condition.get("lastTransitionTime") else ""
-            why = str(condition.get("message") or "").partition(HELD_BACK)[0]
+            why = str(condition.get("message") or "")
             return f"its node {name} is {word}{since}{f': {why}' if why else ''}"
     ready = find_condition(conditions, "Ready") or {}
     taints = {taint.get("key") for taint in lookup(node, "spec", "taints") or ()}

@@ -22,11 +22,13 @@ from fathom.model.objects import Obj, key_of, lookup, uid_of
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
 from fathom.schedule.decide.remedy import remedies
+from fathom.schedule.decide.shape import PODS as POD_COUNT
 from fathom.schedule.decide.shape import PodShape
 from fathom.schedule.decide.trial import ROOM, Remedy
 from fathom.schedule.decide.verdicts import FITS, Reason
 
 STAGE, VERDICT = "unschedulable", "is not scheduled"
+FIT = "NodeResourcesFit"
 OTHERS_MAX = 5  # Other changes that are listed.
 
 
@@ -178,7 +180,7 @@ def _cause(placement: Placement, offered: list[Remedy]) -> str:
 def _held_room(case: PodCase, offered: list[Remedy]) -> str:
     """Room on the nearest node is not free where it is held for pods of higher priority, or reserved."""
     table = case.cluster.table
-    row = table.row_of.get(offered[0].node) if offered and offered[0].rule == "NodeResourcesFit" else None
+    row = table.row_of.get(offered[0].node) if offered and offered[0].rule == FIT else None
     claims = table.claims_on.get(row, {}).values() if row is not None else ()
     pods = {uid_of(pod): pod for pod in case.evidence.objects.list(PODS)} if claims else {}
     holders = [
@@ -198,20 +200,17 @@ def _holder(pod: Obj | None, name: str) -> str:
 
 def _is_about(reason: Reason, remedy: Remedy) -> bool:
     """Of several reasons of one rule, such as two taints, the one that the change is about."""
-    texts = " ".join(reason.texts)
-    if remedy.rule == "NodeResourcesFit":
-        return any(text == f"Insufficient {name}" for text in reason.texts for name, _, _ in remedy.short)
-    return bool(remedy.about) and all(word in texts for word in remedy.about[:2] if word)
+    if remedy.rule == FIT:
+        return any(name in reason.names for name, _, _ in remedy.short)
+    named = {*reason.names, reason.about, reason.pending}
+    return bool(remedy.about) and all(name in named for name in remedy.about[:2] if name)
 
 
 def _clause(reason: Reason, count: int, nodes: int) -> str:
     """'2 of 3 nodes had untolerated taint {spot: yes}': the scheduler's words with a subject."""
-    lacking = [
-        text.removeprefix("Insufficient ") for text in reason.texts if text.startswith("Insufficient ")
-    ]
-    if lacking and len(lacking) == len(reason.texts):
+    if reason.rule == FIT and reason.names and POD_COUNT not in reason.names:
         verb = "has" if nodes == 1 else "have"
-        return f"{_share(count, nodes)} {verb} too little free {' and '.join(lacking)}"
+        return f"{_share(count, nodes)} {verb} too little free {' and '.join(reason.names)}"
     if reason.rule == "TenantQuota":
         return f"{' and '.join(reason.texts)} has no room left, on {_share(count, nodes)}"
     texts = " and ".join(reason.texts)
@@ -254,8 +253,9 @@ def _now(case: PodCase, placement: Placement) -> Now:
 
 
 def _is_as_recorded(placement: Placement, decision: Decision) -> bool:
-    """Whether both decisions agree. If filters ran, compare what they rejected: the recorded message may also
-    mention preemption."""
+    """Whether both decisions agree on what was rejected, as far as the journal has kept it."""
+    if decision.nodes != placement.nodes:
+        return False
     if decision.filters:
-        return (decision.nodes, decision.filters) == (placement.nodes, dict(placement.rejected))
-    return decision.message == placement.message
+        return decision.filters == dict(placement.rejected)
+    return decision.rejected in {(), placement.rejections}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.controllers.autoscaler.plan import ABLE, ACTIVE, LIMITED, max_of
+from fathom.controllers.autoscaler.plan import ABLE, ACTIVE, HELD_BY, LIMITED, max_of
+from fathom.controllers.autoscaler.plan_metrics import measure_of
+from fathom.controllers.autoscaler.samples import MissingSamples, request_of
+from fathom.controllers.override_pauses import paused
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import NOBODY, Change, Explanation
 from fathom.explain.why_of.answering import SubjectTrouble, answered
@@ -13,9 +16,11 @@ from fathom.explain.why_of.deployments import explain_deployment
 from fathom.explain.why_of.lookups import (
     DEPLOYMENTS,
     OVERRIDES,
+    PODS,
     REPLICA_SETS,
     ExplainPod,
     last_decision,
+    owned_by,
     ref,
 )
 from fathom.explain.why_of.replica_sets import explain_replica_set
@@ -23,6 +28,7 @@ from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup
 
 CONTROLLER = "autoscaling"
+PAUSES = ("pause_autoscaler", "pause_expansion")  # Of an override.
 TARGETS = {"Deployment": DEPLOYMENTS, "ReplicaSet": REPLICA_SETS}
 
 
@@ -146,8 +152,8 @@ def _inactive(evidence: Evidence, autoscaler: Obj) -> SubjectTrouble:
         command = f"kubectl delete hpa {key_of(autoscaler).name} -n {namespace}"
         change = Change("delete all autoscalers of the target but one", command, _owner(autoscaler))
         return SubjectTrouble("is disabled", message, change, related=related)
-    if "request" in message:
-        resource = _metric_name(autoscaler)
+    resource = _unrequested(evidence, autoscaler)
+    if resource:
         command = f"kubectl set resources {target} -n {namespace} --requests={resource}=100m"
         change = Change(f"set requests of {resource} in the target's pods", command, owner)
         return SubjectTrouble("has no metrics", f"{reason}: {message}", change, related=related)
@@ -156,12 +162,34 @@ def _inactive(evidence: Evidence, autoscaler: Obj) -> SubjectTrouble:
     return SubjectTrouble("has no metrics", f"{reason}: {message}", change, related=related)
 
 
-def _metric_name(autoscaler: Obj) -> str:
-    metrics = lookup(autoscaler, "spec", "metrics") or ()
-    names = [
-        lookup(metric, field, "name") for metric in metrics for field in ("resource", "containerResource")
-    ]
-    return str(next((name for name in names if name), "cpu"))
+def _unrequested(evidence: Evidence, autoscaler: Obj) -> str:
+    """The first resource whose share of the requests a metric is about and that a pod of the target does not
+    request; '' if there is none."""
+    measures = [measure_of(metric) for metric in lookup(autoscaler, "spec", "metrics") or ()]
+    pods = _pods_of_target(evidence, autoscaler)
+    return next(
+        (
+            measure.resource
+            for measure in measures
+            if measure is not None
+            and measure.by_share
+            and any(isinstance(request_of(pod, measure), MissingSamples) for pod in pods)
+        ),
+        "",
+    )
+
+
+def _pods_of_target(evidence: Evidence, autoscaler: Obj) -> list[Obj]:
+    """The target's pods: admission may have given them requests. Without any, one as its template has it."""
+    for target in target_of(evidence, autoscaler):
+        workload = evidence.objects.get(target.resource, target.key) or {}
+        sets = [workload]
+        if target.resource == DEPLOYMENTS:
+            sets = owned_by(evidence, REPLICA_SETS, workload)
+        pods = [pod for owner in sets for pod in owned_by(evidence, PODS, owner)]
+        template = {"metadata": {"name": target.name}, "spec": lookup(workload, "spec", "template", "spec")}
+        return pods or [template]
+    return []
 
 
 # What keeps it from the size that its metrics ask for.
@@ -176,7 +204,7 @@ def _limited(evidence: Evidence, autoscaler: Obj, explain_pod: ExplainPod | None
         return _at_maximum(evidence, autoscaler, message)
     if reason == "Paused":
         return _paused(evidence, autoscaler, message)
-    if reason.startswith("HeldBy"):
+    if reason.startswith(HELD_BY):
         return _held(evidence, autoscaler, message, explain_pod)
     if reason in {"ScaleUpLimit", "ScaleDownLimit"}:
         change = Change("wait, or allow larger steps in spec.behavior", "", NOBODY)
@@ -212,12 +240,23 @@ def _asked_for(autoscaler: Obj) -> int:
 
 
 def _paused(evidence: Evidence, autoscaler: Obj, message: str) -> SubjectTrouble:
-    namespace, name = key_of(autoscaler).namespace, message.rpartition(" ")[2]
-    command = f"kubectl delete scheduleroverride {name} -n {namespace}"
+    namespace, (kind, workload) = key_of(autoscaler).namespace, _reference(autoscaler)
+    pause = paused(
+        evidence.objects.list(OVERRIDES, namespace),
+        kind,
+        Key(namespace, workload),
+        *PAUSES,
+        now_ns=evidence.now_ns,
+        in_scope=lambda _: True,  # Its condition says that one of them pauses it.
+    )
+    if pause is None:
+        change = Change("wait: no override pauses it any more, and the next look scales it", "", NOBODY)
+        return SubjectTrouble("is paused", message, change)
+    command = f"kubectl delete scheduleroverride {pause.override} -n {namespace}"
     change = Change(
         "end the override, or let it expire", command, f"whoever may delete overrides in {namespace}"
     )
-    override = evidence.objects.get(OVERRIDES, Key(namespace, name))
+    override = evidence.objects.get(OVERRIDES, Key(namespace, pause.override))
     related = () if override is None else (ref(OVERRIDES, override),)
     return SubjectTrouble("is paused", message, change, related=related)
 

@@ -16,7 +16,6 @@ from fathom.controllers.node_health.plan_evictions import DECLARED
 from fathom.controllers.node_health.plan_trust import QUARANTINED
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import CauseGroup, Change, Explanation
-from fathom.explain.why.node_lost import HELD_BACK
 from fathom.explain.why_of.answering import explained
 from fathom.explain.why_of.control_plane import OPERATOR
 from fathom.explain.why_of.drains import drain_of
@@ -99,7 +98,6 @@ def _by_evidence(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:
         if condition.get("status") != "True":
             continue
         since, message = condition.get("lastTransitionTime"), str(condition.get("message") or "")
-        message = message.partition(HELD_BACK)[0]
         held = find_condition(conditions_of(node), HELD) or {}
         brake = f"; held back by the brake: {held['message']}" if held.get("status") == "True" else ""
         yield NodeTrouble(

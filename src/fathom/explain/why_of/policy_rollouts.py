@@ -24,7 +24,15 @@ from fathom.kinds.policy_rollout import Observer, PolicyRollout
 from fathom.kinds.shape import read
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj
-from fathom.schedule.policy_rollout.plan import CANARY, COMPLETE, DEFAULT_STEPS, ROLLED_BACK
+from fathom.schedule.policy_rollout.plan import (
+    CANARY,
+    COMPLETE,
+    DEFAULT_STEPS,
+    REGRESSED,
+    ROLLED_BACK,
+    SIGNALS_TOO_OLD,
+    TROUBLE,
+)
 
 CONTROLLER = "policy-rollouts"
 
@@ -95,7 +103,8 @@ def is_component(controller: str, name: str) -> bool:
 
 def _trouble(evidence: Evidence, obj: Obj, rollout: PolicyRollout) -> SubjectTrouble | None:
     phase = rollout.status.phase
-    message = str((find_condition(conditions_of(obj), "Progressing") or {}).get("message") or "")
+    condition = find_condition(conditions_of(obj), "Progressing") or {}
+    message = str(condition.get("message") or "")
     trouble = part_trouble(evidence, CONTROLLERS)
     if phase == COMPLETE and rollout.status.observed_generation == rollout.metadata.generation:
         return None
@@ -110,7 +119,7 @@ def _trouble(evidence: Evidence, obj: Obj, rollout: PolicyRollout) -> SubjectTro
     missing = missing_observers(rollout)
     if missing:
         return _unobserved(evidence, missing)
-    return _held(evidence, rollout, message)
+    return _held(evidence, rollout, condition)
 
 
 def _policy(evidence: Evidence, name: str) -> tuple[ObjectRef, ...]:
@@ -134,7 +143,7 @@ def _rolled_back(evidence: Evidence, rollout: PolicyRollout, message: str) -> Su
         OPERATOR,
     )
     related = (*_policy(evidence, rollout.spec.to), *_policy(evidence, rollout.status.active))
-    why = message.removeprefix("rolled back: ") or "no reason is on record"
+    why = message or "no reason is on record"
     return SubjectTrouble(f"was rolled back to {active}", why, change, related=related)
 
 
@@ -165,22 +174,21 @@ def _unobserved(evidence: Evidence, missing: list[MissingObserver]) -> SubjectTr
     return SubjectTrouble("is held by the gate observedBy", cause, change, groups)
 
 
-def _held(evidence: Evidence, rollout: PolicyRollout, message: str) -> SubjectTrouble | None:
+def _held(evidence: Evidence, rollout: PolicyRollout, condition: Obj) -> SubjectTrouble | None:
     """What the controller's condition says; a step that only lasts is as wanted."""
-    if not message.startswith("held: "):
-        return None
-    why = message.removeprefix("held: ")
+    reason, why = condition.get("reason"), str(condition.get("message") or "")
     related = _policy(evidence, rollout.spec.to)
     name = rollout.metadata.name
-    if "signals are older" in why:
+    if reason == SIGNALS_TOO_OLD:
         change = Change(
             "wait until the controllers' caches have caught up, or check their connection", "", NOBODY
         )
         return SubjectTrouble("is held by the gate signalsMaxAge", why, change)
-    if "are unschedulable" in why:
+    if reason == REGRESSED:
         command = f"kubectl delete policyrollout {name}"
         change = Change(f"give up the rollout of {rollout.spec.to}", command, OPERATOR)
         return SubjectTrouble("is held by the gate noPendingRegression", why, change, related=related)
-    return SubjectTrouble(
-        "is held by trouble elsewhere", why, Change("remove that trouble first", "fathom why")
-    )
+    if reason == TROUBLE:
+        change = Change("remove that trouble first", "fathom why")
+        return SubjectTrouble("is held by trouble elsewhere", why, change)
+    return None

@@ -30,6 +30,7 @@ class Reason(msgspec.Struct, frozen=True):
     resolvable: bool = True  # Removing pods from the node could help.
     pending: str = ""  # 'capacity/ports': if it is more precise than the filter's boundary.
     about: str = ""  # The name of the override, policy, class or limit that rejects.
+    names: tuple[str, ...] = ()  # What the texts name: resources that are short, a taint's key and value, …
 
 
 class VerdictChange(msgspec.Struct, frozen=True):

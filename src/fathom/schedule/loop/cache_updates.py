@@ -39,7 +39,7 @@ class CacheUpdates:
             return
         for name in self._state.known.put(kind, before, after):
             ends = after is None or (is_deleting(after) and not is_deleting(before or {}))
-            self._state.news.tell(name, kind, after or before or {}, DELETED if ends else "")
+            self._state.news.tell(name, kind, after or before or {}, gone=ends)
         if kind == "SchedulerOverride":
             self._state.set_priorities()
         if kind == "Namespace" and self._state.known.tenant_changed(before, after):
@@ -51,7 +51,7 @@ class CacheUpdates:
         obj = after or before or {}
         for name in self._state.known.put("Reservation", before, after):
             self._state.news.tell_left(str(lookup(obj, "spec", "nodeName")))
-            self._state.news.tell(name, "Reservation", obj, "" if after is not None else DELETED)
+            self._state.news.tell(name, "Reservation", obj, gone=after is None)
         view = self._state.waiting.get(holder_of(obj))
         if view is not None:
             self._state.known.nominate(view)
@@ -103,7 +103,7 @@ class CacheUpdates:
         self._state.known.table.forget(uid)
         if self._state.known.table.remove_pod(uid) or node:
             self._state.news.tell_left(str(node))
-            self._state.news.tell(rules.POD_GONE, "Pod", last, f"{DELETED} from {node}")
+            self._state.news.tell(rules.POD_GONE, "Pod", last, f"{DELETED} from {node}", gone=True)
         self._state.news.moved.set()
 
     def _pod_placed(self, before: Obj | None, view: PodView) -> None:

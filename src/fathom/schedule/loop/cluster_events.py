@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from fathom.model.cause import DELETED
 from fathom.model.objects import Obj, key_of, metadata
 from fathom.schedule.decide import rules
 from fathom.schedule.decide.pods import PodView
@@ -26,9 +27,11 @@ class ClusterEvents:
     def __bool__(self) -> bool:
         return bool(self._happened)
 
-    def tell(self, name: str, kind: str, obj: Obj, more: str = "") -> None:
+    def tell(self, name: str, kind: str, obj: Obj, detail: str = "", *, gone: bool = False) -> None:
         revision = int(metadata(obj).get("resourceVersion") or 0)
-        self._happened[name] = ClusterEvent(name, more, RESOURCES.get(kind, kind), key_of(obj), revision)
+        detail = detail or (DELETED if gone else "")
+        resource = RESOURCES.get(kind, kind)
+        self._happened[name] = ClusterEvent(name, detail, resource, key_of(obj), revision, gone)
 
     def tell_of_room(self, node: str, detail: str, pod: PodView | None = None) -> None:
         """`pod`: the one that left the room, or does not need it, if it is known."""

@@ -221,6 +221,7 @@ class Recorder:
                 codes=zlib.compress(own.tobytes(), LEVEL),
                 columns=tuple(self._column_id(domains) for domains, _ in layers),
                 by_domain=tuple(zlib.compress(codes.tobytes(), LEVEL) for _, codes in layers),
+                rules=("", *(reason.rule for reason in log.reasons[1:])),
                 not_resolvable=tuple(
                     code for code, reason in enumerate(log.reasons[1:], 1) if not reason.resolvable
                 ),

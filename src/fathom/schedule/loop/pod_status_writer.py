@@ -113,13 +113,17 @@ class PodStatusWriter:
 
     def preempted(self, key: Key, uid: str, *, by: str, node: str, decision: str) -> None:
         """A pod is evicted for another. (kube-scheduler's event reason.)"""
-        self._event(key, uid, ("Preempted", "Normal", f"Preempted by pod {by} on node {node}"), decision)
+        what = ("Preempted", "Normal", f"Preempted by pod {by} on node {node}")
+        # Without its name: it may be another tenant's.
+        self._event(key, uid, what, decision, related={"apiVersion": "v1", "kind": "Pod", "uid": by})
 
     def forget(self, uid: str) -> None:
         self._queue.pop(uid, None)
         self._last.pop(uid, None)
 
-    def _event(self, key: Key, uid: str, what: tuple[str, str, str], decision: str) -> None:
+    def _event(
+        self, key: Key, uid: str, what: tuple[str, str, str], decision: str, *, related: Obj | None = None
+    ) -> None:
         """`what`: reason, type and message."""
         now_ns = self._clock.monotonic_ns()
         gained = (now_ns - self._allowed_ns) / 1e9 * EVENTS_PER_S
@@ -146,6 +150,7 @@ class PodStatusWriter:
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,
+            **({} if related is None else {"related": related}),
         }
         self._has_work.set()
 

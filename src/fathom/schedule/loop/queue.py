@@ -78,11 +78,13 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     resource: str = ""  # 'nodes'
     key: Key = Key("", "")
     revision: int = 0  # Of the change.
+    gone: bool = False  # The object was deleted.
 
     @property
     def cause(self) -> WakeCause:
-        said = f"{self.name} {self.detail}" if self.detail else self.name
-        return WakeCause("event", said, self.resource, *self.key, self.revision)
+        return WakeCause(
+            "event", self.detail, self.resource, *self.key, self.revision, event=self.name, gone=self.gone
+        )
 
 
 Order = tuple[int, int, str]

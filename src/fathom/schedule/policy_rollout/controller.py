@@ -144,8 +144,8 @@ def _conditions(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> 
         before,
         type="Progressing",
         status="True" if status.phase == CANARY else "False",
-        reason=status.phase or "Pending",
-        message=following.why,
+        reason=following.held or status.phase or "Pending",
+        message=following.message,
         observed_generation=rollout.metadata.generation,
         now=now,
     )
@@ -183,7 +183,7 @@ def _is_written(obj: Obj, rollout: PolicyRollout, following: Next) -> bool:
     condition = find_condition(conditions_of(obj), "Progressing")
     if condition is None:
         return False
-    same = without_digits(condition.get("message")) == without_digits(following.why)
+    same = without_digits(condition.get("message")) == without_digits(following.message)
     return same or _is_final(condition, rollout)
 
 

@@ -27,6 +27,11 @@ WRITTEN_DOWN_S, WRITTEN_DOWN_SHARE = 60.0, 10
 UNBOUNDED_NS = 2**62  # Signals may be of any age.
 
 
+# What holds a step: reasons of the condition Progressing of a rollout that is not at its end.
+SIGNALS_TOO_OLD, NOT_OBSERVED = "SignalsTooOld", "NotObserved"  # Gates that cannot be judged yet.
+REGRESSED, TROUBLE = "PendingRegression", "TroubleElsewhere"
+
+
 class Share(msgspec.Struct, frozen=True):
     """Pods in the scope under one policy, and how many of them wait because of it: the other policy would
     let them on a node."""
@@ -55,6 +60,18 @@ class Next(msgspec.Struct, frozen=True):
     why: str
     baked_seconds: int | None = None  # To be written though the status is otherwise unchanged.
     regressed: bool = False  # Pods wait because of the new policy.
+    held: str = ""  # What holds the step: SIGNALS_TOO_OLD, …; the reason of the condition Progressing.
+    cause: str = ""  # Why it is held or was rolled back: `why` without the verb.
+
+    @property
+    def message(self) -> str:
+        """Of the condition Progressing, whose reason says that the rollout is held or was rolled back."""
+        return self.cause or self.why
+
+
+class HeldStep(msgspec.Struct, frozen=True):
+    reason: str
+    cause: str
 
 
 def plan_rollout(rollout: PolicyRollout, signals: Signals) -> Next:
@@ -121,16 +138,17 @@ def _go_on(rollout: PolicyRollout, signals: Signals) -> Next:
     if rollout.spec.paused:
         return Next(None, 5.0, "paused")
     unmet = unmet_gate(rollout, signals)
-    if unmet:
-        return Next(None, 1.0, unmet, _to_write_down(rollout, signals, every_s=1.0))
+    if unmet is not None:
+        written = _to_write_down(rollout, signals, every_s=1.0)
+        return msgspec.structs.replace(_held(unmet, 1.0), baked_seconds=written)
     regressed = regression(rollout, signals)
     if regressed and rollout.spec.automatic_rollback:
         why = f"rolled back: {regressed}"
-        return Next(rolled_back(rollout, signals.now_ns), 0.1, why, regressed=True)
+        return Next(rolled_back(rollout, signals.now_ns), 0.1, why, regressed=True, cause=regressed)
     if regressed:
-        return Next(None, 5.0, f"held: {regressed}", regressed=True)
+        return msgspec.structs.replace(_held(HeldStep(REGRESSED, regressed), 5.0), regressed=True)
     if signals.trouble:
-        return Next(None, 5.0, f"held: {signals.trouble}")
+        return _held(HeldStep(TROUBLE, signals.trouble), 5.0)
     hold_s, left_s = _hold_ns(rollout) / SECOND_NS, _left_s(rollout, signals)
     if left_s > 0:
         why = f"step {rollout.status.step} lasts {_step(rollout).hold}"
@@ -140,14 +158,18 @@ def _go_on(rollout: PolicyRollout, signals: Signals) -> Next:
     return Next(status, 0.1, f"all gates passed; next: {status.phase} {status.percent} %")
 
 
-def unmet_gate(rollout: PolicyRollout, signals: Signals) -> str:
-    """Why this step cannot be judged yet; '' if it can."""
+def _held(step: HeldStep, after_s: float) -> Next:
+    return Next(None, after_s, f"held: {step.cause}", held=step.reason, cause=step.cause)
+
+
+def unmet_gate(rollout: PolicyRollout, signals: Signals) -> HeldStep | None:
+    """Why this step cannot be judged yet; None if it can."""
     gates = rollout.spec.gates
     allowed_ns = duration_ns(gates.signals_max_age)
     if allowed_ns is not None and signals.age_s * SECOND_NS > allowed_ns:
-        return f"held: the signals are older than {gates.signals_max_age}"
+        return HeldStep(SIGNALS_TOO_OLD, f"the signals are older than {gates.signals_max_age}")
     late = _unobserved(rollout)
-    return f"held: {late}" if late else ""
+    return HeldStep(NOT_OBSERVED, late) if late else None
 
 
 def _unobserved(rollout: PolicyRollout) -> str:
@@ -233,7 +255,7 @@ def bake(before: Bake | None, rollout: PolicyRollout, signals: Signals, *, monot
 
 def _fresh_for_ns(rollout: PolicyRollout, signals: Signals) -> int:
     """How long the signals stay fresh; 0 if a gate cannot be judged."""
-    if unmet_gate(rollout, signals):
+    if unmet_gate(rollout, signals) is not None:
         return 0
     allowed_ns = duration_ns(rollout.spec.gates.signals_max_age)
     return UNBOUNDED_NS if allowed_ns is None else max(0, allowed_ns - round(signals.age_s * SECOND_NS))

@@ -53,7 +53,8 @@ def untolerated(shape: PodShape, listed: tuple[Taint, ...]) -> Taint | None:
 
 def _tainted(taint: Taint) -> Reason:
     text = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-    return Reason("TaintToleration", (text,), resolvable=False, pending=TAINT)
+    names = (taint.key, taint.value)
+    return Reason("TaintToleration", (text,), resolvable=False, pending=TAINT, names=names)
 
 
 def _tainted_somehow() -> Reason:

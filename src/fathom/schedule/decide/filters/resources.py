@@ -66,6 +66,7 @@ def _short_of(names: list[str]) -> Reason:
         "NodeResourcesFit",
         tuple("Too many pods" if n == PODS else f"Insufficient {n}" for n in ordered),
         pending=PODS_PER_NODE if ordered == [PODS] else "",
+        names=tuple(ordered),
     )
 
 

@@ -11,8 +11,8 @@ from fathom.schedule.decide.shape import PodShape
 from fathom.schedule.decide.verdicts import Codes, Reason
 
 
-def _reason(text: str) -> Reason:
-    return Reason("VolumeBinding", (text,), resolvable=False, pending=VOLUME)
+def _reason(text: str, *names: str) -> Reason:
+    return Reason("VolumeBinding", (text,), resolvable=False, pending=VOLUME, names=names)
 
 
 UNREACHABLE = _reason("node(s) had volume node affinity conflict")
@@ -31,7 +31,7 @@ def volumes(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reaso
 
 def _judge(volume: Volume, claim: str, rows: Rows, codes: Codes, reasons: Reasons) -> None:
     if volume.missing:
-        codes[codes == 0] = reasons.code(_reason(f'persistentvolumeclaim "{claim}" not found'))
+        codes[codes == 0] = reasons.code(_reason(f'persistentvolumeclaim "{claim}" not found', claim))
         return
     if volume.unbound:
         codes[codes == 0] = reasons.code(UNBOUND)
