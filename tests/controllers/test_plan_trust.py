@@ -105,7 +105,7 @@ def test_who_is_being_quarantined_counts_before_that_is_seen() -> None:
 
 def test_a_node_that_may_not_be_quarantined_only_comes_last() -> None:
     pods = [pod("a"), pod("b"), pod("c")]
-    plan = plan_trust(node(), pods, lambda uid: True, now_ns=NOW_NS, now=NOW, quarantining=False)
+    plan = plan_trust(node(), pods, lambda uid: True, now_ns=NOW_NS, now=NOW, is_allowed=lambda: False)
     (patch,) = plan.patches
     assert patch.patch == {
         "metadata": {"annotations": {ANNOTATION: f'{{"points":100,"at_ns":{NOW_NS},"why":"a, b, c"}}'}}

@@ -39,3 +39,17 @@ def test_the_same_cluster_is_the_same_run() -> None:
     first, second, other = (measure(Size(2, 100.0), seed=seed).trace for seed in ("1", "1", "2"))
     assert first == second
     assert first != other
+
+
+def test_a_fork_of_a_settled_cluster_writes_heartbeats_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "fork", "--nodes", "3", "--pods", "25", "--minutes", "10", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["bench"], document["nodes"], document["pods"]) == ("fork", 3, 25)
+    assert document["writes"] == {}
+    assert document["heartbeats"] > 100
+    assert document["sim_s"] >= 600
+
+
+def test_more_pods_than_the_nodes_of_a_fork_hold_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "fork", "--nodes", "2", "--pods", "161"]) == 2
+    assert "2 nodes have room for 160 pods" in capsys.readouterr().err

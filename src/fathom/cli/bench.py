@@ -88,6 +88,7 @@ def make_app() -> App:
     app.command(schedule)
     app.command(why)
     app.command(sim)
+    app.command(fork)
     app.command(cluster)
     return app
 
@@ -200,6 +201,31 @@ def sim(
     sizes = [sim_bench.Size(count, seconds) for count in nodes]
     result = sim_bench.run_sim(sizes, seed=seed, codec=codec, machine=to_builtins(this_machine()))
     _show(sim_bench, result, as_json=as_json)
+
+
+def fork(
+    *,
+    nodes: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Number of nodes.")] = 100,
+    pods: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Number of pods that run.")] = 1000,
+    minutes: Annotated[float, Parameter(validator=Number(gt=0), help="Virtual minutes.")] = 10.0,
+    seed: Annotated[str, Parameter(help="Seed of everything random in the fork.")] = "1",
+    as_json: AsJson = False,
+) -> None:
+    """Measure a fork of a settled cluster, as previews run it: time, and what it writes. Starts no server."""
+    from fathom.bench.result import this_machine  # noqa: PLC0415
+    from fathom.sim.fork import ForkFailed  # noqa: PLC0415
+    from fathom.sim.search import fork_bench  # noqa: PLC0415
+
+    if pods > nodes * fork_bench.PODS_PER_NODE:
+        room = f"{nodes} nodes have room for {nodes * fork_bench.PODS_PER_NODE:,} pods"
+        raise Problem(f"{room}: use more --nodes, or fewer --pods")
+    try:
+        result = fork_bench.run_fork(
+            nodes, pods, minutes=minutes, seed=seed, machine=to_builtins(this_machine())
+        )
+    except ForkFailed as error:
+        raise Problem(f"the benchmark failed: {error}", exit_code=ANSWER_IS_NO) from error
+    _show(fork_bench, result, as_json=as_json)
 
 
 def cluster(

@@ -48,7 +48,7 @@ class Collector:
         encoded = last.encoded
         related = _OWNED in encoded or (previous is not None and _OWNED in previous.encoded)
         held = body is not None and (_HELD[0] in encoded or _HELD[1] in encoded)
-        if body is not None and not related and not held:
+        if body is not None and not held and (not related or _same_owners(body, previous)):
             return
         obj = last.obj
         ref = Ref(resource, *key_of(obj))
@@ -219,6 +219,14 @@ def _subject(ref: Ref, obj: Obj) -> Subject:
 
 def _references(obj: Obj) -> list[Obj]:
     return metadata(obj).get("ownerReferences") or []
+
+
+def _same_owners(body: Body, previous: Body | None) -> bool:
+    """Whether the change is none for the collector: most are not, such as a node's lease that is renewed."""
+    if previous is None or any(held in previous.encoded for held in _HELD):
+        return False
+    before, after = metadata(previous.obj), metadata(body.obj)
+    return before["uid"] == after["uid"] and _references(previous.obj) == _references(body.obj)
 
 
 def _event(ref: Ref, revision: int, *, gone: bool) -> WakeCause:

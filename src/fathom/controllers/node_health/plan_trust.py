@@ -79,15 +79,15 @@ def plan_trust(
     *,
     now_ns: int,
     now: str,
-    quarantining: bool = True,
+    is_allowed: Callable[[], bool] = lambda: True,
     needs: tuple[Need, ...] = (),
 ) -> Plan:
-    """`runs_elsewhere`: whether a workload has a ready pod on another node. `quarantining`: whether this node
-    may be quarantined, if it comes to that, and `needs` what must be seen before."""
+    """`runs_elsewhere`: whether a workload has a ready pod on another node. `is_allowed`:
+    whether this node may be quarantined, asked if it comes to that; `needs`: what must be seen before."""
     bad = [pod for pod in pods if failing(pod) and workload(pod) and runs_elsewhere(workload(pod))]
     before = lost_of(node)
     points = max(points_now(before, now_ns=now_ns), min(FULL, PER_FAILURE * len(bad)))
-    quarantined = (points >= FULL and quarantining) or (is_quarantined(node) and points >= FORGIVEN)
+    quarantined = (points >= FULL and is_allowed()) or (is_quarantined(node) and points >= FORGIVEN)
     if points < STEP:
         points = 0
     moved = abs(points - before.points) >= STEP or (points == 0) != (before.points == 0)

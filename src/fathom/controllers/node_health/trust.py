@@ -67,7 +67,7 @@ class Trust:
             lambda uid: runs_elsewhere(view, uid, key.name),
             now_ns=self._kit.now_ns(),
             now=self._kit.now(),
-            quarantining=may_quarantine(node, view.list("Node"), self._under_way),
+            is_allowed=lambda: may_quarantine(node, view.list("Node"), self._under_way),
             needs=self._floor.needs,
         )
         self._under_way.discard(key.name)

@@ -139,8 +139,11 @@ class RepairReservations:
 
 
 def _stranded(node: Obj, view: View) -> tuple[Key, ...]:
-    """The pods of a node that changed or was deleted."""
-    return tuple(key_of(pod) for pod in view().by_index("Pod", "node", key_of(node).name))
+    """The pods that a change of their node concerns: all if it is gone, else those that are being deleted."""
+    snapshot, name = view(), key_of(node).name
+    gone = snapshot.get("Node", Key("", name)) is None
+    pods = snapshot.by_index("Pod", "node", name)
+    return tuple(key_of(pod) for pod in pods if gone or is_deleting(pod))
 
 
 class RepairPods:
