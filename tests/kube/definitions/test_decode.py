@@ -116,6 +116,8 @@ def test_quantities_come_out_in_canonical_form(given_value: Any, canonical: str)
         ("2024-02-29T12:00:00+02:00", "2024-02-29T10:00:00Z"),
         ("2024-01-31T12:00:00.999Z", "2024-01-31T12:00:00Z"),
         ("2024-01-31T12:00:00Z", "2024-01-31T12:00:00Z"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+        ("0987-06-05T04:03:02+01:00", "0987-06-05T03:03:02Z"),
     ],
 )
 def test_times_come_out_in_utc_and_whole_seconds(given_value: str, canonical: str) -> None:
@@ -129,6 +131,7 @@ def test_times_come_out_in_utc_and_whole_seconds(given_value: str, canonical: st
         ("2024-01-31T12:00:00.000001Z", "2024-01-31T12:00:00.000001Z"),
         ("2024-01-31T12:00:00+01:00", "2024-01-31T11:00:00.000000Z"),
         ("2024-01-31T12:00:00.5Z", "2024-01-31T12:00:00.500000Z"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000000Z"),
     ],
 )
 def test_micro_times_come_out_with_six_digits(given_value: str, canonical: str) -> None:

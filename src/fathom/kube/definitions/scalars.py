@@ -56,7 +56,7 @@ def time(value: Any) -> str:
     """metav1.Time: RFC 3339 in, whole seconds in UTC out."""
     if type(value) is str and _is_canonical(value):
         return value
-    return _moment(value, LAYOUT).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _text(_moment(value, LAYOUT), "seconds")
 
 
 def micro_time(value: Any) -> str:
@@ -64,7 +64,7 @@ def micro_time(value: Any) -> str:
     clients omit a fraction of zero."""
     if type(value) is str and is_micro_time(value):
         return value
-    return _moment(value, MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _text(_moment(value, MICRO_LAYOUT), "microseconds")
 
 
 def _moment(value: Any, layout: str) -> datetime:
@@ -78,6 +78,11 @@ def _moment(value: Any, layout: str) -> datetime:
     except (ValueError, OverflowError):
         raise ValueError(_unreadable(value, layout)) from None
     return utc
+
+
+def _text(utc: datetime, precision: str) -> str:
+    """With four digits of the year, which `strftime` does not write before the year 1000."""
+    return f"{utc.replace(tzinfo=None).isoformat(timespec=precision)}Z"
 
 
 def _unreadable(value: Any, layout: str) -> str:
