@@ -17,7 +17,7 @@ from fathom.api.admission.limits import LimitRanger
 from fathom.api.admission.namespaces import NamespaceLifecycle
 from fathom.api.admission.nodes import NodeConditions, NodeRestriction
 from fathom.api.admission.override_finalizer import OverrideFinalizer
-from fathom.api.admission.overrides.marks import BreakGlassMarks
+from fathom.api.admission.overrides.marks import BreakGlassMarks, BreakGlassTokens
 from fathom.api.admission.overrides.plugin import SchedulerOverrides
 from fathom.api.admission.overrides.review_plugin import OverrideReviews
 from fathom.api.admission.plugin import Plugin
@@ -72,6 +72,7 @@ def built_in(
         SchedulerOverrides(authorizer, clock),
         OverrideReviews(clock),
         BreakGlassMarks(authorizer),
+        BreakGlassTokens(authorizer),
         RepairProposals(),
         OverrideFinalizer(),
         GatewayReports(),
