@@ -26,7 +26,7 @@ from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.overriding import OVERRIDES
 from fathom.sim.scenarios.scheduling import node, own, pod
 from fathom.sim.scenarios.shared_agent import SharedAgent
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, OF_WATCHES, QUIET_S, all_but, manage
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, OF_WATCHES, QUIET_S, all_but, manage, until_or_heal
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
@@ -66,7 +66,7 @@ async def overrides_are_edited(world: World) -> None:
     run_controllers(world, AGENT, SharedAgent)
     await world.apply(NODES, node("node-1"))
     await world.apply(DEPLOYMENTS, deployment(WEB, REPLICAS))
-    await world.until(lambda: _of_tag(world, 1) == REPLICAS, within_s=300, what="the workload is ready")
+    await until_or_heal(world, lambda: _of_tag(world, 1) == REPLICAS, "the workload is ready")
     await world.apply(OVERRIDES, _pausing(0))
     began_s = world.now_s  # Edits of the reason leave its end as it is.
     number = 0
