@@ -42,8 +42,8 @@ GROUP = "fathom.admission"
 DECLARING: tuple[type[Plugin], ...] = (
     NamespaceLifecycle, LimitRanger, ServiceAccount, NodeConditions, NodeRestriction, Priority,
     DefaultTolerationSeconds, RuntimeClass, TenantUse, CapacityClassUse, SchedulerOverrides, OverrideReviews,
-    BreakGlassMarks, ServiceAddresses, UnenforcedKinds, LeaseFence, Fencing, ResourceQuota, LedgerKeeper,
-    NodePlacement, PausedExpansion, PlacementRules, OverrideFinalizer,
+    BreakGlassMarks, RepairProposals, ServiceAddresses, UnenforcedKinds, LeaseFence, Fencing, ResourceQuota,
+    LedgerKeeper, NodePlacement, PausedExpansion, PlacementRules, OverrideFinalizer,
 )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def built_in(
         OverrideReviews(clock),
         BreakGlassMarks(authorizer),
         BreakGlassTokens(authorizer),
-        RepairProposals(),
+        RepairProposals(clock),
         OverrideFinalizer(),
         GatewayReports(),
         ServiceAddresses(rng, service_addresses),
