@@ -235,6 +235,36 @@ def test_an_override_is_not_active_before_a_deaf_controller_has_observed_it() ->
     told(story)
 
 
+def test_the_scheduler_reports_that_the_controllers_have_stopped_until_they_are_back() -> None:
+    """They write every other condition of an override, and cannot write this one."""
+
+    async def story(world: World) -> None:
+        lease = "fathom-system/controllers"
+        run_controllers(world, "manager", Deployments, Overrides, Acknowledgements, lease=lease)
+        run_scheduler(world, "scheduler", lease="fathom-system/scheduler")
+        await world.apply(NODES, node("node-1", zone="eu-west-a"))
+        await world.apply(OVERRIDES, override("calm", {"pauseRollout": True, "avoidZones": ["eu-west-a"]}))
+        await world.apply(OVERRIDES, override("short", {"avoidZones": ["eu-west-a"]}, lasts="10s"))
+        await until(world, lambda: status_of(world, "calm").get("active") is True, "it is active")
+        await until(world, lambda: condition(world, "short", "RepairComplete")[0] == "True", "it is over")
+        assert condition(world, "calm", "Degraded") == ("False", "AllRunning")
+        world.crash("manager", restart_after_s=300)
+        await until(
+            world,
+            lambda: condition(world, "calm", "Degraded") == ("True", "AcknowledgerStopped"),
+            "somebody says that they have stopped",
+        )
+        stored = world.get(OVERRIDES.name, Key("default", "calm")) or {}
+        said = find_condition(conditions_of(stored), "Degraded") or {}
+        words = "deployment-controller does not renew its lease: it may have stopped"
+        assert said["message"] == words
+        assert condition(world, "short", "Degraded") == ("False", "Ended")
+        await world.sleep(300)
+        await until(world, lambda: condition(world, "calm", "Degraded")[0] == "False", "they are back")
+
+    told(story)
+
+
 def test_a_role_made_under_break_glass_is_named_until_somebody_removes_it() -> None:
     async def story(world: World) -> None:
         await begin(world)

@@ -12,7 +12,7 @@ from fathom.controllers.override_pauses import WorkloadPause, paused, workload_o
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.decision import considered
-from fathom.model.objects import Key, Obj, lookup
+from fathom.model.objects import Key, Obj, lookup, uid_of
 from fathom.sim.scenarios.loads import LOW, Load, Told
 from fathom.sim.scenarios.objects import NODES, node
 from fathom.sim.scenarios.staff import employ
@@ -158,6 +158,32 @@ def test_an_autoscaler_is_paused_in_both_directions_or_in_one_within_the_scope(
         load.nanos = LOW
         await world.sleep(900)
         assert [*seen, _size(world)] == sizes
+
+    told(story)
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_an_autoscaler_is_woken_by_the_end_of_its_pause_and_not_by_its_period(deleted: bool) -> None:
+    """It looks every 15 s of virtual time: at 0, 15 and 30 s. The pause ends 7 s later, by itself or not."""
+
+    async def story(world: World) -> None:
+        employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(Load()))
+        await world.apply(NODES, _in_region("node-1", "eu-west"))
+        web = deployment("web", 2)
+        web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
+        await world.apply(DEPLOYMENTS, web)
+        await world.sleep(10)
+        made = override("calm", pauseAutoscaler=True)
+        made |= {"metadata": {"name": "calm", "namespace": "default"}, "status": {}}
+        made["spec"]["expiresAfter"] = "1h" if deleted else "37s"
+        await world.apply(OVERRIDES, made)
+        await world.apply(AUTOSCALERS, autoscaler("web", 6))
+        await world.sleep(36)
+        assert _size(world) == 2
+        if deleted:
+            stored = world.get(OVERRIDES.name, Key("default", "calm")) or {}
+            await world.api.delete(OVERRIDES, "default", "calm", uid=uid_of(stored))
+        await world.until(lambda: _size(world) > 2, within_s=3, what="it scales")
 
     told(story)
 

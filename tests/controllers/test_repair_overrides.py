@@ -18,7 +18,7 @@ from fathom.controllers.repair.plan_proposals import plan_proposal, plan_repair
 from fathom.kinds.override_scope import WorkloadName
 from fathom.model.accounts import REPAIR
 from fathom.model.decision import Considered
-from fathom.model.objects import Key, Obj, lookup
+from fathom.model.objects import Key, Obj
 from fathom.sim.scenarios.failures import approve
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.objects import node as node_object
@@ -165,6 +165,7 @@ def test_a_proposal_approved_by_an_override_is_carried_out_in_its_name() -> None
     (said,) = write.status["conditions"]
     words = "it is being carried out, approved by the override calm of jane"
     assert (write.status["phase"], said["message"], plan.considered) == ("Approved", words, CITED)
+    assert write.status["approvedByOverride"] == "calm"
     done = plan_repair(target("Pod", STUCK), STUCK, PROPOSED, APPROVAL)
     assert (done.why, done.considered) == (
         f"RepairProposal {NAME} was approved by the override calm of jane: …",
@@ -262,6 +263,33 @@ def test_repair_does_what_an_override_approves() -> None:
         await world.sleep(60)
         assert world.get("deployments.apps", Key("default", "held")) is None
         (proposal,) = world.list("repairproposals.fathom.dev")
-        assert lookup(proposal, "status", "phase") == "Done"
+        status = proposal["status"]
+        assert status["phase"] == "Done"
+        assert (status["approver"], status["approvedByOverride"], "approved" in status) == (
+            "driver",
+            "go",
+            False,
+        )
+        assert status["approvedAt"] >= proposal["metadata"]["creationTimestamp"]
+
+    told(story)
+
+
+def test_an_override_that_ends_first_is_no_approver() -> None:
+    async def story(world: World) -> None:
+        proposal = await held_by_a_finalizer(world)
+        calm = made_by_hand("calm", "deployment/held", lasts="1h", pauseRepair=True)
+        await world.apply(OVERRIDES, calm)
+        await world.sleep(1)
+        name = proposal["metadata"]["name"]
+        go = made_by_hand("go", "deployment/held", lasts="60s", approveRepairs=[name])
+        await world.apply(OVERRIDES, go)
+        await world.sleep(30)
+        (waits,) = world.list("repairproposals.fathom.dev")
+        assert (waits["status"]["phase"], waits["status"].get("approver")) == ("Approved", "driver")
+        await world.sleep(120)
+        (waits,) = world.list("repairproposals.fathom.dev")
+        assert waits["status"]["phase"] == "Proposed"
+        assert not {"approver", "approvedAt", "approvedByOverride"} & set(waits["status"])
 
     told(story)

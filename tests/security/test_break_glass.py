@@ -303,3 +303,38 @@ def test_a_token_that_it_allows_ends_with_it(tmp_path: Path) -> None:
         assert (await api.post(path, asked)).obj["spec"]["expirationSeconds"] == 86400  # Others' as before.
 
     tell(story, tmp_path)
+
+
+def test_a_token_that_it_allows_is_void_when_the_override_is_ended_early(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await prepare(api)
+        await api.post("/api/v1/namespaces/mine/serviceaccounts", {"metadata": {"name": "a"}})
+        await grant(api, "system:serviceaccount:mine:a", "view", "mine")
+        path = "/api/v1/namespaces/mine/serviceaccounts/a/token"
+        asked: Obj = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
+        assert (await breaks(api)).status == 201
+        under = (await api.post(path, asked, token="eve")).obj["status"]["token"]
+        other = (await api.post(path, asked)).obj["status"]["token"]
+        assert [(await api.get(MAPS, token=each)).status for each in (under, other)] == [200, 200]
+        assert (await api.delete(f"{MINE}/o", token="eve")).status == 200
+        assert [(await api.get(MAPS, token=each)).status for each in (under, other)] == [401, 200]
+
+    tell(story, tmp_path)
+
+
+def test_secrets_with_a_token_of_an_account_are_out_of_its_reach(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await prepare(api)
+        assert (await breaks(api)).status == 201
+        path = "/api/v1/namespaces/mine/secrets"
+        notes = {"kubernetes.io/service-account.name": "default"}
+        lasting = {"metadata": {"name": "t", "annotations": notes}}
+        lasting["type"] = "kubernetes.io/service-account-token"  # type: ignore[assignment]
+        refused = await api.post(path, lasting, token="eve")
+        assert refused.status == 403
+        assert "a token in a Secret would outlast break-glass: request one" in message(refused)
+        assert (await api.post(path, {"metadata": {"name": "plain"}}, token="eve")).status == 201
+        await grant(api, "eve", "edit", "mine")  # What her own roles allow stays allowed.
+        assert (await api.post(path, lasting, token="eve")).status == 201
+
+    tell(story, tmp_path)

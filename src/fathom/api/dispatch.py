@@ -14,7 +14,6 @@ from fathom.api.auth import reviews
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.node_writes import restrict_node
-from fathom.api.auth.token_requests import EXPIRATION_S_MAX
 from fathom.api.binding.binder import Binder
 from fathom.api.core import Call, Core
 from fathom.api.process_pages import serve_node_page
@@ -36,6 +35,7 @@ from fathom.api.verbs.watch import watch
 from fathom.api.views import NoViews, Views
 from fathom.kinds.binding_batch import BATCHES
 from fathom.kinds.node_connection import CONNECTIONS
+from fathom.kinds.scheduler_override import SchedulerOverride
 from fathom.kinds.shape import GROUP as OWN_GROUP
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.registry import Registry
@@ -195,13 +195,12 @@ class Dispatch:
             raise no_such_path()
         obj = bodies.decode(self._core, call, kind)
         restrict_node(call.caller.user, call.target, obj, None, self._core.cache)
-        seconds_max = self._seconds_under_break_glass(call)
-        issued = self._authenticator.issue_for(account, obj, seconds_max=seconds_max)
+        issued = self._authenticator.issue_for(account, obj, override=self._under_break_glass(call))
         return Response(status=201, body=encode_json(issued))
 
-    def _seconds_under_break_glass(self, call: Call) -> int:
-        """A token that only break-glass allows ends with it."""
+    def _under_break_glass(self, call: Call) -> SchedulerOverride | None:
+        """The override that alone allows the request."""
         glass = self._authorizer.break_glass
         if glass is None or not call.audit.break_glass:
-            return EXPIRATION_S_MAX
-        return glass.seconds_left(call.caller.user, call.namespace) or EXPIRATION_S_MAX
+            return None
+        return glass.active_for(call.caller.user, call.namespace)

@@ -17,6 +17,7 @@ from fathom.kinds.override_changes import (
     affected_controllers,
 )
 from fathom.kinds.scheduler_override import Acknowledgement, SchedulerOverride, changes_of, expiry_ns
+from fathom.model.conditions import conditions_of, find_condition, set_condition
 from fathom.model.objects import Obj
 
 HONORING, DECLINED = "Honoring", "Declined"
@@ -25,6 +26,7 @@ FINALIZER = "fathom.dev/override"  # Held until nothing of the override is left.
 MADE_BY = "fathom.dev/override"
 BREAK_GLASS = "fathom.dev/break-glass"  # On roles, bindings and tokens made under it: the override's UID.
 CONTROLLERS_LEASE = "controllers"  # Of the process that autoscaler, deployments and repair run in.
+DEGRADED, STOPPED = "Degraded", "AcknowledgerStopped"  # The condition, and its reason.
 
 
 class Acknowledger(msgspec.Struct, frozen=True):
@@ -176,3 +178,26 @@ def _lost(name: str, entries: list[Acknowledgement], leases: dict[str, Component
     asked = [entry.controller for entry in entries] or [name]
     found = [(who, leases.get(lease_name(who))) for who in asked]
     return [who for who, lease in found if lease is not None and not lease.held]
+
+
+def stopped_message(names: Iterable[str]) -> str:
+    return f"{', '.join(names)} does not renew its lease: it may have stopped"
+
+
+def degraded_without_controllers(obj: Obj, *, now: str, now_ns: int) -> list[Obj] | None:
+    """The conditions of an override while the process of the controllers has stopped, which writes them
+    otherwise; None: they say so already, or the override has ended."""
+    override = msgspec.convert(obj, SchedulerOverride, strict=False)
+    said = find_condition(conditions_of(obj), DEGRADED) or {}
+    if has_ended(override, now_ns) or said.get("status") == "True":
+        return None
+    stopped = [name for name in affected_by(override) if lease_name(name) == CONTROLLERS_LEASE]
+    return set_condition(
+        conditions_of(obj),
+        type=DEGRADED,
+        status="True",
+        reason=STOPPED,
+        message=stopped_message(stopped or [OVERRIDE_CONTROLLER]),
+        observed_generation=override.metadata.generation,
+        now=now,
+    )

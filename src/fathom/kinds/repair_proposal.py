@@ -59,7 +59,20 @@ class RepairProposalStatus(Shape, frozen=True):
             "True: approved. False: refused. Absent: not decided. Written through the approval subresource."
         ),
     ] = None
-    approver: Annotated[str, field_schema("Who approved or refused it. Set by the server.")] = ""
+    approver: Annotated[
+        str,
+        field_schema(
+            "Who approved or refused it: a person, or the author of the override that approves it. Set by the"
+            " server."
+        ),
+    ] = ""
+    approved_by_override: Annotated[
+        str,
+        field_schema(
+            "The override that approves it (approveRepairs), while nobody has decided about the proposal"
+            " itself."
+        ),
+    ] = ""
     approved_at: Annotated[Time, field_schema("When it was approved or refused. Set by the server.")] = ""
     approved_spec: Annotated[
         str, field_schema("The hash of the spec that was approved or refused. Set by the server.")

@@ -1,5 +1,6 @@
-"""SteeringLimits: how much one SchedulerOverride may concern, how long it may last, and whether risky ones
-need a second person. The object `default` in fathom's own namespace has them; without it defaults hold."""
+"""SteeringLimits: how much a SchedulerOverride may concern, alone and together with those in force that have
+the same effect, how long it may last, and whether risky ones need a second person. The object `default` in
+fathom's own namespace has them; without it defaults hold."""
 
 from __future__ import annotations
 
@@ -22,15 +23,17 @@ OFF, ON = "off", "on"
 class SteeringLimitsSpec(Shape, frozen=True):
     """The defaults let an operator drain a zone of a hundred nodes, and stop what is larger by mistake."""
 
-    max_pods: Annotated[Count, field_schema("Pods that one override may concern.")] = 1000
-    max_nodes: Annotated[Count, field_schema("Nodes that one override may cordon or drain.")] = 100
+    max_pods: Annotated[Count, field_schema("Pods that overrides of one effect may concern.")] = 1000
+    max_nodes: Annotated[Count, field_schema("Nodes that overrides may cordon or drain.")] = 100
     max_zone_percent: Annotated[
-        Percent, field_schema("The share of a zone's nodes that one override may cordon or drain.")
+        Percent, field_schema("The share of a zone's nodes that overrides may cordon or drain.")
     ] = 100
-    max_tenants: Annotated[Count, field_schema("Tenants whose pods one override may concern.")] = 20
+    max_tenants: Annotated[Count, field_schema("Tenants whose pods overrides of one effect may concern.")] = (
+        20
+    )
     max_below_minimum: Annotated[
         Count | None,
-        field_schema("Workloads that a drain may leave below their minimum; absent: any number."),
+        field_schema("Workloads that drains may leave below their minimum; absent: any number."),
     ] = None
     max_extensions: Annotated[Count, field_schema("How often the end of an override may be put off.")] = 3
     max_total_duration: Annotated[

@@ -17,7 +17,7 @@ from fathom.api.admission.limits import LimitRanger
 from fathom.api.admission.namespaces import NamespaceLifecycle
 from fathom.api.admission.nodes import NodeConditions, NodeRestriction
 from fathom.api.admission.override_finalizer import OverrideFinalizer
-from fathom.api.admission.overrides.marks import BreakGlassMarks
+from fathom.api.admission.overrides.marks import BreakGlassMarks, BreakGlassTokens
 from fathom.api.admission.overrides.plugin import SchedulerOverrides
 from fathom.api.admission.overrides.review_plugin import OverrideReviews
 from fathom.api.admission.plugin import Plugin
@@ -42,8 +42,8 @@ GROUP = "fathom.admission"
 DECLARING: tuple[type[Plugin], ...] = (
     NamespaceLifecycle, LimitRanger, ServiceAccount, NodeConditions, NodeRestriction, Priority,
     DefaultTolerationSeconds, RuntimeClass, TenantUse, CapacityClassUse, SchedulerOverrides, OverrideReviews,
-    BreakGlassMarks, ServiceAddresses, UnenforcedKinds, LeaseFence, Fencing, ResourceQuota, LedgerKeeper,
-    NodePlacement, PausedExpansion, PlacementRules, OverrideFinalizer,
+    BreakGlassMarks, RepairProposals, ServiceAddresses, UnenforcedKinds, LeaseFence, Fencing, ResourceQuota,
+    LedgerKeeper, NodePlacement, PausedExpansion, PlacementRules, OverrideFinalizer,
 )  # fmt: skip
 
 
@@ -72,7 +72,8 @@ def built_in(
         SchedulerOverrides(authorizer, clock),
         OverrideReviews(clock),
         BreakGlassMarks(authorizer),
-        RepairProposals(),
+        BreakGlassTokens(authorizer),
+        RepairProposals(clock),
         OverrideFinalizer(),
         GatewayReports(),
         ServiceAddresses(rng, service_addresses),

@@ -1,8 +1,8 @@
 """Service account tokens: issued, verified, and void once the account or the bound pod is deleted.
 
 A token is checked in two parts. Its signature is verified once and remembered. Whether it is still valid
-(time, account, pod) is looked up in the View on every request, so that deleting a pod ends its tokens at
-once.
+(time, account, pod, override) is looked up in the View on every request, so that deleting a pod ends its
+tokens at once, and ending a use of break-glass ends those that it allowed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import msgspec
 
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.rbac import account_user
+from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, override_active
+from fathom.kinds.shape import read
 from fathom.model.objects import Key, Obj, metadata, uid_of
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.user import AUTHENTICATED, User
@@ -43,7 +45,7 @@ class Kubernetes(msgspec.Struct, frozen=True, omit_defaults=True):
     node: NamedObject | None = None
 
 
-class TokenClaims(msgspec.Struct, frozen=True):
+class TokenClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     aud: tuple[str, ...]
     exp: int
     iat: int
@@ -52,6 +54,8 @@ class TokenClaims(msgspec.Struct, frozen=True):
     kubernetes: Kubernetes = msgspec.field(name="kubernetes.io")
     nbf: int
     sub: str
+    # NAMESPACE/NAME of the override that allowed the token, if only break-glass did: it ends with that.
+    override: NamedObject | None = msgspec.field(default=None, name="fathom.dev/override")
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -83,6 +87,7 @@ class AccountTokens:
         audiences: Sequence[str] = (),
         expiration_s: int = 3600,
         bound: Obj | None = None,
+        override: SchedulerOverride | None = None,
     ) -> str:
         now_s = self.clock.now_ns() // SECOND_NS
         namespace, name = metadata(account)["namespace"], metadata(account)["name"]
@@ -95,6 +100,7 @@ class AccountTokens:
             kubernetes=Kubernetes(namespace, NamedObject(name, uid_of(account)), **_bound(bound, self.view)),
             nbf=now_s,
             sub=account_user(namespace, name),
+            override=None if override is None else _named(override),
         )
         return self._key.sign(msgspec.json.encode(claims))
 
@@ -146,7 +152,18 @@ class AccountTokens:
                 key = Key(about.namespace if inside else "", named.name)
                 if self._gone(resource, key, named):
                     return f"service account token has been invalidated: {kind.lower()} was deleted"
+        if claims.override is not None and not self._is_active(claims.override):
+            return "service account token has been invalidated: its override has ended"
         return None
+
+    def _is_active(self, named: NamedObject) -> bool:
+        seen = self.view.get(OVERRIDES, Key(*named.name.split("/", 1)))
+        if seen is None or uid_of(seen.obj) != named.uid:
+            return False
+        try:
+            return override_active(read(SchedulerOverride, seen.obj), self.clock.now_ns())
+        except msgspec.ValidationError:
+            return False  # No fathom server stores one; it has no effect.
 
     def _gone(self, resource: str, key: Key, named: NamedObject) -> bool:
         seen = self.view.get(resource, key)
@@ -156,6 +173,10 @@ class AccountTokens:
         if not deleted:
             return False
         return self.clock.now_ns() > (moment_ns(deleted) or 0) + DELETED_GRACE_S * SECOND_NS
+
+
+def _named(override: SchedulerOverride) -> NamedObject:
+    return NamedObject("/".join(override.metadata.key), override.metadata.uid)
 
 
 def _claims(raw: bytes) -> TokenClaims | None:

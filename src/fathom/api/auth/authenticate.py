@@ -16,8 +16,9 @@ from fathom.api.auth.accounts import Accepted, AccountTokens, Refused
 from fathom.api.auth.authorize import Authorizer, is_public
 from fathom.api.auth.impersonate import IMPERSONATE, impersonated
 from fathom.api.auth.static_tokens import Tokens, digest
-from fathom.api.auth.token_requests import EXPIRATION_S_MAX, request_token
+from fathom.api.auth.token_requests import request_token
 from fathom.api.request import Request
+from fathom.kinds.scheduler_override import SchedulerOverride
 from fathom.model.errors import unauthorized
 from fathom.model.objects import Obj
 from fathom.model.times import SECOND_NS
@@ -60,9 +61,10 @@ class Authenticator:
                 return impersonated(user, request.headers, authorizer)
         return user
 
-    def issue_for(self, account: Obj, request: Obj, *, seconds_max: int = EXPIRATION_S_MAX) -> Obj:
-        """The TokenRequest with its answer: a token for this service account."""
-        return request_token(request, account, self._accounts, seconds_max=seconds_max)
+    def issue_for(self, account: Obj, request: Obj, *, override: SchedulerOverride | None = None) -> Obj:
+        """The TokenRequest with its answer: a token for this service account, which ends with the override if
+        that alone allows it."""
+        return request_token(request, account, self._accounts, override=override)
 
     def check_token(self, token: str, audiences: Sequence[str] = ()) -> Accepted | Refused:
         """For TokenReview: the user of this token, for one of these audiences."""

@@ -13,12 +13,12 @@ from fathom.api.auth.rbac import CLUSTER_ROLES, Rbac, RbacDecision
 from fathom.api.auth.rules import RbacRule, ask_of, grants
 from fathom.api.request import RequestTarget
 from fathom.kinds.override_changes import BREAK_GLASS, HOUR_NS
-from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, expiry_ns, override_active
+from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, override_active
 from fathom.kinds.shape import GROUP, read
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.causes import quoted
 from fathom.model.objects import Key, Obj, lookup, metadata
-from fathom.model.times import SECOND_NS, moment_ns
+from fathom.model.times import moment_ns
 from fathom.model.user import User
 from fathom.model.view import View
 from fathom.seams.outside import Clock
@@ -63,12 +63,6 @@ class BreakGlass:
         """The override under which the user acts in the namespace ('': in the cluster), if there is one."""
         overrides = () if user.impersonator else self._of(user.name)
         return next((override for override in overrides if self._covers(override, namespace)), None)
-
-    def seconds_left(self, user: User, namespace: str) -> int | None:
-        """How long the user still acts under an override in the namespace; None: under none."""
-        override = self.active_for(user, namespace)
-        ends_ns = None if override is None else expiry_ns(override)
-        return None if ends_ns is None else max(1, (ends_ns - self._clock.now_ns()) // SECOND_NS)
 
     def _of(self, author: str) -> tuple[SchedulerOverride, ...]:
         revision = self._view.revision(OVERRIDES)

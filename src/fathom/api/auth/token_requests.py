@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fathom.api.auth.accounts import BOUND, AccountTokens
+from fathom.kinds.scheduler_override import SchedulerOverride, expiry_ns
 from fathom.model import causes
 from fathom.model.errors import bad_request, conflict, invalid, not_found
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
@@ -15,26 +16,33 @@ EXPIRATION_S_MAX = 1 << 32
 
 
 def request_token(
-    obj: Obj, account: Obj, tokens: AccountTokens, *, seconds_max: int = EXPIRATION_S_MAX
+    obj: Obj, account: Obj, tokens: AccountTokens, *, override: SchedulerOverride | None = None
 ) -> Obj:
-    """The TokenRequest with its status: a token for the service account, as asked for in the spec. At most so
-    long: then a longer one is cut, not refused."""
+    """The TokenRequest with its status: a token for the service account, as asked for in the spec. If the
+    override alone allows it, it ends with that: a longer one is cut, not refused."""
     spec = obj.get("spec") or {}
     home = key_of(account)
     seconds = spec.get("expirationSeconds")
     seconds = EXPIRATION_S if seconds is None else seconds
     _check_expiration(seconds, home.name)
-    seconds = min(seconds, seconds_max)
+    now_ns = tokens.clock.now_ns()
+    seconds = min(seconds, _seconds_left(override, now_ns))
     bound = _bound_object(spec.get("boundObjectRef"), home, tokens.view)
     audiences = tuple(spec.get("audiences") or tokens.audiences)
-    now_ns = tokens.clock.now_ns()
-    token = tokens.issue_token(account, audiences=audiences, expiration_s=seconds, bound=bound)
+    token = tokens.issue_token(
+        account, audiences=audiences, expiration_s=seconds, bound=bound, override=override
+    )
     return {
         **obj,
         "metadata": {**metadata(obj), "name": home.name, "namespace": home.namespace},
         "spec": {**spec, "audiences": list(audiences), "expirationSeconds": seconds},
         "status": {"token": token, "expirationTimestamp": timestamp(now_ns + seconds * SECOND_NS)},
     }
+
+
+def _seconds_left(override: SchedulerOverride | None, now_ns: int) -> int:
+    ends_ns = None if override is None else expiry_ns(override)
+    return EXPIRATION_S_MAX if ends_ns is None else max(1, (ends_ns - now_ns) // SECOND_NS)
 
 
 def _check_expiration(seconds: object, name: str) -> None:

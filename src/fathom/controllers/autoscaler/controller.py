@@ -33,11 +33,19 @@ from fathom.controllers.autoscaler.samples import PodSample
 from fathom.controllers.autoscaler.scale_target import CACHED, Foreign, fetch_foreign, is_cached
 from fathom.controllers.deployment.revisions import size_of
 from fathom.controllers.leader_min_revision import LeaderMinRevision
-from fathom.controllers.override_pauses import OVERRIDE, WorkloadPause, in_scope_of, paused
+from fathom.controllers.override_pauses import (
+    OVERRIDE,
+    WorkloadPause,
+    in_scope_of,
+    paused,
+    read_override,
+    workload_of,
+)
 from fathom.controllers.pod_states import seconds
 from fathom.controllers.progress.controller import WORKLOAD_PROGRESS
 from fathom.controllers.progress.plan import progress_name
 from fathom.controllers.workload_events import of_autoscaler
+from fathom.kinds.scheduler_override import expiry_ns, override_active
 from fathom.model.declared import AGENTS, Reads, Timer, Writes
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
@@ -49,6 +57,7 @@ POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods")
 PAUSES = ("pause_autoscaler", "pause_expansion")
 EVERY_S = 15.0  # Kubernetes' period: its default policies count in it.
 SAMPLE_AGE_S_MAX = 90.0
+AFTER_END_S = 0.1  # So that an override is over when its end has come, however a timer is rounded.
 
 
 def _named_by(workload: Obj, view: View) -> Iterable[Key]:
@@ -61,6 +70,12 @@ def _named_by(workload: Obj, view: View) -> Iterable[Key]:
     )
 
 
+def _paused_by(override: Obj, view: View) -> Iterable[Key]:
+    """The autoscalers of the workload that an override is about: its end wakes them."""
+    workload = workload_of(override)
+    return () if workload is None else _named_by({"metadata": workload._asdict()}, view)
+
+
 class Autoscalers:
     name = "autoscaling"
     news = staticmethod(of_autoscaler)
@@ -70,7 +85,7 @@ class Autoscalers:
         Related(REPLICA_SET, indexes=FOR_CHILDREN),
         Related(POD, indexes=FOR_CHILDREN),
         Related(WORKLOAD_PROGRESS),
-        Related(OVERRIDE),
+        Related(OVERRIDE, concerns=_paused_by),
         Related(NODE),
     )
     reads: ClassVar[tuple[Reads, ...]] = (
@@ -97,13 +112,16 @@ class Autoscalers:
         self._floor = LeaderMinRevision(kit, AUTOSCALER, DEPLOYMENT, REPLICA_SET, POD)
         # By autoscaler: recommendations and steps of this term, at most an hour back, in monotonic times.
         self._histories: dict[Key, History] = {}
-        self._looked_ns: dict[Key, int] = {}  # When each last decided: at most once per period.
+        # When each last decided: once per period, and when a pause ends.
+        self._looked_ns: dict[Key, int] = {}
+        self._pauses: dict[Key, tuple[Key, ...]] = {}  # The overrides that paused each when it last decided.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         autoscaler = self._kit.snapshot().get("HorizontalPodAutoscaler", key)
         if autoscaler is None:
             self._histories.pop(key, None)
             self._looked_ns.pop(key, None)
+            self._pauses.pop(key, None)
             return ReconcileResult.never()
         wait_s = self._wait_s(key)
         if wait_s > 0:
@@ -129,12 +147,24 @@ class Autoscalers:
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is None:
             self._looked_ns[key] = self._kit.monotonic_ns()
+            self._pauses[key] = tuple(Key(key.namespace, each.name) for each in facts.considered)
             self._remember(key, facts, decided, seconds(now))
-        return ReconcileResult.after(applied, in_s=EVERY_S, why="the next sync period")
+        return ReconcileResult.after(applied, in_s=self._wait_s(key), why="the next sync period")
 
     def _wait_s(self, key: Key) -> float:
+        """Until the period is over, or a pause that held it when it last decided."""
         looked_ns = self._looked_ns.get(key)
-        return 0.0 if looked_ns is None else EVERY_S - (self._kit.monotonic_ns() - looked_ns) / 1e9
+        if looked_ns is None:
+            return 0.0
+        period_s = EVERY_S - (self._kit.monotonic_ns() - looked_ns) / 1e9
+        return min((period_s, *(self._left_s(override) for override in self._pauses.get(key, ()))))
+
+    def _left_s(self, override: Key) -> float:
+        obj, now_ns = self._kit.snapshot().get("SchedulerOverride", override), self._kit.now_ns()
+        pause = None if obj is None else read_override(obj)
+        if pause is None or not override_active(pause, now_ns):
+            return 0.0
+        return ((expiry_ns(pause) or 0) - now_ns) / 1e9 + AFTER_END_S
 
     def _facts(
         self,

@@ -12,6 +12,7 @@ from fathom.cache.indexes import FOR_PODS, STANDARD
 from fathom.cache.snapshot import Snapshot
 from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.control.commit import AppliedPlan
+from fathom.control.component_leases import ComponentLeases
 from fathom.control.kit import Kit
 from fathom.control.plan import Evict, Patch, Plan
 from fathom.control.reconcile_result import ReconcileResult
@@ -30,7 +31,6 @@ from fathom.control.watches import (
     own,
 )
 from fathom.controllers.override_pauses import OVERRIDE
-from fathom.controllers.overrides.acknowledgers import Acknowledgers
 from fathom.controllers.overrides.break_glass import fetch_made_under, fetch_role_exists
 from fathom.controllers.overrides.events import of_override
 from fathom.controllers.overrides.facts import (
@@ -140,7 +140,7 @@ class Overrides:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
-        self._acknowledgers = Acknowledgers(kit.api)
+        self._leases = ComponentLeases(kit.api)
         # UID of a pod -> why the server refused it, and until when it is left alone, monotonic.
         self._refused: dict[str, tuple[str, int]] = {}
 
@@ -184,7 +184,7 @@ class Overrides:
             asks = bool(role or recorded)
             made = await fetch_made_under(api, override.metadata.uid, recorded) if asks else ()
             return OverrideFacts(made_under_it=made)
-        leases = await self._acknowledgers.fetch_leases()
+        leases = await self._leases.fetch()
         return OverrideFacts(leases=leases, role_exists=await fetch_role_exists(api, role) if role else True)
 
     def _collect(self, override: SchedulerOverride, view: Snapshot, fetched: OverrideFacts) -> OverrideFacts:

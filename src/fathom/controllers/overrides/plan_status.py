@@ -10,12 +10,21 @@ from fathom.controllers.overrides.facts import OverrideFacts
 from fathom.controllers.overrides.plan_changes import IN_FORCE, change_states, waiting_states
 from fathom.controllers.overrides.plan_routes import effect_of
 from fathom.kinds.override_changes import AT_THE_WRITE, OVERRIDE_CONTROLLER
-from fathom.kinds.override_status import Acknowledger, Observers, acknowledged, affected_by, observers
+from fathom.kinds.override_status import (
+    DEGRADED,
+    STOPPED,
+    Acknowledger,
+    Observers,
+    acknowledged,
+    affected_by,
+    observers,
+    stopped_message,
+)
 from fathom.kinds.scheduler_override import ChangeState, Effect, SchedulerOverride, override_active
 from fathom.model.conditions import Status, conditions_of, set_condition, without_condition
 from fathom.model.objects import Obj
 
-OBSERVED, EFFECTIVE, DEGRADED = "SchedulerOverrideObserved", "Effective", "Degraded"
+OBSERVED, EFFECTIVE = "SchedulerOverrideObserved", "Effective"
 REPAIR_COMPLETE = "RepairComplete"
 
 
@@ -129,8 +138,7 @@ def _acts(change: ChangeState) -> bool:
 def _degraded(who: Observers) -> tuple[Status, str, str]:
     if not who.lost:
         return "False", "AllRunning", ""
-    names = ", ".join(who.lost)
-    return "True", "AcknowledgerStopped", f"{names} does not renew its lease: it may have stopped"
+    return "True", STOPPED, stopped_message(who.lost)
 
 
 def _listed(items: Sequence[msgspec.Struct]) -> list[Obj] | None:

@@ -166,9 +166,9 @@ def plan_proposal(
     if pause is not None:
         why = f"it is approved{_by(by)}, and repair is paused by the override {pause.override}"
         cited = as_decisive(pause.considered, pause.override)
-        return Plan(statuses=_phase(proposed, "Approved", why, now), why=why, considered=cited)
+        return Plan(statuses=_phase(proposed, "Approved", why, now, by), why=why, considered=cited)
     return Plan(
-        statuses=_phase(proposed, "Approved", f"it is being carried out{_by(by)}", now),
+        statuses=_phase(proposed, "Approved", f"it is being carried out{_by(by)}", now, by),
         why=APPROVED,
         considered=() if by is None else by.considered,
     )
@@ -234,7 +234,10 @@ def _commands(proposed: Obj) -> str:
     return f"to approve: fathom repair approve {arguments}; to refuse: fathom repair refuse {arguments}"
 
 
-def _phase(proposed: Obj, phase: str, why: str, now: str) -> tuple[WriteStatus, ...]:
+def _phase(
+    proposed: Obj, phase: str, why: str, now: str, by: OverrideApproval | None = None
+) -> tuple[WriteStatus, ...]:
+    """`by`: the override that approves it. The server sets its author as the approver."""
     generation = metadata(proposed).get("generation")
     conditions = set_condition(
         conditions_of(proposed),
@@ -246,6 +249,8 @@ def _phase(proposed: Obj, phase: str, why: str, now: str) -> tuple[WriteStatus, 
         now=now,
     )
     status = {"phase": phase, "observedGeneration": generation, "conditions": conditions}
+    if phase not in OVER:  # Then it stays on record.
+        status["approvedByOverride"] = None if by is None else by.override
     return write_status("RepairProposal", proposed, status)
 
 

@@ -52,7 +52,7 @@ SCHEDULER = Actor(
         ),
         Writes("Reservation", ("metadata.annotations", "spec"), creates=True, deletes=True),
         Writes("PolicyRollout", ("status.observedBy",)),
-        Writes("SchedulerOverride", ("status.acknowledgements",)),
+        Writes("SchedulerOverride", ("status.acknowledgements", "status.conditions[type=Degraded]")),
         *LEADING_WRITES,
     ),
     woken_by=tuple(kind.name for kind in KINDS),

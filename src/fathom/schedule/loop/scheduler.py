@@ -21,10 +21,16 @@ import asyncio
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Probes
 from fathom.client.api import Api
+from fathom.control.component_leases import ComponentLeases
 from fathom.control.decision_log import result_of, subject_of
 from fathom.control.lease import LeaderTerm
 from fathom.control.watches import NODE, POD
-from fathom.kinds.override_status import Acknowledger, acknowledged
+from fathom.kinds.override_status import (
+    CONTROLLERS_LEASE,
+    Acknowledger,
+    acknowledged,
+    degraded_without_controllers,
+)
 from fathom.model.cause import UNSTATED, WakeCause
 from fathom.model.objects import Key, Obj, metadata
 from fathom.model.times import timestamp
@@ -50,6 +56,8 @@ __all__ = ["CurrentRules", "Scheduler"]
 
 # How often to check what makes no event: expiries, ages, pods that have waited long.
 LOOK_S = 1.0
+LEASES_S = 5.0  # How often leases are looked at, while there are overrides.
+CONTROLLERS_SILENT_S = 30.0  # Twice as long as a lease lasts: by then an heir would have taken it.
 PROBE_S = 5.0
 # In records: it says that a pod waits for its turn, which is no attempt to place it.
 QUEUE = "scheduling-queue"
@@ -169,6 +177,7 @@ class Scheduler:
 
     async def _check_for_ever(self, api: Api) -> None:
         """Check what makes no event: overrides that expire, refused nodes to use again, long waits."""
+        leases = ComponentLeases(api, ask_every_s=LEASES_S, silent_s_min=CONTROLLERS_SILENT_S)
         while True:
             await asyncio.sleep(LOOK_S)
             self._notice_ended()
@@ -184,6 +193,7 @@ class Scheduler:
                 self._state.news.moved.set()
             await self._report_observed(api)
             await self._acknowledge_overrides(api)
+            await self._report_stopped_controllers(api, leases)
 
     def _notice_ended(self) -> None:
         """Wake the pods that overrides kept waiting which have ended since the last look."""
@@ -230,7 +240,7 @@ class Scheduler:
 
     async def _acknowledge_overrides(self, api: Api) -> None:
         """Acknowledge the overrides that the cache has: from here on, decisions honour them."""
-        if OVERRIDE.name not in self._state.caches.kinds:
+        if not self._follows_overrides:
             return
         snapshot, now_ns = self._state.caches.snapshot(), self._state.clock.now_ns()
         for override in snapshot.list(OVERRIDE.name):
@@ -242,20 +252,38 @@ class Scheduler:
                 now_ns=now_ns,
             )
             if entries is not None:
-                await self._write_acknowledgements(api, override, entries)
+                why = f"the cache has generation {metadata(override).get('generation')}"
+                await self._write_override(api, override, {"acknowledgements": entries}, "acknowledge", why)
+
+    async def _report_stopped_controllers(self, api: Api, leases: ComponentLeases) -> None:
+        """The controllers report of overrides whose acknowledger has stopped; who else would of themselves?
+        When they are back, they write the condition again."""
+        overrides = self._state.caches.snapshot().list(OVERRIDE.name) if self._follows_overrides else ()
+        if not overrides or all(
+            lease.held for lease in await leases.fetch() if lease.name == CONTROLLERS_LEASE
+        ):
+            return
+        now_ns, why = self._state.clock.now_ns(), "the controllers do not renew their lease"
+        for override in overrides:
+            conditions = degraded_without_controllers(override, now=timestamp(now_ns), now_ns=now_ns)
+            if conditions is not None:
+                await self._write_override(api, override, {"conditions": conditions}, "degrade", why)
+
+    @property
+    def _follows_overrides(self) -> bool:
+        return OVERRIDE.name in self._state.caches.kinds
 
     def _acknowledger(self) -> Acknowledger:
         rules, term = self._state.rules, self._state.term
         epoch = 0 if term is None else term.epoch or 0
         return Acknowledger(rules.lease.rpartition("/")[2] or rules.observer or rules.who, epoch)
 
-    async def _write_acknowledgements(self, api: Api, override: Obj, entries: list[Obj]) -> None:
+    async def _write_override(self, api: Api, override: Obj, status: Obj, action: str, why: str) -> None:
         """At the revision that was read: a lost race is tried again with the next look."""
         subject, cause = subject_of(OVERRIDE.resource, override), WakeCause("timer", f"every {LOOK_S:g} s")
-        why = f"the cache has generation {subject.generation}"
-        id_ = self._state.note("acknowledge", subject, cause, why)
+        id_ = self._state.note(action, subject, cause, why)
         revision = metadata(override).get("resourceVersion")
-        patch = {"metadata": {"resourceVersion": revision}, "status": {"acknowledgements": entries}}
+        patch = {"metadata": {"resourceVersion": revision}, "status": status}
         outcome = await api.with_decision(id_).patch(
             OVERRIDE.resource, subject.namespace, subject.name, patch, subresource="status"
         )

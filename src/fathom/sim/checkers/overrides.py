@@ -154,8 +154,10 @@ class AcknowledgedIsObserved(Checker):
             if entry not in before and entry.get("state") == "Honoring"
         ]
         process = self._processes.get(change.by)
-        caches = getattr(process.state, "caches", None) if process is not None else None
-        if not new or not isinstance(caches, Caches):
+        if not new or process is None or process.incarnation != change.incarnation:
+            return None  # The cache from which a dead process wrote is gone.
+        caches = getattr(process.state, "caches", None)
+        if not isinstance(caches, Caches):
             return None
         cached = caches.snapshot_at(0.0).get("SchedulerOverride", change.key) or {}
         has = int(metadata(cached).get("generation") or 0)

@@ -16,7 +16,7 @@ from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.overriding import CAPACITY_CLASSES, OVERRIDES, USED, golden
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, node, own, run_scheduler
 from fathom.sim.scenarios.shared_agent import SharedAgent
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, QUIET_S, TIMING, all_but
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, QUIET_S, TIMING, all_but, until_or_heal
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
@@ -57,7 +57,7 @@ async def others_cordons_and_marks(world: World) -> None:
     await world.apply(OVERRIDES, _override(CORDON, f"node/{CORDONED}", {"cordon": True}), SYSTEM)
     await world.apply(OVERRIDES, _override(GRANT, f"workload/{GRANT}", changes))
     await world.apply(PODS, golden(GRANT))
-    await world.until(lambda: _charged(world), within_s=300, what="the pod has its place")
+    await until_or_heal(world, lambda: _charged(world), "the pod has its place")
     await _meddle(world)
     for key in (cordon, grant):
         await world.sleep(5 * world.rng.random())

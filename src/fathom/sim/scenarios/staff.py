@@ -21,6 +21,7 @@ LEASE = "kube-system/manager"
 TIMING = Timing(duration_s=4, renew_deadline_s=3.0, retry_s=0.8)
 # No process with work left is silent for longer: backoffs and open breakers end after 30 s.
 QUIET_S = 35.0
+PATIENCE_S = 60.0
 IMAGE_S = 8.0
 DEAF_S = 9.0
 BLINK_S = 2.5
@@ -137,6 +138,17 @@ def move(world: World, names: Iterable[str] = (*MANAGERS, AGENT)) -> None:
         process = world.engine.processes[name]
         process.server = "api-2" if process.server == "api-1" else "api-1"
         world.engine.network.drop_watches(name, "")
+
+
+async def until_or_heal(world: World, check: Callable[[], bool], what: str) -> None:
+    """Wait until the check is true. A strategy may starve a process for as long as it likes, so faults end if
+    it takes long: only then must it become true."""
+    until_s = world.now_s + PATIENCE_S
+    while not check() and world.now_s < until_s:
+        await world.sleep(1.0)
+    if not check():
+        world.heal()
+    await world.until(check, within_s=300, what=what)
 
 
 async def come_to_rest(world: World, troubles: NodeTroubles | None = None) -> None:

@@ -1,4 +1,4 @@
-"""SchedulerOverrides: who may write which change, and how far one override may reach.
+"""SchedulerOverrides: who may write which change, and how far overrides may reach.
 
 A write that leaves the spec as it is passes: controllers report, finalizers come off. Two overrides that
 contradict each other are not both stored: the commits of both write the key of `PlacementRules`, so the later

@@ -1,4 +1,4 @@
-"""Whether the processes that acknowledge overrides still run, by their leases in fathom-system.
+"""Whether fathom's processes still run, by their leases in fathom-system.
 
 As candidates for a lease do, this measures on its own clock for how long a lease has not changed: no process
 trusts another's clock.
@@ -17,17 +17,20 @@ from fathom.seams.loop_clock import loop_now_ns
 ASK_EVERY_S = 2.0  # Leases are renewed as often; all overrides share one answer.
 
 
-class Acknowledgers:
-    def __init__(self, api: Api) -> None:
+class ComponentLeases:
+    def __init__(self, api: Api, *, ask_every_s: float = ASK_EVERY_S, silent_s_min: float = 0.0) -> None:
+        """A lease counts as held until it was not renewed for longer than it lasts, and than this."""
         self._api = api
+        self._ask_every_s = ask_every_s
+        self._silent_s_min = silent_s_min
         self._sightings: dict[str, Sighting] = {}
         self._leases: tuple[ComponentLease, ...] = ()
         self._asked_ns: int | None = None
 
-    async def fetch_leases(self) -> tuple[ComponentLease, ...]:
+    async def fetch(self) -> tuple[ComponentLease, ...]:
         """The leases of fathom-system. Empty if the server does not answer: then nobody is called lost."""
         now_ns = loop_now_ns()
-        if self._asked_ns is not None and now_ns - self._asked_ns < ASK_EVERY_S * 1e9:
+        if self._asked_ns is not None and now_ns - self._asked_ns < self._ask_every_s * 1e9:
             return self._leases
         try:
             page = await self._api.list_page(LEASES, SYSTEM_NAMESPACE, limit=0)
@@ -43,8 +46,9 @@ class Acknowledgers:
             ComponentLease(
                 key_of(lease).name,
                 epoch_of(lease) or 0,
-                # By its own duration.
-                not is_free(self._sightings[key_of(lease).name], duration_s=0.0, now_ns=now_ns),
+                not is_free(
+                    self._sightings[key_of(lease).name], duration_s=self._silent_s_min, now_ns=now_ns
+                ),
             )
             for lease in page.items
         )
