@@ -122,8 +122,9 @@ class Place:
         overrides = [
             (each["metadata"]["name"], each.get("status"))
             for each in self.get(f"{OWN}/scheduleroverrides")["items"]
+            if self.word in each["metadata"]["name"] or each["metadata"]["namespace"] == self.namespace
         ]
-        return json.dumps({"pods": pods, "overrides": overrides}, indent=1)
+        return json.dumps({"pods": pods, "overrides": overrides})
 
 
 def _is(obj: Obj, type_: str, status: str) -> bool:

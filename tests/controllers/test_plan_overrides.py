@@ -11,6 +11,7 @@ from fathom.cache.snapshot import Snapshot
 from fathom.client.outcomes import Committed
 from fathom.control.event_writer import EventChange
 from fathom.control.plan import Evict, target
+from fathom.controllers.overrides.effects import holds_class
 from fathom.controllers.overrides.events import of_override
 from fathom.controllers.overrides.facts import OverrideFacts
 from fathom.controllers.overrides.plan import plan_override
@@ -19,6 +20,7 @@ from fathom.controllers.overrides.plan_end import plan_undoing
 from fathom.controllers.overrides.plan_evictions import next_evictions, staying
 from fathom.controllers.overrides.plan_routes import plan_restore, plan_weights, route_residue
 from fathom.kinds.override_changes import CHANGES
+from fathom.kinds.override_scope import WorkloadName
 from fathom.kinds.override_status import (
     FINALIZER,
     Acknowledger,
@@ -27,7 +29,7 @@ from fathom.kinds.override_status import (
     acknowledged,
     observers,
 )
-from fathom.kinds.scheduler_override import ChangeState, Residue, SchedulerOverride
+from fathom.kinds.scheduler_override import ChangeState, Effect, Residue, SchedulerOverride
 from fathom.kinds.shape import read
 from fathom.model.objects import Obj
 from fathom.model.well_known import POOL_LABEL, REGION_LABEL, ZONE_LABEL
@@ -364,6 +366,64 @@ def test_marks_of_another_override_and_somebody_elses_cordon_are_left_alone() ->
     )
 
 
+def tainted(key: str, value: str = "", **notes: str) -> Obj:
+    made = {"name": "n1", "uid": "uid-n1", "annotations": notes}
+    return {"metadata": made, "spec": {"taints": [{"key": key, "value": value, "effect": "NoSchedule"}]}}
+
+
+def test_what_carries_its_mark_is_recorded_and_named_after_the_mark_was_removed() -> None:
+    broad = Effect("role", "Role default/broad", "uid-broad")
+    facts = OverrideFacts(nodes=(tainted("example.com/x", UID),), made_under_it=(broad,))
+    effects = status_in(override(), facts)["effects"]
+    assert effects == [
+        {"effect": "taint", "object": "Node n1", "uid": "uid-n1", "field": "taint example.com/x"},
+        {"effect": "role", "object": "Role default/broad", "uid": "uid-broad"},
+    ]
+    ended = struct(override(deleted=True, status={"effects": effects}))
+    left = plan_undoing(ended, OverrideFacts(nodes=(tainted("example.com/x"),))).residue
+    assert left == (Residue("taint", "Node n1", "taint example.com/x: its mark is gone"),)
+    another = {"metadata": {"name": "n1", "uid": "uid-later"}, "spec": tainted("example.com/x")["spec"]}
+    assert plan_undoing(ended, OverrideFacts(nodes=(another,))).residue == ()
+    assert plan_undoing(ended, OverrideFacts(nodes=(tainted("example.com/y"),))).residue == ()
+
+
+def test_fathoms_own_key_without_a_uid_is_named_by_an_override_that_reaches_the_node() -> None:
+    bare = OverrideFacts(nodes=(tainted("fathom.dev/override"),))
+    left = plan_undoing(struct(override(deleted=True)), bare).residue
+    assert left == (Residue("taint", "Node n1", "taint fathom.dev/override: it has no UID"),)
+    elsewhere = struct(override(deleted=True, scope="region/eu-north"))
+    assert plan_undoing(elsewhere, bare).residue == ()
+    named = OverrideFacts(nodes=(tainted("x", **{"fathom.dev/override": "default/recovery"}),))
+    assert plan_undoing(struct(override(deleted=True)), named).residue == (
+        Residue("taint", "Node n1", "annotation fathom.dev/override: it has no UID"),
+    )
+    others = OverrideFacts(nodes=(tainted("fathom.dev/override", "uid-other"),))
+    assert plan_undoing(struct(override(deleted=True)), others).residue == ()
+
+
+def reserved_room(tenant: str = "default", drawn: str = "recovery") -> Obj:
+    made = meta("web-0-held", annotations={"fathom.dev/account": f"{tenant}/a/{drawn}"})
+    return {"metadata": made, "spec": {"workload": {"name": "web"}, "nodeName": "node-1"}}
+
+
+def test_room_of_the_class_that_is_held_for_the_target_is_an_effect_though_nothing_marks_it() -> None:
+    ours, web = struct(override()), (WorkloadName("deployment", "web"),)
+    classes = (capacity_class("others"),)
+    assert holds_class(ours, reserved_room(), web, classes)
+    assert not holds_class(ours, reserved_room(drawn=""), web, classes)
+    assert not holds_class(ours, reserved_room("others"), web, classes)  # Its tenant may use the class.
+    assert not holds_class(ours, reserved_room(), (WorkloadName("deployment", "api"),), classes)
+    assert not holds_class(ours, reserved_room(), web, ())
+    assert not holds_class(struct(override({"cordon": True})), reserved_room(), web, classes)
+
+
+def test_a_route_that_is_being_deleted_is_not_deleted_again() -> None:
+    facts = routing(WANTED, **{**MARKS, "fathom.dev/override-earlier-routes": "null"})
+    going = {**facts.routes[0], "metadata": {**facts.routes[0]["metadata"], "deletionTimestamp": NOW}}
+    undoing = plan_undoing(struct(weighted(**RECORDED)), msgspec.structs.replace(facts, routes=(going,)))
+    assert (undoing.acts, [each.object for each in undoing.residue]) == (False, ["TrafficRoute default/web"])
+
+
 def test_the_end_is_written_first_then_proven_from_caches_that_have_it_then_the_finalizer_goes() -> None:
     obj = override(deleted=True, status={"active": True})
     facts = OverrideFacts(seen_revision=7)
@@ -384,7 +444,7 @@ def test_the_end_is_written_first_then_proven_from_caches_that_have_it_then_the_
 
 def test_what_is_left_is_named_and_the_finalizer_stays() -> None:
     obj = override(deleted=True, status={"active": True})
-    facts = OverrideFacts(seen_revision=7, made_under_it=("Role default/broad",))
+    facts = OverrideFacts(seen_revision=7, made_under_it=(Effect("role", "Role default/broad", "uid-broad"),))
     first = plan_override(obj, struct(obj), facts, now=NOW, now_ns=NOW_NS)
     obj["status"] |= {name: value for name, value in first.statuses[0].status.items() if value is not None}
     left = plan_override(obj, struct(obj), facts, now=NOW, now_ns=NOW_NS)
@@ -419,7 +479,7 @@ def test_people_hear_once_that_it_is_observed_degraded_ended_and_what_is_left() 
     degraded, obj = told_of(obj, dead)
     assert (observed, again, degraded) == (["Observed"], [], ["Degraded"])
     obj["metadata"]["deletionTimestamp"] = NOW
-    facts = OverrideFacts(seen_revision=7, made_under_it=("Role default/broad",))
+    facts = OverrideFacts(seen_revision=7, made_under_it=(Effect("role", "Role default/broad", "uid-broad"),))
     ended, obj = told_of(obj, facts)
     left, obj = told_of(obj, facts)
     assert (ended, left, told_of(obj, facts)[0]) == (["Ended"], ["Residue"], [])

@@ -366,6 +366,7 @@ def test_json_has_the_names_of_the_api() -> None:
         "links",
         "observed",
         "contested",
+        "fights",
         "caches",
         "gaps",
     } == set(document)

@@ -44,6 +44,7 @@ def _evidence(document: Document, *, wide: bool) -> Iterator[str]:
     yield from moment_lines(document)
     yield from _change(document)
     yield from override_lines(document, _subject_word(document))
+    yield from (f"fight: {line}" for line in document.get("fights") or ())
     for group in document.get("groups") or ():
         yield _group(group, wide=wide)
     for group in document.get("causes") or ():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, RecordQuery
+from fathom.explain.fights_about import fights_about
 from fathom.explain.hidden_names import HiddenNames, hidden_from
 from fathom.explain.status import StatusView, explain_status
 from fathom.explain.why import pod
@@ -73,7 +74,7 @@ def why(evidence: Evidence, *, rules: Rules = RULES, cluster: ClusterView | None
         explanation = pod.explain(evidence.subject, evidence, rules=rules, cluster=cluster)
     else:
         explanation = explain_object(evidence, explain_pod=PodExplainer(rules, cluster))
-    return with_overrides(explanation, evidence)
+    return msgspec.structs.replace(with_overrides(explanation, evidence), fights=fights_about(evidence))
 
 
 class PodExplainer:

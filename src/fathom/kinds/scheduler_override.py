@@ -158,10 +158,13 @@ class Residue(Shape, frozen=True):
 
 
 class Effect(Shape, frozen=True):
-    """An object that the override controller changes for the override, recorded before it is changed."""
+    """An object that the override controller changes for the override, recorded before it is changed; or one
+    that carries the override's mark, recorded when it was seen."""
 
     effect: Annotated[str, REQUIRED] = ""
     object: str = ""
+    uid: Annotated[str, field_schema("UID of the object.")] = ""
+    field: Annotated[str, field_schema("What of it is the override's; absent: all of it.")] = ""
 
 
 class OverrideStatus(Shape, frozen=True):

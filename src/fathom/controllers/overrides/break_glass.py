@@ -6,7 +6,8 @@ from collections.abc import Container
 
 from fathom.client.api import Api, Resource
 from fathom.kinds.override_status import BREAK_GLASS
-from fathom.model.objects import Obj, key_of, labels_of, metadata
+from fathom.kinds.scheduler_override import Effect
+from fathom.model.objects import Obj, key_of, labels_of, metadata, uid_of
 
 _RBAC = "rbac.authorization.k8s.io"
 CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", namespaced=False)
@@ -23,15 +24,17 @@ async def fetch_role_exists(api: Api, role: str) -> bool:
     return await api.get(CLUSTER_ROLES, "", role) is not None
 
 
-async def fetch_made_under(api: Api, uid: str, recorded: Container[str]) -> tuple[str, ...]:
+async def fetch_made_under(api: Api, uid: str, recorded: Container[Effect]) -> tuple[Effect, ...]:
     """KIND NAMESPACE/NAME of each that carries the UID, or is recorded in the override's status: a mark may
     have been removed."""
     listed = [(kind, obj) for kind, resource in KINDS.items() for obj in await _fetch_all(api, resource)]
-    return tuple(name for kind, obj in listed if (name := _name(kind, obj)) in recorded or uid in _marks(obj))
+    return tuple(
+        made for kind, obj in listed if (made := _effect(kind, obj)) in recorded or uid in _marks(obj)
+    )
 
 
-def _name(kind: str, obj: Obj) -> str:
-    return f"{kind} {'/'.join(part for part in key_of(obj) if part)}"
+def _effect(kind: str, obj: Obj) -> Effect:
+    return Effect("role", f"{kind} {'/'.join(part for part in key_of(obj) if part)}", uid_of(obj))
 
 
 async def _fetch_all(api: Api, resource: Resource) -> list[Obj]:

@@ -32,6 +32,7 @@ from fathom.control.watches import (
 )
 from fathom.controllers.override_pauses import OVERRIDE
 from fathom.controllers.overrides.break_glass import fetch_made_under, fetch_role_exists
+from fathom.controllers.overrides.effects import fields_of, holds_class
 from fathom.controllers.overrides.events import of_override
 from fathom.controllers.overrides.facts import (
     OverrideFacts,
@@ -43,6 +44,7 @@ from fathom.controllers.overrides.facts import (
 from fathom.controllers.overrides.plan import WAITS_FOR_CACHES, plan_override
 from fathom.controllers.overrides.plan_evictions import belongs_to_node
 from fathom.kinds import capacity_class, repair_proposal, reservation, traffic_route
+from fathom.kinds.override_scope import WorkloadName, workload_names
 from fathom.kinds.override_status import has_ended
 from fathom.kinds.reservation import HOLDING
 from fathom.kinds.scheduler_override import SchedulerOverride, expiry_ns, named
@@ -83,6 +85,15 @@ def _marked(obj: Obj, view: View) -> Iterable[Key]:
     )
 
 
+def _named_by_node(node: Obj, view: View) -> Iterable[Key]:
+    """The overrides whose UID a taint or mark of the node has: it is recorded before somebody removes it."""
+    fields = [field for field in fields_of(node) if field.value]
+    if not fields:
+        return ()
+    overrides = view().list("SchedulerOverride")
+    return tuple(key_of(each) for each in overrides if any(field.is_marked(uid_of(each)) for field in fields))
+
+
 def _shifting(route: Obj, view: View) -> Iterable[Key]:
     overrides = view().list("SchedulerOverride", key_of(route).namespace)
     return tuple(
@@ -100,7 +111,7 @@ class Overrides:
         Related(POD, concerns=_marked, indexes={**FOR_PODS, "override": by_override}),
         Related(RESERVATION, concerns=_marked, indexes={**STANDARD, "override": by_override}),
         Related(ROUTE, concerns=_shifting),
-        Related(NODE),
+        Related(NODE, concerns=_named_by_node),
         Related(SERVICE),
         Related(DEPLOYMENT),
         Related(REPLICA_SET),
@@ -112,7 +123,7 @@ class Overrides:
     reads: ClassVar[tuple[Reads, ...]] = (
         Reads("SchedulerOverride"),
         Reads("Pod", ("metadata", "spec.nodeName", "status")),
-        Reads("Reservation", ("metadata", "status")),
+        Reads("Reservation", ("metadata", "spec", "status")),
         Reads("TrafficRoute", ("metadata", "spec")),
         Reads("Node", ("metadata", "spec.taints")),
         Reads("Service", ("spec.selector",)),
@@ -179,13 +190,13 @@ class Overrides:
     async def _fetch(self, override: SchedulerOverride) -> OverrideFacts:
         """What is not cached: leases, and roles where the override grants one."""
         api, role = self._kit.api, override.spec.changes.break_glass_role
+        recorded = [each for each in override.status.effects if each.effect == "role"]
+        made = await fetch_made_under(api, override.metadata.uid, recorded) if role or recorded else ()
         if has_ended(override, self._kit.now_ns()):
-            recorded = [each.object for each in override.status.effects if each.effect == "role"]
-            asks = bool(role or recorded)
-            made = await fetch_made_under(api, override.metadata.uid, recorded) if asks else ()
             return OverrideFacts(made_under_it=made)
         leases = await self._leases.fetch()
-        return OverrideFacts(leases=leases, role_exists=await fetch_role_exists(api, role) if role else True)
+        exists = await fetch_role_exists(api, role) if role else True
+        return OverrideFacts(leases=leases, role_exists=exists, made_under_it=made)
 
     def _collect(self, override: SchedulerOverride, view: Snapshot, fetched: OverrideFacts) -> OverrideFacts:
         namespace, uid = override.metadata.namespace, override.metadata.uid
@@ -205,7 +216,7 @@ class Overrides:
             routes=tuple(view.list("TrafficRoute", namespace)),
             residents=residents,
             placements=tuple(placements.values()),
-            reservations=_reservations(view, uid),
+            reservations=_reservations(override, view),
             siblings={owner: tuple(view.owned("Pod", owner)) for owner in owners if owner},
             refused=self._still_refused(),
             epoch=self._kit.epoch,
@@ -272,13 +283,29 @@ def _readable(obj: Obj | None) -> SchedulerOverride | None:
         return None
 
 
-def _reservations(view: Snapshot, uid: str) -> tuple[Obj, ...]:
-    """Those that hold room on the override's account, which the server wrote: not those that are marked."""
+def _reservations(override: SchedulerOverride, view: Snapshot) -> tuple[Obj, ...]:
+    """Those that hold room on the override's account, or room of the class that it lends, and those that are
+    recorded; not those that are marked, for anybody may mark one."""
+    uid, classes = override.metadata.uid, tuple(view.list("CapacityClass"))
+    recorded = {each.uid for each in override.status.effects if each.effect == "reservation"}
     return tuple(
         obj
-        for obj in view.by_index("Reservation", "override", uid)
-        if charged_override(obj) == uid and (lookup(obj, "status", "phase") or "") in HOLDING
+        for obj in view.list("Reservation", override.metadata.namespace)
+        if (lookup(obj, "status", "phase") or "") in HOLDING
+        if charged_override(obj) == uid
+        or uid_of(obj) in recorded
+        or holds_class(override, obj, _held_for(override, obj, view), classes)
     )
+
+
+def _held_for(override: SchedulerOverride, reservation: Obj, view: Snapshot) -> tuple[WorkloadName, ...]:
+    """The workload of a reservation, and the Deployment above it. One that is gone has the kind that the
+    override asks for."""
+    name = str(lookup(reservation, "spec", "workload", "name") or "")
+    replica_set = view.get("ReplicaSet", Key(override.metadata.namespace, name))
+    if replica_set is not None:
+        return workload_names("ReplicaSet", replica_set)
+    return (WorkloadName(override.spec.target.partition("/")[0], name),)
 
 
 def _workloads(override: SchedulerOverride, view: Snapshot) -> tuple[Obj, ...]:

@@ -8,7 +8,13 @@ import msgspec
 
 from fathom.control.ownership import controller_of
 from fathom.kinds.override_status import ComponentLease, is_marked
-from fathom.kinds.scheduler_override import USED_OVERRIDES, SchedulerOverride, cordons, targets_pod
+from fathom.kinds.scheduler_override import (
+    USED_OVERRIDES,
+    Effect,
+    SchedulerOverride,
+    cordons,
+    targets_pod,
+)
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, labels_of, metadata
 from fathom.model.pod_phase import is_terminal
@@ -27,9 +33,9 @@ class OverrideFacts(msgspec.Struct, frozen=True):
     role_exists: bool = True  # The ClusterRole of break-glass.
     residents: tuple[Obj, ...] = ()  # Pods on nodes that it drains.
     placements: tuple[Obj, ...] = ()  # Pods that are charged to it, or marked as placed by it.
-    reservations: tuple[Obj, ...] = ()  # Charged to it.
+    reservations: tuple[Obj, ...] = ()  # That hold room by it, or are recorded.
     siblings: Mapping[str, tuple[Obj, ...]] = {}  # UID of a controller -> its pods.
-    made_under_it: tuple[str, ...] = ()  # Roles, bindings and accounts made under break-glass.
+    made_under_it: tuple[Effect, ...] = ()  # Roles, bindings and accounts made under break-glass.
     refused: Mapping[str, str] = {}  # UID of a pod -> why the server refused its eviction or new account.
     leases: tuple[ComponentLease, ...] = ()
     epoch: int = 0

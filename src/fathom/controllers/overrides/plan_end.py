@@ -1,7 +1,8 @@
 """The end of an override: what is undone, and the proof that nothing is left. Pure.
 
 Effects are found by the override's UID, not by its name: in accounts (which only the server writes), in
-marks, and in the status, which names what was changed before it was changed.
+marks, and in the status, which names what was changed before it was changed, and what carried a mark that
+somebody may have removed since.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Sequence
 import msgspec
 
 from fathom.control.plan import Delete, Evict, Patch, target
+from fathom.controllers.overrides.effects import node_residue
 from fathom.controllers.overrides.facts import OverrideFacts, account_parts, charged_override, is_placement
 from fathom.controllers.overrides.plan_evictions import next_evictions, staying
 from fathom.controllers.overrides.plan_routes import RouteActions, plan_restore, route_residue
 from fathom.kinds.capacity_class import CapacityClass
-from fathom.kinds.override_status import MADE_BY, is_marked, reference
-from fathom.kinds.scheduler_override import USED_OVERRIDES, Residue, SchedulerOverride
+from fathom.kinds.override_status import is_marked, reference
+from fathom.kinds.scheduler_override import USED_OVERRIDES, Effect, Residue, SchedulerOverride
 from fathom.kinds.shape import read
 from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, find_condition
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
@@ -66,14 +68,14 @@ def _residue(
         Residue("reservation", f"Reservation {'/'.join(key_of(each))}", "it holds room on its account")
         for each in facts.reservations
     ]
-    made = [Residue(*_role(name)) for name in facts.made_under_it]
+    made = [_role(each) for each in facts.made_under_it]
     listed = {each.object for each in pods}
     evictions = [each for each in _evicting(override, facts) if each.object not in listed]
     return [
         *pods,
         *evictions,
         *reservations,
-        *_marks(override, facts),
+        *node_residue(override, facts),
         *route_residue(override, facts),
         *made,
     ]
@@ -112,21 +114,8 @@ def _evicted_by(pod: Obj, override: SchedulerOverride) -> bool:
     return override.metadata.uid in str(condition.get("message") or "")
 
 
-def _marks(override: SchedulerOverride, facts: OverrideFacts) -> list[Residue]:
-    """Taints and marks of this override on nodes. A cordon or taint without its UID is somebody else's."""
-    uid = override.metadata.uid
-    residue = []
-    for node in facts.nodes:
-        taints = [taint for taint in lookup(node, "spec", "taints") or () if taint.get("value") == uid]
-        name = f"Node {key_of(node).name}"
-        residue += [Residue("taint", name, f"taint {taint.get('key')}") for taint in taints]
-        if is_marked((metadata(node).get("annotations") or {}).get(MADE_BY), uid):
-            residue.append(Residue("taint", name, f"annotation {MADE_BY}"))
-    return residue
-
-
-def _role(name: str) -> tuple[str, str, str]:
-    return ("role", name, "it was made under break-glass")
+def _role(made: Effect) -> Residue:
+    return Residue("role", made.object, "it was made under break-glass")
 
 
 def _recharges(override: SchedulerOverride, facts: OverrideFacts, pods: Sequence[Obj]) -> tuple[Patch, ...]:

@@ -16,7 +16,7 @@ from fathom.controllers.overrides.facts import OverrideFacts
 from fathom.kinds.override_status import MADE_BY, is_marked, reference
 from fathom.kinds.scheduler_override import ChangeState, Effect, Residue, SchedulerOverride, named
 from fathom.kinds.shape import API_VERSION
-from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
+from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata
 from fathom.model.well_known import POOL_LABEL, REGION_LABEL, ZONE_LABEL
 
 ROUTE = "TrafficRoute"
@@ -97,7 +97,7 @@ def plan_restore(override: SchedulerOverride, facts: OverrideFacts) -> RouteActi
         written = recorded is not None and recorded.object == _name(route)
         untouched = written and _text(_routes(route)) == _notes(route).get(WRITTEN)
         if untouched and _notes(route).get(BEFORE) == "null":
-            deletes.append(Delete(target(ROUTE, route), as_read=True))
+            deletes += [] if is_deleting(route) else [Delete(target(ROUTE, route), as_read=True)]
             continue
         before = _decoded(_notes(route).get(BEFORE)) if untouched else None
         unmarked: Obj = {"metadata": {"annotations": dict.fromkeys((MADE_BY, WRITTEN, BEFORE))}}

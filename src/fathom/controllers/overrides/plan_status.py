@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from fathom.controllers.overrides.effects import recorded_effects
 from fathom.controllers.overrides.facts import OverrideFacts
 from fathom.controllers.overrides.plan_changes import IN_FORCE, change_states, waiting_states
 from fathom.controllers.overrides.plan_routes import effect_of
@@ -83,7 +84,7 @@ def _with_acknowledgements(override: SchedulerOverride, entries: list[Obj]) -> S
 
 
 def _effects(override: SchedulerOverride, facts: OverrideFacts) -> tuple[Effect, ...]:
-    others = tuple(each for each in override.status.effects if each.effect != "route")
+    others = recorded_effects(override, facts)
     route = effect_of(override, facts) if override.spec.changes.traffic_weights else None
     return others if route is None else (*others, route)
 

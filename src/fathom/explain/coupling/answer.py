@@ -13,6 +13,7 @@ from fathom.explain.coupling.kind_names import kind_of, resource_of
 from fathom.explain.coupling.links import CouplingLink, links_of, same_kind
 from fathom.explain.coupling.observed import ObservedWriter, contested_fields, observed_writers
 from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, RecordQuery
+from fathom.explain.fights_about import fights_about
 from fathom.model.declared import Actor, Reads, Source, shared_fields
 
 NEWEST = 500  # Audit entries of one object: of an object that is written every second, some minutes.
@@ -54,6 +55,7 @@ class Coupling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     links: tuple[CouplingLink, ...]
     observed: tuple[ObservedWriter, ...] = ()  # Of an object or a field: who wrote it, from the audit log.
     contested: tuple[str, ...] = ()  # Fields whose observed writers took turns.
+    fights: tuple[str, ...] = ()  # That go on about the object and what it depends on.
     caches: tuple[CacheBehind, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
@@ -123,6 +125,7 @@ def _of_object(evidence: Evidence, field: str, table: Mapping[str, Actor]) -> Co
         links=links,
         observed=observed if evidence.may_read_nodes else tuple(map(_without_node, observed)),
         contested=tuple(at for at in contested if not field or shared_fields((at,), fields)),
+        fights=fights_about(evidence),
         caches=_caches(evidence, {kind}),
         gaps=evidence.gaps,
     )

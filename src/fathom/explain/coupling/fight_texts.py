@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from fathom.explain.coupling.fights import Fight, FightForm
 from fathom.explain.coupling.recreations import SAME_NAME, SAME_OWNER
@@ -37,6 +38,21 @@ def fight_line(fight: Fight) -> str:
 def object_line(fight: Fight) -> str:
     name = "/".join(part for part in (fight.object.namespace, fight.object.name) if part)
     return f"{fight.object.resource} {name}: {fight_line(fight)}, since {timestamp(fight.since_ns)}"
+
+
+class ToldFight(NamedTuple):
+    """One line of a condition's message."""
+
+    resource: str
+    path: str  # NAMESPACE/NAME, or NAME.
+    text: str  # What happens to which field, by whom, since when.
+
+
+def told_fights(message: str) -> list[ToldFight]:
+    """The fights that the message of a condition names: what `object_line` wrote."""
+    lines = (line.partition(": ") for line in message.split("; "))
+    objects = ((where.partition(" "), text) for where, colon, text in lines if colon)
+    return [ToldFight(resource, path, text) for (resource, space, path), text in objects if space]
 
 
 def fight_conditions(before: list[Obj], fights: Iterable[Fight], now: str) -> list[Obj]:

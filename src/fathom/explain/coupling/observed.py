@@ -69,8 +69,10 @@ def observed_writers(
 
 
 def contested_fields(entries: Sequence[AuditEntry], subject: ObjectRef) -> tuple[str, ...]:
-    """Fields whose writers took turns: each replaced the other's value, again and again."""
+    """Fields whose writers took turns: each replaced the other's value, again and again. Parts of the control
+    plane may report into one status; a person who writes there in turn with one of them fights it."""
     last: dict[str, tuple[str, int]] = {}
+    by_people: set[str] = set()
     for entry in entries:
         if not entry.wrote or not _is_of(entry, subject):
             continue
@@ -78,10 +80,11 @@ def contested_fields(entries: Sequence[AuditEntry], subject: ObjectRef) -> tuple
             writer, turns = last.get(field, ("", 0))
             name = writer_name(entry)
             last[field] = (name, turns + 1 if writer and writer != name else turns)
+            by_people |= set() if entry.actor else {field}
     return tuple(
         field
         for field, (_, turns) in last.items()
-        if turns >= ALTERNATIONS_MIN and not field.startswith("status")
+        if turns >= ALTERNATIONS_MIN and (field in by_people or not field.startswith("status"))
     )
 
 

@@ -21,6 +21,8 @@ def coupling_lines(coupling: Coupling, *, wide: bool = False) -> list[str]:
         if links:
             lines += ["", f"{form}: {title}", *_links(links, wide=wide)]
     lines += _observed(coupling)
+    if coupling.fights:
+        lines += ["", "fights that go on", *(f"  {fight}" for fight in coupling.fights)]
     lines += [
         f"  cache of {each.kind} in {each.process}: at revision {each.revision}, the newest is {each.latest}"
         for each in coupling.caches

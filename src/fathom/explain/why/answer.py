@@ -133,6 +133,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     causes: tuple[CauseGroup, ...] = ()  # For a workload or a Service: its pods by cause, most first.
     related: tuple[ObjectRef, ...] = ()  # Objects to ask about next.
     active_overrides: tuple[ActiveOverride, ...] = ()  # Those that the answer does not name elsewhere.
+    fights: tuple[str, ...] = ()  # What two writers change back and forth, about it and what it depends on.
 
 
 def summary_of(subject: str, verdict: str, cause: str, change: Change | None) -> str:
