@@ -659,7 +659,7 @@ def test_the_document_has_stable_names() -> None:
     assert list(document) == [
         "subject", "summary", "verdict", "asWanted", "cause", "stage", "change", "changes", "details",
         "groups",        "nodes", "queue", "freshness", "now", "nextTrigger", "gaps", "decisions", "rejected",
-        "causes", "related", "activeOverrides",
+        "causes", "related", "activeOverrides", "kind", "ready", "wanted",
     ]  # fmt: skip
     assert list(document["change"]) == ["what", "command", "who", "nodes", "oneOf"]
     assert document["subject"] == {"resource": "pods", "namespace": "shop", "name": "web", "uid": "uid-web"}

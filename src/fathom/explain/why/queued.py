@@ -43,7 +43,7 @@ def explain(case: PodCase, placement: Placement) -> Explanation:
     ahead += _raised(case) + _behind(case)
     return answer(
         case, "queued", WAITS, f"it fits {node}{_before(case, last)} and waits for its turn{ahead}",
-        now=now, queue=place, next_trigger=_next(case), groups=groups_of(recorded or {}),
+        now=now, queue=place, next_trigger=_next(case), groups=groups_of(recorded or {}), kind="passing",
     )  # fmt: skip
 
 
