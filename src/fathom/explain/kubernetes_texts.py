@@ -5,6 +5,9 @@ Kubernetes' source:
 
     plugin/pkg/admission/resourcequota    exceeded quota: NAME, requested: …, used: …, limited: …
                                           failed quota: NAME: must specify …
+    pkg/kubelet                           configmap "NAME" not found
+                                          couldn't find key KEY in configmap NAMESPACE/NAME
+                                          Container NAME failed liveness probe; Readiness probe failed: …
 
 Where fathom's own components report the same, they say it as data too: a condition's reason, the check of an
 outcome, an object that can be looked up. Answers use that first, so that none depends on how fathom words it;
@@ -80,3 +83,45 @@ def _needs(listed: str) -> dict[str, tuple[str, ...]]:
         for name in names.split(","):
             found[name.strip()] = tuple(each.strip() for each in containers.split(",") if each.strip())
     return found
+
+
+# Containers: what kubelet says of them, in a status or in an Event.
+
+_NOT_FOUND = re.compile(r'(configmap|secret) "([^"]+)" not found')
+_NO_KEY = re.compile(r"couldn't find key (\S+) in (configmap|secret) [^/\s]+/([^\s,]+)", re.IGNORECASE)
+_KILLED_BY_PROBE = re.compile(r"failed (liveness|startup) probe(?:, will be restarted)?(?:: (?P<answer>.*))?")
+_PROBE_FAILED = re.compile(r"^(liveness|readiness|startup) probe failed(?:: (?P<answer>.*))?", re.IGNORECASE)
+
+
+class MissingReference(msgspec.Struct, frozen=True):
+    """A ConfigMap or a Secret that a container refers to, and that does not exist or lacks keys."""
+
+    kind: str  # 'configmap', 'secret'
+    name: str
+    keys: tuple[str, ...] = ()
+    exists: bool = False  # The object does; the keys do not.
+
+
+class FailedProbe(msgspec.Struct, frozen=True):
+    kind: str  # 'liveness', 'readiness', 'startup'
+    answer: str = ""
+
+
+def missing_reference(message: str) -> MissingReference | None:
+    """The first that is missing, from the message of a waiting container."""
+    if match := _NO_KEY.search(message):
+        return MissingReference(match[2].lower(), match[3], (match[1],), exists=True)
+    match = _NOT_FOUND.search(message)
+    return None if match is None else MissingReference(match[1], match[2])
+
+
+def killed_by_probe(message: str) -> FailedProbe | None:
+    """From the Event Killing."""
+    match = _KILLED_BY_PROBE.search(message)
+    return None if match is None else FailedProbe(match[1], match["answer"] or "")
+
+
+def failed_probe(message: str) -> FailedProbe | None:
+    """From the Event Unhealthy."""
+    match = _PROBE_FAILED.search(message)
+    return None if match is None else FailedProbe(match[1].lower(), match["answer"] or "")

@@ -17,7 +17,7 @@ from fathom.api.writing import remove, update
 from fathom.kinds.override_status import MADE_BY
 from fathom.model.accounts import is_own
 from fathom.model.body import encode_json
-from fathom.model.conditions import DISRUPTION_TARGET, find_condition, set_condition
+from fathom.model.conditions import DISRUPTION_TARGET, EVICTED_FOR, find_condition, set_condition
 from fathom.model.errors import ApiError, bad_request, internal
 from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.selectors import LabelSelector
@@ -99,6 +99,8 @@ def marked(pod: Obj, *, now: str, by: str = "") -> Obj:
         status.get("conditions") or (), type=DISRUPTION_TARGET, status="True",
         reason="EvictionByEvictionAPI", message=why, now=now,
     )  # fmt: skip
+    if by:
+        conditions = set_condition(conditions, type=EVICTED_FOR, status="True", reason=by, now=now)
     return {**pod, "status": {**status, "conditions": conditions}}
 
 

@@ -88,7 +88,7 @@ def unready(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | N
         f"{_pods(count)} not ready: {explained.cause}",
         explained.change,
         grouped(evidence, causes),
-        (ref(PODS, pod),),
+        (ref(PODS, pod), *explained.overrides),
     )
 
 
