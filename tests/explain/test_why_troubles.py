@@ -420,7 +420,6 @@ TROUBLES: dict[str, Trouble] = {
                 last=ended(
                     143,
                     "LivenessProbeFailed",
-                    "Container web failed liveness probe: HTTP 500LivenessProbeFailed",
                     "Container web failed liveness probe, will be restarted: HTTP 500",
                 ),
             ),
