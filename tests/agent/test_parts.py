@@ -249,12 +249,12 @@ def test_a_container_that_was_stopped_for_its_probe_says_so_in_its_status() -> N
     begun = alive("main")
     assert begun.run is not None
     slot.began(begun.run)
-    slot.sicken("Container main failed liveness probe, will be restarted: HTTP 500")
+    slot.sicken("Container main failed liveness probe, will be restarted: HTTP 500", "LivenessProbeFailed")
     slot.ended(msgspec.structs.replace(begun.run, exit=Exit(143, T0)))
     assert slot.view.run is not None
     told = terminated(slot.view.run)
-    assert (told["exitCode"], told["message"]) == (
-        143, "Container main failed liveness probe, will be restarted: HTTP 500",
+    assert (told["exitCode"], told["reason"], told["message"]) == (
+        143, "LivenessProbeFailed", "Container main failed liveness probe, will be restarted: HTTP 500",
     )  # fmt: skip
 
 

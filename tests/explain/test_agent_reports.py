@@ -22,11 +22,11 @@ Obj = dict[str, Any]
 PLACE = PodPlace("10.0.0.7", "192.0.2.1")
 
 
-def told(spec: Obj, view: ContainerView, *, after_s: float = 2) -> str:
+def told(spec: Obj, view: ContainerView, *, after_s: float = 2, **objects: Any) -> str:
     """The cause, from a pod whose agent sees its one container so."""
     seen = pod(spec)
     seen["status"] = pod_status(seen, {"main": view}, PLACE, now_ns=s(after_s))
-    case = evidence(pods=[seen], nodes=[node("n1")])
+    case = evidence(pods=[seen], nodes=[node("n1")], **objects)
     subject = ObjectRef("pods", "default", "web")
     explanation = explain(subject, msgspec.structs.replace(case, subject=subject, now_ns=s(after_s)))
     assert not explanation.as_wanted
@@ -61,9 +61,12 @@ def test_a_key_that_is_missing(kind: str, field: str, held: Obj | None, cause: s
     reference = {kind: {"name": "settings", "key": "LEVEL"}}
     spec = container(env=[{"name": "LEVEL", "valueFrom": reference}])
     message = unresolved(spec, **{field: {"settings": held}})
-    summary = told(spec, not_started("CreateContainerConfigError", message))
-    assert f"container main needs {cause}" in summary
-    assert f"Change: {change} (" in summary
+    meta = {"metadata": {"namespace": "default", "name": "settings"}}
+    objects: Any = {} if held is None else {field.replace("_", ""): [{**meta, **held}]}
+    for said in (message, "nicht da"):  # What is missing is looked up.
+        summary = told(spec, not_started("CreateContainerConfigError", said), **objects)
+        assert f"container main needs {cause}" in summary
+        assert f"Change: {change} (" in summary
 
 
 def test_an_image_that_is_not_there() -> None:
@@ -90,9 +93,14 @@ def test_a_command_that_is_not_found() -> None:
 def test_a_container_that_was_killed_for_memory() -> None:
     spec = container(resources={"limits": {"memory": "64Mi"}})
     view = finished(Exit(137, s(1), 9, "OOMKilled", "memory peak 67104768 of the limit 67108864 bytes"))
-    assert "was killed for memory: its limit is 64Mi and its peak was 63Mi (restarted 1 time)" in told(
-        spec, view
-    )
+    assert (
+        "was killed for memory: its limit is 64Mi, memory peak 67104768 of the limit 67108864 bytes"
+        " (restarted 1 time)"
+    ) in told(spec, view)
+    for reason, said in (("OOMKilled", "was killed for memory"), ("MemoryRefused", "out of memory")):
+        assert f"{said}: its limit is 64Mi, zu viel" in told(
+            spec, finished(Exit(137, s(1), 9, reason, "zu viel"))
+        )
 
 
 def test_a_container_that_its_liveness_probe_ended() -> None:
@@ -102,6 +110,10 @@ def test_a_container_that_its_liveness_probe_ended() -> None:
     )
     assert "the liveness probe of container main fails, so it is restarted (restarted 1 time): refused" in (
         told(spec, view)
+    )
+    reworded = finished(Exit(143, s(1), reason="LivenessProbeFailed", message="keine Antwort"))
+    assert "the liveness probe of container main fails, so it is restarted (restarted 1 time): keine" in (
+        told(spec, reworded)
     )
 
 

@@ -25,7 +25,9 @@ from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.questions import PodExplainer
 from fathom.explain.sourced import Sourced
 from fathom.explain.status import NoSubject, StatusView, explain_status
-from fathom.explain.why_of.stuck import stuck
+from fathom.explain.why_of.kinds import explain_object
+from fathom.explain.why_of.lookups import AUTOSCALERS
+from fathom.explain.why_of.stuck import stuck, worst_first
 from fathom.model.decision import Rejection, SeenVersions
 from fathom.model.objects import Obj
 from fathom.schedule.decide.rules import RULES
@@ -66,6 +68,42 @@ def test_what_is_stuck_comes_worst_first_and_each_trouble_once() -> None:
         ("deployments.apps", "part"),
         ("jobs.batch", "later"),
     ]
+
+
+def test_the_order_and_what_is_left_out_do_not_depend_on_how_answers_are_worded() -> None:
+    hpa = obj(
+        "HorizontalPodAutoscaler",
+        "hpa",
+        spec={"scaleTargetRef": {"kind": "Deployment", "name": "part"}, "maxReplicas": 4},
+        status={
+            "observedGeneration": 1,
+            "conditions": [condition("ScalingLimited", "True", "HeldByImage", "1 of 2 are not ready")],
+        },
+    )
+    rollout = obj(
+        "PolicyRollout",
+        "canary",
+        namespace="",
+        spec={"to": "v5", "paused": True},
+        status={"phase": "Canary", "observedGeneration": 1},
+    )
+    cordoned = node("shut", condition("Ready", "True"))
+    cordoned["spec"]["unschedulable"] = True
+    first, *others = world()
+    whole = msgspec.structs.replace(
+        evidence(first, *others, hpa, rollout, cordoned), subject=ObjectRef("", "", "")
+    )
+    answers = stuck(whole)
+    names = [answer.subject.name for answer in answers]
+    assert names == ["down", "alone", "bad", "part", "later", "shut", "canary"]
+    about_hpa = explain_object(
+        msgspec.structs.replace(whole, subject=ObjectRef(AUTOSCALERS, "shop", "hpa")), explain_pod=None
+    )
+    reworded = [
+        msgspec.structs.replace(answer, verdict="", summary="anders gesagt", cause="3 of 3")
+        for answer in (about_hpa, *reversed(answers))
+    ]
+    assert [answer.subject.name for answer in worst_first(reworded)] == names
 
 
 def test_a_pod_that_waits_for_a_scheduler_that_is_dead_is_not_said_to_wait_for_its_turn() -> None:

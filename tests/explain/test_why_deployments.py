@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.explain.evidence_of import (
     TEMPLATE,
@@ -22,6 +23,7 @@ from tests.explain.evidence_of import (
 
 from fathom.explain.why.answer import CauseGroup, Change
 from fathom.explain.why_of.kinds import NoExplanation, explain_object, wanted_records
+from fathom.model.decision import KeptDecision, Outcome
 from fathom.model.objects import Obj
 
 REFUSED = (
@@ -87,6 +89,44 @@ def test_a_quota_that_wants_requests_names_them() -> None:
     assert answer.change is not None
     assert answer.change.command == "kubectl set resources deployment/web -n shop --requests=cpu=100m"
     assert answer.change.who == "the owner of deployment/web"
+
+
+@pytest.mark.parametrize("message", [REFUSED, 'pods "web-1-2" is forbidden: kein Platz', "quota a-wide"])
+@pytest.mark.parametrize("said", ["condition", "outcome"])
+def test_which_quota_refuses_follows_from_the_quotas_however_the_refusal_is_worded(
+    message: str, said: str
+) -> None:
+    """A pod that exists shows what the next one requests: admission has given it a request."""
+    web = deployment(4)
+    failure = condition("ReplicaFailure", "True", "FailedCreate", message)
+    refused = (condition("fathom.dev/PodsRefused", "True", "quota"),) if said == "condition" else ()
+    own = replica_set(web, 4, failure, *refused)
+    record = recorded("replicasets", own)
+    outcome = Outcome(id="d", time_ns=1, result="rejected", verb="create", check="QuotaExceeded")
+    kept = KeptDecision(record.kept.decision, (outcome,))
+    records = (msgspec.structs.replace(record, kept=kept),) if said == "outcome" else ()
+    wide = obj("ResourceQuota", "a-wide", spec={"hard": {"pods": "90"}}, status={"used": {"pods": "2"}})
+    pods = [pod("web-1-0", own), pod("web-1-1", own)]
+    for each in pods:
+        requests = {"requests": {"cpu": "100m"}}
+        each["spec"]["containers"] = [{"name": "main", "resources": requests}]
+    answer = explain(web, own, *pods, wide, room("2", used="2"), decisions=records)
+    assert answer.verdict == "is refused by quota with 2 of 4 replicas ready"
+    assert answer.change == Change(
+        "raise pods to 4 in ResourceQuota room",
+        """kubectl patch resourcequota room -n shop --type=merge -p '{"spec":{"hard":{"pods":"4"}}}'""",
+        "whoever may update resourcequotas in shop",
+    )
+    assert [ref.name for ref in answer.related][:1] == ["room"]
+
+
+def test_a_quota_that_wants_requests_is_found_by_what_the_template_lacks() -> None:
+    web = deployment(1)
+    failure = condition("ReplicaFailure", "True", "FailedCreate", "fehlt etwas")
+    own = replica_set(web, 1, failure, condition("fathom.dev/PodsRefused", "True", "quota"))
+    answer = explain(web, own, room("9", used="0"))
+    assert answer.change is not None
+    assert answer.change.command == "kubectl set resources deployment/web -n shop --requests=cpu=100m"
 
 
 def test_a_refusal_by_admission_is_read_from_an_event_where_no_condition_has_it() -> None:

@@ -31,8 +31,8 @@ from tests.explain.builders import (
 )
 
 from fathom.controllers.node_health.brake import MANY
-from fathom.explain.evidence import Evidence, ProcessState
-from fathom.model.decision import Rejection, SeenVersions
+from fathom.explain.evidence import Evidence, HeldObjects, ProcessState, Recorded
+from fathom.model.decision import KeptDecision, Rejection, SeenVersions
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -383,6 +383,7 @@ TROUBLES: dict[str, Trouble] = {
                 }
             ),
             spec=from_key("secretKeyRef", "login", "TOKEN"),
+            secrets=[{"metadata": {"namespace": "shop", "name": "login"}, "data": {"OTHER": ""}}],
         ),
         (
             "container web needs key TOKEN of Secret login, which has no such key",
@@ -416,7 +417,11 @@ TROUBLES: dict[str, Trouble] = {
             reported(
                 waiting=BACK_OFF,
                 restarts=4,
-                last=ended(143, message="Container web failed liveness probe, will be restarted: HTTP 500"),
+                last=ended(
+                    143,
+                    "LivenessProbeFailed",
+                    "Container web failed liveness probe, will be restarted: HTTP 500",
+                ),
             ),
             spec={"livenessProbe": {"httpGet": {"path": "/live", "port": 8080}}, "readinessProbe": {}},
             events=[event("Unhealthy", "Readiness probe failed: refused", ago_s=2)],
@@ -449,7 +454,10 @@ TROUBLES: dict[str, Trouble] = {
             spec={"resources": {"requests": {"cpu": "1"}, "limits": {"memory": "64Mi"}}},
             events=[event("Unhealthy", "Liveness probe failed: refused", ago_s=2)],
         ),
-        ("container web was killed for memory: its limit is 64Mi and its peak was 64Mi", "to 128Mi"),
+        (
+            "container web was killed for memory: its limit is 64Mi, memory peak 67108864 of the limit",
+            "to 128Mi",
+        ),
         "kubectl -n shop patch pod web --type=json -p "
         """'[{"op":"replace","path":"/spec/containers/0/resources/limits/memory","value":"128Mi"}]'"""
         " --dry-run=client -o json | kubectl replace --force -f -",
@@ -611,6 +619,42 @@ def test_the_first_line_names_the_cause_and_not_the_decoy(name: str) -> None:
         assert explanation.change.command == trouble.command
     assert not explanation.as_wanted
     assert trouble.stage in {"", explanation.stage}
+
+
+# Where only Kubernetes' own words tell: other controllers' Events and conditions about a quota.
+TOLD_IN_WORDS = frozenset({"ResourceQuota"})
+
+
+def reworded(value: Any) -> Any:
+    """The same with every message and every detail in other words."""
+    if isinstance(value, dict):
+        return {
+            name: "in anderen Worten" if name in {"message", "note"} and item else reworded(item)
+            for name, item in value.items()
+        }
+    return [reworded(each) for each in value] if isinstance(value, list) else value
+
+
+def reworded_record(record: Recorded) -> Recorded:
+    decision = msgspec.structs.replace(record.kept.decision, message="entschieden")
+    outcomes = tuple(msgspec.structs.replace(each, message="getan") for each in record.kept.outcomes)
+    return msgspec.structs.replace(record, kept=KeptDecision(decision, outcomes))
+
+
+@pytest.mark.parametrize("name", sorted(TROUBLES.keys() - TOLD_IN_WORDS))
+def test_an_answer_does_not_depend_on_how_anything_is_worded(name: str) -> None:
+    case = TROUBLES[name].evidence
+    assert isinstance(case.objects, HeldObjects)
+    objects = HeldObjects(
+        {resource: [reworded(obj) for obj in case.objects.list(resource)] for resource in case.objects.kinds}
+    )
+    after = why(
+        msgspec.structs.replace(case, objects=objects, decisions=tuple(map(reworded_record, case.decisions)))
+    )
+    before = why(case)
+    assert (after.stage, after.verdict, after.kind, after.change) == (
+        before.stage, before.verdict, before.kind, before.change,
+    )  # fmt: skip
 
 
 def test_there_are_at_least_two_dozen_troubles() -> None:

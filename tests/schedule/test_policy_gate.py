@@ -113,6 +113,6 @@ def test_a_rollback_has_an_activation_that_the_scheduler_acknowledges() -> None:
         await world.until(acknowledged, within_s=30, what="the scheduler acknowledges the rollback")
         condition = find_condition(status(world)["conditions"], "Progressing") or {}
         assert (condition["reason"], condition["status"]) == ("RolledBack", "False")
-        assert condition["message"].startswith("rolled back: 1 of 3 pods are"), condition["message"]
+        assert condition["message"].startswith("1 of 3 pods are"), condition["message"]
 
     told(story)

@@ -16,6 +16,7 @@ from fathom.agent.probing import LIVENESS, READINESS, STARTUP, Prober, ProbeTall
 from fathom.agent.runtime import ContainerRun, ProbeResult
 from fathom.agent.variable_expansion import with_words
 from fathom.model.objects import Obj
+from fathom.model.reasons import LIVENESS_FAILED, STARTUP_FAILED
 
 Ask = Callable[[ContainerRun, Obj], Awaitable[ProbeResult]]
 Tell = Callable[[str, str, str], None]  # (type, reason, message) of an event.
@@ -62,7 +63,7 @@ class Slot:
         if self.view.run is None or self.view.run.id != run.id or self.view.run.exit is not None:
             return
         self.stop_probing()
-        run = _with_reason(run, self.view.health.sick)
+        run = _with_reason(run, self.view.health)
         self.change(run=run, health=Health(note=self.view.health.note), kill_ns=0, killed=False)
 
     def stop_probing(self) -> None:
@@ -105,7 +106,8 @@ class Slot:
             self._add_running_probes()
         elif tally.verdict is False:
             name = self.container.name
-            self.sicken(f"Container {name} failed startup probe, will be restarted: {probed.message}")
+            why = f"Container {name} failed startup probe, will be restarted: {probed.message}"
+            self.sicken(why, STARTUP_FAILED)
         return tally.verdict is None
 
     def _readiness(self, tally: ProbeTally, probed: ProbeResult) -> bool:
@@ -118,7 +120,8 @@ class Slot:
         self._record_probe("Liveness", probed)
         if tally.verdict is False:
             name = self.container.name
-            self.sicken(f"Container {name} failed liveness probe, will be restarted: {probed.message}")
+            why = f"Container {name} failed liveness probe, will be restarted: {probed.message}"
+            self.sicken(why, LIVENESS_FAILED)
         return tally.verdict is not False
 
     def _record_probe(self, kind: str, probed: ProbeResult) -> None:
@@ -130,9 +133,9 @@ class Slot:
             self._tell("Warning", "BoundEveryAddress", probed.note)
             self._change_health(note=probed.note)
 
-    def sicken(self, why: str) -> None:
+    def sicken(self, why: str, reason: str = "") -> None:
         """Mark the container unhealthy: the plan will stop it."""
-        self._change_health(sick=why, ready=False)
+        self._change_health(sick=why, sick_reason=reason, ready=False)
 
     def _change_health(self, **changes: object) -> None:
         health = msgspec.structs.replace(self.view.health, **changes)
@@ -140,9 +143,12 @@ class Slot:
             self.change(health=health)
 
 
-def _with_reason(run: ContainerRun, sick: str) -> ContainerRun:
-    """The run with why we stopped it, unless the program left a message of its own. Its exit code alone does
-    not tell a failed probe from a crash."""
-    if not sick or run.exit is None or run.exit.message:
+def _with_reason(run: ContainerRun, health: Health) -> ContainerRun:
+    """The run with why we stopped it; a message that the program left stays. Its exit code alone does not
+    tell a failed probe from a crash."""
+    if not health.sick or run.exit is None:
         return run
-    return msgspec.structs.replace(run, exit=msgspec.structs.replace(run.exit, message=sick))
+    reason, message = run.exit.reason or health.sick_reason, run.exit.message or health.sick
+    return msgspec.structs.replace(
+        run, exit=msgspec.structs.replace(run.exit, reason=reason, message=message)
+    )

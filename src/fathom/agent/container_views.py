@@ -27,6 +27,7 @@ class Health(msgspec.Struct, frozen=True):
     sick: str = ""  # Why it must be stopped: its liveness or startup probe, or a hook, failed for good.
     said: str = ""  # Message of the last failed probe.
     note: str = ""  # A note for users: the program bound every address.
+    sick_reason: str = ""  # The id of `sick`, if it has one: LivenessProbeFailed.
 
 
 class ContainerTrouble(msgspec.Struct, frozen=True):

@@ -38,6 +38,9 @@ DRAIN_S = 2.0  # How long output may still come after the program has ended.
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128
 REFUSED = "refused "  # Reported instead of a run: it must not be started as it is.
 MESSAGE_BYTES_MAX = 4096  # kubelet's.
+# The reason of an end for want of memory (`model/reasons.py`; this file imports nothing of fathom). A program
+# that is refused memory ends by itself, somewhat below the limit.
+MEMORY_REFUSED, NEAR_LIMIT = "MemoryRefused", 0.8
 # What programs say when they get no memory.
 OUT_OF_MEMORY = (
     "MemoryError",
@@ -316,23 +319,23 @@ class Shim:
         message = self._message()
         if not message and code and self._spec.get("fallback"):
             message = last_words(self._spec["log"])
-        note = self._memory_note(code, reason)
+        note, refused = self._memory_note(code, reason)
+        reason = reason or refused
         self._record_exit(code, number, reason, "; ".join(part for part in (message, note) if part))
 
-    def _memory_note(self, code: int, reason: str) -> str:
-        """How much memory it used of how much, if it failed for that: `fathom why` reads it. Without cgroups
-        the kernel refuses memory instead of killing, so the program's last words have to tell."""
+    def _memory_note(self, code: int, reason: str) -> tuple[str, str]:
+        """How much memory it used of how much, if it failed for that; and the reason, if that is why. Without
+        cgroups the kernel refuses memory instead of killing, so the program's last words have to tell."""
         limit = self._spec.get("memory_bytes") or 0
         if reason == "OOMKilled":
-            return f"memory peak {self._peak() or limit} of the limit {limit} bytes" if limit else ""
+            return (f"memory peak {self._peak() or limit} of the limit {limit} bytes" if limit else ""), ""
         if not code or not (self._spec.get("rlimits") or {}).get("DATA"):
-            return ""
-        refused = any(word in last_words(self._spec["log"]) for word in OUT_OF_MEMORY)
-        return (
-            f"memory was refused: memory peak {_children_peak()} of the limit {limit} bytes"
-            if refused
-            else ""
-        )
+            return "", ""
+        if not any(word in last_words(self._spec["log"]) for word in OUT_OF_MEMORY):
+            return "", ""
+        peak = _children_peak()
+        note = f"memory was refused: memory peak {peak} of the limit {limit} bytes"
+        return note, MEMORY_REFUSED if peak >= NEAR_LIMIT * limit else ""
 
     def _peak(self) -> int:
         try:

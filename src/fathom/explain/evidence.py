@@ -101,6 +101,10 @@ class HeldObjects:
         }
         self._revision = revision
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(self._objects)
+
     def get(self, resource: str, key: Key) -> Obj | None:
         return self._objects.get(resource, {}).get(key)
 

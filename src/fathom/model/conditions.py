@@ -19,6 +19,8 @@ CONNECTIONS_FAIL = "fathom.dev/ConnectionsFail"  # Of a Service, set by the gate
 # Of a pod that no node takes: its reason is the pending reason, from `model/reasons.py`.
 SCHEDULING_RETRYING = "SchedulingRetrying"
 # Of a ReplicaSet or a WorkloadProgress, beside ReplicaFailure: its reason is the boundary that rejects pods.
+# Of a pod, beside DisruptionTarget: its reason is the override that asks for it, NAMESPACE/NAME@UID.
+EVICTED_FOR = "fathom.dev/EvictedFor"
 PODS_REFUSED = "fathom.dev/PodsRefused"
 # Of a pod that no node takes, during a canary: its reason is the policy that it waits because of.
 BLOCKED_BY_POLICY = "fathom.dev/BlockedByPolicy"

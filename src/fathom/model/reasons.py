@@ -283,6 +283,7 @@ CONTAINER_BOUNDARIES: Mapping[str, str] = {
             "KillContainerError", "KillPodSandboxError", "PostStartHookError", "PreCreateHookError",
             "PreStartHookError", "RunContainerError", "RunInitContainerError", "SetupNetworkError",
             "StartError", "TeardownNetworkError", "VerifyNonRootError",
+            "LivenessProbeFailed", "MemoryRefused", "StartupProbeFailed",
         ),
         CRASH,
     ),
@@ -290,6 +291,13 @@ CONTAINER_BOUNDARIES: Mapping[str, str] = {
     "ReadinessGatesNotReady": GATE,
     "NodeUnreachable": NODE,
 }  # fmt: skip
+
+
+# Reasons of containers that have ended, set by the agent where kubelet has no id of its own: which probe
+# ended it, or that it used most of its memory limit and was refused more.
+LIVENESS_FAILED: Final = "LivenessProbeFailed"
+STARTUP_FAILED: Final = "StartupProbeFailed"
+MEMORY_REFUSED: Final = "MemoryRefused"
 
 
 def container_boundary(reason: str) -> str:

@@ -21,7 +21,7 @@ from fathom.kinds.override_status import MADE_BY, has_ended
 from fathom.kinds.scheduler_override import OVERRIDES, SchedulerOverride, cordons, override_active
 from fathom.model.accounts import is_own
 from fathom.model.body import encode_json
-from fathom.model.conditions import DISRUPTION_TARGET, find_condition, set_condition
+from fathom.model.conditions import DISRUPTION_TARGET, EVICTED_FOR, find_condition, set_condition
 from fathom.model.errors import ApiError, bad_request, conflict, internal
 from fathom.model.objects import Key, Obj, labels_of, lookup, metadata
 from fathom.model.selectors import LabelSelector
@@ -131,6 +131,8 @@ def marked(pod: Obj, *, now: str, by: str = "") -> Obj:
         status.get("conditions") or (), type=DISRUPTION_TARGET, status="True",
         reason="EvictionByEvictionAPI", message=why, now=now,
     )  # fmt: skip
+    if by:
+        conditions = set_condition(conditions, type=EVICTED_FOR, status="True", reason=by, now=now)
     return {**pod, "status": {**status, "conditions": conditions}}
 
 

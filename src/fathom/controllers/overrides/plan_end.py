@@ -20,7 +20,7 @@ from fathom.kinds.capacity_class import CapacityClass
 from fathom.kinds.override_status import is_marked, reference
 from fathom.kinds.scheduler_override import USED_OVERRIDES, Effect, Residue, SchedulerOverride
 from fathom.kinds.shape import read
-from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, find_condition
+from fathom.model.conditions import EVICTED_FOR, conditions_of, find_condition
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.tenancy import ACCOUNT
 
@@ -110,8 +110,8 @@ def _evicting(override: SchedulerOverride, facts: OverrideFacts) -> list[Residue
 
 
 def _evicted_by(pod: Obj, override: SchedulerOverride) -> bool:
-    condition = find_condition(conditions_of(pod), DISRUPTION_TARGET) or {}
-    return override.metadata.uid in str(condition.get("message") or "")
+    condition = find_condition(conditions_of(pod), EVICTED_FOR) or {}
+    return str(condition.get("reason") or "").rpartition("@")[2] == override.metadata.uid
 
 
 def _role(made: Effect) -> Residue:

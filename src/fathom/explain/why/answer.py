@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from fathom.explain.evidence import Gap, ObjectRef
@@ -111,6 +113,11 @@ class ActiveOverride(msgspec.Struct, frozen=True, rename="camel"):
     changes: tuple[str, ...]  # Names of the changes: 'pauseAutoscaler'.
 
 
+# What kind of trouble an answer tells of. What passes by itself, and what people have done on purpose, is
+# less urgent than the rest. Something that is held only repeats the trouble of a related object.
+TroubleKind = Literal["trouble", "passing", "intended", "held"]
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     subject: ObjectRef
     summary: str  # The first line: verdict, cause, change, who may make it.
@@ -134,6 +141,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     related: tuple[ObjectRef, ...] = ()  # Objects to ask about next.
     active_overrides: tuple[ActiveOverride, ...] = ()  # Those that the answer does not name elsewhere.
     fights: tuple[str, ...] = ()  # What two writers change back and forth, about it and what it depends on.
+    kind: TroubleKind = "trouble"  # Of an answer that is not as wanted.
+    ready: int | None = None  # Of a workload: replicas that are ready, or completions; None: unknown.
+    wanted: int | None = None  # Of a workload: how many there should be.
 
 
 def summary_of(subject: str, verdict: str, cause: str, change: Change | None) -> str:

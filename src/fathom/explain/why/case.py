@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import msgspec
 
-from fathom.explain.evidence import Evidence, Objects, Recorded, mentioning
+from fathom.explain.evidence import Evidence, ObjectRef, Objects, Recorded, mentioning
+from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.model.times import moment_ns
@@ -152,6 +153,13 @@ def cluster_of(objects: Objects, rules: Rules = RULES) -> ClusterView:
 
 def resource_name(group: str, plural: str) -> str:
     return f"{plural}.{group}" if group else plural
+
+
+def override_refs(evidence: Evidence, names: Iterable[str]) -> tuple[ObjectRef, ...]:
+    """Overrides that an answer names, as 'NAMESPACE/NAME'."""
+    keys = [Key(*name.split("/", 1)) for name in dict.fromkeys(names)]
+    found = [(key, evidence.objects.get(OVERRIDES, key)) for key in keys]
+    return tuple(ObjectRef(OVERRIDES, *key, uid_of(obj)) for key, obj in found if obj is not None)
 
 
 def events_about(objects: Objects, key: Key, uid: str) -> tuple[Obj, ...]:

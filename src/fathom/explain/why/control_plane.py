@@ -13,10 +13,10 @@ import msgspec
 
 from fathom.controllers.node_health.brake import MANY_SILENT
 from fathom.controllers.node_health.plan import HELD, SPARED
-from fathom.explain.evidence import ProcessState
+from fathom.explain.evidence import ObjectRef, ProcessState
 from fathom.explain.why import commands
 from fathom.explain.why.answer import NOBODY, Change, Freshness
-from fathom.explain.why.case import PodCase
+from fathom.explain.why.case import PodCase, override_refs
 from fathom.explain.why.records import freshness, schedulers
 from fathom.kinds.scheduler_override import SchedulerOverride, override_active
 from fathom.kinds.shape import read
@@ -45,6 +45,7 @@ class OwnTrouble(msgspec.Struct, frozen=True):
     cause: str
     change: Change | None = None
     next_trigger: str = ""
+    related: tuple[ObjectRef, ...] = ()
 
 
 # The scheduler.
@@ -201,7 +202,9 @@ def replacement_trouble(case: PodCase) -> OwnTrouble | None:
     if name:
         namespace, _, override = name.partition("/")
         command = f"kubectl -n {namespace} delete scheduleroverride {override}"
-        return OwnTrouble(f"override {name} pauses repair", Change(f"end override {name}", command, OPERATOR))
+        change = Change(f"end override {name}", command, OPERATOR)
+        related = override_refs(case.evidence, (name,))
+        return OwnTrouble(f"override {name} pauses repair", change, related=related)
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fathom.controllers.node_health.plan_evictions import DECLARED, no_execute, stays_beside_s
 from fathom.explain.evidence import Evidence, Recorded
 from fathom.explain.why import commands
-from fathom.explain.why.answer import Change, Explanation
+from fathom.explain.why.answer import Change, Explanation, TroubleKind
 from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PODS, PodCase
 from fathom.explain.why.records import cited
@@ -34,20 +34,25 @@ def explain(case: PodCase) -> Explanation | None:
         cause = f"{_by(case, records)}; evicted{since}" if since else _by(case, records)
         return answer(
             case, STAGE, _verdict(case, "preempted"), cause, change=_regain(case),
-            decisions=cited(records) or cited(case.decisions),
+            decisions=cited(records) or cited(case.decisions), kind=_kind(case),
         )  # fmt: skip
     message = str(target.get("message") or target.get("reason") or "no reason given")
     if target.get("reason") == EVICTION_API:
         message = f"{message}, {_evicted_by(case)}"
-    return answer(case, STAGE, _verdict(case, "evicted"), f"{message}{since}", change=_of_taint(case))
+    cause = f"{message}{since}"
+    return answer(case, STAGE, _verdict(case, "evicted"), cause, change=_of_taint(case), kind=_kind(case))
 
 
 def _verdict(case: PodCase, done: str) -> str:
-    return (
-        f"was {done}"
-        if lookup(case.pod, "status", "phase") in {"Failed", "Succeeded"}
-        else f"is being {done}"
-    )
+    return f"was {done}" if _has_ended(case) else f"is being {done}"
+
+
+def _kind(case: PodCase) -> TroubleKind:
+    return "trouble" if _has_ended(case) else "passing"
+
+
+def _has_ended(case: PodCase) -> bool:
+    return lookup(case.pod, "status", "phase") in {"Failed", "Succeeded"}
 
 
 def _evicted_by(case: PodCase) -> str:

@@ -26,7 +26,7 @@ def terminating(case: PodCase) -> Explanation | None:
     held = f"; finalizer {', '.join(finalizers)} holds it" if finalizers else ""
     return answer(
         case, STAGE, "is being deleted", f"{by}{held}; its grace period ends at {deleted_at}",
-        next_trigger="its containers have stopped",
+        next_trigger="its containers have stopped", kind="passing",
     )  # fmt: skip
 
 

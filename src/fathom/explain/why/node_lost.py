@@ -33,7 +33,8 @@ def explain(case: PodCase) -> Explanation | None:
     ours = replacement_trouble(case)
     if ours is not None:
         cause = f"{unheard}; {ours.cause}"
-        return answer(case, "control-plane", verdict, cause, change=ours.change or _repair(node))
+        change = ours.change or _repair(node)
+        return answer(case, "control-plane", verdict, cause, change=change, related=ours.related)
     return answer(
         case, STAGE, verdict, unheard, change=_repair(node),
         next_trigger="the node answers, or the pod is evicted",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.explain.why.answer import Explanation, Now
 from fathom.explain.why.answering import answer
-from fathom.explain.why.case import PodCase
+from fathom.explain.why.case import PodCase, override_refs
 from fathom.explain.why.control_plane import OwnTrouble, silent_scheduler, stale_view
 from fathom.explain.why.records import groups_of, queue_entry, queue_place
 from fathom.model.decision import Decision, Outcome
@@ -43,7 +43,8 @@ def explain(case: PodCase, placement: Placement) -> Explanation:
     ahead += _raised(case) + _behind(case)
     return answer(
         case, "queued", WAITS, f"it fits {node}{_before(case, last)} and waits for its turn{ahead}",
-        now=now, queue=place, next_trigger=_next(case), groups=groups_of(recorded or {}),
+        now=now, queue=place, next_trigger=_next(case), groups=groups_of(recorded or {}), kind="passing",
+        related=override_refs(case.evidence, filter(None, [queue_entry(case).get("raisedBy")])),
     )  # fmt: skip
 
 

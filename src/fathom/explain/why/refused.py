@@ -1,30 +1,27 @@
 """Refused: the API server does not admit the pods of a workload, so there is no pod to ask about.
 
 The controller that creates them has the server's message in its condition ReplicaFailure, or in an Event.
+Which quota it is about: `quota_refusals`.
 """
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
+from fathom.explain import kubernetes_texts
 from fathom.explain.evidence import Evidence, ObjectRef
+from fathom.explain.kubernetes_texts import QuotaRefusal
 from fathom.explain.why import commands
 from fathom.explain.why.answer import Change, Explanation, summary_of
 from fathom.explain.why.case import events_about
+from fathom.explain.why.quota_refusals import QUOTAS, refused_by_quota
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
-from fathom.model.quantity import parse
+from fathom.model.podresources import amounts
+from fathom.model.quantity import ZERO
 
 STAGE, VERDICT = "refused", "was not created"
 MAKERS = ("replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch")
-QUOTAS = "resourcequotas"
-EXCEEDED = re.compile(
-    r"exceeded quota: (?P<quota>[^,]+), requested: (?P<requested>\S+), "
-    r"used: (?P<used>\S+), limited: (?P<limited>\S+)"
-)
-UNASKED = re.compile(r"failed quota: (?P<quota>[^:]+): must specify (?P<listed>.+)")
 QUOTA_ADMIN = "whoever grants the namespace's quota"
 
 
@@ -57,48 +54,42 @@ def _message(owner: Obj, evidence: Evidence) -> str:
 
 
 def _worded(message: str, namespace: str, owner: Obj, evidence: Evidence) -> Refusal:
-    if match := EXCEEDED.search(message):
-        return _exceeded(match, namespace, evidence, message)
+    refusal = refused_by_quota(evidence, owner, message)
+    if refusal is not None and refusal.requested:
+        return _exceeded(refusal, namespace, evidence, message)
     owner_text = f"the owner of {key_of(owner).name}"
-    if match := UNASKED.search(message):
-        cause = f"ResourceQuota {match['quota']} wants every pod to set {match['listed']}"
-        return Refusal(cause, Change(f"set {match['listed']}", "", owner_text), message)
-    reason = message.partition("is forbidden: ")[2] or message
+    if refusal is not None:
+        cause = f"ResourceQuota {refusal.quota} wants every pod to set {refusal.needs_text}"
+        return Refusal(cause, Change(f"set {refusal.needs_text}", "", owner_text), message)
     return Refusal(
-        f"the API server refuses it: {reason}", Change("correct the pod template", "", owner_text), message
+        f"the API server refuses it: {kubernetes_texts.refusal_text(message)}",
+        Change("correct the pod template", "", owner_text),
+        message,
     )
 
 
-def _exceeded(match: re.Match[str], namespace: str, evidence: Evidence, message: str) -> Refusal:
+def _exceeded(refusal: QuotaRefusal, namespace: str, evidence: Evidence, message: str) -> Refusal:
     """Raise the quota to what is used now and requested: others may have taken more since."""
-    quota_name = match["quota"]
-    requested, limited = _amounts(match["requested"]), _amounts(match["limited"])
-    quota = evidence.objects.get(QUOTAS, Key(namespace, quota_name)) or {}
-    used = {**_amounts(match["used"]), **(lookup(quota, "status", "used") or {})}
-    limits = {**limited, **(lookup(quota, "spec", "hard") or {})}
-    needed = {
-        resource: str(parse(used.get(resource, "0")) + parse(amount))
-        for resource, amount in requested.items()
-    }
+    name, requested = refusal.quota, refusal.requested
+    quota = evidence.objects.get(QUOTAS, Key(namespace, name)) or {}
+    used = {**refusal.used, **amounts(lookup(quota, "status", "used") or {})}
+    limits = {**refusal.hard, **amounts(lookup(quota, "spec", "hard") or {})}
+    needed = {resource: used.get(resource, ZERO) + amount for resource, amount in requested.items()}
     short = {
-        name: total for name, total in needed.items() if parse(limits.get(name, "0")) < parse(total)
+        resource: total for resource, total in needed.items() if limits.get(resource, ZERO) < total
     } or needed
     said = " and ".join(
-        f"{requested[name]} {name} is requested, {used.get(name, 0)} of {limits.get(name)} used"
-        for name in short
+        f"{requested[each]} {each} is requested, {used.get(each, ZERO)} of {limits.get(each)} used"
+        for each in short
     )
-    what = " and ".join(f"{resource} to {total}" for resource, total in short.items())
+    raised = {resource: str(total) for resource, total in short.items()}
+    what = " and ".join(f"{resource} to {total}" for resource, total in raised.items())
     change = Change(
-        f"raise {what} in ResourceQuota {quota_name}",
-        commands.merge_patch("resourcequota", quota_name, {"spec": {"hard": short}}, namespace=namespace),
+        f"raise {what} in ResourceQuota {name}",
+        commands.merge_patch("resourcequota", name, {"spec": {"hard": raised}}, namespace=namespace),
         QUOTA_ADMIN,
     )
-    return Refusal(f"ResourceQuota {quota_name} is exhausted: {said}", change, message)
-
-
-def _amounts(text: str) -> dict[str, str]:
-    """'requests.cpu=2,pods=1'"""
-    return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+    return Refusal(f"ResourceQuota {name} is exhausted: {said}", change, message)
 
 
 # A pod that does not exist, by name.

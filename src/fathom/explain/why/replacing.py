@@ -8,7 +8,8 @@ from __future__ import annotations
 from fathom.explain.why import commands
 from fathom.explain.why.answer import Change
 from fathom.explain.why.case import PodCase
-from fathom.explain.why.refused import QUOTA_ADMIN, QUOTAS
+from fathom.explain.why.quota_refusals import QUOTAS
+from fathom.explain.why.refused import QUOTA_ADMIN
 from fathom.model.objects import Obj, key_of, lookup
 
 PODS_FIELD = "pods"

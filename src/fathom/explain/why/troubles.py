@@ -5,23 +5,28 @@ The order is that in which a start can fail: image, configuration, command; then
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from fathom.controllers.progress.crash_loops import STABLE, stable_s
+from fathom.explain import kubernetes_texts
+from fathom.explain.kubernetes_texts import FailedProbe, MissingReference
 from fathom.explain.why import commands
 from fathom.explain.why.answer import Change
 from fathom.explain.why.case import ContainerFacts, PodCase, event_time_ns
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.quantity import BINARY, of_value, parse
-from fathom.model.reasons import CONFIG, IMAGE, container_boundary
+from fathom.model.reasons import (
+    CONFIG,
+    IMAGE,
+    LIVENESS_FAILED,
+    MEMORY_REFUSED,
+    STARTUP_FAILED,
+    container_boundary,
+)
 from fathom.model.times import SECOND_NS, moment_ns
 
-NOT_FOUND = re.compile(r'(configmap|secret) "([^"]+)" not found')
-NO_KEY = re.compile(r"couldn't find key (\S+) in (configmap|secret) \"([^\"]+)\"")
-NO_ITEM = re.compile(r'(configmap|secret) "([^"]+)" references non-existent key: (\S+)')
 START_ERROR, OUT_OF_MEMORY = "StartError", "OOMKilled"
 KINDS = {"configmap": "ConfigMap", "secret": "Secret"}
 # Of a variable, of a volume, and the name of the object in a volume.
@@ -29,13 +34,11 @@ REFERENCE_FIELDS = {
     "configmap": ("configMapKeyRef", "configMap", "name"),
     "secret": ("secretKeyRef", "secret", "secretName"),
 }
-PROBE_FAILED = re.compile(r"failed (liveness|startup) probe")
-# How much of the memory limit a failed program must have used to be called out of memory. Without cgroups the
-# kernel refuses memory instead of killing: the program ends by itself, somewhat below the limit.
-NEAR_LIMIT = 0.8
+SOURCE_FIELDS = {"configmap": "configMapRef", "secret": "secretRef"}  # Of all variables from one object.
+WAITING_FOR_PROBE = "WaitingForProbe"  # The agent's reason of the condition Starting.
+PROBE_ENDS = {LIVENESS_FAILED: "liveness", STARTUP_FAILED: "startup"}
 # A container that has run for so many times as long as the run that failed does not fail in the same way.
 LONGER = 2
-PEAK = re.compile(r"memory peak (\d+) of the limit (\d+) bytes")
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -73,11 +76,11 @@ def _config(container: ContainerFacts, case: PodCase) -> Trouble | None:
     if container_boundary(str(waiting.get("reason"))) != CONFIG:
         return None
     message = str(waiting.get("message") or "")
-    missing = missing_reference(message, case)
+    missing = next(missing_references(container, case), None) or reported_missing(message, case)
     if missing is None:
         change = Change(f"correct what container {container.name} refers to", "", commands.owner_text(case))
         return Trouble(1, f"container {container.name} cannot be configured: {_short(message)}", change)
-    kind, name, keys, exists = missing
+    kind, name, keys, exists = missing.kind, missing.name, missing.keys, missing.exists
     listed = f"key{'s' if len(keys) > 1 else ''} {' and '.join(keys)} of " if keys else ""
     wants = f"container {container.name} needs {listed}{KINDS[kind]} {name}"
     return Trouble(
@@ -87,16 +90,43 @@ def _config(container: ContainerFacts, case: PodCase) -> Trouble | None:
     )
 
 
-def missing_reference(message: str, case: PodCase) -> tuple[str, str, tuple[str, ...], bool] | None:
-    """(kind, name, keys, whether the object exists). The agent reports the first that is missing; the pod may
-    want more keys of the object, and starts only with all of them."""
-    for pattern, kind_at, name_at, key_at in ((NO_KEY, 2, 3, 1), (NO_ITEM, 1, 2, 3)):
-        if match := pattern.search(message):
-            kind, name = match[kind_at], match[name_at]
-            return kind, name, tuple(sorted({match[key_at], *_absent_keys(case, kind, name)})), True
-    if match := NOT_FOUND.search(message):
-        return match[1], match[2], tuple(sorted(wanted_keys(case.pod, match[1], match[2]))), False
-    return None
+def missing_references(container: ContainerFacts, case: PodCase) -> Iterator[MissingReference]:
+    """ConfigMaps and Secrets that the container or the pod's volumes want, as they are now."""
+    for kind, name in dict.fromkeys(_references(container, case.pod)):
+        obj = case.evidence.objects.get(f"{kind}s", Key(case.key.namespace, name))
+        if obj is None:
+            yield MissingReference(kind, name, tuple(sorted(wanted_keys(case.pod, kind, name))))
+        elif absent := _absent_keys(case, kind, name):
+            yield MissingReference(kind, name, tuple(sorted(absent)), exists=True)
+
+
+def _references(container: ContainerFacts, pod: Obj) -> Iterator[tuple[str, str]]:
+    """(kind, name) of what the container cannot start without."""
+    for kind, (variable_field, volume_field, name_field) in REFERENCE_FIELDS.items():
+        sources = [lookup(each, "valueFrom", variable_field) for each in container.spec.get("env") or ()]
+        sources += [each.get(SOURCE_FIELDS[kind]) for each in container.spec.get("envFrom") or ()]
+        for volume in lookup(pod, "spec", "volumes") or ():
+            parts = (volume, *(lookup(volume, "projected", "sources") or ()))
+            sources += [part.get(volume_field) for part in parts]
+        for source in sources:
+            name = (source or {}).get("name") or (source or {}).get(name_field)
+            if name and not source.get("optional"):
+                yield kind, str(name)
+
+
+def reported_missing(message: str, case: PodCase) -> MissingReference | None:
+    """As a kubelet reports the first that is missing; the pod may want more keys of the object, and starts
+    only with all of them."""
+    missing = kubernetes_texts.missing_reference(message)
+    if missing is None:
+        return None
+    others = _absent_keys if missing.exists else _wanted_keys
+    keys = {*missing.keys, *others(case, missing.kind, missing.name)}
+    return msgspec.structs.replace(missing, keys=tuple(sorted(keys)))
+
+
+def _wanted_keys(case: PodCase, kind: str, name: str) -> set[str]:
+    return wanted_keys(case.pod, kind, name)
 
 
 def wanted_keys(pod: Obj, kind: str, name: str) -> set[str]:
@@ -177,13 +207,11 @@ def _not_created(container: ContainerFacts, case: PodCase) -> Trouble | None:
 def _memory(container: ContainerFacts, case: PodCase) -> Trouble | None:
     ended = container.ended
     limit = memory_limit(container, case.pod)
-    peak = PEAK.search(str(ended.get("message") or ""))
     killed = ended.get("reason") == OUT_OF_MEMORY
-    near = peak is not None and int(peak[1]) >= NEAR_LIMIT * int(peak[2]) and bool(ended.get("exitCode"))
-    if not (killed or near) or _is_over(container, case):
+    if not (killed or ended.get("reason") == MEMORY_REFUSED) or _is_over(container, case):
         return None
     of_limit = f"its limit is {limit}" if limit else "it has no limit of its own"
-    used = f" and its peak was {_bytes(int(peak[1]))}" if peak is not None else ""
+    used = f", {_short(ended['message'])}" if ended.get("message") else ""
     said = (
         "was killed for memory"
         if killed
@@ -225,16 +253,17 @@ def _killed_by_probe(container: ContainerFacts, case: PodCase) -> Trouble | None
     if _is_over(container, case):
         return None
     message = str(container.ended.get("message") or "") or _killing_event(container, case)
-    match = PROBE_FAILED.search(message)
-    if match is None:
+    told = kubernetes_texts.killed_by_probe(message)
+    kind = PROBE_ENDS.get(str(container.ended.get("reason")), "") or (told.kind if told is not None else "")
+    if not kind:
         return None
-    kind, answer = match[1], message.partition("will be restarted: ")[2]
+    answer = told.answer if told is not None else message
     cause = f"the {kind} probe of container {container.name} fails, so it is restarted{_restarts(container)}"
     return Trouble(5, f"{cause}: {_short(answer)}" if answer else cause, _probe_change(kind, container, case))
 
 
 def _killing_event(container: ContainerFacts, case: PodCase) -> str:
-    """Agents before this one did not put the reason into the status, but into an Event."""
+    """Other kubelets do not put the reason into the status, but into an Event."""
     if not container.ended:
         return ""
     path = f"{{{container.name}}}"
@@ -309,18 +338,26 @@ def _ns(stamp: object) -> int:
 def _probe(container: ContainerFacts, case: PodCase) -> Trouble | None:
     if not container.is_running or container.status.get("ready") or container.is_init:
         return None
-    starting = case.condition("Starting")
-    message = str(starting.get("message") or "")
-    name, _, said = message.partition(": ")
-    said = said if name == container.name else _unhealthy_event(container, case)
-    kind = said.partition(" probe")[0] if " probe failed" in said else _unpassed(container)
+    kind = _unpassed(container)
+    answer = _answer_of_agent(container, kind, case)
+    if not answer and (told := _unhealthy_event(container, case)) is not None:
+        kind, answer = told.kind, told.answer
     if not kind:
         return None
-    answer = said.partition("probe failed: ")[2]
     cause = f"the {kind} probe of container {container.name} " + (
         f"fails: {_short(answer)}" if answer else "has not passed yet"
     )
     return Trouble(7, cause, _probe_change(kind, container, case))
+
+
+def _answer_of_agent(container: ContainerFacts, kind: str, case: PodCase) -> str:
+    """What the last probe answered: the agent's condition is about the first container that is not ready."""
+    starting = case.condition("Starting")
+    waits = [each.name for each in case.containers if each.is_running and not each.status.get("ready")]
+    if starting.get("reason") != WAITING_FOR_PROBE or waits[:1] != [container.name]:
+        return ""
+    # The cause names container and probe already.
+    return str(starting.get("message") or "").removeprefix(f"{container.name}: {kind} probe failed: ")
 
 
 def _unpassed(container: ContainerFacts) -> str:
@@ -329,17 +366,17 @@ def _unpassed(container: ContainerFacts) -> str:
     return "readiness" if "readinessProbe" in container.spec else ""
 
 
-def _unhealthy_event(container: ContainerFacts, case: PodCase) -> str:
+def _unhealthy_event(container: ContainerFacts, case: PodCase) -> FailedProbe | None:
+    """As other kubelets report it. A failed liveness probe does not keep a container from being ready."""
     path = f"{{{container.name}}}"
-    said = [
-        str(event.get("message") or "")
+    told = [
+        kubernetes_texts.failed_probe(str(event.get("message") or ""))
         for event in case.events
         if event.get("reason") == "Unhealthy"
         and str(lookup(event, "involvedObject", "fieldPath")).endswith(path)
-        and not str(event.get("message")).startswith("Liveness")
         and _is_since(event, lookup(container.status, "state", "running", "startedAt"))
     ]
-    return said[-1][:1].lower() + said[-1][1:] if said else ""
+    return next((each for each in reversed(told) if each is not None and each.kind != "liveness"), None)
 
 
 def _probe_change(kind: str, container: ContainerFacts, case: PodCase) -> Change:

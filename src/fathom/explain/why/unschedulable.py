@@ -9,10 +9,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from fathom.explain.evidence import ObjectRef
 from fathom.explain.why import queued
 from fathom.explain.why.answer import NOBODY, Change, DetailGroup, Explanation, NodeRow, Now, summary_of
 from fathom.explain.why.answering import answer
-from fathom.explain.why.case import PODS, PodCase
+from fathom.explain.why.case import PODS, PodCase, override_refs
 from fathom.explain.why.changes import worded
 from fathom.explain.why.control_plane import OwnTrouble, scheduler_trouble, view_age_ms
 from fathom.explain.why.records import groups_of, queue_place
@@ -142,8 +143,15 @@ def _unschedulable(case: PodCase, placement: Placement, context: PlacementContex
         change=first, changes=tuple(changes[1 : OTHERS_MAX + 1]),
         groups=groups_of(reasons_of(case, placement) or recorded or {}), nodes=rows_of(case, placement),
         queue=queue_place(case), now=_now(case, placement), next_trigger=retry_text(placement.helped_by),
-        rejected=placement.rejections,
+        rejected=placement.rejections, related=_overrides(case, placement),
     )  # fmt: skip
+
+
+def _overrides(case: PodCase, placement: Placement) -> tuple[ObjectRef, ...]:
+    """Those that keep the pod from nodes."""
+    return override_refs(
+        case.evidence, (reason.about for reason, _ in placement.rejecting if reason.rule == "Override")
+    )
 
 
 def smallest_changes(

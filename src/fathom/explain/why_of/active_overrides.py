@@ -27,7 +27,7 @@ from fathom.kinds.scheduler_override import (
 )
 from fathom.kinds.shape import read
 from fathom.model.accounts import SYSTEM_NAMESPACE
-from fathom.model.objects import Obj, key_of, labels_of, metadata
+from fathom.model.objects import Key, Obj, key_of, labels_of, metadata
 from fathom.model.times import timestamp
 
 # Resource -> the kinds of target that mean it.
@@ -51,15 +51,10 @@ def active_overrides(evidence: Evidence) -> tuple[ActiveOverride, ...]:
 
 
 def with_overrides(explanation: Explanation, evidence: Evidence) -> Explanation:
-    """Without those that the answer is about already."""
-    told = " ".join((explanation.summary, *(line for group in explanation.details for line in group.lines)))
-    others = tuple(each for each in active_overrides(evidence) if not _is_named(each.name, told))
+    """Without those that the answer is about already: they are among the objects that it relates to."""
+    told = {related.key for related in explanation.related if related.resource == OVERRIDES}
+    others = tuple(each for each in active_overrides(evidence) if Key(each.namespace, each.name) not in told)
     return msgspec.structs.replace(explanation, active_overrides=others) if others else explanation
-
-
-def _is_named(name: str, text: str) -> bool:
-    words = text.replace("/", " ").replace(",", " ").replace(":", " ").split()
-    return name in (word.strip("'\"`().") for word in words)
 
 
 def _candidates(evidence: Evidence) -> list[SchedulerOverride]:

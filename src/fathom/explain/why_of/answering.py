@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef, Recorded
-from fathom.explain.why.answer import CauseGroup, Change, Explanation, summary_of
+from fathom.explain.why.answer import CauseGroup, Change, Explanation, TroubleKind, summary_of
 from fathom.explain.why.records import cited
 from fathom.explain.why_of.lookups import freshness_of, last_decision, title
 from fathom.model.objects import Obj, key_of
@@ -21,6 +21,7 @@ class SubjectTrouble(msgspec.Struct, frozen=True):
     change: Change | None = None
     causes: tuple[CauseGroup, ...] = ()
     related: tuple[ObjectRef, ...] = ()
+    kind: TroubleKind = "trouble"
 
 
 def answered(
@@ -34,10 +35,12 @@ def answered(
     cause: str = "",  # Where there is no trouble.
     causes: Iterable[CauseGroup] = (),
     related: Iterable[ObjectRef] = (),
+    ready: int | None = None,  # Of a workload: the counts in its verdict.
+    wanted: int | None = None,
 ) -> Explanation:
     """The answer about an object that exists: as wanted if there is no trouble."""
     decision = last_decision(evidence, obj, controller) if controller else None
-    return explained(
+    explanation = explained(
         evidence,
         name=title(evidence.subject.resource, key_of(obj)),
         stage=stage,
@@ -48,7 +51,9 @@ def answered(
         causes=causes if trouble is None else trouble.causes,
         related=(*(() if trouble is None else trouble.related), *related),
         decisions=() if decision is None else (decision,),
+        kind="trouble" if trouble is None else trouble.kind,
     )
+    return msgspec.structs.replace(explanation, ready=ready, wanted=wanted)
 
 
 def explained(
@@ -63,6 +68,7 @@ def explained(
     causes: Iterable[CauseGroup] = (),
     related: Iterable[ObjectRef] = (),
     decisions: Iterable[Recorded] = (),
+    kind: TroubleKind = "trouble",
 ) -> Explanation:
     records = tuple(decisions)
     return Explanation(
@@ -78,4 +84,5 @@ def explained(
         decisions=cited(records),
         gaps=evidence.gaps,
         freshness=freshness_of(evidence, records[-1] if records else None),
+        kind=kind,
     )

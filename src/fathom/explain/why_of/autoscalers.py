@@ -208,9 +208,10 @@ def _limited(evidence: Evidence, autoscaler: Obj, explain_pod: ExplainPod | None
         return _held(evidence, autoscaler, message, explain_pod)
     if reason in {"ScaleUpLimit", "ScaleDownLimit"}:
         change = Change("wait, or allow larger steps in spec.behavior", "", NOBODY)
-        return SubjectTrouble("scales step by step", message, change)
+        return SubjectTrouble("scales step by step", message, change, kind="passing")
     change = Change("wait until the progress of its target is known", "", NOBODY)
-    return SubjectTrouble("waits", f"{reason}: {message}", change, related=target_of(evidence, autoscaler))
+    related = target_of(evidence, autoscaler)
+    return SubjectTrouble("waits", f"{reason}: {message}", change, related=related, kind="passing")
 
 
 def _at_maximum(evidence: Evidence, autoscaler: Obj, message: str) -> SubjectTrouble:
@@ -251,14 +252,14 @@ def _paused(evidence: Evidence, autoscaler: Obj, message: str) -> SubjectTrouble
     )
     if pause is None:
         change = Change("wait: no override pauses it any more, and the next look scales it", "", NOBODY)
-        return SubjectTrouble("is paused", message, change)
+        return SubjectTrouble("is paused", message, change, kind="intended")
     command = f"kubectl delete scheduleroverride {pause.override} -n {namespace}"
     change = Change(
         "end the override, or let it expire", command, f"whoever may delete overrides in {namespace}"
     )
     override = evidence.objects.get(OVERRIDES, Key(namespace, pause.override))
     related = () if override is None else (ref(OVERRIDES, override),)
-    return SubjectTrouble("is paused", message, change, related=related)
+    return SubjectTrouble("is paused", message, change, related=related, kind="intended")
 
 
 def _held(
@@ -267,11 +268,11 @@ def _held(
     """More replicas would wait at the same boundary: the target's own trouble is the cause."""
     related = target_of(evidence, autoscaler)
     if not related:
-        return SubjectTrouble("is held", message)
+        return SubjectTrouble("is held", message, kind="held")
     about = msgspec.structs.replace(evidence, subject=related[0])
     workload = evidence.objects.get(related[0].resource, related[0].key)
     assert workload is not None  # `target_of` has found it.
     explain = explain_deployment if related[0].resource == DEPLOYMENTS else explain_replica_set
     target = explain(about, workload, explain_pod)
     why = f": {target.cause}" if target.cause else ""
-    return SubjectTrouble("is held", f"{message}{why}", target.change, target.causes, related)
+    return SubjectTrouble("is held", f"{message}{why}", target.change, target.causes, related, kind="held")

@@ -54,7 +54,8 @@ def _asks_for_all(budget: Obj, healthy: int) -> SubjectTrouble:
     patch = '{"spec":{"minAvailable":' + str(max(0, healthy - 1)) + ',"maxUnavailable":null}}'
     command = f"kubectl patch pdb {name} -n {namespace} --type=merge -p '{patch}'"
     change = Change("ask for one pod less", command, f"the owner of pdb/{name}")
-    return SubjectTrouble("never allows an eviction", f"it asks for all of its {healthy} pods", change)
+    cause = f"it asks for all of its {healthy} pods"
+    return SubjectTrouble("never allows an eviction", cause, change, kind="intended")
 
 
 def _unhealthy(

@@ -52,6 +52,8 @@ def explain_deployment(
         verdict=replica_verdict(trouble, ready=ready, wanted=wanted, older=older),
         controller=CONTROLLER,
         related=_related(evidence, deployment, sets),
+        ready=ready,
+        wanted=wanted,
     )
 
 
@@ -107,7 +109,7 @@ def _pause(evidence: Evidence, deployment: Obj, *, complete: bool) -> SubjectTro
         command = f"kubectl rollout resume deployment/{name} -n {namespace}"
         change = Change("resume the rollout", command, f"whoever may update deployment/{name}")
         return SubjectTrouble(
-            "is paused", "spec.paused is true, so the new template is not rolled out", change
+            "is paused", "spec.paused is true, so the new template is not rolled out", change, kind="intended"
         )
     overrides = evidence.objects.list(OVERRIDES, namespace)
     pause = paused(
@@ -128,7 +130,7 @@ def _pause(evidence: Evidence, deployment: Obj, *, complete: bool) -> SubjectTro
     override = evidence.objects.get(OVERRIDES, Key(namespace, pause.override))
     related = () if override is None else (ref(OVERRIDES, override),)
     cause = f"the override {pause.override} pauses its rollout until {until}"
-    return SubjectTrouble("is paused", cause, change, related=related)
+    return SubjectTrouble("is paused", cause, change, related=related, kind="intended")
 
 
 def _in_scope(evidence: Evidence, deployment: Obj) -> InScope:
@@ -195,9 +197,11 @@ def _rolling(evidence: Evidence, deployment: Obj, sets: Sets) -> SubjectTrouble:
         cause = str(progressing.get("message") or cause)
     trouble = part_trouble(evidence, CONTROLLERS)
     if trouble:
-        return SubjectTrouble("is rolling out", f"{cause}: {trouble}", restart(trouble, CONTROLLERS))
+        return SubjectTrouble(
+            "is rolling out", f"{cause}: {trouble}", restart(trouble, CONTROLLERS), kind="passing"
+        )
     change = Change("wait until its controller takes the next step", "", NOBODY)
-    return SubjectTrouble("is rolling out", cause, change)
+    return SubjectTrouble("is rolling out", cause, change, kind="passing")
 
 
 def _related(evidence: Evidence, deployment: Obj, sets: Sets) -> list[ObjectRef]:

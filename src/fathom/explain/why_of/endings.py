@@ -72,6 +72,7 @@ def explain_deletion(evidence: Evidence, obj: Obj) -> Explanation:
         verdict=f"is being deleted{by} since {meta.get('deletionTimestamp')}",
         cause=cause,
         change=change,
+        kind="passing",
     )
 
 

@@ -38,14 +38,27 @@ CONTROLLER = "jobs"
 def explain_job(evidence: Evidence, job: Obj, explain_pod: ExplainPod | None = None) -> Explanation:
     pods = owned_by(evidence, PODS, job)
     trouble = _trouble(evidence, job, pods, explain_pod)
+    succeeded, wanted = _counts(job)
     return answered(
-        evidence, job, trouble, stage="jobs", verdict=_verdict(job, trouble), controller=CONTROLLER
+        evidence,
+        job,
+        trouble,
+        stage="jobs",
+        verdict=_verdict(job, trouble),
+        controller=CONTROLLER,
+        ready=succeeded,
+        wanted=wanted,
     )
 
 
-def _verdict(job: Obj, trouble: SubjectTrouble | None) -> str:
-    succeeded = int(lookup(job, "status", "succeeded") or 0)
+def _counts(job: Obj) -> tuple[int, int | None]:
+    """Completions: done, and wanted if the Job says how many."""
     wanted = lookup(job, "spec", "completions")
+    return int(lookup(job, "status", "succeeded") or 0), None if wanted is None else int(wanted)
+
+
+def _verdict(job: Obj, trouble: SubjectTrouble | None) -> str:
+    succeeded, wanted = _counts(job)
     counts = f"{succeeded} of {wanted} completions" if wanted is not None else f"{succeeded} completions"
     if trouble is not None:
         return f"{trouble.verdict} with {counts}"
@@ -102,7 +115,8 @@ def _suspended(evidence: Evidence, job: Obj) -> SubjectTrouble:
     writer = written_by(last_writer(evidence, job, JOBS, "spec.suspend"))
     command = f"""kubectl patch job {name} -n {namespace} --type=merge -p '{{"spec":{{"suspend":false}}}}'"""
     change = Change("resume the Job", command, f"the owner of job/{name}")
-    return SubjectTrouble("is suspended", f"spec.suspend is true {writer}".rstrip(), change)
+    cause = f"spec.suspend is true {writer}".rstrip()
+    return SubjectTrouble("is suspended", cause, change, kind="intended")
 
 
 # Waiting.

@@ -15,7 +15,7 @@ from fathom.controllers.node_health.plan import HELD, OURS, PRESSURES, STATES
 from fathom.controllers.node_health.plan_evictions import DECLARED
 from fathom.controllers.node_health.plan_trust import QUARANTINED
 from fathom.explain.evidence import Evidence, ObjectRef
-from fathom.explain.why.answer import CauseGroup, Change, Explanation
+from fathom.explain.why.answer import CauseGroup, Change, Explanation, TroubleKind
 from fathom.explain.why_of.answering import explained
 from fathom.explain.why_of.control_plane import OPERATOR
 from fathom.explain.why_of.drains import drain_of
@@ -40,6 +40,7 @@ HEARTBEAT = "repair the machine or its network, and start its agent"
 
 
 TAINTED = "tainted"  # By people, for some pods: no trouble of the node.
+CORDONED = "cordoned"
 
 
 class NodeTrouble(msgspec.Struct, frozen=True):
@@ -47,12 +48,13 @@ class NodeTrouble(msgspec.Struct, frozen=True):
     cause: str
     change: Change | None = None
     related: tuple[ObjectRef, ...] = ()
+    kind: TroubleKind = "trouble"
 
 
 def explain_node(evidence: Evidence, node: Obj, explain_pod: ExplainPod | None = None) -> Explanation:
     troubles = list(_troubles(evidence, node))
     closed = any(trouble.verdict != TAINTED for trouble in troubles)
-    drain = drain_of(evidence, node) if any(trouble.verdict == "cordoned" for trouble in troubles) else None
+    drain = drain_of(evidence, node) if any(trouble.verdict == CORDONED for trouble in troubles) else None
     decision = last_decision(evidence, node, "nodes")
     return explained(
         evidence,
@@ -68,6 +70,7 @@ def explain_node(evidence: Evidence, node: Obj, explain_pod: ExplainPod | None =
         ),
         related=[related for trouble in troubles for related in trouble.related],
         decisions=() if decision is None else (decision,),
+        kind=troubles[0].kind if troubles else "trouble",  # The worst.
     )
 
 
@@ -166,7 +169,8 @@ def _cordoned(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:
     drain = drain_of(evidence, node)
     drained = f"; {drain.message}" if drain is not None else ""
     change = Change("uncordon the node", f"kubectl uncordon {key_of(node).name}", OPERATOR)
-    yield NodeTrouble("cordoned", f"spec.unschedulable was set {by}{drained}", change)
+    cause = f"spec.unschedulable was set {by}{drained}"
+    yield NodeTrouble(CORDONED, cause, change, kind="intended")
 
 
 def _overridden(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:
@@ -183,7 +187,7 @@ def _overridden(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:
         cause = f"the override {namespace}/{name}{by} keeps pods away until {until}: {override.spec.reason}"
         command = f"kubectl delete scheduleroverride {name} -n {namespace}"
         change = Change(f"end the override, or wait until {until}", command, OPERATOR)
-        yield NodeTrouble("cordoned by an override", cause, change, (ref(OVERRIDES, obj),))
+        yield NodeTrouble("cordoned by an override", cause, change, (ref(OVERRIDES, obj),), "intended")
 
 
 def _read(obj: Obj) -> SchedulerOverride | None:

@@ -165,7 +165,8 @@ def _unapproved(override: SchedulerOverride, now_ns: int) -> SubjectTrouble | No
     )
     who = f"somebody other than {', '.join(asked.requested_by)} who may approve overrides in {namespace}"
     command = f"fathom override approve {name} -n {namespace}"
-    return SubjectTrouble("waits for approval", cause, Change("approve it", command, who))
+    change = Change("approve it", command, who)
+    return SubjectTrouble("waits for approval", cause, change, kind="passing")
 
 
 def _trouble(
@@ -183,7 +184,7 @@ def _trouble(
         change = Change(
             "delete it, or create a new one", command, f"whoever may delete overrides in {namespace}"
         )
-        return SubjectTrouble("is not active", ended, change)
+        return SubjectTrouble("is not active", ended, change, kind="intended")
     if not _targets(evidence, override) and not _is_place(evidence, override):
         change = Change("create an override with an existing target", "", override.status.author or OPERATOR)
         return SubjectTrouble(

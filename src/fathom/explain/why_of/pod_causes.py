@@ -13,12 +13,13 @@ import msgspec
 from fathom.controllers.pod_states import has_ended, is_ready, is_rejected, phase_of
 from fathom.controllers.progress.crash_loops import CrashLoop, loops_of
 from fathom.controllers.progress.pod_stages import READY, PodStage, stand_of
-from fathom.explain.evidence import Evidence
+from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import CauseGroup, Change, Explanation
 from fathom.explain.why_of.answering import explained
 from fathom.explain.why_of.control_plane import OPERATOR, SCHEDULER, part_trouble
 from fathom.explain.why_of.lookups import (
     NODES,
+    OVERRIDES,
     PODS,
     ExplainPod,
     node_name,
@@ -200,6 +201,7 @@ class ExplainedPod(msgspec.Struct, frozen=True):
 
     cause: str
     change: Change | None
+    overrides: tuple[ObjectRef, ...] = ()  # Those that the cause names.
 
 
 def explained_pod(
@@ -211,7 +213,8 @@ def explained_pod(
     if explanation is not None and not explanation.as_wanted and explanation.cause:
         blame = explanation.stage == "control-plane" or cause.reason in explanation.cause
         text = explanation.cause if blame else f"{cause.reason} ({explanation.cause})"
-        return ExplainedPod(text, explanation.change)
+        overrides = tuple(each for each in explanation.related if each.resource == OVERRIDES)
+        return ExplainedPod(text, explanation.change, overrides)
     message = f" ({cause.message})" if cause.message else ""
     change = _by_reason(pod, cause, owner or f"pod/{key_of(pod).name}", evidence)
     return ExplainedPod(f"{cause.reason}{message}", change)
@@ -270,10 +273,10 @@ def _doubled(limit: str) -> str:
 
 def _tenant(evidence: Evidence, pod: Obj, reason: str) -> str:
     """The TenantQuota that a reason such as quota/risk-zone-c is about."""
-    detail = reason.partition("/")[2]
+    limit = reason.partition("/")[2]
     names = [str(metadata(quota)["name"]) for quota in evidence.objects.list("tenantquotas.fathom.dev")]
-    matching = [name for name in names if detail == name or detail.startswith(f"{name}-")]
-    return max(matching, key=len, default=detail)
+    matching = [name for name in names if limit == name or limit.startswith(f"{name}-")]
+    return max(matching, key=len, default=limit)
 
 
 def _cure(reason: str) -> str:

@@ -150,7 +150,8 @@ def _rolled_back(evidence: Evidence, rollout: PolicyRollout, message: str) -> Su
 def _paused(rollout: PolicyRollout) -> SubjectTrouble:
     name = rollout.metadata.name
     command = f"""kubectl patch policyrollout {name} --type=merge -p '{{"spec":{{"paused":false}}}}'"""
-    return SubjectTrouble("is paused", "spec.paused is true", Change("resume it", command, OPERATOR))
+    change = Change("resume it", command, OPERATOR)
+    return SubjectTrouble("is paused", "spec.paused is true", change, kind="intended")
 
 
 def _unobserved(evidence: Evidence, missing: list[MissingObserver]) -> SubjectTrouble:

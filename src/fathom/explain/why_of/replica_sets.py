@@ -49,6 +49,8 @@ def explain_replica_set(
         verdict=replica_verdict(trouble, ready=ready_count(pods), wanted=facts.wanted),
         controller=CONTROLLER,
         related=_owner(evidence, replica_set),
+        ready=ready_count(pods),
+        wanted=facts.wanted,
     )
 
 
@@ -65,7 +67,8 @@ def _surplus(facts: ReplicaFacts) -> SubjectTrouble | None:
     over = sum(map(is_active, facts.pods)) - facts.wanted
     if over <= 0:
         return None
-    return SubjectTrouble("is scaling down", f"{over} pods more than wanted are not deleted yet")
+    cause = f"{over} pods more than wanted are not deleted yet"
+    return SubjectTrouble("is scaling down", cause, kind="passing")
 
 
 def _owner(evidence: Evidence, replica_set: Obj) -> tuple[ObjectRef, ...]:

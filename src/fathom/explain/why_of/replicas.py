@@ -88,7 +88,7 @@ def unready(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | N
         f"{_pods(count)} not ready: {explained.cause}",
         explained.change,
         grouped(evidence, causes),
-        (ref(PODS, pod),),
+        (ref(PODS, pod), *explained.overrides),
     )
 
 
@@ -115,7 +115,7 @@ def _too_young(evidence: Evidence, facts: ReplicaFacts) -> SubjectTrouble | None
     cause = f"{_pods(len(young))} ready for less than minReadySeconds {facts.min_ready_s}"
     change = Change(f"wait {max(young):.0f} s", "", WAIT)
     group = CauseGroup("minReadySeconds", len(young), (), cause)
-    return SubjectTrouble("is not available yet", cause, change, (group,))
+    return SubjectTrouble("is not available yet", cause, change, (group,), kind="passing")
 
 
 def replica_verdict(trouble: SubjectTrouble | None, *, ready: int, wanted: int, older: int = 0) -> str:

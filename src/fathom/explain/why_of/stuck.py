@@ -7,7 +7,6 @@ the list is left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import msgspec
@@ -34,18 +33,6 @@ from fathom.explain.why_of.lookups import (
 )
 from fathom.model.objects import Obj
 
-# What passes by itself comes last, and so does what people have done on purpose.
-PASSING = (
-    "is rolling out",
-    "is not available yet",
-    "is scaling down",
-    "scales step by step",
-    "waits",
-    "is being",
-)
-INTENDED = ("is paused", "is suspended", "is cordoned", "is not active", "never allows")
-COUNTS = re.compile(r"(\d+) of (\d+)")
-
 
 def stuck(evidence: Evidence, *, explain_pod: ExplainPod | None = None) -> list[Explanation]:
     """Every object that is not as wanted. The subject's namespace limits it; '' is the whole cluster."""
@@ -54,6 +41,11 @@ def stuck(evidence: Evidence, *, explain_pod: ExplainPod | None = None) -> list[
         for subject in _subjects(evidence)
         if not (explanation := _explain(evidence, subject, explain_pod)).as_wanted
     ]
+    return worst_first(explanations)
+
+
+def worst_first(explanations: list[Explanation]) -> list[Explanation]:
+    """Each trouble once."""
     return sorted(_once(explanations), key=_rank)
 
 
@@ -97,9 +89,7 @@ def _once(explanations: list[Explanation]) -> list[Explanation]:
         each
         for each in explanations
         if each.subject.resource not in {AUTOSCALERS, SERVICES, BUDGETS}
-        or not (
-            _repeats(each, told) or (each.verdict.startswith("is held") and told_subjects & {*each.related})
-        )
+        or not (_repeats(each, told) or (each.kind == "held" and told_subjects & {*each.related}))
     ]
 
 
@@ -109,29 +99,25 @@ def _repeats(explanation: Explanation, told: set[str]) -> bool:
 
 
 def _rank(explanation: Explanation) -> tuple[int, int, str, str]:
-    """Nothing runs, then a node is lost, then part of the replicas, then the rest."""
-    subject, verdict = explanation.subject, explanation.verdict
-    ready, wanted = _counts(verdict)
+    """Nothing runs, then a node is lost, then part of the replicas, then the rest. What passes by itself
+    comes last, and so does what people have done on purpose."""
+    subject, ready, wanted = explanation.subject, explanation.ready or 0, explanation.wanted or 0
     ours = explanation.stage == "control-plane"  # A pod that waits because of us does not wait for its turn.
     return (
-        0 if ours else _severity(subject.resource, verdict, ready, wanted),
-        ready - wanted,
+        0 if ours else _severity(explanation),
+        min(0, ready - wanted),
         subject.resource,
         "/".join(subject.key),
     )
 
 
-def _counts(verdict: str) -> tuple[int, int]:
-    match = COUNTS.search(verdict)
-    return (int(match[1]), int(match[2])) if match is not None else (0, 0)
-
-
-def _severity(resource: str, verdict: str, ready: int, wanted: int) -> int:
-    if verdict.startswith(INTENDED):
+def _severity(explanation: Explanation) -> int:
+    resource = explanation.subject.resource
+    if explanation.kind == "intended":
         return 6
-    if verdict.startswith(PASSING):
+    if explanation.kind == "passing":
         return 5
-    if resource in {DEPLOYMENTS, REPLICA_SETS, SERVICES, PODS} and not ready:
+    if resource in {DEPLOYMENTS, REPLICA_SETS, SERVICES, PODS} and not explanation.ready:
         return 0
     if resource == NODES:
         return 1
