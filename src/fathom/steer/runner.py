@@ -14,7 +14,7 @@ import msgspec
 
 from fathom.client.api import Api
 from fathom.kinds import runbook_run
-from fathom.kinds.runbook import RunbookSpec
+from fathom.kinds.runbook import RunbookSpec, spec_hash
 from fathom.kinds.runbook_run import ACTED, DONE, RunbookRun, RunbookRunStatus, StepRecord, step_identity
 from fathom.kinds.shape import read
 from fathom.model.errors import ApiError
@@ -48,7 +48,7 @@ from fathom.steer.plan_run import (
     step_of,
     told,
 )
-from fathom.steer.record_writer import RunRecord
+from fathom.steer.record_writer import RunLost, RunRecord
 from fathom.steer.resources import NoSuchKind, Resources
 from fathom.steer.run_record import ActResult, Intention, NotDone, Unsettled
 from fathom.steer.templates import Values, filled_struct, filled_text, values_of
@@ -93,7 +93,15 @@ class Runner:
 
     # From outside: start, resume, abort.
 
+    def _check_pinned(self) -> None:
+        """What a run does is what its hash names. The server keeps both; a copy that came another way may
+        have been changed."""
+        pinned = self._run.spec.runbook
+        if spec_hash(self._content) != pinned.hash:
+            raise RunLost(f"the steps of the run are not those of runbook {pinned.name} with the pinned hash")
+
     async def start(self) -> RunbookRunStatus:
+        self._check_pinned()
         await self._record.write(
             run_record.claimed(self._status, self._holder, self._around.now_ns(), resumes=False)
         )
@@ -101,6 +109,7 @@ class Runner:
 
     async def resume(self) -> RunbookRunStatus:
         """A run that is over stays as it is."""
+        self._check_pinned()
         if self._status.phase in (runbook_run.SUCCEEDED, runbook_run.ABORTED):
             return self._status
         resumes = self._status.phase != runbook_run.PENDING
@@ -109,6 +118,7 @@ class Runner:
         return await self._carry_out()
 
     async def abort(self, why: str) -> RunbookRunStatus:
+        self._check_pinned()
         if self._status.phase == runbook_run.ABORTED:
             return self._status
         await self._record.write(run_record.aborting(self._status, self._holder, why, self._around.now_ns()))

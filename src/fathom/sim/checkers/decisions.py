@@ -79,12 +79,12 @@ def decision_of(change: Seen) -> str | None:
         return dict(change.headers).get(DECISION_HEADER, "")
     # Each pod of a batch has its own decision. One commit may serve several requests, and it writes what the
     # pods give back or take over, too.
-    if change.resource != "pods" or change.key not in _pods_in(change.ask.body):
+    if change.resource != "pods" or change.key not in pods_in_batch(change.ask.body):
         return None
     return str(lookup(change.new or {}, "metadata", "annotations", DECISION_ANNOTATION) or "")
 
 
-def _pods_in(body: Any) -> set[Key]:
+def pods_in_batch(body: Any) -> set[Key]:
     batch: Obj = decode_json(body) if isinstance(body, bytes) else body
     return {Key(str(item["namespace"]), str(item["name"])) for item in batch["items"]}
 

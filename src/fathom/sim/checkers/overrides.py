@@ -13,6 +13,12 @@ from fathom.model.decision import Decision, Outcome
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.sim.checkers.override_effects import WITH_EFFECTS, effects_on, evicted_for
+from fathom.sim.checkers.override_floor import (
+    BlastRadiusWithinLimits,
+    EffectsCarryTheUid,
+    HonouredOnceAcknowledged,
+    LastHealthyReplicaStays,
+)
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world.violation import Violation
 
@@ -206,4 +212,8 @@ def of_overrides() -> list[Checker]:
         NothingActsAfterTheEnd(),
         DecidedWithoutTheEnded(),
         AcknowledgedIsObserved(),
+        HonouredOnceAcknowledged(),
+        EffectsCarryTheUid(),
+        BlastRadiusWithinLimits(),
+        LastHealthyReplicaStays(),
     ]

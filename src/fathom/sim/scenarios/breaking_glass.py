@@ -10,8 +10,10 @@ from fathom.client.outcomes import Committed, Conflict, Outcome
 from fathom.kinds.override_review import OVERRIDE_REVIEWS
 from fathom.model.objects import Obj, lookup, metadata, uid_of
 from fathom.sim.checkers.break_glass import BreakGlassEnds
+from fathom.sim.checkers.override_twin import DiffersOnlyInTheResidue
 from fathom.sim.scenarios import steering
 from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.scenarios.expiring import look_at_traces
 from fathom.sim.scenarios.objects import NODES
 from fathom.sim.scenarios.people import CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Person, bind_role
 from fathom.sim.scenarios.staff import QUIET_S
@@ -40,7 +42,15 @@ KINDS = ("/scheduleroverrides", "/roles", "/rolebindings", "/configmaps")
 
 
 def checkers() -> Sequence[Checker]:
-    return [*steering.checkers(), BreakGlassEnds()]
+    return [*steering.checkers(), BreakGlassEnds(), DiffersOnlyInTheResidue(never_broken)]
+
+
+async def never_broken(world: World) -> None:
+    """The same without break-glass."""
+    run_cluster(world)
+    await _prepare(world)
+    await world.sleep(LASTS_S)
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
 
 @scenario(Menu(processes=PROCESSES, kinds=KINDS, seconds=LASTS_S, most=6), checkers=checkers)
@@ -67,6 +77,7 @@ async def break_glass_left_open(world: World) -> None:
     world.heal()
     await world.until(lambda: _left(world) == _wanted(), within_s=120, what="the roles are named")
     assert not is_proven(status_of(world, NAME)), "the end is proven, and roles are left"
+    look_at_traces(world, NAME)
     assert not isinstance(await author.does(_closing(review)), Committed), "she closed her own review"
     gone = await reviewer.does(lambda api: _delete_review(api, review))
     assert not isinstance(gone, Committed), "an open review was deleted"

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Outcome, Unknown
-from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.well_known import POOL_LABEL, REGION_LABEL
 from fathom.seams.streams import Streams
+from fathom.sim.checkers.override_rates import UndoneAFewAtATime
+from fathom.sim.checkers.override_twin import DiffersOnlyInTheResidue
 from fathom.sim.checkers.overrides import LATE_S
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.objects import NODES, PODS
@@ -36,6 +38,7 @@ from fathom.sim.scenarios.steering import (
 from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, LoadedAutoscalers, autoscaler
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import STORE, AnyFault, Crash, Partition
+from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
@@ -45,7 +48,23 @@ REPLICAS, MOST, FIT = 4, 6, 2
 LASTS_S = 90
 
 
-@scenario(Menu(processes=PROCESSES, kinds=KINDS, seconds=LASTS_S, most=6), checkers=checkers)
+async def never_overridden(world: World) -> None:
+    """The same without the override."""
+    run_cluster(world, LoadedAutoscalers)
+    await _place(world)
+    await bind_role(world, "admin", "alice")
+    alice = Person(world, "alice")
+    await alice.insists(lambda api: _deploy(api, Committed({})))
+    alice.leaves()
+    await world.sleep(LASTS_S)
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
+def of_the_forgotten() -> Sequence[Checker]:
+    return [*checkers(), DiffersOnlyInTheResidue(never_overridden)]
+
+
+@scenario(Menu(processes=PROCESSES, kinds=KINDS, seconds=LASTS_S, most=6), checkers=of_the_forgotten)
 async def forgotten_override(world: World) -> None:
     """An operator creates an override and walks away. It ends by itself, as late as it was to: the pods that
     it kept waiting are woken, the autoscaler scales, the route has its earlier weights, the end is proven,
@@ -73,8 +92,14 @@ async def forgotten_override(world: World) -> None:
     assert not status.get("extensions"), status
     assert not status.get("residue"), status["residue"]
     assert len(ready_pods(world, WEB)) == MOST, "the pods that waited, or the autoscaler, were not woken"
-    weights = [lookup(route, "spec", "routes") for route in world.list(ROUTES.name, "default")]
-    assert weights == [_route()["spec"]["routes"]], weights
+    look_at_traces(world, FORGOTTEN)
+
+
+def look_at_traces(world: World, name: str) -> None:
+    """The end of the override is settled: compare with a run without it."""
+    for checker in world.checkers:
+        if isinstance(checker, DiffersOnlyInTheResidue):
+            checker.look(world, world.get(OVERRIDES.name, Key("default", name)) or {})
 
 
 async def _place(world: World) -> None:
@@ -93,7 +118,11 @@ async def _forget(api: Api, lasts: str = f"{LASTS_S}s") -> Outcome:
         "trafficWeights": {"east": 100, "west": 0},
     }
     spec = override(FORGOTTEN, changes, target=f"workload/{WEB}", lasts=lasts)
-    outcome = await api.create(OVERRIDES, "default", spec)
+    return await _deploy(api, await api.create(OVERRIDES, "default", spec))
+
+
+async def _deploy(api: Api, outcome: Outcome) -> Outcome:
+    """Once the outcome of what comes before is known."""
     if isinstance(outcome, Unknown):
         return outcome
     await api.create(DEPLOYMENTS, "default", workload(WEB, REPLICAS))
@@ -150,9 +179,7 @@ async def expiry_during_an_outage(world: World) -> None:
     run_cluster(world, LoadedAutoscalers)
     await _place(world)
     await world.apply(NODES, in_zone(RESERVED, "b", cpu="4", **{POOL_LABEL: GOLD}))
-    await world.apply(
-        CAPACITY_CLASSES, own("CapacityClass", GOLD, {"nodeSelector": {POOL_LABEL: GOLD}, "tenants": []})
-    )
+    await world.apply(CAPACITY_CLASSES, _gold())
     mary = await _on_call(world)
     await world.sleep(CREATED_S - world.now_s)
     lasts = f"{OUTAGE_ENDS_S - CREATED_S:.0f}s"
@@ -216,4 +243,68 @@ def _ends_s(world: World, name: str) -> float:
     return (ends_ns - world.engine.epoch_ns - world.engine.began_ns) / SECOND_NS
 
 
-SCENARIOS: tuple[Scenario, ...] = (forgotten_override, expiry_during_an_outage)
+# A thousand pods at one end.
+
+CROWD, MANY, OTHER = "crowd", "many", "other"
+CROWD_LASTS_S = 60
+OTHER_WITHIN_S = 20.0
+
+
+def of_crowds() -> Sequence[Checker]:
+    return [*checkers(), UndoneAFewAtATime()]
+
+
+@scenario(
+    Menu(processes=PROCESSES, kinds=KINDS, seconds=2 * CROWD_LASTS_S, most=4, without=("skew",)),
+    checkers=of_crowds,
+    scale=60,  # A thousand in the deep run: tests/sim/test_steering.py.
+)
+async def undo_of_a_thousand(world: World) -> None:
+    """The end of an override concerns very many pods: half of them wait for it, half of them have lent
+    capacity. They are woken and moved a few at a time, a pod that is not concerned need not wait for them,
+    and in the end all of them are placed and nothing is left."""
+    run_cluster(world)
+    half = max(1, world.scale // 2)
+    await world.apply(NODES, in_zone("node-a", "a", cpu=str(world.scale + 2), pods="2000"))
+    await world.apply(NODES, in_zone(RESERVED, "b", cpu=str(half), pods="2000", **{POOL_LABEL: GOLD}))
+    await world.apply(CAPACITY_CLASSES, _gold())
+    moves = world.rng.random() < 0.3
+    changes = {"avoidZones": ["a"], "allowReservedCapacityClass": GOLD, "reservedReplicas": half}
+    target, lasts = f"workload/{CROWD}", f"{CROWD_LASTS_S + world.scale // 10}s"
+    many = override(MANY, changes, target=target, lasts=lasts, onEnd="move" if moves else "keep")
+    await world.apply(OVERRIDES, many)
+    ends_s = _ends_s(world, MANY)
+    await world.apply(DEPLOYMENTS, workload(CROWD, world.scale))
+    await world.until(
+        lambda: len(ready_pods(world, CROWD)) == half, within_s=ends_s - world.now_s, what="half are placed"
+    )
+    if not moves:
+        await world.apply(CAPACITY_CLASSES, _gold("default"))
+    await world.sleep(ends_s - world.now_s)
+    await world.apply(PODS, pod(OTHER))
+    await world.until(
+        lambda: _is_placed(world, OTHER), within_s=OTHER_WITHIN_S + 60, what=f"{OTHER} is placed"
+    )
+    await world.until(
+        lambda: is_proven(status_of(world, MANY)), within_s=300 + 2 * world.scale, what="its end is proven"
+    )
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+    assert len(ready_pods(world, CROWD)) == world.scale, "not all of them were woken"
+    left = [metadata(each)["name"] for each in world.list("pods", "default") if is_lent(each)]
+    assert not left, f"{left} still have capacity that the override lent"
+
+
+def _gold(*tenants: str) -> Obj:
+    return own("CapacityClass", GOLD, {"nodeSelector": {POOL_LABEL: GOLD}, "tenants": list(tenants)})
+
+
+def _is_placed(world: World, name: str) -> bool:
+    return bool(_node(world.get("pods", Key("default", name)) or {}))
+
+
+def is_lent(pod: Obj) -> bool:
+    """Whether the pod is on the account of an override."""
+    return str(lookup(pod, "metadata", "annotations", "fathom.dev/account") or "").count("/") == 3
+
+
+SCENARIOS: tuple[Scenario, ...] = (forgotten_override, expiry_during_an_outage, undo_of_a_thousand)

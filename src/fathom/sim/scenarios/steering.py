@@ -73,8 +73,8 @@ def run_cluster(world: World, *more: Controller, servers: int = 1) -> None:
     run_controllers(world, AGENT, SharedAgent)
 
 
-def in_zone(name: str, zone: str, *, cpu: str = "4", **labels: str) -> Obj:
-    obj = node(name, zone=zone, more={"cpu": cpu})
+def in_zone(name: str, zone: str, *, cpu: str = "4", pods: str = "110", **labels: str) -> Obj:
+    obj = node(name, zone=zone, more={"cpu": cpu, "memory": "4Ti", "pods": pods})
     obj["metadata"]["labels"] |= labels
     return obj
 
