@@ -13,6 +13,7 @@ import msgspec
 
 from fathom.cache.indexes import FOR_PODS, STANDARD, by_owner
 from fathom.cache.snapshot import Snapshot
+from fathom.client.api import Api
 from fathom.control.kit import Kit
 from fathom.control.plan import Plan, target
 from fathom.control.reconcile_result import ReconcileResult
@@ -81,7 +82,8 @@ def by_pod(reservation: Obj) -> tuple[str, ...]:
 
 
 class RepairReservations:
-    """Releases capacity that is reserved for pods that no longer need it."""
+    """Releases capacity that is reserved for pods that no longer need it. A reservation whose deletion a
+    foreign finalizer holds keeps its capacity: its removal is proposed."""
 
     name = "repair-reservations"
     watches: ClassVar[tuple[Watch, ...]] = (
@@ -98,7 +100,11 @@ class RepairReservations:
         Reads("SchedulerOverride", ("spec", "status")),
         Reads("Node", ("metadata.labels",)),
     )
-    writes: ClassVar[tuple[Writes, ...]] = (Writes("Reservation", ("status",), deletes=True),)
+    writes: ClassVar[tuple[Writes, ...]] = (
+        Writes("Reservation", ("status",), deletes=True),
+        Writes("RepairProposal", creates=True),
+    )
+    unwatched: ClassVar[tuple[WatchedKind, ...]] = (PROPOSAL,)
     takes: ClassVar[tuple[str, ...]] = (NODE_ROOM,)
     timers: ClassVar[tuple[Timer, ...]] = (Timer("scan", SCAN_S),)
 
@@ -118,6 +124,8 @@ class RepairReservations:
             return ReconcileResult.in_s(0.1, "it changed while its pod was read")
         twins = view.by_index("Reservation", "intent", read(Reservation, cached).intent)
         plan = plan_reservation(cached, pod, twins, now_ns=now_ns, now=self._kit.now())
+        if is_deleting(cached):
+            plan = plan_finalizers(RESERVATION.name, cached, now_ns=now_ns)
         if names and (plan.statuses or plan.deletes):
             plan = held(plan, repair_pause(view, cached, names, now_ns=now_ns))
         return ReconcileResult.after(
@@ -131,11 +139,17 @@ class RepairReservations:
             return ()
         if pod is not None:
             return workload_names("Pod", pod)
-        name = read(Reservation, reservation).spec.workload.name
-        replica_set = await self._kit.api.get(REPLICA_SET.resource, namespace, name) if name else None
-        if replica_set is not None:
-            return workload_names("ReplicaSet", replica_set)
-        return (WorkloadName("", name),)
+        return await fetch_workload_names(self._kit.api, reservation)
+
+
+async def fetch_workload_names(api: Api, reservation: Obj) -> tuple[WorkloadName, ...]:
+    """The workload that a reservation is for, and the Deployment above it."""
+    name = read(Reservation, reservation).spec.workload.name
+    namespace = key_of(reservation).namespace
+    replica_set = await api.get(REPLICA_SET.resource, namespace, name) if name else None
+    if replica_set is not None:
+        return workload_names("ReplicaSet", replica_set)
+    return (WorkloadName("", name),)
 
 
 def _stranded(node: Obj, view: View) -> tuple[Key, ...]:
@@ -302,28 +316,46 @@ class RepairProposalsController:
         believed = disbelieved(proposed) is None
         subject = await self._subject(kind, proposed) if kind is not None and believed else None
         node = await self._node(subject)
+        names = await self._names(subject)
         view = self._kit.snapshot()
         if view.get("RepairProposal", key) is not proposed:
             return ReconcileResult.in_s(0.1, "it changed while its subject was read")
-        said = self._of_overrides(view, proposed, subject)
+        said = self._of_overrides(view, proposed, subject, names)
         plan = self._plan(proposed, subject, node, said)
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or plan.why != APPROVED or kind is None or subject is None:
             return ReconcileResult.after(applied, in_s=SCAN_S, why="the next scan")
-        if not await self._is_still_approved(key, subject, node, said):
+        if not await self._is_still_approved(key, subject, node, said, names):
             return ReconcileResult.in_s(1.0, "the decision changed")
         by = None if lookup(proposed, "status", "approved") else said.approval
         repair = plan_repair(target(kind.name, subject, kind.resource), subject, proposed, by)
         return await self._carry_out(key, repair)
 
-    def _of_overrides(self, view: Snapshot, proposed: Obj, subject: Obj | None) -> _OfOverrides:
+    async def _names(self, subject: Obj | None) -> tuple[WorkloadName, ...]:
+        """The subject and its controllers; of a reservation the workload that it is for."""
+        if subject is None:
+            return ()
+        if subject.get("kind") != RESERVATION.name:
+            return workload_names(str(subject.get("kind") or ""), subject)
+        return await fetch_workload_names(self._kit.api, subject)
+
+    def _of_overrides(
+        self, view: Snapshot, proposed: Obj, subject: Obj | None, names: tuple[WorkloadName, ...]
+    ) -> _OfOverrides:
         namespace = key_of(proposed).namespace
         if subject is None or not overrides_for(view, namespace):
             return _OfOverrides()
-        return self._judged(view, view.list("SchedulerOverride", namespace), proposed, subject)
+        return self._judged(view, view.list("SchedulerOverride", namespace), proposed, subject, names)
 
-    def _judged(self, view: Snapshot, approving: Iterable[Obj], proposed: Obj, subject: Obj) -> _OfOverrides:
-        names, now_ns = workload_names(str(subject.get("kind") or ""), subject), self._kit.now_ns()
+    def _judged(
+        self,
+        view: Snapshot,
+        approving: Iterable[Obj],
+        proposed: Obj,
+        subject: Obj,
+        names: tuple[WorkloadName, ...],
+    ) -> _OfOverrides:
+        now_ns = self._kit.now_ns()
         in_scope = in_scope_of(view, lambda: (subject,))
         approval = approval_by_override(proposed, approving, names=names, in_scope=in_scope, now_ns=now_ns)
         return _OfOverrides(approval, repair_pause(view, subject, names, now_ns=now_ns))
@@ -339,7 +371,14 @@ class RepairProposalsController:
             pause=said.pause,
         )
 
-    async def _is_still_approved(self, key: Key, subject: Obj, node: Obj | None, said: _OfOverrides) -> bool:
+    async def _is_still_approved(
+        self,
+        key: Key,
+        subject: Obj,
+        node: Obj | None,
+        said: _OfOverrides,
+        names: tuple[WorkloadName, ...],
+    ) -> bool:
         """By the server's state: our view may be older than a decision that withdraws the approval, or than
         the end of the override that gave it."""
         proposed = await self._kit.api.get(PROPOSAL.resource, *key)
@@ -348,7 +387,7 @@ class RepairProposalsController:
         if said.approval is not None:
             override = await self._kit.api.get(OVERRIDE.resource, key.namespace, said.approval.override)
             still = () if override is None else (override,)
-            said = self._judged(self._kit.snapshot(), still, proposed, subject)
+            said = self._judged(self._kit.snapshot(), still, proposed, subject, names)
         return self._plan(proposed, subject, node, said).why == APPROVED
 
     async def _subject(self, kind: WatchedKind, proposed: Obj) -> Obj | None:

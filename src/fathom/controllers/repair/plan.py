@@ -10,6 +10,7 @@
     ambiguous                                               proposed, and done when a person approves
       a terminating pod on a node that is not heard from      it may still run there
       a terminating object held by a foreign finalizer        its controller may still have to clean up
+        (a reservation holds its room until then)
 
 Nothing here races a bind under way: a release or removal names the revision that was read, and a bind expects
 its reservation at the revision it has seen. Of the two, the store lets one pass.
