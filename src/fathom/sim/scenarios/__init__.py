@@ -85,13 +85,7 @@ MODULES = (
     preempting,
     overriding,
     recovering,
-    expiring,
-    contradicting,
-    deaf,
-    breaking_glass,
-    by_hand,
     runbooks,
-    stale_runbooks,
     workloads,
     rollback,
     racing,
@@ -120,6 +114,12 @@ MODULES = (
     questions,
     fights,
     forbidding,
+    expiring,
+    contradicting,
+    deaf,
+    breaking_glass,
+    by_hand,
+    stale_runbooks,
 )
 
 SCENARIOS: dict[str, Scenario] = {
