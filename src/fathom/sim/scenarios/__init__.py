@@ -87,13 +87,7 @@ MODULES = (
     preempting,
     overriding,
     recovering,
-    expiring,
-    contradicting,
-    deaf,
-    breaking_glass,
-    by_hand,
     runbooks,
-    stale_runbooks,
     workloads,
     rollback,
     racing,
@@ -124,6 +118,12 @@ MODULES = (
     forbidding,
     edited_overrides,
     others_marks,
+    expiring,
+    contradicting,
+    deaf,
+    breaking_glass,
+    by_hand,
+    stale_runbooks,
 )
 
 SCENARIOS: dict[str, Scenario] = {

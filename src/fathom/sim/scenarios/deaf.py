@@ -39,7 +39,7 @@ def checkers() -> Sequence[Checker]:
     return [*steering.checkers(), OverridesForbid({"node-a": ("a", "west"), "node-b": ("b", "west")})]
 
 
-@scenario(Menu(processes=MANAGERS, kinds=KINDS, seconds=30, most=4), checkers=checkers)
+@scenario(Menu(processes=MANAGERS, kinds=KINDS, seconds=30, most=4), checkers=checkers, timed=True)
 async def one_controller_deaf(world: World) -> None:
     """The scheduler is dead, stopped or cut off from news of overrides when one is created. The override is
     not active and says who is missing; what the API server refuses at the write, it refuses all the same;

@@ -172,7 +172,7 @@ def outage(seed: str) -> Sequence[AnyFault]:
     return [Partition(at_s=at_s, target=name, for_s=for_s, drops=drops) for name in PROCESSES]
 
 
-@scenario(Menu(processes=PROCESSES, kinds=KINDS), faults_of=outage, checkers=checkers)
+@scenario(Menu(processes=PROCESSES, kinds=KINDS), faults_of=outage, checkers=checkers, timed=True)
 async def expiry_during_an_outage(world: World) -> None:
     """The store, the API server, or whoever decides cannot be reached when overrides end: nobody honours them
     any longer all the same, and after the outage their end is proven."""
@@ -257,7 +257,8 @@ def of_crowds() -> Sequence[Checker]:
 @scenario(
     Menu(processes=PROCESSES, kinds=KINDS, seconds=2 * CROWD_LASTS_S, most=4, without=("skew",)),
     checkers=of_crowds,
-    scale=60,  # A thousand in the deep run: tests/sim/test_steering.py.
+    scale=100,  # A thousand in the deep run: tests/sim/test_steering.py.
+    timed=True,
 )
 async def undo_of_a_thousand(world: World) -> None:
     """The end of an override concerns very many pods: half of them wait for it, half of them have lent
