@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.explain.coupling.fight_texts import ToldFight, fight_conditions, object_line, told_fights
+from fathom.explain.coupling.fight_texts import listed_fights
 from fathom.explain.coupling.fights import Fight, FightObject
 from fathom.explain.coupling.observed import contested_fields
 from fathom.explain.evidence import Evidence, HeldObjects, ObjectRef
@@ -49,7 +49,7 @@ def evidence(resource: str, path: str, *, may_read_nodes: bool = True) -> Eviden
     namespace, _, name = path.rpartition("/")
     signals = {
         "metadata": {"name": "field-fights"},
-        "status": {"conditions": fight_conditions([], FIGHTS, "now")},
+        "status": {"fights": listed_fights(FIGHTS)},
     }
     objects = HeldObjects(
         {
@@ -64,11 +64,18 @@ def evidence(resource: str, path: str, *, may_read_nodes: bool = True) -> Eviden
     )
 
 
-def test_a_message_is_read_as_it_was_written() -> None:
-    (line,) = told_fights(object_line(FIGHTS[0]))
+def test_the_status_lists_each_fight_in_fields_and_in_words() -> None:
+    (listed,) = listed_fights(FIGHTS[:1])
     text = f"spec.replicas is changed back and forth by ann and controllers/autoscaling, every 2 s, {SINCE}"
-    assert line == ToldFight("deployments.apps", "shop/web", text)
-    assert told_fights("") == []
+    assert listed == {
+        "form": "TwoWriters",
+        "resource": "deployments.apps",
+        "namespace": "shop",
+        "name": "web",
+        "field": "spec.replicas",
+        "writers": ["ann", "controllers/autoscaling"],
+        "text": text,
+    }
 
 
 def test_a_deployment_names_the_fights_about_itself_its_pods_and_the_nodes_and_no_others() -> None:

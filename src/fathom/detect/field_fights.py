@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import sys
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
-from fathom.explain.coupling.fight_texts import event_of, fight_conditions
+from fathom.explain.coupling.fight_texts import event_of, fight_conditions, listed_fights
 from fathom.explain.coupling.fights import (
     NEVER_WATCHED,
     FieldChange,
@@ -34,7 +34,7 @@ from fathom.model.decision import Subject
 from fathom.model.errors import ApiError
 from fathom.model.fields import ABSENT
 from fathom.model.media_types import MERGE_PATCH
-from fathom.model.objects import Obj, metadata, uid_of
+from fathom.model.objects import Obj, lookup, metadata, uid_of
 from fathom.model.times import timestamp
 from fathom.model.updates import ObjectLife, ObjectUpdate
 from fathom.seams.log import Log
@@ -136,17 +136,16 @@ class FieldFights:
         with ignored(409):  # Another API server named it first; or its namespace is going away.
             await self._writer.report(path, event, subject, cause=UPDATES, why=event["message"])
 
-    async def _write_conditions(self, fights: Iterable[Fight]) -> None:
+    async def _write_conditions(self, fights: Sequence[Fight]) -> None:
         now = timestamp(self._clock.now_ns())
         current = await self._writer.read(f"{SIGNALS}/{NAME}")
-        before = conditions_of(current or {})
+        before, listed = conditions_of(current or {}), listed_fights(fights)
         after = fight_conditions(before, fights, now)
-        if after == before:
+        if after == before and listed == (lookup(current, "status", "fights") or []):
             return
         why = "; ".join(condition["message"] for condition in after if condition["status"] == "True")
-        await self._write_signals(
-            current, {"observedAt": now, "conditions": after}, why or "no fight goes on"
-        )
+        status = {"observedAt": now, "conditions": after, "fights": listed}
+        await self._write_signals(current, status, why or "no fight goes on")
 
     async def _write_signals(self, current: Obj | None, status: Obj, why: str) -> None:
         subject = Subject(RESOURCE, "", NAME, uid_of(current or {}))

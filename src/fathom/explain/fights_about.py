@@ -6,7 +6,8 @@ The API server's detector names them in the ComponentSignals `field-fights`.
 
 from __future__ import annotations
 
-from fathom.explain.coupling.fight_texts import ToldFight, told_fights
+import msgspec
+
 from fathom.explain.evidence import Evidence
 from fathom.explain.why_of.lookups import (
     AUTOSCALERS,
@@ -18,62 +19,63 @@ from fathom.explain.why_of.lookups import (
     subject_of,
     title,
 )
-from fathom.model.conditions import conditions_of, find_condition
+from fathom.kinds.component_signals import ComponentSignals, FieldFight
+from fathom.kinds.shape import read
 from fathom.model.objects import Key, Obj, key_of, lookup
 
 SIGNALS = "componentsignals.fathom.dev"
 FIELD_FIGHTS = Key("", "field-fights")
+TWO_WRITERS = "TwoWriters"
 AGENT = "agent/"  # It is named after its node.
 
 
 def fights_about(evidence: Evidence) -> tuple[str, ...]:
     """'Deployment shop/web: spec.replicas is changed back and forth by … and …, every 15 s, since …'."""
     signals, subject = evidence.objects.get(SIGNALS, FIELD_FIGHTS), subject_of(evidence)
-    condition = find_condition(conditions_of(signals or {}), "TwoWriters") or {}
-    if subject is None or condition.get("status") != "True":
+    if signals is None or subject is None:
         return ()
-    names = _related(evidence, subject)
-    fights = [each for each in told_fights(str(condition.get("message") or "")) if _concerns(each, names)]
-    lines = (f"{title(each.resource, _key(each))}: {each.text}" for each in fights)
-    return tuple(line for line in lines if evidence.may_read_nodes or AGENT not in line)
-
-
-def _key(fight: ToldFight) -> Key:
-    namespace, _, name = fight.path.rpartition("/")
-    return Key(namespace, name)
-
-
-def _related(evidence: Evidence, subject: Obj) -> set[tuple[str, str]]:
-    """(resource, NAMESPACE/NAME); a name that ends with '-' is the beginning of names: replacements of pods
-    have other names."""
-    resource = evidence.subject.resource
-    related = {(resource, _path(subject))}
-    if resource == DEPLOYMENTS:
-        sets = owned_by(evidence, REPLICA_SETS, subject)
-        related |= {(REPLICA_SETS, _path(each)) for each in sets}
-        related |= {(PODS, f"{_path(each)}-") for each in sets}
-        scaling = evidence.objects.list(AUTOSCALERS, key_of(subject).namespace)
-        name = key_of(subject).name
-        related |= {
-            (AUTOSCALERS, _path(each))
-            for each in scaling
-            if lookup(each, "spec", "scaleTargetRef", "name") == name
-        }
-    if resource == REPLICA_SETS:
-        related.add((PODS, f"{_path(subject)}-"))
-    if resource != NODES and evidence.may_read_nodes:
-        related |= {(NODES, _path(each)) for each in evidence.objects.list(NODES)}
-    return related
-
-
-def _path(obj: Obj) -> str:
-    return "/".join(part for part in key_of(obj) if part)
-
-
-def _concerns(fight: ToldFight, related: set[tuple[str, str]]) -> bool:
-    if (fight.resource, fight.path) in related:
-        return True
-    return any(
-        resource == fight.resource and path.endswith("-") and fight.path.startswith(path)
-        for resource, path in related
+    related = _related(evidence, subject)
+    fights = [fight for fight in read(ComponentSignals, signals).status.fights if fight.form == TWO_WRITERS]
+    return tuple(
+        f"{title(fight.resource, _key(fight))}: {fight.text}"
+        for fight in fights
+        if related.include(fight) and (evidence.may_read_nodes or not _names_a_node(fight))
     )
+
+
+def _key(fight: FieldFight) -> Key:
+    return Key(fight.namespace, fight.name)
+
+
+def _names_a_node(fight: FieldFight) -> bool:
+    return any(writer.startswith(AGENT) for writer in fight.writers)
+
+
+class _Related(msgspec.Struct):
+    objects: dict[tuple[str, Key], None]
+    replica_sets: list[Key]  # Their pods are named after them; replacements of pods have other names.
+
+    def include(self, fight: FieldFight) -> bool:
+        if (fight.resource, _key(fight)) in self.objects:
+            return True
+        return fight.resource == PODS and any(
+            fight.namespace == owner.namespace and fight.name.startswith(f"{owner.name}-")
+            for owner in self.replica_sets
+        )
+
+
+def _related(evidence: Evidence, subject: Obj) -> _Related:
+    resource, key = evidence.subject.resource, key_of(subject)
+    sets = owned_by(evidence, REPLICA_SETS, subject) if resource == DEPLOYMENTS else []
+    objects = [(resource, key), *((REPLICA_SETS, key_of(owned)) for owned in sets)]
+    if resource == DEPLOYMENTS:
+        scaling = evidence.objects.list(AUTOSCALERS, key.namespace)
+        objects += [(AUTOSCALERS, key_of(scaler)) for scaler in scaling if _target_of(scaler) == key.name]
+    if resource != NODES and evidence.may_read_nodes:
+        objects += [(NODES, key_of(node)) for node in evidence.objects.list(NODES)]
+    owners = [key_of(owned) for owned in sets]
+    return _Related(dict.fromkeys(objects), [key] if resource == REPLICA_SETS else owners)
+
+
+def _target_of(scaler: Obj) -> object:
+    return lookup(scaler, "spec", "scaleTargetRef", "name")

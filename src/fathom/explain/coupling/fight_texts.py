@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from itertools import islice
+
+import msgspec
 
 from fathom.explain.coupling.fights import Fight, FightForm
 from fathom.explain.coupling.recreations import SAME_NAME, SAME_OWNER
+from fathom.kinds.component_signals import FieldFight
 from fathom.kube.definitions.kind import Kind
 from fathom.model.conditions import set_condition
 from fathom.model.objects import Obj
@@ -14,6 +17,7 @@ from fathom.model.times import timestamp
 
 SOURCE = "fathom-field-fights"
 SHOWN_MAX = 10  # In the message of a condition.
+LISTED_MAX = 100  # In a status.
 SHARED = "default"  # As in Kubernetes, the namespace of Events about cluster-scoped objects.
 FORMS: tuple[FightForm, ...] = ("TwoWriters", "Oscillation")
 REASONS = {"TwoWriters": "FieldHasTwoWriters", "Oscillation": "FieldOscillates"}
@@ -40,19 +44,22 @@ def object_line(fight: Fight) -> str:
     return f"{fight.object.resource} {name}: {fight_line(fight)}, since {timestamp(fight.since_ns)}"
 
 
-class ToldFight(NamedTuple):
-    """One line of a condition's message."""
-
-    resource: str
-    path: str  # NAMESPACE/NAME, or NAME.
-    text: str  # What happens to which field, by whom, since when.
-
-
-def told_fights(message: str) -> list[ToldFight]:
-    """The fights that the message of a condition names: what `object_line` wrote."""
-    lines = (line.partition(": ") for line in message.split("; "))
-    objects = ((where.partition(" "), text) for where, colon, text in lines if colon)
-    return [ToldFight(resource, path, text) for (resource, space, path), text in objects if space]
+def listed_fights(fights: Iterable[Fight]) -> list[Obj]:
+    """As the status of the ComponentSignals lists them."""
+    listed = [
+        FieldFight(
+            form=fight.form,
+            resource=fight.object.resource,
+            namespace=fight.object.namespace,
+            name=fight.object.name,
+            field=fight.field,
+            writers=fight.writers,
+            text=f"{fight_line(fight)}, since {timestamp(fight.since_ns)}",
+        )
+        for fight in islice(fights, LISTED_MAX)
+    ]
+    objects: list[Obj] = msgspec.json.decode(msgspec.json.encode(listed))
+    return objects
 
 
 def fight_conditions(before: list[Obj], fights: Iterable[Fight], now: str) -> list[Obj]:

@@ -121,8 +121,8 @@ def reported_missing(message: str, case: PodCase) -> MissingReference | None:
     if missing is None:
         return None
     others = _absent_keys if missing.exists else _wanted_keys
-    keys = {*missing.keys, *others(case, missing.kind, missing.name)}
-    return msgspec.structs.replace(missing, keys=tuple(sorted(keys)))
+    absent = sorted({*missing.keys, *others(case, missing.kind, missing.name)})
+    return msgspec.structs.replace(missing, keys=tuple(absent))
 
 
 def _wanted_keys(case: PodCase, kind: str, name: str) -> set[str]:

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 
 from fathom.api.ledger.accounts import TENANT_BOOKS
 from fathom.kinds.reservation import HOLDING, RESERVATIONS
-from fathom.model.conditions import DISRUPTION_TARGET
+from fathom.model.conditions import EVICTED_FOR
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.pod_phase import TERMINAL_PHASES
 
 ROUTES = "trafficroutes.fathom.dev"
 ACCOUNT, USED, MADE_BY = "fathom.dev/account", "fathom.dev/overrides", "fathom.dev/override"
 WITH_EFFECTS = frozenset({"pods", RESERVATIONS, ROUTES, TENANT_BOOKS})
-EVICTED_FOR = "as override "  # NAMESPACE/NAME@UID asks.
 
 
 def effects_on(resource: str, obj: Obj | None) -> Iterable[str]:
@@ -34,9 +33,8 @@ def effects_on(resource: str, obj: Obj | None) -> Iterable[str]:
 def evicted_for(pod: Obj | None) -> str:
     """The UID of the override that the pod is evicted for; '': of none."""
     for condition in lookup(pod, "status", "conditions") or ():
-        if condition.get("type") == DISRUPTION_TARGET:
-            message = str(condition.get("message") or "")
-            return message.partition(EVICTED_FOR)[2].partition(" ")[0].partition("@")[2]
+        if condition.get("type") == EVICTED_FOR:  # Its reason is NAMESPACE/NAME@UID.
+            return str(condition.get("reason") or "").partition("@")[2]
     return ""
 
 
