@@ -24,6 +24,7 @@ NAMES: dict[str, tuple[str, str]] = {
     # Conditions of nodes, pods and Services.
     "BlockedByPolicy": ("schedule/loop/pod_status_writer.py", "schedule/policy_rollout/controller.py"),
     "ConnectionsFail": ("gateway/controller.py", "schedule/policy_rollout/controller.py"),
+    "EvictedFor": ("api/subresources/eviction.py", "controllers/overrides/plan_end.py"),
     "Held": ("controllers/node_health/plan.py", "controllers/node_health/brake_status.py"),
     "Lost": ("controllers/node_health/plan.py", "controllers/node_health/plan.py"),
     "PodsRefused": ("controllers/refusals.py", "controllers/refusals.py"),

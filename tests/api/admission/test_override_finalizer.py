@@ -50,6 +50,7 @@ def test_only_the_controllers_name_an_override_in_an_eviction(tmp_path: Path) ->
         introduce(api, User(CONTROLLERS))
         fence = await lead(api, CONTROLLERS, "fathom-system/controllers")
         told: list[str] = []
+        reasons: list[str] = []
         for name, how in (("p", {}), ("q", {"token": CONTROLLERS, "headers": fence})):
             held = {"name": name, "finalizers": ["example.com/held"]}
             await api.post(PODS, {"metadata": held, "spec": {"containers": [{"name": "c", "image": "i"}]}})
@@ -57,6 +58,8 @@ def test_only_the_controllers_name_an_override_in_an_eviction(tmp_path: Path) ->
             assert (await api.post(f"{PODS}/{name}/eviction", eviction, **how)).status == 201
             conditions = (await api.get(f"{PODS}/{name}")).obj["status"]["conditions"]
             told += [each["message"] for each in conditions if each["type"] == "DisruptionTarget"]
+            reasons += [each["reason"] for each in conditions if each["type"] == "fathom.dev/EvictedFor"]
         assert told == ["Eviction API: evicting", f"Eviction API: evicting, as override {REF} asks"]
+        assert reasons == [REF]
 
     tell(story, tmp_path)
