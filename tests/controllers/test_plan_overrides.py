@@ -16,7 +16,7 @@ from fathom.controllers.overrides.events import of_override
 from fathom.controllers.overrides.facts import OverrideFacts
 from fathom.controllers.overrides.plan import plan_override
 from fathom.controllers.overrides.plan_changes import change_states
-from fathom.controllers.overrides.plan_end import plan_undoing
+from fathom.controllers.overrides.plan_end import evicted_by, plan_undoing
 from fathom.controllers.overrides.plan_evictions import next_evictions, staying
 from fathom.controllers.overrides.plan_routes import plan_restore, plan_weights, route_residue
 from fathom.kinds.override_changes import CHANGES
@@ -494,3 +494,19 @@ def test_marks_that_somebody_forged_make_us_evict_delete_and_release_nothing() -
     undoing = plan_undoing(obj, facts)
     assert undoing.deletes == ()
     assert [patch.patch for patch in undoing.patches] == [{"metadata": {"annotations": dict.fromkeys(MARKS)}}]
+
+
+def test_the_override_that_evicts_a_pod_is_the_reason_of_a_condition_and_not_a_word_of_a_message() -> None:
+    ours = struct(override())
+    uid = ours.metadata.uid
+
+    def evicted(reason: str, message: str) -> Obj:
+        conditions = [
+            {"type": "DisruptionTarget", "status": "True", "message": message},
+            {"type": "fathom.dev/EvictedFor", "status": "True", "reason": reason},
+        ]
+        return {"metadata": {"name": "p"}, "status": {"conditions": conditions}}
+
+    assert uid
+    assert evicted_by(evicted(f"shop/calm@{uid}", "vertrieben"), ours)
+    assert not evicted_by(evicted("shop/calm@another", f"as override shop/calm@{uid} asks"), ours)

@@ -45,7 +45,7 @@ def file(data: Path) -> Path:
     """Everything about the Deployment web: the controllers and the scheduler decided about it."""
     out = data.parent / "web.incident"
     if not out.exists():
-        export(data, out, "replicaset/web")
+        export(data, out, "deployment/web")
     return out
 
 
@@ -121,11 +121,21 @@ def test_both_incarnations_of_a_killed_process_are_in_its_file(data: Path, tmp_p
     assert run(["replay", str(out)]) == 0
 
 
+def test_an_object_of_another_kind_with_the_same_name_is_not_the_one_that_was_asked_for(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is a Deployment web, and its requests name it; no ReplicaSet has that name."""
+    until = micro_timestamp(times_of(data).ended_ns)
+    arguments = ["--around", "replicaset/web", "--window", "1h", "--until", until, "--data", str(data)]
+    assert run(["record", "export", *arguments, "--out", str(tmp_path / "none.incident")]) == 2
+    assert "decided about replicaset default/web" in capsys.readouterr().err
+
+
 def test_a_tape_is_cut_at_the_end_of_the_window(data: Path, tmp_path: Path) -> None:
     out, times = tmp_path / "cut.incident", times_of(data)
     middle = micro_timestamp((times.began_ns + times.ended_ns) // 2)
     assert (
-        run(["record", "export", "--around", "replicaset/web", "--window", "1h", "--until", middle,
+        run(["record", "export", "--around", "deployment/web", "--window", "1h", "--until", middle,
              "--out", str(out), "--data", str(data)])
         == 0
     )  # fmt: skip

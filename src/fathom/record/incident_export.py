@@ -150,14 +150,14 @@ def _decisions(path: Path, window: Window) -> Iterator[KeptDecision]:
 
 
 def _concerns(wanted: WantedIncident, kept: KeptDecision) -> bool:
-    """Whether the decision is about the object, or wrote it. A process that died before the outcome has left
-    only the requests, as 'VERB KIND NAMESPACE/NAME'."""
+    """Whether the decision is about the object, or wrote it. A process that died before an outcome has left
+    only the request, as 'VERB KIND NAMESPACE/NAME'."""
     decision = kept.decision
-    if wanted.matches(decision.subject):
+    written = [outcome.object for outcome in kept.outcomes]
+    if any(subject is not None and wanted.matches(subject) for subject in (decision.subject, *written)):
         return True
-    if kept.outcomes:
-        written = (outcome.object for outcome in kept.outcomes)
-        return any(subject is not None and wanted.matches(subject) for subject in written)
+    if len(written) >= len(decision.actions):
+        return False
     return any(wanted.name in action.replace("/", " ").split() for action in decision.actions)
 
 

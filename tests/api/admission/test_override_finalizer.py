@@ -9,6 +9,7 @@ from tests.api.harness import Api, tell
 from tests.security.people import introduce, lead
 
 from fathom.model.accounts import CONTROLLERS
+from fathom.model.conditions import EVICTED_FOR
 from fathom.model.objects import Obj
 from fathom.model.user import User
 
@@ -67,14 +68,16 @@ async def evicted(api: Api, name: str, by: str, **how: Any) -> tuple[int, list[s
     eviction = {"metadata": {"name": name, "annotations": {"fathom.dev/override": by}}}
     answer = await api.post(f"{PODS}/{name}/eviction", eviction, **how)
     conditions = (await api.get(f"{PODS}/{name}")).obj["status"].get("conditions") or ()
-    return answer.status, [each["message"] for each in conditions if each["type"] == "DisruptionTarget"]
+    told = [each["message"] for each in conditions if each["type"] == "DisruptionTarget"]
+    return answer.status, told + [each["reason"] for each in conditions if each["type"] == EVICTED_FOR]
 
 
 def test_only_the_controllers_name_an_override_in_an_eviction(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         by, how = await draining(api)
         assert await evicted(api, "p", by) == (201, ["Eviction API: evicting"])
-        assert await evicted(api, "q", by, **how) == (201, [f"Eviction API: evicting, as override {by} asks"])
+        why = f"Eviction API: evicting, as override {by} asks"
+        assert await evicted(api, "q", by, **how) == (201, [why, by])
 
     tell(story, tmp_path)
 

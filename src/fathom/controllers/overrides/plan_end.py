@@ -105,11 +105,11 @@ def _evicting(override: SchedulerOverride, facts: OverrideFacts) -> list[Residue
     return [
         Residue("eviction", f"Pod {'/'.join(key_of(pod))}", "it is being evicted")
         for pod in sorted(facts.residents, key=key_of)
-        if is_deleting(pod) and _evicted_by(pod, override)
+        if is_deleting(pod) and evicted_by(pod, override)
     ]
 
 
-def _evicted_by(pod: Obj, override: SchedulerOverride) -> bool:
+def evicted_by(pod: Obj, override: SchedulerOverride) -> bool:
     condition = find_condition(conditions_of(pod), EVICTED_FOR) or {}
     return str(condition.get("reason") or "").rpartition("@")[2] == override.metadata.uid
 
