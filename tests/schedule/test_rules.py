@@ -223,7 +223,7 @@ def test_one_node_can_be_asked_about() -> None:
     table = table_of(node("a"), node("b", cpu="50m"))
     assert verdict_on(pod("new"), "a", table, PlacementContext()) is None
     assert verdict_on(pod("new"), "b", table, PlacementContext()) == Reason(
-        "NodeResourcesFit", ("Insufficient cpu",)
+        "NodeResourcesFit", ("Insufficient cpu",), names=("cpu",)
     )
     with pytest.raises(KeyError):
         verdict_on(pod("new"), "nowhere", table, PlacementContext())
