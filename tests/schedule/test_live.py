@@ -370,14 +370,14 @@ def test_overrides(cluster: Cluster) -> None:
     cluster.server.request("DELETE", f"{OWN}/namespaces/{space}/scheduleroverrides/away")
     assert cluster.bound(space, "p") in "abc"
     assert woken_by(cluster.decisions(space, "p")[-1]) == (
-        "OverrideChanged deleted", "scheduleroverrides.fathom.dev", "away"
+        "OverrideChanged", "scheduleroverrides.fathom.dev", "away"
     )  # fmt: skip
 
 
 def woken_by(decision: Obj) -> tuple[str, str, str]:
     """What happened, and to which object."""
     cause = decision["cause"]
-    return cause["detail"], cause["resource"], cause["name"]
+    return cause["event"], cause["resource"], cause["name"]
 
 
 def _own(kind: str, name: str, spec: Obj) -> Obj:
@@ -450,7 +450,7 @@ def test_a_pod_that_is_relabelled_wakes_those_who_kept_away_from_it(cluster: Clu
     cluster.waits(space, "shy")
     cluster.server.patch(f"/api/v1/namespaces/{space}/pods/noisy", {"metadata": {"labels": {"app": "calm"}}})
     assert cluster.bound(space, "shy") == "a"
-    assert woken_by(cluster.decisions(space, "shy")[-1]) == ("NeighbourChanged on a", "pods", "noisy")
+    assert woken_by(cluster.decisions(space, "shy")[-1]) == ("NeighbourChanged", "pods", "noisy")
 
 
 def test_room_that_a_class_keeps_is_opened_by_an_override(cluster: Cluster) -> None:
