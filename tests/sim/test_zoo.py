@@ -71,6 +71,8 @@ RARE = {
     "stale-next-leader": 200,
 }
 OR = {
+    # The decision to use the ended override may be seen before the placement.
+    "override-never-ends": "no decision rests on an override that has ended",
     # Who goes back to an older list is told of the dead in it before the list is taken: either shows it.
     "relist-steps-back": "no ADDED for a dead UID",
     # Under the newer number, what was counted before it is not on record: that may show first.

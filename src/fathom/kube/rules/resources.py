@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from fathom.model import causes, formats
@@ -169,7 +170,20 @@ def _check_hugepages_require_cpu_or_memory(
         problems.append(causes.forbidden(field, "HugePages require cpu or memory"))
 
 
-def check_claims(problems: list[Cause], claims: list[Obj], field: str, declared: frozenset[str]) -> None:
+class DeclaredClaims(frozenset[str]):
+    """The names in `resourceClaims` of a pod."""
+
+    @cached_property
+    def in_words(self) -> str:
+        """The valid names; only the first of them if there are very many. Made once: a pod may use thousands
+        of others."""
+        first = heapq.nsmallest(CLAIMS_LISTED_MAX, self)
+        more = f" and {len(self) - len(first)} more" if len(self) > len(first) else ""
+        listed = f": {', '.join(first)}{more}" if self else " which is empty"
+        return f"must be one of the names in pod.spec.resourceClaims{listed}"
+
+
+def check_claims(problems: list[Cause], claims: list[Obj], field: str, declared: DeclaredClaims) -> None:
     """`resources.claims`: each names one of the pod's resource claims, once."""
     whole: set[str] = set()  # Claims used without a request: this uses all of their requests.
     parts: set[tuple[str, str]] = set()
@@ -189,15 +203,7 @@ def check_claims(problems: list[Cause], claims: list[Obj], field: str, declared:
         else:
             whole.add(name)
         if name not in declared:
-            problems.append(causes.not_found(claim_field, name, _declared_claims(declared)))
-
-
-def _declared_claims(declared: frozenset[str]) -> str:
-    """The valid names; only the first of them if there are very many."""
-    first = heapq.nsmallest(CLAIMS_LISTED_MAX, declared)
-    more = f" and {len(declared) - len(first)} more" if len(declared) > len(first) else ""
-    listed = f": {', '.join(first)}{more}" if declared else " which is empty"
-    return f"must be one of the names in pod.spec.resourceClaims{listed}"
+            problems.append(causes.not_found(claim_field, name, declared.in_words))
 
 
 def settle_requirements(requirements: Obj) -> None:

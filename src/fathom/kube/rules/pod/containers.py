@@ -9,7 +9,7 @@ from fathom.kube.rules.pod.mounts import check_mounts
 from fathom.kube.rules.pod.probes import check_lifecycle, check_probes
 from fathom.kube.rules.pod.security import check_container_context
 from fathom.kube.rules.pod.volumes import Volumes
-from fathom.kube.rules.resources import check_claims, check_requirements
+from fathom.kube.rules.resources import DeclaredClaims, check_claims, check_requirements
 from fathom.model import causes, formats
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj
@@ -48,7 +48,7 @@ class PodScope(msgspec.Struct, frozen=True):
     """The fields of the pod that affect a container's rules."""
 
     volumes: Volumes
-    claims: frozenset[str]
+    claims: DeclaredClaims
     grace_s: int | None
     restart: str
     os: str

@@ -12,13 +12,14 @@ from fathom.kube.rules.pod.containers import (
 )
 from fathom.kube.rules.pod.security import check_pod_context
 from fathom.kube.rules.pod.volumes import check_volumes
-from fathom.kube.rules.resources import check_pod_level_name, check_requirements
+from fathom.kube.rules.resources import DeclaredClaims, check_pod_level_name, check_requirements
 from fathom.model import causes, formats
 from fathom.model.errors import Cause
 from fathom.model.mirror import MIRROR
 from fathom.model.objects import Obj
 from fathom.model.well_known import DELETION_COST_ANNOTATION
 
+NO_CLAIMS = DeclaredClaims()
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
@@ -38,7 +39,7 @@ def check_pod_spec(problems: list[Cause], spec: Obj, field: str, meta: Obj | Non
     os = (spec.get("os") or {}).get("name", "")
     scope = PodScope(
         check_volumes(problems, volumes, f"{field}.volumes", name) if volumes else {},
-        frozenset(claim.get("name", "") for claim in claims) if claims else frozenset(),
+        DeclaredClaims(claim.get("name", "") for claim in claims) if claims else NO_CLAIMS,
         spec.get("terminationGracePeriodSeconds"),
         spec.get("restartPolicy", "Always"),
         os,
