@@ -81,8 +81,8 @@ def pod(name: str, *, account: str = "", evicted: str = "", node: str = "", read
     owner = {"kind": "ReplicaSet", "name": "web-abc", "uid": "set", "controller": True}
     conditions = [{"type": "Ready", "status": "True"}] if ready else []
     if evicted:
-        message = f"Eviction API: evicting, as override default/o@{evicted} asks"
-        conditions.append({"type": "DisruptionTarget", "status": "True", "message": message})
+        reason = f"default/o@{evicted}"
+        conditions.append({"type": "fathom.dev/EvictedFor", "status": "True", "reason": reason})
     notes = {"fathom.dev/account": account} if account else {}
     meta = {"name": name, "uid": name, "ownerReferences": [owner], "annotations": notes}
     meta["labels"] = {"pod-template-hash": "abc"}

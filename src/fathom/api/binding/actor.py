@@ -64,9 +64,14 @@ EVICTIONS = Actor(
     reads=(
         Reads("Pod", ("metadata", "status"), source="commit"),
         Reads("PodDisruptionBudget", ("spec", "status"), source="commit"),
+        Reads("SchedulerOverride", ("spec", "status"), source="commit"),
     ),
     writes=(
-        Writes("Pod", ("status.conditions[type=DisruptionTarget]",), deletes=True),
+        Writes(
+            "Pod",
+            ("status.conditions[type=DisruptionTarget]", "status.conditions[type=fathom.dev/EvictedFor]"),
+            deletes=True,
+        ),
         Writes("PodDisruptionBudget", ("status.disruptedPods", "status.disruptionsAllowed")),
     ),
     takes=(DISRUPTIONS,),
