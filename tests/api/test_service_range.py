@@ -42,7 +42,8 @@ def test_services_get_addresses_of_the_range_that_was_given(tmp_path: Path) -> N
         assert len(set(found)) == 6
         told = refusal(server, service("far", clusterIP="127.96.3.3"))
         assert f"The range of valid IPs is {chosen}" in told
-        server.request("POST", SERVICES, service("near", clusterIP="127.80.0.250"))
+        free = next(host for host in ip_network(chosen).hosts() if host not in found)
+        server.request("POST", SERVICES, service("near", clusterIP=str(free)))
 
 
 def test_services_keep_their_addresses_when_the_range_changes(tmp_path: Path) -> None:
