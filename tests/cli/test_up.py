@@ -255,7 +255,7 @@ def test_parts_whose_supervisor_is_gone_end_by_themselves_and_the_next_one_takes
         process.wait()
         with up(tmp_path / "data", command=CLUSTER) as (second, said):
             assert said
-            assert not any(Path(f"/proc/{pid}").exists() for pid in orphans)
+            until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in orphans), "they have ended")
             second.send_signal(signal.SIGTERM)
             assert second.wait(30) == 0
 

@@ -191,6 +191,7 @@ def test_shift_traffic_writes_the_weights_and_takes_them_back(stage: Stage) -> N
     clear(place, app)
 
 
+@pytest.mark.full
 def test_roll_policy_back_returns_to_the_earlier_policy(stage: Stage) -> None:
     place = stage.place("policy")
     good, bad, rollout = (f"{place.word}-{each}" for each in ("good", "bad", "rollout"))
@@ -238,6 +239,7 @@ def test_a_rollout_with_a_scope_is_not_rolled_back_for_the_whole_cluster(stage: 
     place.cluster.ask("DELETE", f"{OWN}/policyrollouts/{names['rollout']}")
 
 
+@pytest.mark.full
 def test_free_leaked_reservations_lets_repair_free_what_nobody_uses(stage: Stage) -> None:
     place = stage.leak
     proposals, reservations = place.path("repairproposals"), place.path("reservations")
