@@ -181,7 +181,7 @@ def test_an_aborted_run_leaves_nothing_behind(cluster: Cluster, app: str) -> Non
     def waits() -> bool:
         runs = [each for each in cluster.ask("GET", path)["items"] if each["metadata"]["name"] == run]
         steps = runs[0].get("status", {}).get("steps", []) if runs else []
-        return any(step["id"] == "wait" and step["state"] == "Acted" for step in steps)
+        return any(step["id"] == "wait" and step.get("state") == "Acted" for step in steps)
 
     until(waits, lambda: str(cluster.ask("GET", path)))
     code, text, error = ran(admin, "abort", run, "--yes", "--reason", "it was only a test")
