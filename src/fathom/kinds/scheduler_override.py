@@ -37,7 +37,7 @@ USED_OVERRIDES = "fathom.dev/overrides"  # On a bound pod: the overrides that it
 
 NODE_CLASS_LABEL = "fathom.dev/node-class"
 APPROVAL_LAPSES_NS = HOUR_NS  # What nobody has approved by then is no longer the answer to the incident.
-_LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
+TARGET_LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
 
 
 def _about(change: str) -> msgspec.Meta:
@@ -282,7 +282,11 @@ def scope_includes(scope: str, node_labels: Mapping[str, str]) -> bool:
     if scope in {"", EVERYWHERE}:
         return True
     place = named(scope)
-    return place is not None and place.kind in _LABELS and node_labels.get(_LABELS[place.kind]) == place.name
+    return (
+        place is not None
+        and place.kind in TARGET_LABELS
+        and node_labels.get(TARGET_LABELS[place.kind]) == place.name
+    )
 
 
 def cordons(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:
@@ -296,7 +300,7 @@ def cordons(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -
 
 def target_includes(target: Named, node: str, labels: Mapping[str, str]) -> bool:
     """Whether a target of infrastructure is the node, or its zone or pool."""
-    return target.name in {labels.get(_LABELS[target.kind]), node if target.kind == "node" else None}
+    return target.name in {labels.get(TARGET_LABELS[target.kind]), node if target.kind == "node" else None}
 
 
 def avoids(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:

@@ -13,6 +13,7 @@ import msgspec
 
 from fathom.kinds.override_changes import WORKLOAD_TARGETS
 from fathom.kinds.scheduler_override import (
+    TARGET_LABELS,
     BlastRadius,
     SchedulerOverride,
     cordons,
@@ -55,16 +56,18 @@ def together(reaches: Sequence[Reach]) -> Reach:
 
 
 class Reaches:
-    """Counts how far overrides reach. Pods are sorted by workload and by node once, for all of them."""
+    """Counts how far overrides reach. Pods and nodes are sorted once for all of them, so that the work grows
+    with the sum of overrides, pods and nodes."""
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._nodes = node_labels(view)
         self._of_workloads: dict[str, dict[str, list[Obj]]] = {}  # Namespace -> workload -> pods.
         self._on_nodes: dict[str, list[Obj]] | None = None
+        self._targets: dict[tuple[str, str], dict[str, None]] | None = None  # (kind, name) -> nodes.
 
     def of(self, override: SchedulerOverride) -> Reach:
-        taken = frozenset(name for name, labels in self._nodes.items() if takes(override, name, labels))
+        taken = self._taken(override)
         drains = bool(taken) and override.spec.changes.drain
         drained = [pod for name in sorted(taken) for pod in self._on(name)] if drains else []
         pods = {key_of(pod): pod for pod in (*self._targeted(override), *drained)}
@@ -79,6 +82,21 @@ class Reaches:
             zone_percent=_zone_percent(reach.nodes, self._nodes),
             below_minimum=_below_minimum(pods, self._view) if reach.drains else 0,
         )
+
+    def _taken(self, override: SchedulerOverride) -> frozenset[str]:
+        target = named(override.spec.target)
+        listed = () if target is None else self._by_target().get((target.kind, target.name), ())
+        return frozenset(name for name in listed if takes(override, name, self._nodes[name]))
+
+    def _by_target(self) -> dict[tuple[str, str], dict[str, None]]:
+        if self._targets is None:
+            self._targets = {}
+            for name, labels in self._nodes.items():
+                values = [(kind, labels.get(label)) for kind, label in TARGET_LABELS.items()]
+                for kind, value in (*values, ("node", name)):
+                    if value:
+                        self._targets.setdefault((kind, value), {})[name] = None
+        return self._targets
 
     def _targeted(self, override: SchedulerOverride) -> Iterator[Obj]:
         target = named(override.spec.target)

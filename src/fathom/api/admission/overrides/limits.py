@@ -84,7 +84,9 @@ def beyond_limits_together(
         for limit in _limits(limits):
             adds = getattr(radius, limit.counted) > getattr(without, limit.counted)
             if _is_beyond(radius, limit) and adds and not _is_beyond(own, limit):
-                causes.setdefault(limit.field, _cause(_together(sharing), radius, limit))
+                causes.setdefault(
+                    limit.field, _cause(_together(_key(override).namespace, sharing), radius, limit)
+                )
     return list(causes.values())
 
 
@@ -97,13 +99,15 @@ def _key(override: SchedulerOverride) -> Key:
     return override.metadata.key
 
 
-def _together(others: Sequence[tuple[SchedulerOverride, Reach]]) -> str:
-    """Those that concern something, by name."""
-    names = ["/".join(_key(other)) for other, reach in others if reach.nodes or reach.pods]
-    if len(names) > NAMED_MAX:
-        names = [*names[:NAMED_MAX], f"{len(names) - NAMED_MAX} others"]
-    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-    return f"together with the active override{'s' if len(names) > 1 else ''} {listed} "
+def _together(namespace: str, others: Sequence[tuple[SchedulerOverride, Reach]]) -> str:
+    """Those that concern something, by name; those of other namespaces, which its author may not read, only
+    as a number."""
+    concerned = [other for other, reach in others if reach.nodes or reach.pods]
+    names = ["/".join(_key(other)) for other in concerned if _key(other).namespace == namespace][:NAMED_MAX]
+    more = len(concerned) - len(names)
+    shown = [*names, *([f"{more} other{'s' if more > 1 else ''}"] if more else [])]
+    listed = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    return f"together with the active override{'s' if len(concerned) > 1 else ''} {listed} "
 
 
 def beyond_extensions(override: SchedulerOverride, limits: SteeringLimitsSpec) -> Iterator[Cause]:
