@@ -192,6 +192,16 @@ def test_workloads_below_their_minimum_are_counted_over_all_drains() -> None:
     )
 
 
+def test_overrides_of_other_namespaces_are_counted_and_not_named() -> None:
+    mine, other = of_nodes("node/a1", cordon=True), of_nodes("node/b1", cordon=True)
+    theirs = msgspec.structs.replace(
+        other, metadata=msgspec.structs.replace(other.metadata, namespace="theirs", name="secret-work")
+    )
+    limits = SteeringLimitsSpec(max_nodes=1)
+    (cause,) = beyond_limits_together(mine, [theirs], limits, Cluster(*NODES))
+    assert cause.message.startswith("together with 1 other active override it concerns 2 nodes")
+
+
 def test_extensions_are_bounded_in_number_and_in_all() -> None:
     limits = SteeringLimitsSpec(max_extensions=2, max_total_duration="1h")
     status = {"extensions": 2, "expiresAt": "2026-01-01T01:00:00Z"}

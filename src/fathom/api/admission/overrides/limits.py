@@ -105,9 +105,10 @@ def _together(namespace: str, others: Sequence[tuple[SchedulerOverride, Reach]])
     concerned = [other for other, reach in others if reach.nodes or reach.pods]
     names = ["/".join(_key(other)) for other in concerned if _key(other).namespace == namespace][:NAMED_MAX]
     more = len(concerned) - len(names)
-    shown = [*names, *([f"{more} other{'s' if more > 1 else ''}"] if more else [])]
-    listed = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
-    return f"together with the active override{'s' if len(concerned) > 1 else ''} {listed} "
+    shown = [f"the active override{'s' if len(names) > 1 else ''} {' and '.join(names)}"] if names else []
+    if more:
+        shown.append(f"{more} other active override{'s' if more > 1 else ''}")
+    return f"together with {' and '.join(shown)} "
 
 
 def beyond_extensions(override: SchedulerOverride, limits: SteeringLimitsSpec) -> Iterator[Cause]:
