@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 
 from fathom.api.core import Call, Core
+from fathom.api.ledger.accounts import key_in_store
 from fathom.api.removal import DeleteOptions, check_options, check_preconditions
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
@@ -107,7 +108,7 @@ def _asked_for(core: Core, by: str, pod: Obj) -> tuple[Expect, ...]:
     override = None if seen is None else shape.read(SchedulerOverride, seen.obj)
     if seen is None or override is None or override.metadata.uid != uid or not _asks(core, override, pod):
         raise conflict("pods", str(metadata(pod)["name"]), f"override {name} does not ask for its eviction")
-    return (Expect(f"/registry/{OVERRIDES}/{name}", seen.revision),)
+    return (Expect(key_in_store(OVERRIDES, key), seen.revision),)
 
 
 def _asks(core: Core, override: SchedulerOverride, pod: Obj) -> bool:
