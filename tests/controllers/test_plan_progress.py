@@ -19,7 +19,7 @@ from fathom.controllers.progress.missing_pods import (
     why_going,
     why_missing,
 )
-from fathom.controllers.progress.plan import PodCounts, forget, plan_progress, progress_of
+from fathom.controllers.progress.plan import NUMBERS_WAIT, PodCounts, forget, plan_progress, progress_of
 from fathom.controllers.progress.pod_stages import (
     ADMITTED,
     BOUND,
@@ -129,11 +129,16 @@ def test_a_stage_that_lasts_too_long_is_stuck_at_its_boundary() -> None:
 
 
 def planned(
-    there: Obj | None, current: PodCounts, before: PodCounts | None = None, generation: int = 1
+    there: Obj | None,
+    current: PodCounts,
+    before: PodCounts | None = None,
+    generation: int = 1,
+    *,
+    recently: bool = False,
 ) -> Plan:
     owner = replica_set(replicas=2)
     owner["metadata"]["generation"] = generation
-    return plan_progress(owner, there, current, before, now=NOW)
+    return plan_progress(owner, there, current, before, now=NOW, recently=recently)
 
 
 def test_it_is_made_once_and_belongs_to_its_workload() -> None:
@@ -178,6 +183,21 @@ def test_the_status_names_the_generation_and_is_not_repeated() -> None:
         "Stuck": ("False", 3),
     }
     assert planned(there(write.status), current, generation=3) == NOTHING
+
+
+def waiting(message: str) -> PodCounts:
+    return PodCounts(2, [stand(SERVING), PodStage(QUEUED, NOW_S - 5, "capacity", "capacity/cpu", message)])
+
+
+def test_other_numbers_in_a_message_are_not_written_within_a_minute() -> None:
+    (write,) = planned(there(), waiting("0/2 nodes are available: 2 Insufficient cpu.")).statuses
+    later = waiting("0/3 nodes are available: 3 Insufficient cpu.")
+    assert planned(there(write.status), later, recently=True) is NUMBERS_WAIT
+    assert planned(there(write.status), later).statuses
+    other_words = waiting("0/2 nodes are available: 2 Insufficient memory.")
+    assert planned(there(write.status), other_words, recently=True).statuses
+    other_counts = PodCounts(2, [stand(SERVING), stand(SERVING)])
+    assert planned(there(write.status), other_counts, recently=True).statuses
 
 
 def test_a_view_that_is_behind_the_status_writes_no_counts_beside_newer_conditions() -> None:

@@ -198,3 +198,10 @@ def test_a_quota_that_is_created_beside_pods_counts_them_all() -> None:
     quota. 3. The pod is stored. 4. The quota is stored."""
     told = SCENARIOS["stuck-workloads-are-explained"]
     must_hold(told, plan_of(told, "4"))
+
+
+def test_a_progress_is_not_rewritten_for_each_message_of_a_new_scheduler() -> None:
+    """1. The scheduler dies. 2. The next one writes the messages of all waiting pods anew, with other counts.
+    3. The progress of their workload shows the first of them, and is written for each."""
+    told = SCENARIOS["stuck-workloads-are-explained"]
+    must_hold(told, plan_of(told, "20"))

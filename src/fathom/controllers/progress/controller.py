@@ -40,6 +40,7 @@ from fathom.controllers.progress.crash_loops import CrashLoop, loops_of
 from fathom.controllers.progress.last_actions import last_action, last_error
 from fathom.controllers.progress.missing_pods import own_deadline_s, why_going, why_missing
 from fathom.controllers.progress.plan import (
+    NUMBERS_WAIT,
     PodCounts,
     forget,
     plan_progress,
@@ -49,7 +50,7 @@ from fathom.controllers.progress.plan import (
 from fathom.controllers.progress.pod_stages import PodStage, stand_of
 from fathom.controllers.replicaset.plan import wanted_of
 from fathom.kinds import workload_progress
-from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
+from fathom.model.conditions import NUMBERS_EVERY_S, SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.declared import Reads, Timer, Writes
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.well_known import SERVICE_NAME_LABEL
@@ -127,7 +128,8 @@ class _Progress:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._behind = GenerationBehind()
-        self._wrote_ns: dict[Key, int] = {}  # When each was last written, if within the last second.
+        self._wrote_ns: dict[Key, int] = {}  # When each was last written.
+        self._seen_ns: dict[Key, int] = {}  # When each was first looked at.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         view, now = self._kit.snapshot(), self._kit.now()
@@ -135,6 +137,7 @@ class _Progress:
         progress = view.get("WorkloadProgress", Key(key.namespace, progress_name(self.kind.name, key.name)))
         if workload is None or not self.is_counted(workload):
             self._wrote_ns.pop(key, None)
+            self._seen_ns.pop(key, None)
             self._behind.forget(key)
             is_orphan = progress is not None and (workload is not None or controller_of(progress) is None)
             applied = await self._kit.apply(key, forget(progress if is_orphan else None), seen=view)
@@ -145,17 +148,27 @@ class _Progress:
         current, before = self.count(view, workload, now)
         behind_in_s = self._behind.wait_s(key, workload, now_ns=self._kit.monotonic_ns())
         behind = behind_in_s is not None and behind_in_s <= 0
-        plan = plan_progress(workload, progress, current, before, now=now, behind=behind)
+        numbers_in_s = self._numbers_wait_s(key)
+        plan = plan_progress(
+            workload, progress, current, before, now=now, behind=behind, recently=numbers_in_s > 0
+        )
         if plan.statuses:
             self._wrote_ns[key] = self._kit.monotonic_ns()
         applied = await self._kit.apply(key, plan, seen=view)
         waits = [_look_again_s(current, now), None if behind else behind_in_s]
+        waits.append(numbers_in_s if plan is NUMBERS_WAIT else None)
         in_s = min((wait_s for wait_s in waits if wait_s is not None), default=None)
         return ReconcileResult.after(applied, in_s=in_s, why="a stage's deadline")
 
     def _wait_s(self, key: Key) -> float:
         wrote_ns = self._wrote_ns.get(key)
         return 0.0 if wrote_ns is None else EVERY_S - (self._kit.monotonic_ns() - wrote_ns) / 1e9
+
+    def _numbers_wait_s(self, key: Key) -> float:
+        """A new leader does not know when the last one wrote: it lets the same time pass."""
+        now_ns = self._kit.monotonic_ns()
+        since_ns = self._wrote_ns.get(key, self._seen_ns.setdefault(key, now_ns))
+        return NUMBERS_EVERY_S - (now_ns - since_ns) / 1e9
 
     def is_counted(self, workload: Obj) -> bool:
         return True

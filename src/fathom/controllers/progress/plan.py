@@ -21,7 +21,7 @@ from fathom.controllers.progress.pod_stages import MESSAGE_LENGTH_MAX, STAGES, P
 from fathom.controllers.refusals import without_refusal
 from fathom.kinds.shape import read
 from fathom.kinds.workload_progress import LastAction, LastError, PendingReason, Progress
-from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.model.conditions import Status, conditions_of, set_condition, without_digits
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
 from fathom.model.reasons import CRASH
@@ -30,6 +30,8 @@ from fathom.model.times import timestamp
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("WorkloadProgress",)))
 
 REASONS_MAX = 10
+
+NUMBERS_WAIT = Plan(why="only numbers in messages have changed, and it was written within the last minute")
 
 
 class PodCounts(msgspec.Struct, frozen=True):
@@ -155,9 +157,11 @@ def plan_progress(
     *,
     now: str,
     behind: bool = False,
+    recently: bool = False,
 ) -> Plan:
     """`before`: the pods left of earlier generations, if they can be told apart. `behind`: its own controller
-    has not observed its newest generation for long."""
+    has not observed its newest generation for long. `recently`: it was written within the last minute, so
+    other numbers in its messages can wait."""
     if progress is None and is_deleting(workload):
         return NOTHING
     if progress is None:
@@ -186,6 +190,10 @@ def plan_progress(
     written = progress.get("status") or {}
     if all(_same(written.get(name), value) for name, value in status.items()):
         return NOTHING
+    if recently and all(
+        _same(_without_numbers(written.get(name)), _without_numbers(value)) for name, value in status.items()
+    ):
+        return NUMBERS_WAIT
     return Plan(statuses=(WriteStatus(target("WorkloadProgress", progress), status),), why=_why(shown))
 
 
@@ -246,6 +254,17 @@ def _same(current: object, value: object) -> bool:
         shown = current if isinstance(current, dict) else {}
         return all(_same(shown.get(name), inner) for name, inner in value.items())
     return (current or None) == (value or None) or contains(current, value)
+
+
+def _without_numbers(value: object, name: str = "") -> object:
+    """Without the numbers in messages, and the times of errors that repeat."""
+    if isinstance(value, dict):
+        return {field: _without_numbers(inner, field) for field, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_numbers(inner) for inner in value]
+    if name == "message" and isinstance(value, str):
+        return without_digits(value)
+    return None if name == "time" else value
 
 
 def _previous(progress: Obj, before: PodCounts | None, generation: int, now: str) -> Obj | None:
