@@ -10,7 +10,7 @@ from contextlib import suppress
 from fathom.client.api import Api
 from fathom.explain.coupling.recreations import SAME_NAME, SAME_OWNER
 from fathom.model.errors import ApiError
-from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.objects import Key, key_of, lookup, uid_of
 from fathom.model.user import User
 from fathom.seams.process import Inside
 from fathom.sim.checkers.fights import FightsAreWatched
@@ -19,21 +19,24 @@ from fathom.sim.scenarios.fights import condition, named
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.people import bind_role
 from fathom.sim.scenarios.recovering import (
+    MOST,
     NAME,
-    OPEN,
     RECOVERY,
     REGION,
     REPLICAS,
     STALE,
     WORKLOAD,
-    placed,
+    place,
+    pods_left,
+    pods_lent,
     recovery_class,
 )
-from fathom.sim.scenarios.scheduling import pod
 from fathom.sim.scenarios.staff import QUIET_S
 from fathom.sim.scenarios.steering import (
     CAPACITY_CLASSES,
     OVERRIDES,
+    busy_autoscaler,
+    end_override,
     is_proven,
     override,
     ready_pods,
@@ -41,13 +44,13 @@ from fathom.sim.scenarios.steering import (
     status_of,
     workload,
 )
-from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, LoadedAutoscalers, autoscaler
+from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, LoadedAutoscalers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
-JANE, BY_HAND, MOST = "jane", 9, 6
+JANE, BY_HAND = "jane", 9
 LENT = 2
 NAMED_WITHIN_S, OVER_WITHIN_S = 240.0, 180.0
 HASTE_S = (4.0, 9.0)  # How often she tries again.
@@ -97,16 +100,18 @@ async def risky_manual_response(world: World) -> None:
     await world.until(
         lambda: len(ready_pods(world, WORKLOAD)) == REPLICAS, within_s=60, what="four are ready"
     )
-    lent = sorted(str(metadata(each)["name"]) for each in ready_pods(world, WORKLOAD) if _is_lent(each))
+    lent = pods_lent(world)
     assert len(lent) == LENT, f"recovery capacity is used by {lent}"
     await bind_role(world, "cluster-admin", JANE, namespace="")
     world.process(JANE, HastyPerson(world.rng.uniform(*HASTE_S)), account=User(JANE))
     await _named(world, ("spec.replicas",), "controllers/autoscaling")
     await _named(world, (SAME_NAME, SAME_OWNER), "controllers/replicasets")
-    await _end(world)
-    await world.until(lambda: _left(world) == lent, within_s=120, what=f"{lent} are named as what is left")
+    await end_override(world, NAME)
+    await world.until(
+        lambda: pods_left(world) == lent, within_s=120, what=f"{lent} are named as what is left"
+    )
     await world.sleep(30)
-    assert _left(world) == lent, f"{_left(world)} is named as what is left; {lent} have lent capacity"
+    assert pods_left(world) == lent, f"{pods_left(world)} is named as what is left; {lent} have lent capacity"
     assert not is_proven(status_of(world, NAME)), "an edited finalizer was taken for a finished cleanup"
     world.kill(JANE)
     await world.apply(CAPACITY_CLASSES, recovery_class("default"))
@@ -126,21 +131,12 @@ async def risky_manual_response(world: World) -> None:
 async def _incident(world: World) -> None:
     """Four replicas of which two have lent capacity; the autoscaler wants two more, for which there is no
     room."""
-    await world.apply(NODES, placed("node-a", STALE, cpu="2"))
-    await world.apply(NODES, placed("node-b", OPEN, cpu="2"))
-    await world.apply(NODES, placed("node-r", OPEN, cpu="4", pool=RECOVERY))
-    await world.apply(CAPACITY_CLASSES, recovery_class())
-    other = pod("other", cpu="2")
-    other["spec"]["nodeName"] = "node-a"
-    await world.apply(PODS, other)
+    await place(world)
     changes = {"avoidZones": [STALE], "allowReservedCapacityClass": RECOVERY, "reservedReplicas": LENT}
     target, scope = f"workload/{WORKLOAD}", f"region/{REGION}"
     await world.apply(OVERRIDES, override(NAME, changes, target=target, lasts="30m", scope=scope))
     await world.apply(DEPLOYMENTS, workload(WORKLOAD, REPLICAS))
-    scaler = autoscaler(WORKLOAD, MOST)
-    scaler["spec"]["minReplicas"] = REPLICAS
-    scaler["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] = 5
-    await world.apply(AUTOSCALERS, scaler)
+    await world.apply(AUTOSCALERS, busy_autoscaler(WORKLOAD, REPLICAS, MOST))
 
 
 async def _named(world: World, fields: tuple[str, ...], controller: str) -> None:
@@ -155,20 +151,6 @@ async def _named(world: World, fields: tuple[str, ...], controller: str) -> None
         within_s=NAMED_WITHIN_S,
         what=f"the fight of {JANE} and {controller} over {' or '.join(fields)} is named",
     )
-
-
-async def _end(world: World) -> None:
-    while (obj := world.get(OVERRIDES.name, Key("default", NAME))) is not None and not is_deleting(obj):
-        await world.api.delete(OVERRIDES, "default", NAME, uid=uid_of(obj))
-
-
-def _is_lent(pod: Obj) -> bool:
-    return str(lookup(pod, "metadata", "annotations", "fathom.dev/account") or "").count("/") == 3
-
-
-def _left(world: World) -> list[str]:
-    residue = status_of(world, NAME).get("residue") or ()
-    return sorted(str(each["object"]).rpartition("/")[2] for each in residue)
 
 
 SCENARIOS: tuple[Scenario, ...] = (risky_manual_response,)

@@ -10,7 +10,7 @@ from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Unknown
 from fathom.kinds.steering_limits import LIMITS_KEY
 from fathom.model.accounts import SYSTEM_NAMESPACE
-from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
+from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.checkers.approvals import ApprovalsAreInTheAuditLog, OnlyTheApprovedActs
 from fathom.sim.checkers.contradictions import NoContradictionInForce
 from fathom.sim.scenarios import steering
@@ -22,6 +22,7 @@ from fathom.sim.scenarios.steering import (
     LIMITS,
     OVERRIDES,
     PROCESSES,
+    end_override,
     in_zone,
     override,
     run_cluster,
@@ -78,7 +79,7 @@ async def conflicting_overrides(world: World) -> None:
         names, both = await way(world, people, number)
         _judge(world, names, both)
         for name in names:
-            await _end(world, name)
+            await end_override(world, name)
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
 
@@ -172,11 +173,6 @@ def _judge(world: World, names: tuple[str, str], both: tuple[Outcome, Outcome]) 
     world.sometimes("one was refused" if refused else "an answer was lost")
 
 
-async def _end(world: World, name: str, namespace: str = "default") -> None:
-    while (obj := world.get(OVERRIDES.name, Key(namespace, name))) is not None and not is_deleting(obj):
-        await world.api.delete(OVERRIDES, namespace, name, uid=uid_of(obj))
-
-
 # An approval that races an edit.
 
 
@@ -213,7 +209,7 @@ async def approval_races_edit(world: World) -> None:
             refused = await author.asks(_approving(name))
             assert not isinstance(refused, Committed), "the author approved the own override"
         await world.sleep(8 * world.rng.random())
-        await _end(world, name, SYSTEM_NAMESPACE)
+        await end_override(world, name, SYSTEM_NAMESPACE)
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
 

@@ -26,8 +26,10 @@ from fathom.sim.scenarios.steering import (
     KINDS,
     OVERRIDES,
     PROCESSES,
+    busy_autoscaler,
     checkers,
     in_zone,
+    is_lent,
     is_proven,
     override,
     ready_pods,
@@ -35,7 +37,7 @@ from fathom.sim.scenarios.steering import (
     status_of,
     workload,
 )
-from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, LoadedAutoscalers, autoscaler
+from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, LoadedAutoscalers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import STORE, AnyFault, Crash, Partition
 from fathom.sim.world.invariants import Checker
@@ -126,10 +128,7 @@ async def _deploy(api: Api, outcome: Outcome) -> Outcome:
     if isinstance(outcome, Unknown):
         return outcome
     await api.create(DEPLOYMENTS, "default", workload(WEB, REPLICAS))
-    scaler = autoscaler(WEB, MOST)
-    scaler["spec"]["minReplicas"] = REPLICAS
-    scaler["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] = 5
-    await api.create(AUTOSCALERS, "default", scaler)
+    await api.create(AUTOSCALERS, "default", busy_autoscaler(WEB, REPLICAS, MOST))
     return outcome
 
 
@@ -301,11 +300,6 @@ def _gold(*tenants: str) -> Obj:
 
 def _is_placed(world: World, name: str) -> bool:
     return bool(_node(world.get("pods", Key("default", name)) or {}))
-
-
-def is_lent(pod: Obj) -> bool:
-    """Whether the pod is on the account of an override."""
-    return str(lookup(pod, "metadata", "annotations", "fathom.dev/account") or "").count("/") == 3
 
 
 SCENARIOS: tuple[Scenario, ...] = (forgotten_override, expiry_during_an_outage, undo_of_a_thousand)

@@ -15,14 +15,14 @@ from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model import accounts
 from fathom.model.accounts import SYSTEM_NAMESPACE
-from fathom.model.objects import Key, Obj, lookup
+from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
 from fathom.model.user import User
 from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, node, own, run_scheduler
 from fathom.sim.scenarios.shared_agent import SharedAgent
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, TIMING
-from fathom.sim.scenarios.workloads import unplaced
+from fathom.sim.scenarios.workloads import autoscaler, unplaced
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.world import World
@@ -86,9 +86,23 @@ def workload(name: str, replicas: int, *, cpu: str = "1") -> Obj:
     return obj
 
 
+def busy_autoscaler(name: str, fewest: int, most: int) -> Obj:
+    """Its workload always has more load than it wants, so that it grows unless something holds it."""
+    obj = autoscaler(name, most)
+    obj["spec"]["minReplicas"] = fewest
+    obj["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] = 5
+    return obj
+
+
 def override(name: str, changes: Obj, *, target: str, lasts: str, scope: str = "cluster", **spec: str) -> Obj:
     required = {"target": target, "scope": scope, "reason": "an incident", "expiresAfter": lasts}
     return own("SchedulerOverride", name, {**required, "changes": changes, **spec})
+
+
+async def end_override(world: World, name: str, namespace: str = "default") -> None:
+    """Delete it. It stays until its end is proven."""
+    while (obj := world.get(OVERRIDES.name, Key(namespace, name))) is not None and not is_deleting(obj):
+        await world.api.delete(OVERRIDES, namespace, name, uid=uid_of(obj))
 
 
 def status_of(world: World, name: str, namespace: str = "default") -> Obj:
@@ -115,3 +129,8 @@ def pods_of(world: World, name: str) -> list[Obj]:
 
 def ready_pods(world: World, name: str) -> list[Obj]:
     return [each for each in pods_of(world, name) if is_ready(each)]
+
+
+def is_lent(pod: Obj) -> bool:
+    """Whether the pod is on the account of an override."""
+    return str(lookup(pod, "metadata", "annotations", "fathom.dev/account") or "").count("/") == 3
