@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "fathom"
-PACKAGES = ("explain", "controllers", "schedule", "detect")
+PACKAGES = ("explain", "controllers", "schedule", "detect", "cli")
 TEXTS = frozenset({"message", "verdict", "text", "texts", "detail", "why"})
 TAKING_APART = frozenset(
     {"startswith", "endswith", "partition", "rpartition", "split", "rsplit", "find", "index"}
@@ -26,6 +26,10 @@ ALLOWED = {
     "explain/timeline/decisions.py": "the first line of a message, for display; a list of verbs",
     "controllers/job/completion_indexes.py": "the text is Kubernetes' notation of a set of numbers",
     "controllers/deployment/plan_status.py": "Kubernetes' condition names its ReplicaSet nowhere else",
+    "cli/object_reference.py": "the text is what the user typed",
+    "cli/scheduler.py": "the text is what the user typed",
+    "cli/timeline.py": "the text is what the user typed",
+    "cli/up.py": "the text is what the user typed",
     "controllers/overrides/facts.py": "the text is an annotation of ours, a list of ids",
 }
 

@@ -15,6 +15,7 @@ import msgspec
 
 from fathom.cli.explanations import NO_SUCH_PATH, OWN_KINDS, ApiServer, NoAnswerNow
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.explain.kubernetes_texts import is_forbidden_by_roles, is_stale_write
 
 Obj = dict[str, Any]
 
@@ -209,9 +210,9 @@ class OwnObjects:
             return f"; list them with `{self._kind.command}{'' if self._kind.lists_all else ' -A'}`"
         if reason == "AlreadyExists":
             return f"; choose another name, or see it with `{self._kind.command}{scope}`"
-        if status == 409 and "modified" in message:
+        if status == 409 and is_stale_write(message):
             return "; it was changed meanwhile: look at it again, then repeat the command"
-        if status == 403 and "cannot" in message:
+        if status == 403 and is_forbidden_by_roles(message):
             return f"; see what you may do with `kubectl auth can-i --list{scope}`"
         return ""
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from fathom.sim.continuation import Continuation
 
 CHANGES_SHOWN = 40
-# Of `Divergence.why`: what no request and no decision shows.
-CODE_FAILED, OTHER_TIMERS = "the code failed", "the live process waited"
+# What no request and no decision shows.
+WORTH_A_LINE = frozenset({"code", "timers"})
 
 
 def told(result: ReplayResult) -> str:
@@ -87,7 +87,7 @@ def patched_text(result: ReplayResult, patch: str) -> str:
     lines = [
         f"with {patch}, the first change is after input {divergence.after.index} at {divergence.after.time}"
     ]
-    if divergence.why.startswith((CODE_FAILED, OTHER_TIMERS)):
+    if divergence.about in WORTH_A_LINE:
         lines.append(f"  {divergence.why}")
     lines += _decision(divergence.decision, "without: ", "with:    ")
     if divergence.live is not None or divergence.replayed is not None:

@@ -1,4 +1,4 @@
-"""What Kubernetes says only in words: the one place of this package that looks into a text.
+"""What Kubernetes says only in words: the one place that looks into a text.
 
 Controllers and kubelets other than fathom's report some facts as a message alone, in words that are fixed in
 Kubernetes' source:
@@ -8,6 +8,8 @@ Kubernetes' source:
     pkg/kubelet                           configmap "NAME" not found
                                           couldn't find key KEY in configmap NAMESPACE/NAME
                                           Container NAME failed liveness probe; Readiness probe failed: …
+    registry/rest, in answers             … the object has been modified; please apply your changes …
+                                          … User "NAME" cannot VERB resource "RESOURCE" in API group …
 
 Where fathom's own components report the same, they say it as data too: a condition's reason, the check of an
 outcome, an object that can be looked up. Answers use that first, so that none depends on how fathom words it;
@@ -125,3 +127,18 @@ def failed_probe(message: str) -> FailedProbe | None:
     """From the Event Unhealthy."""
     match = _PROBE_FAILED.search(message)
     return None if match is None else FailedProbe(match[1].lower(), match["answer"] or "")
+
+
+# Answers of an API server. Other refusals have the same code and reason.
+
+_FORBIDDEN_BY_ROLES = re.compile(r"\bcannot \S+ (resource|path) \"")
+
+
+def is_stale_write(message: str) -> bool:
+    """Whether a Conflict says that the object was changed since it was read."""
+    return "the object has been modified" in message
+
+
+def is_forbidden_by_roles(message: str) -> bool:
+    """Whether a Forbidden says that the user's roles do not allow the request."""
+    return _FORBIDDEN_BY_ROLES.search(message) is not None

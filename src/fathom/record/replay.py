@@ -14,6 +14,7 @@ import gc
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 
 import msgspec
 
@@ -53,9 +54,19 @@ class UpTo(msgspec.Struct, frozen=True):
     time: str
 
 
+class Differs(StrEnum):
+    """In what a replay differs from its tape."""
+
+    REQUEST = "request"
+    DECISION = "decision"
+    CODE = "code"  # It failed.
+    TIMERS = "timers"
+
+
 class Divergence(msgspec.Struct, frozen=True):
     """The first ask in which the replay differs from the tape. None: nothing was asked on that side."""
 
+    about: Differs
     ask: int
     why: str
     live: TapedRequest | None
@@ -182,15 +193,16 @@ class _Run:
         if self._journal.comparison.changed is None:
             return None
         replayed = self._next_replayed() if self._fresh else None
-        return self._divergence("the replay decided differently", None, replayed)
+        return self._divergence(Differs.DECISION, "the replay decided differently", None, replayed)
 
     def _deliver(self, record: Record) -> Divergence | None:
         if self._error:
-            return self._divergence(f"the code failed: {self._error}", None, None)
+            return self._divergence(Differs.CODE, f"the code failed: {self._error}", None, None)
         if self._fresh:
-            return self._divergence("the live process did not send this request", None, self._next_replayed())
+            why = "the live process did not send this request"
+            return self._divergence(Differs.REQUEST, why, None, self._next_replayed())
         if record.kind == Input.TICK and (why := self._other_timers(record)):
-            return self._divergence(why, None, None, made_it=True)
+            return self._divergence(Differs.TIMERS, why, None, None, made_it=True)
         try:
             kind = Input(record.kind)
         except ValueError as error:
@@ -217,12 +229,13 @@ class _Run:
     def _compare(self, record: Record) -> Divergence | None:
         live = asked(record.number, record.checksum, record.payload)
         if not self._fresh:
-            failed = f"the code failed: {self._error}" if self._error else ""
-            why = failed or "the replay did not send this request"
-            return self._divergence(why, live, None)
+            if self._error:
+                return self._divergence(Differs.CODE, f"the code failed: {self._error}", live, None)
+            return self._divergence(Differs.REQUEST, "the replay did not send this request", live, None)
         number, ask, checksum = self._fresh[0]
         if (number, checksum) != (record.number, record.checksum):
-            return self._divergence("the replay sent a different request", live, self._next_replayed())
+            why = "the replay sent a different request"
+            return self._divergence(Differs.REQUEST, why, live, self._next_replayed())
         self._fresh.popleft()
         self._asks += 1
         self._writes += ask.method != "GET"
@@ -243,7 +256,13 @@ class _Run:
         return asked(number, checksum, ask_payload(ask, whole=True))
 
     def _divergence(
-        self, why: str, live: TapedRequest | None, replayed: TapedRequest | None, *, made_it: bool = False
+        self,
+        about: Differs,
+        why: str,
+        live: TapedRequest | None,
+        replayed: TapedRequest | None,
+        *,
+        made_it: bool = False,
     ) -> Divergence:
         """`made_it`: the last decision of the replay led to it, without a request."""
         number = max(ask.number for ask in (live, replayed) if ask) if live or replayed else 0
@@ -252,7 +271,7 @@ class _Run:
         decision = self._journal.comparison.around(
             now_ns, replayed=made_it or replayed is not None, sent_for=sent_for
         )
-        return Divergence(number, why, live, replayed, self._last_input(), decision)
+        return Divergence(about, number, why, live, replayed, self._last_input(), decision)
 
     def _last_input(self) -> Happened:
         last = self._last
