@@ -114,7 +114,8 @@ class _TimelineBuilder:
         self._struck: dict[int, str] = {}  # Event -> the entry of the fault that affected it.
         self._revisions_seen = hearing(chronicle)
         self._answers = answers(chronicle)
-        self._commits: list[CommitSeen] = []  # Commits that a watcher of these objects should know of.
+        # By resource, in the order of revisions: commits that a watcher of these objects should know of.
+        self._commits: dict[str, list[CommitSeen]] = {}
         self._held_watches: dict[str, str] = {}  # Process -> the last fault that held its watch.
         self._stale: dict[tuple[object, ...], str] = {}  # A process and what it missed -> its entry.
         self._writes: list[Entry] = []  # Entries of commits.
@@ -184,7 +185,8 @@ class _TimelineBuilder:
 
     def _remember(self, event: CommitSeen) -> None:
         if any(self._concern.about(path_of(change)) for change in event.changes):
-            self._commits.append(event)
+            for resource in dict.fromkeys(map(resource_of, event.changes)):
+                self._commits.setdefault(resource, []).append(event)
 
     def _stale_reads(self, event: CommitSeen, changes: Sequence[Change]) -> None:
         """Commits that the writer did not know of when it sent its request, although it watches that kind."""
@@ -192,8 +194,7 @@ class _TimelineBuilder:
         if request is None or event.process == DRIVER:
             return
         written = {resource_of(change) for change in changes}
-        followed = dict.fromkeys(resource_of(change) for news in self._commits for change in news.changes)
-        for resource in followed:
+        for resource in self._commits:
             upto = self._revision_at(request, resource)
             older_ns = 0 if resource in written else round(STALE_S * SECOND_NS)
             missed = [] if upto is None else self._missed_commits(request, resource, upto, older_ns)
@@ -225,13 +226,12 @@ class _TimelineBuilder:
     def _missed_commits(
         self, request: RequestSent, resource: str, upto: int, older_ns: int
     ) -> list[CommitSeen]:
+        commits = self._commits[resource]
+        newer = bisect.bisect_right(commits, upto, key=lambda commit: commit.revision)
         return [
             commit
-            for commit in self._commits
-            if any(resource_of(change) == resource for change in commit.changes)
-            and commit.revision > upto
-            and commit.at_ns + older_ns < request.at_ns
-            and not self._was_answered(commit, request)
+            for commit in commits[newer:]
+            if commit.at_ns + older_ns < request.at_ns and not self._was_answered(commit, request)
         ]
 
     def _was_answered(self, commit: CommitSeen, request: RequestSent) -> bool:
