@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from fathom.client.outcomes import Committed
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.objects import Key, Obj, lookup
@@ -32,7 +34,22 @@ WEB, CORDON, PAUSE = "web", "cordon-b", "pause-web"
 DEAF, DEAD, PAUSED = "deaf", "dead", "paused"
 LONG_S = 900.0  # Until the world is healed.
 NAMED_WITHIN_S = 120.0  # A lease expires, and overrides are looked at every 15 s; faults delay both.
-WHILE = "an override is not active while the scheduler has not heard of it"
+WHILE = "an override is not active while one that it concerns has not heard of it"
+WAITED_S = 40.0  # Long enough for overrides to be looked at twice.
+
+
+class Silenced(msgspec.Struct, frozen=True):
+    """Who does not hear, and the override that it must acknowledge."""
+
+    name: str
+    processes: tuple[str, ...]
+    override: Key
+
+
+SILENCED = (
+    Silenced("scheduler", SCHEDULERS, Key(SYSTEM_NAMESPACE, CORDON)),
+    Silenced("controllers", MANAGERS, Key("default", PAUSE)),
+)
 
 
 def checkers() -> Sequence[Checker]:
@@ -41,34 +58,44 @@ def checkers() -> Sequence[Checker]:
 
 @scenario(Menu(processes=MANAGERS, kinds=KINDS, seconds=30, most=4), checkers=checkers, timed=True)
 async def one_controller_deaf(world: World) -> None:
-    """The scheduler is dead, stopped or cut off from news of overrides when one is created. The override is
-    not active and says who is missing; what the API server refuses at the write, it refuses all the same;
-    when the scheduler is back, the override becomes active."""
+    """The scheduler or the controllers are dead, stopped or cut off from news of overrides when one is
+    created. The override is not active, and says who has stopped; what the API server refuses at the write,
+    it refuses all the same; when they are back, the override becomes active."""
     run_cluster(world)
     for name, zone in steering.ZONES.items():
         await world.apply(NODES, in_zone(name, zone, cpu="16"))
     await world.apply(DEPLOYMENTS, workload(WEB, 2))
     await world.until(lambda: len(steering.ready_pods(world, WEB)) == 2, within_s=120, what="web is ready")
-    how = world.rng.choice((DEAF, DEAD, PAUSED))
-    world.sometimes(f"the scheduler is {how}")
-    _silence(world, how)
+    silenced, how = world.rng.choice(SILENCED), world.rng.choice((DEAF, DEAD, PAUSED))
+    world.sometimes(f"the {silenced.name}: {how}")
+    _silence(world, silenced, how)
     await world.apply(
         OVERRIDES, override(CORDON, {"cordon": True}, target="zone/b", lasts="30m"), SYSTEM_NAMESPACE
     )
-    await world.apply(
-        OVERRIDES, override(PAUSE, {"pauseExpansion": True}, target=f"workload/{WEB}", lasts="30m")
-    )
-    await world.until(lambda: _is_named(world, how), within_s=NAMED_WITHIN_S, what="the scheduler is named")
+    changes = {"pauseExpansion": True, "pauseRollout": True}
+    await world.apply(OVERRIDES, override(PAUSE, changes, target=f"workload/{WEB}", lasts="30m"))
+    if silenced.name == "controllers" and how == DEAF:
+        await world.sleep(WAITED_S)  # They write who is missing, and have no news of the override.
+    else:
+        await world.until(
+            lambda: _is_named(world, silenced, how),
+            within_s=NAMED_WITHIN_S,
+            what=f"the {silenced.name} are named",
+        )
     await _try(world)
-    assert not _status(world).get("active"), WHILE
+    assert not _status(world, silenced).get("active"), WHILE
     world.heal()
-    await world.until(lambda: _is_whole(world), within_s=NAMED_WITHIN_S, what="the override is active")
+    await world.until(
+        lambda: all(_is_whole(world, each) for each in SILENCED),
+        within_s=NAMED_WITHIN_S,
+        what="the overrides are active",
+    )
     await _try(world)
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
 
-def _silence(world: World, how: str) -> None:
-    for name in SCHEDULERS:
+def _silence(world: World, silenced: Silenced, how: str) -> None:
+    for name in silenced.processes:
         if how == DEAF:
             world.deafen(name, "/scheduleroverrides", for_s=LONG_S)
         elif how == DEAD:
@@ -77,19 +104,22 @@ def _silence(world: World, how: str) -> None:
             world.pause(name, LONG_S)
 
 
-def _is_named(world: World, how: str) -> bool:
-    """By the condition Degraded if it holds no lease; one that only lacks the news is waited for by name."""
-    status = _status(world)
+def _is_named(world: World, silenced: Silenced, how: str) -> bool:
+    """By the condition Degraded if it holds no lease, which the scheduler writes of the controllers, and they
+    of the scheduler; a scheduler that only lacks the news is waited for by name."""
+    status = _status(world, silenced)
     if status.get("active"):
-        world.broken(WHILE, f"{how}: {status}")
+        world.broken(WHILE, f"the {silenced.name}: {how}: {status}")
     observed, degraded = condition(status, "SchedulerOverrideObserved"), condition(status, "Degraded")
+    if silenced.name == "controllers":
+        return degraded.get("status") == "True" and "deployment-controller" in str(degraded.get("message"))
     missing = observed.get("status") == "False" and "scheduler" in str(observed.get("message"))
     stopped = degraded.get("status") == "True" and "scheduler" in str(degraded.get("message"))
     return missing and (how == DEAF or stopped)
 
 
-def _is_whole(world: World) -> bool:
-    status = _status(world)
+def _is_whole(world: World, silenced: Silenced) -> bool:
+    status = _status(world, silenced)
     return status.get("active") is True and condition(status, "Degraded").get("status") == "False"
 
 
@@ -107,8 +137,8 @@ async def _try(world: World) -> None:
     assert len(pods_of(world, WEB)) <= 2
 
 
-def _status(world: World) -> Obj:
-    return lookup(world.get(OVERRIDES.name, Key(SYSTEM_NAMESPACE, CORDON)), "status") or {}
+def _status(world: World, silenced: Silenced) -> Obj:
+    return lookup(world.get(OVERRIDES.name, silenced.override), "status") or {}
 
 
 SCENARIOS: tuple[Scenario, ...] = (one_controller_deaf,)
