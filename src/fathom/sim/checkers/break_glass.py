@@ -6,6 +6,7 @@ from __future__ import annotations
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.times import SECOND_NS, duration_ns
+from fathom.sim.checkers.override_effects import LATE_S
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.world import World
 
@@ -20,7 +21,6 @@ MARKED = frozenset(
         "serviceaccounts",
     }
 )
-LATE_S = 2.5  # Times are recorded in whole seconds, and a write takes a moment from its check to the store.
 
 
 class BreakGlassEnds(Checker):

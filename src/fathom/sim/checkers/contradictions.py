@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from fathom.model.objects import Key, Obj, is_deleting, lookup
 from fathom.model.times import SECOND_NS, moment_ns
+from fathom.sim.checkers.override_effects import LATE_S
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world.world import World
 
 OVERRIDES = "scheduleroverrides.fathom.dev"
 # Fields of which two different values cannot both hold; those of one row are one change.
 EXCLUSIVE = (("allowReservedCapacityClass", "reservedReplicas"), ("trafficWeights",), ("breakGlassRole",))
-# API servers judge with their own clock; ends are recorded in whole seconds.
-LATE_S = 2.5
 
 
 class NoContradictionInForce(Checker):

@@ -13,6 +13,9 @@ from fathom.model.pod_phase import TERMINAL_PHASES
 ROUTES = "trafficroutes.fathom.dev"
 ACCOUNT, USED, MADE_BY = "fathom.dev/account", "fathom.dev/overrides", "fathom.dev/override"
 WITH_EFFECTS = frozenset({"pods", RESERVATIONS, ROUTES, TENANT_BOOKS})
+# How late a write may follow the end of an override: times are recorded in whole seconds, each API server
+# judges with its own clock, and a write takes a moment from its check to the store.
+LATE_S = 2.5
 
 
 def effects_on(resource: str, obj: Obj | None) -> Iterable[str]:

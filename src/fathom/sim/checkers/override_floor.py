@@ -12,14 +12,13 @@ from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.well_known import ACTOR_HEADER, POOL_LABEL, ZONE_LABEL
-from fathom.sim.checkers.override_effects import ACCOUNT, MADE_BY, ROUTES, USED, evicted_for
+from fathom.sim.checkers.override_effects import ACCOUNT, LATE_S, MADE_BY, ROUTES, USED, evicted_for
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.world import World
 
 LIMITS = "steeringlimits.fathom.dev"
 DEPLOYMENTS, REPLICA_SETS = "deployments.apps", "replicasets.apps"
-LATE_S = 2.5  # Times are recorded in whole seconds, and a write takes a moment from its check to the store.
 SEEN_S = 10.0  # As old as a cache may be on which an eviction rests.
 PLACES = {"node": "kubernetes.io/hostname", "zone": ZONE_LABEL, "pool": POOL_LABEL}
 

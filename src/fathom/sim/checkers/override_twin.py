@@ -25,8 +25,8 @@ ROLES = {
 }
 DEADLINE_S = 1800.0  # As of every scenario.
 
-# What overrides can leave: charges and marks of pods, taints and cordons, weights, roles. By the names that
-# residue has: 'Pod default/web-1', 'Role default/left'.
+# What overrides can leave: charges and marks of pods, taints and cordons, weights, roles; and how many
+# replicas each workload wants and has. By the names that residue has: 'Pod default/web-1'.
 Traces = dict[str, object]
 
 
@@ -44,6 +44,9 @@ def traces_of(world: World) -> Traces:
     for route in world.list(ROUTES):
         marked = (metadata(route).get("annotations") or {}).get(MADE_BY)
         found[_name("TrafficRoute", route)] = (lookup(route, "spec", "routes"), marked)
+    for workload in world.list("deployments.apps"):
+        wanted, ready = lookup(workload, "spec", "replicas"), lookup(workload, "status", "readyReplicas")
+        found[_name("Deployment", workload)] = (wanted, ready)
     for kind, resource in ROLES.items():
         found |= dict.fromkeys((_name(kind, role) for role in world.list(resource)), "there")
     return found

@@ -12,7 +12,7 @@ from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.decision import Decision, Outcome
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.times import SECOND_NS, moment_ns
-from fathom.sim.checkers.override_effects import WITH_EFFECTS, effects_on, evicted_for
+from fathom.sim.checkers.override_effects import LATE_S, WITH_EFFECTS, effects_on, evicted_for
 from fathom.sim.checkers.override_floor import (
     BlastRadiusWithinLimits,
     EffectsCarryTheUid,
@@ -25,10 +25,6 @@ from fathom.sim.world.violation import Violation
 if TYPE_CHECKING:
     from fathom.sim.world.process import SimProcess
     from fathom.sim.world.world import World
-
-
-# Times are recorded in whole seconds, and a write takes a moment from its check to the store.
-LATE_S = 2.5
 
 
 class NothingIsLeftAfterTheProof(Checker):

@@ -12,9 +12,9 @@ from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.well_known import POOL_LABEL, REGION_LABEL
 from fathom.seams.streams import Streams
+from fathom.sim.checkers.override_effects import LATE_S
 from fathom.sim.checkers.override_rates import UndoneAFewAtATime
 from fathom.sim.checkers.override_twin import DiffersOnlyInTheResidue
-from fathom.sim.checkers.overrides import LATE_S
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.people import CLUSTER_ROLES, Person, bind_role

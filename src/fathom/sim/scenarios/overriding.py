@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fathom.client.api import Resource
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.sim.checkers.override_effects import LATE_S
 from fathom.sim.checkers.overrides import of_overrides
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.objects import NODES, PODS
@@ -25,8 +26,6 @@ KINDS = ("/pods", "/scheduleroverrides", "bindingbatches")
 OPEN, SET_ASIDE = "node-1", "node-2"
 ZONE_OF_OPEN = "zone-a"
 LASTS_S_MAX = 14
-# Times are recorded in whole seconds, and a binding takes a moment from its check to the store.
-LATE_S = 2.5
 USED = "fathom.dev/overrides"
 
 
