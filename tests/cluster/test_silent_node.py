@@ -64,13 +64,12 @@ def test_pods_that_serve_stay_where_they_are_when_their_agent_dies(cluster: Clus
     agent.kill()
     until(lambda: condition(cluster, "Ready").get("status") == "Unknown", lambda: str(node(cluster)), 120)
     until(
-        lambda: (
-            "no pod is evicted: the gateway reaches pods there"
-            in condition(cluster, "fathom.dev/Unreachable").get("message", "")
-        ),
+        lambda: condition(cluster, "fathom.dev/Held").get("reason") == "Spared",
         lambda: str(node(cluster)),
         30,
     )
+    held = condition(cluster, "fathom.dev/Held")
+    assert (held["status"], held["message"]) == ("True", "no pod is evicted: the gateway reaches pods there")
     assert {taint["effect"] for taint in node(cluster)["spec"]["taints"]} == {"NoSchedule"}
     assert everybody(cluster, "stays", 2) == before
     agent.start()
