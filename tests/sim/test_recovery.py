@@ -1,6 +1,12 @@
-"""safe-recovery: whoever dies after whichever of its writes, the override ends and its end is proven."""
+"""safe-recovery: whoever dies after whichever of its writes, the override ends and its end is proven.
+
+A seed draws what becomes of the replicas at the end; each takes a quarter of an hour of CPU for all deaths.
+FATHOM_RECOVERY_SEED=2 runs another.
+"""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 from tests.sim.crashing import survived
@@ -10,6 +16,7 @@ from fathom.sim.scenarios.scheduling import SCHEDULERS
 from fathom.sim.scenarios.staff import MANAGERS
 
 RECOVERY = SCENARIOS["safe-recovery"]
+SEED = os.environ.get("FATHOM_RECOVERY_SEED", "1")
 
 
 @pytest.mark.parametrize(
@@ -23,7 +30,6 @@ def test_a_death_after_some_writes_of_a_recovery_leaves_nothing_behind(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", ["1", "2", "3"])
 @pytest.mark.parametrize("process", [*MANAGERS, *SCHEDULERS, "api-1"])
-def test_a_death_after_any_write_of_a_recovery_leaves_nothing_behind(process: str, seed: str) -> None:
-    assert survived(RECOVERY, process, seed=seed) >= 1
+def test_a_death_after_any_write_of_a_recovery_leaves_nothing_behind(process: str) -> None:
+    assert survived(RECOVERY, process, seed=SEED) >= 1

@@ -13,7 +13,7 @@ from fathom.sim.scenarios.staff import AGENT, MANAGERS
 from fathom.sim.world.scenario import Strategy, plan_of
 
 STRATEGIES: tuple[Strategy, ...] = ("random", "pct")  # In turn.
-MANY = 24  # Half an hour of CPU. To look for longer: fathom sim explore.
+MANY = 12  # A quarter of an hour of CPU. To look for longer: fathom sim explore.
 
 
 def holds(name: str, seed: str, strategy: Strategy = "random") -> None:
