@@ -33,6 +33,7 @@ def test_a_pod_is_deleted_in_the_middle_of_its_hook(cluster: Cluster) -> None:
     cluster.until_gone("hooking")
 
 
+@pytest.mark.full
 def test_a_hook_that_takes_its_time_is_waited_for(cluster: Cluster) -> None:
     cluster.run("patient", "sleep", "300", container=hooks(postStart="sleep 33"))
     pod = cluster.until("patient", lambda pod: condition(pod, "Ready") == "True", within_s=60)

@@ -208,5 +208,5 @@ def eventually(check: Callable[[], Any], *, seconds: float = 10) -> Any:
     deadline = time.monotonic() + seconds
     while not (answer := check()):
         assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.02)
+        time.sleep(0.1)  # Each question is a process.
     return answer

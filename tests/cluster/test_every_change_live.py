@@ -85,13 +85,19 @@ TRIALS: dict[str, type[Trial]] = {
 }
 
 
+# Tried in the deep run alone: what is avoided is told by another label.
+ALIKE = frozenset({"avoidNodes", "avoidNodeClasses", "avoidPools"})
+
+
 def test_every_change_of_the_table_has_a_trial() -> None:
     assert list(TRIALS) == list(CHANGES)
 
 
 @pytest.mark.live
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("change", TRIALS)
+@pytest.mark.parametrize(
+    "change", [pytest.param(name, marks=[pytest.mark.full] if name in ALIKE else []) for name in TRIALS]
+)
 def test_a_change_is_seen_before_in_force_and_after_its_end(stage: Stage, change: str) -> None:
     place = stage.stuck if change == "approveRepairs" else Place(stage.cluster, stage.rng, change)
     TRIALS[change](place).run()

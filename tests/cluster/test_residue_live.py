@@ -331,7 +331,9 @@ def effects(status: Obj) -> set[tuple[str, str]]:
 LEFT: tuple[type[Recovery], ...] = (Account, Reservation, Taint, ForeignTaint, NodeMark, Weights, Role)
 
 
-@pytest.mark.parametrize("marked", [True, False], ids=["marked", "unmarked"])
+@pytest.mark.parametrize(
+    "marked", [pytest.param(True, marks=pytest.mark.full), False], ids=["marked", "unmarked"]
+)
 @pytest.mark.parametrize("kind", LEFT, ids=lambda kind: kind.name)
 def test_what_is_left_behind_by_hand_is_named_until_it_is_gone(
     region: Region, kind: type[Recovery], marked: bool

@@ -212,7 +212,7 @@ def assert_changed_lines_are_found(data: Path, count: int) -> None:
 
 
 def test_with_a_line_of_a_decider_changed_the_replay_names_the_decision(data: Path) -> None:
-    assert_changed_lines_are_found(data, 3)
+    assert_changed_lines_are_found(data, 1)
 
 
 @pytest.mark.full

@@ -214,7 +214,8 @@ def test_code_that_waits_for_another_time_is_found_though_it_sends_nothing() -> 
     assert replay(records, entry=waits(0.01, 0.02)).matched
     sooner = replay(records, entry=waits(0.009, 0.02)).first_divergence
     assert sooner is not None
-    assert (sooner.about, sooner.why[:38]) == ("timers", "the live process waited until 0.010000")
+    assert sooner.about == "timers"
+    assert sooner.why.startswith("the live process waited until 0.01")
     later = replay(records, entry=waits(0.01, 0.03)).first_divergence
     assert later is not None
     assert later.about == "timers"

@@ -178,10 +178,12 @@ def _as_administrator(server: Victim) -> ssl.SSLSocket:
     return server.tls.wrap_socket(_plain(server), server_hostname="127.0.0.1")
 
 
+NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+NOBODY.check_hostname, NOBODY.verify_mode = False, ssl.CERT_NONE
+
+
 def _as_nobody(server: Victim) -> ssl.SSLSocket:
-    tls = ssl.create_default_context()
-    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    return tls.wrap_socket(_plain(server))
+    return NOBODY.wrap_socket(_plain(server))
 
 
 def _head(path: str, length: int, *headers: str) -> bytes:

@@ -175,6 +175,7 @@ def custom_kind(world: World) -> Kind:
     return kind
 
 
+@pytest.mark.full
 def test_every_list_and_map_of_a_custom_kind_costs_what_its_size_is(world: World) -> None:
     for place in places(world.api.core.registry, custom_kind(world)):
         if place.steps[0] == "spec":

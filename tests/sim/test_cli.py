@@ -284,6 +284,7 @@ def test_ctrl_c_ends_a_visit_to_the_zoo_with_what_there_is(tmp_path: Path) -> No
     assert (code, said["interrupted"], said["found"], said["of"]) == (130, True, 0, 1)
 
 
+@pytest.mark.full
 def test_a_patch_that_says_nothing_of_itself_is_hunted_in_all_scenarios(tmp_path: Path) -> None:
     file = tmp_path / "held_out.py"
     file.write_text(BLIND.replace("SCENARIOS =", "NOWHERE ="))

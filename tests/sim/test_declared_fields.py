@@ -37,13 +37,10 @@ FIELDS = {
 STORIES = (
     "pending-after-rollback",
     "rollback-among-others",
-    "a-node-dies",
     "driven-away",
-    "drains",
-    "gray-nodes",
     "jobs-seen-late",
 )
-LONG_STORIES = ("a-persons-decision", "reservations")
+LONG_STORIES = ("a-node-dies", "a-persons-decision", "drains", "gray-nodes", "reservations")
 
 Decided = tuple[str, str, str, tuple[str, ...], str]
 
