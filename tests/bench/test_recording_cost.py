@@ -5,9 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from fathom.bench.errors import BadTarget
 from fathom.bench.recording_cost import as_json, as_table, run_pairs
-from fathom.bench.recording_rounds import run_rounds
 from fathom.bench.result import CoreUse, Server, this_machine
 from fathom.bench.schedule import JOURNAL, NOTHING, TAPE, ScheduleLoad, ScheduleResult, run_schedule
 from fathom.bench.session import Against
@@ -52,18 +50,3 @@ def test_a_scheduler_binds_every_pod_whatever_it_records(recording: str) -> None
     assert (result.recording is None) == (recording == NOTHING)
     assert result.scheduler_us_per_pod is not None
     assert result.scheduler_us_per_pod > 0
-
-
-def test_two_schedulers_take_turns_at_one_server() -> None:
-    cost = run_rounds(Against(), LOAD, 2)
-    assert (cost.how, len(cost.pods_per_s_without), len(cost.pods_per_s_with)) == ("rounds", 2, 2)
-    assert cost.recording is not None
-    assert cost.recording.bytes_per_decision > 0
-    assert min(cost.scheduler_us_without) >= 0
-    assert "2 pairs of rounds" in as_table(cost)
-
-
-@pytest.mark.parametrize(("workload", "pairs"), [("churn", 1), ("nothing", 1), ("basic", 100)])
-def test_rounds_that_cannot_be_are_refused(workload: str, pairs: int) -> None:
-    with pytest.raises(BadTarget, match=r"rounds are for|room for"):
-        run_rounds(Against(), msgspec.structs.replace(LOAD, workload=workload), pairs)

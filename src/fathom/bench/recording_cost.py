@@ -27,7 +27,6 @@ class RecordingCost(msgspec.Struct, frozen=True, kw_only=True):
     below 0, more were."""
 
     bench: str = "schedule-recording"
-    how: str  # 'runs': a server for each; or 'rounds', at one server.
     workload: str
     recorded: str  # 'journal', or 'journal and tape'
     slower_percent: MedianRange
@@ -57,11 +56,11 @@ def run_pairs(
         both = [(plain, without), (load, recorded)]
         for chosen, results in both if pair % 2 == 0 else reversed(both):
             results.append(run(against, chosen))
-    return compared(load, without, recorded, how="runs")
+    return _compared(load, without, recorded)
 
 
-def compared(
-    load: ScheduleLoad, without: Sequence[ScheduleResult], recorded: Sequence[ScheduleResult], *, how: str
+def _compared(
+    load: ScheduleLoad, without: Sequence[ScheduleResult], recorded: Sequence[ScheduleResult]
 ) -> RecordingCost:
     slower = [
         round(100 * (1 - second.pods_per_s / first.pods_per_s), 2)
@@ -72,7 +71,6 @@ def compared(
         round(100 * (second / first - 1), 2) for first, second in zip(cpu_without, cpu_with, strict=True)
     ]
     return RecordingCost(
-        how=how,
         workload=load.workload,
         recorded="journal" if load.recording == JOURNAL else "journal and tape",
         slower_percent=_median_range(slower),
@@ -106,8 +104,7 @@ def as_json(result: RecordingCost) -> str:
 
 def as_table(result: RecordingCost) -> str:
     load = result.parameters
-    pairs = f"{load['pairs']} pairs of {result.how}"
-    title = f"{result.workload}: {load['nodes']} nodes, {load['pods']} pods, {pairs}"
+    title = f"{result.workload}: {load['nodes']} nodes, {load['pods']} pods, {load['pairs']} pairs of runs"
     rows = [
         ("without recording", _listed(result.pods_per_s_without), "pods a second"),
         (f"with {result.recorded}", _listed(result.pods_per_s_with), "pods a second"),

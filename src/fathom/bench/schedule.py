@@ -112,7 +112,7 @@ def run_schedule(against: Against, load: ScheduleLoad) -> ScheduleResult:
                 own.append(stack.enter_context(scheduler))
             measured = _measure(open_session, workload, load, own)
         if own and load.recording != NOTHING:
-            measured = with_journal(measured, own)
+            measured = _with_journal(measured, own)
         rate = decisions_per_s(workload, nodes=load.nodes, init_pods=load.init_pods, pods=load.pods)
         return msgspec.structs.replace(measured, decisions_per_s=round(rate, 1))
 
@@ -200,7 +200,7 @@ class BoundPod:
 def _measure(
     open_session: Session, workload: Workload, load: ScheduleLoad, own: list[OwnScheduler]
 ) -> ScheduleResult:
-    space = new_namespace(open_session)
+    space = _namespace(open_session)
     connections = open_session.connect(load.connections)
     try:
         create_all(open_session, connections, b"/api/v1/nodes", [workload.node(n) for n in range(load.nodes)])
@@ -209,13 +209,13 @@ def _measure(
         pods = b"/api/v1/namespaces/%s/pods" % space
         init_pods = [workload.init_pod(number) for number in range(load.init_pods)]
         if init_pods:
-            bind_all(open_session, connections, pods, init_pods)
+            _bind_all(open_session, connections, pods, init_pods)
         create_all(open_session, connections, pods, [stuck_pod(number) for number in range(workload.stuck)])
         wanted = [workload.pod(number) for number in range(load.pods)]
         before = open_session.usage()
         pids = [scheduler.process.pid for scheduler in own]
         scheduler_before_s = sum(map(own_cpu_s, pids))
-        run = bind_all(open_session, connections, pods, wanted, churns=workload.churns)
+        run = _bind_all(open_session, connections, pods, wanted, churns=workload.churns)
         after = open_session.usage()
         scheduler_s = sum(map(own_cpu_s, pids)) - scheduler_before_s if own else None
     finally:
@@ -230,14 +230,14 @@ def _measure(
         cores=cores_between(before, after),
         scheduler_cores=None if scheduler_s is None else round(scheduler_s / elapsed_s, 2),
         scheduler_us_per_pod=None if scheduler_s is None else round(1e6 * scheduler_s / len(wanted), 1),
-        server_us_per_pod=server_us(before, after, len(wanted)),
+        server_us_per_pod=_server_us(before, after, len(wanted)),
         parameters=msgspec.to_builtins(load),
         machine=this_machine(),
         server=open_session.server,
     )
 
 
-def server_us(before: ServerUsage, after: ServerUsage, pods: int) -> float | None:
+def _server_us(before: ServerUsage, after: ServerUsage, pods: int) -> float | None:
     if before.server_s is None or after.server_s is None:
         return None
     return round(1e6 * (after.server_s - before.server_s) / pods, 1)
@@ -250,7 +250,7 @@ class BenchRun(msgspec.Struct, frozen=True):
     creates: Phase
 
 
-def bind_all(
+def _bind_all(
     open_session: Session,
     connections: Sequence[WireConnection],
     path: bytes,
@@ -369,7 +369,7 @@ def create_all(
     drive(connections, [_lane(asker, path, bodies) for _ in connections])
 
 
-def new_namespace(open_session: Session) -> bytes:
+def _namespace(open_session: Session) -> bytes:
     name = f"bench-{time.time_ns():x}"
     asker = Asker(open_session.target, namespace=name, object_bytes=0)
     expect(ask(open_session.target, asker.create_namespace()), 201, "creating a namespace")
@@ -408,7 +408,7 @@ class _JournalLine(msgspec.Struct):
     cpu_seconds: float = 0.0
 
 
-def with_journal(measured: ScheduleResult, own: list[OwnScheduler]) -> ScheduleResult:
+def _with_journal(measured: ScheduleResult, own: list[OwnScheduler]) -> ScheduleResult:
     records = [record for scheduler in own for record in read_journal(journal_directory(scheduler.data))]
     latencies_ns: list[int] = []
     checks: dict[str, int] = {}

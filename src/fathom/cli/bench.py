@@ -304,13 +304,6 @@ def schedule(
     pairs: Annotated[
         int, Parameter(validator=AT_LEAST_ONE, help="With --compare: number of pairs of runs.")
     ] = 5,
-    rounds: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            help="With --compare: at one server, in rounds of --pods by two schedulers in turn, not in runs.",
-        ),
-    ] = False,
     record: Annotated[
         bool, Parameter(negative=(), help="The scheduler records a tape too, for `fathom replay`.")
     ] = False,
@@ -329,17 +322,16 @@ def schedule(
     recording = bench_schedule.TAPE if record else bench_schedule.JOURNAL
     load = bench_schedule.ScheduleLoad(workload, nodes, init_pods, pods, connections, schedulers, recording)
     if compare:
-        _compare(load, where.against(), pairs, rounds=rounds, as_json=as_json)
+        _compare(load, where.against(), pairs, as_json=as_json)
         return
     result = _measured(lambda: bench_schedule.run_schedule(where.against(), load))
     _show(bench_schedule, result, as_json=as_json)
 
 
-def _compare(load: ScheduleLoad, against: Against, pairs: int, *, rounds: bool, as_json: bool) -> None:
-    from fathom.bench import recording_cost, recording_rounds  # noqa: PLC0415
+def _compare(load: ScheduleLoad, against: Against, pairs: int, *, as_json: bool) -> None:
+    from fathom.bench import recording_cost  # noqa: PLC0415
 
-    run = recording_rounds.run_rounds if rounds else recording_cost.run_pairs
-    result = _measured(lambda: run(against, load, pairs))
+    result = _measured(lambda: recording_cost.run_pairs(against, load, pairs))
     _show(recording_cost, result, as_json=as_json)
 
 
