@@ -85,7 +85,7 @@ TRIALS: dict[str, type[Trial]] = {
 }
 
 
-# Tried in the deep run alone: what is avoided is told by another label.
+# Tried in the deep run alone: they differ from avoidZones only in the label of the node.
 ALIKE = frozenset({"avoidNodes", "avoidNodeClasses", "avoidPools"})
 
 
