@@ -19,10 +19,10 @@ import msgspec
 from aiohttp import web
 
 from fathom.metrics.registry import Registry
-from fathom.model.decision import KeptDecision
-from fathom.model.record_query import DecisionReader, ProcessState, Recorded, RecordQuery, is_about
+from fathom.model.record_query import ProcessState, RecordQuery
 from fathom.record.journal_reader import JournalReader
 from fathom.record.past_worker import NoPastAnswer, PastWorker
+from fathom.record.recorded_answers import read_records
 from fathom.record.recording_gaps import RecordingGap, read_gaps
 
 ABOUT_MAX = 200  # UIDs in one question.
@@ -86,24 +86,6 @@ def _journal_gaps(journals: dict[str, Path]) -> dict[str, list[RecordingGap]]:
 def _encoded_records(readers: list[JournalReader], query: RecordQuery, process: str) -> bytes:
     records = [record for reader in readers for record in read_records(reader, query, process)]
     return msgspec.json.encode(records)
-
-
-def read_records(reader: DecisionReader, query: RecordQuery, process: str) -> list[Recorded]:
-    """The decisions, the newest of each object with every node's reason."""
-    listed = reader.query(query)
-    explained: set[str] = set()
-    for ref in query.objects:
-        about = [kept.decision for kept in listed if kept.decision.verdicts and is_about(kept, ref)]
-        explained.update(decision.id for decision in about[-query.reasons_of :] if query.reasons_of)
-    explained.update(query.decisions if query.reasons_of else ())
-    return [_recorded(reader, kept, process, kept.decision.id in explained) for kept in listed]
-
-
-def _recorded(reader: DecisionReader, kept: KeptDecision, process: str, with_nodes: bool) -> Recorded:
-    rejections = reader.node_rejections(kept.decision) if with_nodes else None
-    if rejections is None:
-        return Recorded(process, kept)
-    return Recorded(process, kept, rejections.reasons, rejections.rules)
 
 
 def state_of(process: str, component: str, described: dict[str, dict[str, Any]]) -> ProcessState:

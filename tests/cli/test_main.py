@@ -69,6 +69,13 @@ def test_a_question_loads_no_other_command_and_no_event_loop() -> None:
     assert {"asyncio", "numpy", "aiohttp", "cryptography"}.intersection(loaded) == set()
 
 
+def test_the_simulator_loads_no_http_library() -> None:
+    """Tests start it hundreds of times, and aiohttp alone takes a fifth of a second."""
+    code = "import sys, fathom.sim.testing; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert [name for name in done.stdout.split() if name.startswith(("aiohttp", "uvloop"))] == []
+
+
 @pytest.mark.parametrize("arguments", [["override", "list"], ["override", "show", "x"], ["repair", "list"]])
 def test_commands_that_steer_load_no_event_loop_and_no_server(arguments: list[str]) -> None:
     words = [*arguments, "--kubeconfig", "/nowhere"]

@@ -31,7 +31,7 @@ from fathom.model.record_query import DecisionReader
 from fathom.model.times import moment_ns
 from fathom.record.audit_index import AuditIndex
 from fathom.record.journal_reader import JournalReader
-from fathom.record_pages import read_records
+from fathom.record.recorded_answers import read_records
 from fathom.seams.outside import Clock
 
 
