@@ -5,28 +5,13 @@ POST /apis/fathom.dev/v1alpha1/namespaces/NS/explanations   spec: {subject, at, 
 
 from __future__ import annotations
 
-import os
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 
+from fathom.cli.api_server import Answer, NoAnswerNow, ServerConnection
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.client.credentials import NoCredentials
-from fathom.client.kubeconfig import BadKubeconfig
-from fathom.client.servers import find_server
-from fathom.seams.outside import live
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from fathom.client.server_address import ServerAddress
-
-Answer = dict[str, Any]
-
-ANSWER_S = 30.0
 SYSTEM_NAMESPACE = "fathom-system"  # Of answers about objects that have no namespace.
 OWN_KINDS = "/apis/fathom.dev/v1alpha1"
 # Kinds that a bare name may mean, and where their objects are; {} is the namespace's part of the path.
@@ -58,10 +43,6 @@ NO_SUCH_PATH = "the server could not find the requested resource"
 ANSWERS_NO_QUESTIONS = "this API server does not answer questions: it is not fathom, or older than 0.1"
 
 
-class NoAnswerNow(Problem):
-    """The API server cannot be reached, or has no time: the same question may be answered later."""
-
-
 class NoSuchObject(Problem):
     """There is no such object as the question's, and nothing is on record about one."""
 
@@ -77,23 +58,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     view: str = ""  # 'status', 'stuck'; '' is why.
 
 
-class ApiServer:
-    """A connection to the API server, kept for the few requests of a command."""
-
-    def __init__(self, kubeconfig: Path | None, *, answer_s: float = ANSWER_S) -> None:
-        """Raises Problem."""
-        try:
-            self._server = find_server(kubeconfig, clock=live().clock, environ=os.environ)
-        except BadKubeconfig as error:
-            raise Problem(str(error)) from error
-        self._connection = _connection(self._server)
-        self._connection.timeout = answer_s
-        self._prefix = urlsplit(self._server.url).path
-        self.warnings: tuple[str, ...] = ()  # Of the last answer.
-
-    @property
-    def url(self) -> str:
-        return self._server.url
+class ApiServer(ServerConnection):
+    """Answers questions about objects."""
 
     def explain(self, question: Question) -> Answer:
         """Raises Problem."""
@@ -132,61 +98,6 @@ class ApiServer:
                 found.append(kind)
         return found
 
-    def request(
-        self, method: str, path: str, body: Answer | None = None, *, media: str = "application/json"
-    ) -> tuple[int, Answer]:
-        """HTTP status and body. Raises NoAnswerNow."""
-        headers = dict(self._headers())
-        content = None if body is None else msgspec.json.encode(body)
-        if content is not None:
-            headers["content-type"] = media
-        try:
-            self._connection.request(method, self._prefix + path, content, headers)
-            response = self._connection.getresponse()
-            raw = response.read()
-            self.warnings = tuple(map(_warning, response.headers.get_all("warning") or ()))
-        except (OSError, HTTPException) as error:
-            self._connection.close()  # The next request opens another.
-            raise NoAnswerNow(
-                f"{self._server.url} does not answer: {error or type(error).__name__}"
-            ) from error
-        try:
-            answer = msgspec.json.decode(raw)
-        except msgspec.DecodeError:
-            answer = {"message": raw[:200].decode("utf-8", "replace")}
-        return response.status, answer if isinstance(answer, dict) else {}
-
-    def lines(self, path: str, *, seconds: float) -> Iterator[bytes]:
-        """The lines of an answer that goes on, such as a watch, on a connection of its own; until the time is
-        over or the server ends it. Raises NoAnswerNow."""
-        connection = _connection(self._server)
-        try:
-            connection.timeout = seconds
-            connection.request("GET", self._prefix + path, headers=dict(self._headers()))
-            response = connection.getresponse()
-            if response.status != 200:
-                raise NoAnswerNow(f"{self._server.url} answered a watch with HTTP {response.status}")
-            while line := response.readline():
-                yield line
-        except TimeoutError:
-            return
-        except (OSError, HTTPException) as error:
-            raise NoAnswerNow(
-                f"{self._server.url} does not answer: {error or type(error).__name__}"
-            ) from error
-        finally:
-            connection.close()
-
-    def _headers(self) -> tuple[tuple[str, str], ...]:
-        if self._server.renewing is not None:
-            import asyncio  # noqa: PLC0415  # Only for credentials of another program.
-
-            try:
-                asyncio.run(self._server.renewing.renew())
-            except NoCredentials as error:
-                raise Problem(str(error)) from error
-        return (("user-agent", "fathom"), ("accept", "application/json"), *self._server.credentials())
-
 
 def answers_no_questions(status: int, reason: str, message: str) -> bool:
     """Whether the server does not know the kind of the question."""
@@ -206,30 +117,3 @@ def _problem(status: int, answer: Answer) -> Problem:
 
 def _in_namespace(namespace: str) -> str:
     return f"/namespaces/{quote(namespace, safe='')}"
-
-
-def _warning(header: str) -> str:
-    """The text of a header such as '299 - "text"'."""
-    quoted = header.partition(' "')[2].removesuffix('"')
-    return quoted.replace('\\"', '"').replace("\\\\", "\\") or header
-
-
-def _connection(server: ServerAddress) -> HTTPConnection:
-    url = urlsplit(server.url)
-    host = url.hostname or ""
-    if url.scheme == "http":
-        return HTTPConnection(host, url.port or 80, timeout=ANSWER_S)
-    return TlsConnection(host, url.port or 443, server)
-
-
-class TlsConnection(HTTPSConnection):
-    """`http.client` checks the certificate for the host it connects to; a kubeconfig may name another."""
-
-    def __init__(self, host: str, port: int, server: ServerAddress) -> None:
-        super().__init__(host, port, timeout=ANSWER_S, context=server.tls)
-        self._server = server
-
-    def connect(self) -> None:
-        HTTPConnection.connect(self)
-        name = self._server.server_name or self.host
-        self.sock = self._server.tls.wrap_socket(self.sock, server_hostname=name)

@@ -13,7 +13,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from fathom.cli.explanations import NO_SUCH_PATH, OWN_KINDS, ApiServer, NoAnswerNow
+from fathom.cli.api_server import NoAnswerNow
+from fathom.cli.explanations import NO_SUCH_PATH, OWN_KINDS, ApiServer
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.explain.kubernetes_texts import is_forbidden_by_roles, is_stale_write
 

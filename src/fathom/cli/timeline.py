@@ -135,7 +135,7 @@ def _follow(
 ) -> None:
     """For ever: print what is new. While the API server does not answer, ask again; what happened meanwhile
     comes with its next answer. Raises Problem if the answer will not change: no such right any more."""
-    from fathom.cli.explanations import NoAnswerNow  # noqa: PLC0415
+    from fathom.cli.api_server import NoAnswerNow  # noqa: PLC0415
     from fathom.cli.following import POLL_S, RETRY_S_MAX, FollowedTimeline  # noqa: PLC0415
     from fathom.model.times import micro_timestamp  # noqa: PLC0415
 
