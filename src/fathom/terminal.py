@@ -45,6 +45,14 @@ def say_text(text: str, *, err: bool = False) -> None:
     say(*text.removesuffix("\n").split("\n"), err=err)
 
 
+def say_exactly(text: str) -> None:
+    """Print a text that the user composed: nothing is added but, on a terminal, the end of its last line.
+    Other characters that a terminal obeys are escaped."""
+    lines = ["\t".join(map(visible, line.split("\t"))) for line in text.split("\n")]
+    ended = "\n" if lines[-1] and sys.stdout.isatty() else ""
+    _write("\n".join(lines) + ended)
+
+
 def say_json(document: str) -> None:
     """Print a JSON document for programs: equal to the original when parsed."""
     _write(f"{escaped_json(document)}\n")

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from fathom.cli.explanations import Answer, ApiServer
+from fathom.cli.api_server import JSON, Answer
+from fathom.cli.explanations import ApiServer
 from fathom.cli.preview_check import check_preview
 from fathom.cli.preview_text import preview_lines
 from fathom.cli.problem import Problem
@@ -145,7 +146,7 @@ class KeepsPreview(ApiServer):
         self.asked: list[str] = []
 
     def request(
-        self, method: str, path: str, body: Answer | None = None, *, media: str = "application/json"
+        self, method: str, path: str, body: Answer | None = None, *, media: str = JSON, accept: str = JSON
     ) -> tuple[int, Answer]:
         self.asked.append(f"{method} {path}")
         return self.answer

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from fathom.terminal import say, say_json, say_text
 
 Obj = dict[str, Any]
+TEXT_TAG = "tag:yaml.org,2002:str"
 Output = Literal["", "yaml", "json", "name"]
 
 
@@ -17,15 +18,34 @@ def print_documents(objs: Sequence[Obj], output: str, *, as_list: bool = False) 
     if output == "name":
         say(*(name_of(obj) for obj in objs))
         return
-    document: Any = {"apiVersion": "v1", "kind": "List", "items": shown} if as_list else shown[0]
+    document: Any = list_of(shown) if as_list else shown[0]
     if output == "json":
         import msgspec  # noqa: PLC0415  # See the package's docstring.
 
-        say_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        say_json(msgspec.json.format(msgspec.json.encode(document, order="deterministic"), indent=4).decode())
     else:
-        import yaml  # noqa: PLC0415
+        say_text(as_yaml(document))
 
-        say_text(yaml.safe_dump(document, sort_keys=False))
+
+def list_of(objs: Sequence[Obj]) -> Obj:
+    return {"apiVersion": "v1", "items": list(objs), "kind": "List", "metadata": {"resourceVersion": ""}}
+
+
+def as_yaml(document: Any) -> str:
+    """As kubectl writes it: fields in order, texts that read like numbers in double quotes, long ones as
+    blocks."""
+    import yaml  # noqa: PLC0415
+
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # chosen at run time
+        pass
+
+    def text_node(dumper: Any, text: str) -> Any:
+        is_text = dumper.resolve(yaml.ScalarNode, text, (True, False)) == TEXT_TAG
+        style = "|" if "\n" in text else None if is_text else '"'
+        return dumper.represent_scalar(TEXT_TAG, text, style=style)
+
+    Dumper.add_representer(str, text_node)
+    return str(yaml.dump(document, Dumper=Dumper, allow_unicode=True, width=1 << 30))
 
 
 def name_of(obj: Obj) -> str:

@@ -13,7 +13,8 @@ from fathom.model.times import micro_timestamp
 from fathom.terminal import say, say_json, say_text
 
 if TYPE_CHECKING:
-    from fathom.cli.explanations import Answer, ApiServer
+    from fathom.cli.api_server import Answer
+    from fathom.cli.explanations import ApiServer
     from fathom.model.decision import KeptDecision
 
 Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the objects.")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-_REF = "#/$defs/"
+# Of our definitions, and of OpenAPI documents.
+_REFS = ("#/$defs/", "#/components/schemas/")
 
 
 class PatchSchema(Protocol):
@@ -21,6 +22,11 @@ class PatchSchema(Protocol):
         """'merge', 'replace', or '' for the default: objects merge, lists are replaced."""
         ...
 
+    @property
+    def retains_keys(self) -> bool:
+        """Whether a client that changes the object removes the fields that it does not name."""
+        ...
+
     def field(self, name: str) -> PatchSchema | None: ...
 
 
@@ -28,12 +34,13 @@ class DefinitionSchema:
     """A PatchSchema over definitions as Kubernetes publishes them (`x-kubernetes-patch-merge-key`,
     `x-kubernetes-patch-strategy`, `$ref`). Fields are looked up on demand: definitions are cyclic."""
 
-    __slots__ = ("_definitions", "_fields", "_inside", "merge_key", "strategy")
+    __slots__ = ("_definitions", "_fields", "_inside", "merge_key", "retains_keys", "strategy")
 
     def __init__(self, definitions: Mapping[str, Mapping[str, Any]], node: Mapping[str, Any]) -> None:
         self.merge_key: str = node.get("x-kubernetes-patch-merge-key", "")
         strategies = node.get("x-kubernetes-patch-strategy", "").split(",")
         self.strategy: str = next((word for word in strategies if word in {"merge", "replace"}), "")
+        self.retains_keys: bool = "retainKeys" in strategies
         self._definitions = definitions
         self._inside = self._resolve(node)
         self._fields: dict[str, DefinitionSchema | None] = {}  # A cache of lookups in the definitions.
@@ -53,11 +60,19 @@ class DefinitionSchema:
         """The schema that has the properties: behind references, and inside a list."""
         while True:
             if "$ref" in node:
-                node = self._definitions.get(node["$ref"].removeprefix(_REF), {})
+                node = self._definitions.get(_name_of(node["$ref"]), {})
+            elif len(node.get("allOf", ())) == 1:  # OpenAPI 3: a reference with other fields beside it.
+                node = node["allOf"][0]
             elif isinstance(node.get("items"), dict):
                 node = node["items"]
             else:
                 return node
+
+
+def _name_of(reference: str) -> str:
+    for prefix in _REFS:
+        reference = reference.removeprefix(prefix)
+    return reference
 
 
 def patch_schema(definitions: Mapping[str, Mapping[str, Any]], name: str) -> DefinitionSchema | None:
