@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -30,7 +31,7 @@ def test_a_shim_records_who_runs_and_how_it_ended_and_leaves_nobody_behind(tmp_p
     assert (exit_["code"], exit_["signal"], exit_["uid"]) == (5, 0, "u1")
     lines = [line.split(" ", 3)[1:] for line in (tmp_path / "log").read_text().splitlines()]
     assert sorted(lines) == [["stderr", "F", "bad"], ["stdout", "F", str(who["pid"])]]
-    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and _started_by(pid, tmp_path)]
+    assert not processes_of(tmp_path)
     assert not (tmp_path / "spec").exists()
 
 
@@ -47,6 +48,20 @@ def test_a_second_run_beside_one_that_lives_is_refused(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run.json").read_text()) == first
     os.kill(first["pid"], 15)
     assert waited(tmp_path / "exit.json")["signal"] == 15
+
+
+@pytest.mark.parametrize("script", ["exec sleep 300", "while true; do echo chatty; sleep 0.1; done"])
+def test_a_program_whose_directory_is_deleted_is_ended(tmp_path: Path, script: str) -> None:
+    """Else whoever deletes a data directory would keep the programs of its pods for ever."""
+    directory = tmp_path / "run"
+    directory.mkdir()
+    assert launched(directory, "sh", "-c", f"(setsid sleep 300 &); {script}") == (0, "ok")
+    assert processes_of(directory)
+    shutil.rmtree(directory)
+    deadline_s = time.monotonic() + 30
+    while processes_of(directory):
+        assert time.monotonic() < deadline_s, "still running"
+        time.sleep(0.1)
 
 
 def test_a_program_that_gets_no_memory_is_recorded_with_its_peak_and_its_limit(tmp_path: Path) -> None:
@@ -127,6 +142,10 @@ def waited(path: Path) -> Obj:
         time.sleep(0.02)
     found: Obj = json.loads(path.read_text())
     return found
+
+
+def processes_of(directory: Path) -> list[str]:
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and _started_by(pid, directory)]
 
 
 def _started_by(pid: str, directory: Path) -> bool:

@@ -7,7 +7,7 @@ It outlives the agent, so nothing is lost when the agent restarts: `run.json` na
 start time), the log is beside it, and `exit.json` is written before the shim ends. Plain Python without
 packages, so that it starts quickly and stays small. If the shim is killed, the kernel kills the container's
 first process, and the agent kills the processes that it had started (`host/orphan_processes.py`): nothing
-runs unattended.
+runs unattended. The same if its directory is deleted: it ends the program.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ FALLBACK_BYTES, FALLBACK_LINES = 2048, 80  # kubelet's.
 RESERVED_BYTES = 8192  # More than an exit record takes, with a message of usual length.
 HEAD_BYTES = 64  # More than the prefix of a log line.
 RECORD_TRIES = 600  # A second apart.
+LOOK_S = 5.0  # How often to see whether the directory is still there.
 DRAIN_S = 2.0  # How long output may still come after the program has ended.
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128
 REFUSED = "refused "  # Reported instead of a run: it must not be started as it is.
@@ -266,16 +267,20 @@ class Shim:
         poll = select.poll()
         for fd in (*readers, wake):
             poll.register(fd, select.POLLIN)
-        deadline_s = 0.0
+        deadline_s, look_s = 0.0, time.monotonic() + LOOK_S
         while readers or self._status is None:
-            left_ms = max(0, round((deadline_s - time.monotonic()) * 1000)) if deadline_s else None
-            for fd, _ in poll.poll(left_ms):
+            left_s = (deadline_s or look_s) - time.monotonic()
+            for fd, _ in poll.poll(max(0, round(left_s * 1000))):
                 if fd == wake:
                     os.read(wake, 512)
                 elif not self._read(fd, readers[fd]):
                     poll.unregister(fd)
                     del readers[fd]
             self._reap()
+            if time.monotonic() >= look_s:
+                look_s += LOOK_S
+                if not os.path.isdir(self._directory):  # No agent would ever find the program again.
+                    self._end_the_rest()
             if self._status is not None and not deadline_s:
                 self._end_the_rest()
                 deadline_s = time.monotonic() + DRAIN_S
