@@ -219,8 +219,20 @@ def end_words(part: str, code: int, last: str) -> str:
 
 
 class Supervisor:
-    def __init__(self, data: Path, *, api: Part, others: Sequence[Part], nodes: int, out: TextIO) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *,
+        api: Part,
+        others: Sequence[Part],
+        nodes: int,
+        out: TextIO,
+        when_ready: Sequence[str] = (),
+        when_stopped: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """`when_ready`, `when_stopped`: what else to say then."""
         self._data = data
+        self._when_ready, self._when_stopped = when_ready, when_stopped
         self._api = api
         self._others = others
         self._nodes = nodes
@@ -287,7 +299,8 @@ class Supervisor:
         if not self._nodes_ready.is_set():
             ready = f"{self._status.ready} of {self._nodes} nodes are ready"
             self._say(f"warning: {ready} after {READY_S:g} s; look in {self._data}/logs")
-        self._say("ready")
+        for line in ("ready", *self._when_ready):
+            self._say(line)
         self._show()
 
     async def _keep(self, running_part: RunningPart) -> None:
@@ -320,8 +333,13 @@ class Supervisor:
             keeper.cancel()
         await asyncio.gather(*keepers, return_exceptions=True)
         self._clear()
+        self._live = False  # No more status lines.
         for running_part in reversed(running):
             await running_part.stop()
+        if keepers:
+            self._say(f"stopped {', '.join(running_part.part.name for running_part in reversed(running))}")
+            for line in self._when_stopped():
+                self._say(line)
 
     # Output of the parts.
 
@@ -399,16 +417,21 @@ async def take_lock(data: Path, stopping: asyncio.Task[bool]) -> int:
 
 
 def _holders(data: Path) -> str:
-    """Processes that hold the lock, as far as we may read /proc: perhaps only a suspended part of a
-    supervisor that is gone."""
+    """Perhaps only a suspended part of a supervisor that is gone."""
+    pids = lock_holders(data)
+    return f" (process {', '.join(map(str, pids))})" if pids else ""
+
+
+def lock_holders(data: Path) -> list[int]:
+    """Other processes that hold the lock, as far as we may read /proc."""
     lock, pids = str(data.resolve() / "up.lock"), []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             if int(name) != os.getpid() and any(
                 os.readlink(fd.path) == lock for fd in os.scandir(f"/proc/{name}/fd")
             ):
-                pids.append(name)
-    return f" (process {', '.join(pids)})" if pids else ""
+                pids.append(int(name))
+    return pids
 
 
 def python(*arguments: str) -> tuple[str, ...]:

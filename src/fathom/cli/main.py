@@ -18,6 +18,7 @@ DEBUG_VARIABLE = "FATHOM_DEBUG"
 # than a question.
 COMMANDS = {
     "up": "fathom.cli.up:up",
+    "down": "fathom.cli.down:down",
     "serve": "fathom.cli.serve:app",
     "kubeconfig": "fathom.cli.kubeconfig:kubeconfig",
     "get": "fathom.cli.objects.get:get",

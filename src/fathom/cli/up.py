@@ -33,6 +33,7 @@ from fathom.private_files import NotOurs, make_directory
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 DEFAULT_NODES = 3
+NAMES_MAX = 5  # Of pods in a line.
 
 
 def up(
@@ -185,4 +186,31 @@ async def _run(data: Path, *, nodes: int, api: list[str], agents: list[str]) -> 
         others=parts,
         nodes=nodes,
         out=sys.stdout,
+        when_ready=_next_lines(),
+        when_stopped=lambda: _pods_left(data),
     ).run()
+
+
+def _next_lines() -> list[str]:
+    return [
+        "next, in another terminal, after the export above:",
+        "  fathom get nodes        what is there; kubectl works too",
+        "  fathom apply -f FILE    run something",
+        "  fathom why              whatever is stuck, why, and what to type",
+    ]
+
+
+def _pods_left(data: Path) -> list[str]:
+    """Pods are no children of ours: they live on."""
+    from fathom.agent.host.living_pods import living_pods  # noqa: PLC0415
+
+    names = [pod.name for pod in living_pods(data)]
+    if not names:
+        return []
+    listed = ", ".join(
+        [*names[:NAMES_MAX], *([f"{len(names) - NAMES_MAX} more"] if names[NAMES_MAX:] else [])]
+    )
+    return [
+        f"{len(names)} pods run on: {listed}",
+        f"`fathom up` with the same --data adopts them; `fathom down --data {data}` ends them",
+    ]

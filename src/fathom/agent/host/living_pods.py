@@ -1,0 +1,57 @@
+"""Pods of a data directory that run without an agent: after `fathom up` was stopped, their programs go on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+import msgspec
+
+from fathom.agent.host.orphan_processes import end_below, shims_below
+from fathom.agent.host.records import PodRecord, RunRecord, is_alive
+from fathom.model.objects import metadata
+
+POLL_S = 0.05
+
+
+class LivingPod(msgspec.Struct, frozen=True):
+    name: str  # 'default/web-1'
+    runs: tuple[Path, ...]  # Directories of its runs that are alive.
+
+
+def living_pods(data: Path) -> list[LivingPod]:
+    """By their shims, which name the directory of their run: DATA/…/pods/UID/runs/CONTAINER/ATTEMPT."""
+    runs: dict[Path, list[Path]] = {}
+    for _, run in shims_below(data.resolve()):
+        if len(run.parents) > 2:
+            runs.setdefault(run.parents[2], []).append(run)
+    return sorted(
+        (LivingPod(_name(pod_dir), tuple(sorted(of_pod))) for pod_dir, of_pod in runs.items()),
+        key=lambda pod: pod.name,
+    )
+
+
+def _name(pod_dir: Path) -> str:
+    try:
+        record = msgspec.json.decode((pod_dir / "pod.json").read_bytes(), type=PodRecord)
+    except (OSError, msgspec.MsgspecError):
+        return pod_dir.name
+    meta = metadata(record.pod)
+    return f"{meta.get('namespace')}/{meta.get('name')}"
+
+
+def end_pods(data: Path, *, grace_s: float) -> None:
+    """Ask every program to end, and kill those that still run when the time is over."""
+    for pod in living_pods(data):
+        for run in pod.runs:
+            with contextlib.suppress(OSError, msgspec.MsgspecError):
+                record = msgspec.json.decode((run / "run.json").read_bytes(), type=RunRecord)
+                if is_alive(record.pid, record.pid_started):
+                    os.killpg(record.pid, signal.SIGTERM)
+    until_s = time.monotonic() + grace_s
+    while living_pods(data) and time.monotonic() < until_s:
+        time.sleep(POLL_S)
+    end_below(data.resolve())

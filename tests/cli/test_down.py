@@ -1,0 +1,86 @@
+"""`fathom up` that ends, and `fathom down`: who is stopped, who lives on, and who does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.cli.test_up import up
+
+pytestmark = pytest.mark.live
+
+FATHOM = [sys.executable, "-m", "fathom.cli"]
+CLUSTER = ("up", "--nodes", "1")
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: lasting}
+spec:
+  containers: [{name: main, image: sh, command: [sh, -c, "trap '' TERM; while true; do sleep 1; done"]}]
+"""
+
+
+def fathom(data: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "KUBECONFIG": str(data / "kubeconfig")}
+    return subprocess.run(
+        [*FATHOM, *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
+        env=environment,
+    )
+
+
+def run_pod(data: Path) -> None:
+    done = fathom(data, "apply", "-f", "-", stdin=POD)
+    assert (done.returncode, done.stdout) == (0, "pod/lasting created\n"), done.stderr
+    deadline_s = time.monotonic() + 30
+    while fathom(data, "get", "pod", "lasting", "-o", "jsonpath={.status.phase}").stdout != "Running":
+        assert time.monotonic() < deadline_s
+        time.sleep(0.2)
+
+
+def test_who_is_stopped_and_who_lives_on_is_said_and_down_ends_those_too(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with up(data, command=CLUSTER) as (process, _):
+        run_pod(data)
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=30)
+    assert rest.splitlines()[-3:] == [
+        "stopped agents, gateway, deciders, api",
+        "1 pods run on: default/lasting",
+        f"`fathom up` with the same --data adopts them; `fathom down --data {data}` ends them",
+    ]
+    done = fathom(data, "down", "--data", str(data), "--grace", "1s")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"no control plane runs in {data}\nended 1 pods: default/lasting\n"
+    done = fathom(data, "down", "--data", str(data))
+    assert done.stdout == f"no control plane runs in {data}\nno pods ran\n"
+
+
+def test_down_ends_a_cluster_that_runs_or_its_control_plane_alone(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with up(data, command=CLUSTER) as (process, _):
+        run_pod(data)
+        done = fathom(data, "down", "--data", str(data), "--keep-pods")
+        assert done.stdout == f"stopped the control plane in {data}\n1 pods run on\n"
+        assert process.wait(10) == 0
+    with up(data, command=CLUSTER) as (process, _):
+        done = fathom(data, "down", "--data", str(data), "--grace", "1s")
+        assert done.stdout == f"stopped the control plane in {data}\nended 1 pods: default/lasting\n"
+        assert process.wait(10) == 0
+
+
+def test_where_no_cluster_ever_was_it_is_said(tmp_path: Path) -> None:
+    done = fathom(tmp_path, "down", "--data", str(tmp_path / "none"))
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"fathom: error: there is no cluster in {tmp_path}/none: name its directory with --data\n"
+    )
