@@ -190,6 +190,28 @@ def test_scripts_are_plain_posix_shell(name: str) -> None:
     subprocess.run([shutil.which("dash") or "sh", "-n", str(script)], check=True)
 
 
+@pytest.mark.full
+def test_setup_says_that_no_package_index_can_be_reached(tmp_path: Path) -> None:
+    (tmp_path / "script").mkdir()
+    for name in ("script/setup", "requirements.lock", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    pip = {
+        "CONFIG_FILE": "/dev/null",
+        "INDEX_URL": "http://127.0.0.1:9/none",
+        "RETRIES": "0",
+        "FIND_LINKS": "",
+    }
+    done = subprocess.run(
+        [tmp_path / "script" / "setup", "--runtime"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **{f"PIP_{name}": value for name, value in pip.items()}},
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("script/setup: no package index reachable: check the network")
+
+
 def test_links_in_documents_lead_somewhere() -> None:
     broken = []
     for document in tracked("*.md"):
