@@ -192,6 +192,7 @@ def test_scripts_are_plain_posix_shell(name: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.live
 def test_setup_says_that_no_package_index_can_be_reached(tmp_path: Path) -> None:
     (tmp_path / "script").mkdir()
     for name in ("script/setup", "requirements.lock", "pyproject.toml"):

@@ -19,6 +19,7 @@ DEBUG_VARIABLE = "FATHOM_DEBUG"
 COMMANDS = {
     "up": "fathom.cli.up:up",
     "down": "fathom.cli.down:down",
+    "doctor": "fathom.cli.doctor:doctor",
     "serve": "fathom.cli.serve:app",
     "kubeconfig": "fathom.cli.kubeconfig:kubeconfig",
     "get": "fathom.cli.objects.get:get",
