@@ -200,3 +200,22 @@ def test_a_stopped_scheduler_reads_no_data_and_a_killed_one_answers_again_from_i
     until(lambda: kubectl.run(f"get decision {name}").code == 0, cluster.told)
     again = json.loads(kubectl.run(f"get decision {name} -o json").out)
     assert again["spec"] == before["spec"]
+
+
+@pytest.mark.live
+def test_what_agents_decided_about_a_pod_that_is_gone_is_in_the_timeline(
+    cluster: Cluster, namespace: str
+) -> None:
+    """Nobody knows any more on which node it was, but the audit log knows who wrote it."""
+    made = create(cluster, namespace, "gone")
+    path = f"/api/v1/namespaces/{namespace}/pods/gone"
+    until(lambda: cluster.ask("GET", path)["status"].get("phase") == "Running", cluster.told)
+    cluster.ask("DELETE", f"{path}?gracePeriodSeconds=1")
+    names = f"/api/v1/namespaces/{namespace}/pods?fieldSelector=metadata.name=gone"
+    until(lambda: cluster.ask("GET", names)["items"] == [], cluster.told)
+    head = {"apiVersion": "fathom.dev/v1alpha1", "kind": "Timeline"}
+    spec = {"subject": {"kind": "pod", "name": "gone", "uid": made["metadata"]["uid"]}}
+    timelines = f"/apis/fathom.dev/v1alpha1/namespaces/{namespace}/timelines"
+    answer = cluster.ask("POST", timelines, {**head, "spec": spec})["status"]
+    assert [gap for gap in answer.get("gaps") or () if gap["source"] == "journals"] == []
+    assert [one for one in answer["entries"] if one["source"] == "decision" and "agent" in one["actor"]]

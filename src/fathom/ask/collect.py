@@ -25,6 +25,7 @@ from fathom.explain.evidence import (
     Recorded,
     RecordQuery,
 )
+from fathom.model.accounts import NODE_USER
 from fathom.model.audit import AuditEntry
 from fathom.model.objects import lookup, uid_of
 from fathom.model.record_query import DecisionReader
@@ -69,6 +70,7 @@ class Collector:
             asyncio.to_thread(self._own_records, query),
             asyncio.to_thread(read_audit, self._sources.audit, refs),
         )
+        answers += await self._ask_writers(objects, query, refs, audit.entries)
         readable = access.readable(self._current())
         period = life_of(subject, objects, until_ns=0 if past is None else past.time_ns)
         gaps = [
@@ -99,6 +101,7 @@ class Collector:
             asyncio.to_thread(self._own_records, query),
             asyncio.to_thread(read_audit, self._sources.audit, query.objects),
         )
+        answers += await self._ask_writers(evidence.objects, query, query.objects, audit.entries)
         more = (record for answer in answers for record in answer.records)
         gaps = [answer.gap for answer in answers if answer.gap is not None]
         writes = (entry for entry in audit.entries if past is None or _is_before(entry, past))
@@ -131,6 +134,19 @@ class Collector:
         agents = agents_of(current, [*_nodes_of(objects, refs), *nodes])
         about = [uid for ref in refs if (uid := _uid(objects, ref))]
         return await ask_processes(self._agents, [*registered_processes(current), *agents], query, about)
+
+    async def _ask_writers(
+        self,
+        objects: Objects,
+        query: RecordQuery,
+        refs: Sequence[ObjectRef],
+        entries: Iterable[AuditEntry],
+    ) -> list[ProcessAnswer]:
+        """The agents that wrote an object which is gone: nothing else says on which node it was."""
+        asked = set(_nodes_of(objects, refs))
+        nodes = {entry.user.removeprefix(NODE_USER) for entry in entries if entry.user.startswith(NODE_USER)}
+        agents = agents_of(self._current(), nodes - asked)
+        return await ask_processes(self._agents, agents, query, []) if agents else []
 
     def _own_gaps(self, period: Period) -> list[Gap]:
         """When the API server's own records could not be written."""

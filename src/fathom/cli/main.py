@@ -19,6 +19,7 @@ DEBUG_VARIABLE = "FATHOM_DEBUG"
 COMMANDS = {
     "up": "fathom.cli.up:up",
     "down": "fathom.cli.down:down",
+    "demo": "fathom.cli.demo:app",
     "doctor": "fathom.cli.doctor:doctor",
     "serve": "fathom.cli.serve:app",
     "kubeconfig": "fathom.cli.kubeconfig:kubeconfig",
@@ -29,6 +30,8 @@ COMMANDS = {
     "scale": "fathom.cli.objects.scale:scale",
     "rollout": "fathom.cli.objects.rollout:app",
     "logs": "fathom.cli.objects.logs:logs",
+    "cordon": "fathom.cli.objects.cordon:cordon",
+    "uncordon": "fathom.cli.objects.cordon:uncordon",
     "store": "fathom.cli.store:app",
     "bench": "fathom.cli.bench:app",
     "record": "fathom.cli.record:app",

@@ -1,0 +1,99 @@
+"""`fathom demo`: an incident on a live cluster, told by the commands that a person would type."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.terminal import say
+
+DEMO_DATA = Path(".fathom-demo")
+REQUESTS = 40
+
+app = App(name="demo", help="Tell an incident on a live cluster of this machine, command by command.")
+
+
+@app.command(name="risk-api")
+def risk_api(
+    *,
+    yes: Annotated[
+        bool,
+        Parameter(name=("--yes", "-y"), negative=(), help="Do not wait for a key at each step."),
+    ] = False,
+    data: Annotated[Path, Parameter(help="Directory for the demonstration's own cluster.")] = DEMO_DATA,
+    port: Annotated[int, Parameter(help="Port of its API server; 0: any free one.")] = 0,
+) -> int:
+    """The incident of risk-api, in about three minutes: a rollout, a replica that waits behind a green
+    surface, why, a fix by runbook that ends by itself, the proof, a replay. The cluster is left for you.
+
+    fathom demo risk-api
+    fathom demo risk-api --yes --data /tmp/demo
+    """
+    from fathom.demo.player import DemoFailed, Stage, play, start_cluster  # noqa: PLC0415  # See the package's docstring.
+    from fathom.demo.risk_api import STORY  # noqa: PLC0415
+
+    if not yes and not sys.stdin.isatty():
+        raise Problem("there is no terminal to wait at: give --yes to run it unattended")
+    stage = Stage(data.absolute())
+    if stage.data.exists() and any(stage.data.iterdir()):
+        raise Problem(
+            f"{stage.data} is not empty: end the last demonstration with `fathom down --data {data}`, then"
+            " delete the directory, or choose another with --data"
+        )
+    stage.files.mkdir(mode=0o700, parents=True)
+    try:
+        say(f"# A cluster of three nodes starts in {stage.data}; some 10 seconds.")
+        start_cluster(stage, port)
+        say(f"$ export KUBECONFIG={stage.kubeconfig}")
+        play(STORY, stage, say, _go_on if yes else _wait_for_key)
+    except DemoFailed as error:
+        raise Problem(f"{error}; the cluster is left in {stage.data}", exit_code=ANSWER_IS_NO) from error
+    say(
+        "",
+        "# That was it. The cluster runs on:",
+        f"export KUBECONFIG={stage.kubeconfig}   # then any of the commands above, or kubectl",
+        f"fathom down --data {stage.data}   # ends it and its pods",
+        f"# The files that the commands name are in {stage.files}.",
+    )
+    return 0
+
+
+def _go_on() -> None:
+    pass
+
+
+def _wait_for_key() -> None:
+    sys.stderr.write("  (Enter runs it) ")
+    sys.stderr.flush()
+    if not sys.stdin.readline():
+        raise KeyboardInterrupt
+
+
+@app.command
+def requests(
+    service: Annotated[str, Parameter(help="Name of a Service in the namespace default.")],
+    /,
+    *,
+    count: Annotated[int, Parameter(help="How many.")] = REQUESTS,
+    kubeconfig: Path | None = None,
+) -> int:
+    """Send requests to a Service, and say how many were answered: what a dashboard of the surface shows.
+    Exits with 1 if one was not.
+
+    fathom demo requests risk-api
+    fathom demo requests risk-api --count 100
+    """
+    from fathom.cli.api_server import ServerConnection  # noqa: PLC0415
+    from fathom.cli.kubeconfig import found_kubeconfig  # noqa: PLC0415
+    from fathom.cli.objects.answers import done  # noqa: PLC0415
+    from fathom.demo.player import answered  # noqa: PLC0415
+
+    path = f"/api/v1/namespaces/default/services/{service}"
+    spec = done(*ServerConnection(found_kubeconfig(kubeconfig)).request("GET", path), path)["spec"]
+    good = answered(f"{spec['clusterIP']}:{spec['ports'][0]['port']}", count)
+    say(f"{good} of {count} requests were answered with 200 OK")
+    return 0 if good == count else ANSWER_IS_NO

@@ -1,0 +1,54 @@
+"""`fathom cordon` and `fathom uncordon`: whether a node takes new pods."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from fathom.cli.api_server import ServerConnection
+from fathom.cli.kubeconfig import found_kubeconfig
+from fathom.cli.objects.answers import done
+from fathom.cli.objects.options import Kubeconfig
+from fathom.cli.problem import Problem
+from fathom.terminal import say
+
+MERGE = "application/merge-patch+json"
+
+Nodes = Annotated[str, Parameter(help="Nodes: node-1 node-2")]
+
+
+def cordon(*nodes: Nodes, kubeconfig: Kubeconfig = None) -> int:
+    """Let nodes take no new pods, until `uncordon`. For a while and with a reason, make an override instead:
+    it ends by itself.
+
+    fathom cordon node-1
+    fathom override create --help
+    """
+    return _set(nodes, kubeconfig, unschedulable=True)
+
+
+def uncordon(*nodes: Nodes, kubeconfig: Kubeconfig = None) -> int:
+    """Let nodes take new pods again.
+
+    fathom uncordon node-1
+    fathom why node/node-1
+    """
+    return _set(nodes, kubeconfig, unschedulable=False)
+
+
+def _set(nodes: tuple[str, ...], kubeconfig: Kubeconfig, *, unschedulable: bool) -> int:
+    if not nodes:
+        raise Problem("name a node, for example node-1; list them with `fathom get nodes`")
+    server = ServerConnection(found_kubeconfig(kubeconfig))
+    word = "cordoned" if unschedulable else "uncordoned"
+    for node in nodes:
+        path = f"/api/v1/nodes/{node.removeprefix('node/')}"
+        there = done(*server.request("GET", path), path)
+        if bool((there.get("spec") or {}).get("unschedulable")) == unschedulable:
+            say(f"node/{there['metadata']['name']} already {word}")
+            continue
+        patch = {"spec": {"unschedulable": True if unschedulable else None}}
+        done(*server.request("PATCH", path, patch, media=MERGE), path)
+        say(f"node/{there['metadata']['name']} {word}")
+    return 0
