@@ -52,6 +52,9 @@ def risk_api(
         play(STORY, stage, say, _go_on if yes else _wait_for_key)
     except DemoFailed as error:
         raise Problem(f"{error}; the cluster is left in {stage.data}", exit_code=ANSWER_IS_NO) from error
+    except KeyboardInterrupt:
+        say("", f"# The cluster runs on; `fathom down --data {stage.data}` ends it.")
+        raise
     say(
         "",
         "# That was it. The cluster runs on:",

@@ -80,17 +80,14 @@ def play(acts: Sequence[Act], stage: Stage, say: Callable[[str], None], pause: C
 
 
 def _run(step: Step, stage: Stage, say: Callable[[str], None]) -> None:
-    until_s = time.monotonic() + step.waits_s
-    while True:
-        exit_code, output = _output(step, stage, None if step.tries else say)
-        problem = trouble(step, exit_code, output)
-        if not step.tries or not problem or time.monotonic() > until_s:
-            break
+    until_s = time.monotonic() + step.tries_s
+    exit_code, output = _output(step, stage, None if step.tries_s else say)
+    while trouble(step, exit_code, output) and time.monotonic() < until_s:
         time.sleep(POLL_S)
-    if step.tries:
-        for line in output.splitlines():
-            say(line)
-    if problem:
+        exit_code, output = _output(step, stage, None)
+    for line in output.splitlines() if step.tries_s else ():
+        say(line)
+    if problem := trouble(step, exit_code, output):
         raise DemoFailed(f"`{step.command}` did not go as it should: {problem}")
 
 

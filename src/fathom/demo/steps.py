@@ -12,8 +12,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     command: str  # As typed into a shell: 'fathom why deployment/risk-api'
     says: tuple[str, ...] = ()  # What its output must contain.
     exit_code: int = 0
-    waits_s: float = 60.0  # For a command that is tried until it goes as it should; else its time limit.
-    tries: bool = False  # Whether it is tried again: what it asks for takes a while.
+    tries_s: float = 0.0  # How long it is tried again, if what it asks for takes a while; 0: once.
 
 
 class Act(msgspec.Struct, frozen=True):

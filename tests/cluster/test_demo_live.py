@@ -1,0 +1,71 @@
+"""`fathom demo risk-api`, unattended: every step goes as it should, and the cluster is left to play with."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fathom.demo.risk_api import STORY
+from fathom.demo.steps import Step, trouble
+
+pytestmark = pytest.mark.live
+
+FATHOM = [sys.executable, "-m", "fathom.cli"]
+
+
+def fathom(*words: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*FATHOM, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout_s,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.timeout(400)
+def test_the_incident_is_told_from_the_rollout_to_the_replay(tmp_path: Path) -> None:
+    data = tmp_path / "demo"
+    try:
+        done = fathom("demo", "risk-api", "--yes", "--data", str(data), timeout_s=360)
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout[-3000:]
+        # Each step's output is checked by the demo itself; here, that each was shown, in order.
+        shown = re.findall(r"^\$ (fathom .*)$", done.stdout, flags=re.M)
+        assert shown == [step.command for act in STORY for step in act.steps]
+        assert "fathom: error: the rollout is not done after 12s" in done.stdout
+        assert "0 of 2" not in done.stdout.partition("== 2.")[2].partition("== 3.")[0]
+        nodes = fathom("get", "nodes", "-o", "name", "--kubeconfig", str(data / "kubeconfig"))
+        assert nodes.stdout == "node/node-1\nnode/node-2\nnode/node-3\n"
+        again = fathom("demo", "risk-api", "--yes", "--data", str(data))
+        assert again.returncode == 2
+        assert "is not empty: end the last demonstration with `fathom down" in again.stderr
+    finally:
+        ended = fathom("down", "--data", str(data))
+    assert ended.returncode == 0
+    assert "ended 2 pods: default/risk-api-" in ended.stdout
+
+
+def test_without_a_terminal_it_asks_for_yes(tmp_path: Path) -> None:
+    done = fathom("demo", "risk-api", "--data", str(tmp_path / "demo"))
+    assert done.returncode == 2
+    assert done.stderr == (
+        "fathom: error: there is no terminal to wait at: give --yes to run it unattended\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "output", "complaint"),
+    [
+        (1, "all is well\nreally", ""),
+        (0, "all is well", "it ended with exit code 0, not 1"),
+        (1, "all is", "it did not say 'all is well'"),
+    ],
+)
+def test_a_step_that_goes_otherwise_is_told(exit_code: int, output: str, complaint: str) -> None:
+    step = Step(text="", command="fathom why", says=("all is well",), exit_code=1)
+    assert trouble(step, exit_code, output) == complaint
