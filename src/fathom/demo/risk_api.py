@@ -7,6 +7,7 @@ from fathom.demo.steps import Act, Step
 ZONES = "eu-west-a,eu-west-b,eu-west-c"
 RUN = "recovery-1"
 RUNBOOK = "recover-workload-from-stale-zone"
+WAITING = "$(fathom get pods --field-selector status.phase=Pending -o name)"
 VALUES = "--set workload=risk-api --set region=eu-west --set zone=eu-west-a"
 
 STORY = (
@@ -74,9 +75,15 @@ STORY = (
             Step(
                 text="The whole answer, about the pod that waits: each node's reason, other changes that"
                 " would do and who may make them, and the revisions that it was decided from.",
-                command="fathom why $(fathom get pods --field-selector status.phase=Pending -o name)",
+                command=f"fathom why {WAITING}",
                 exit_code=1,
                 says=("is not scheduled", "kubectl uncordon node-1", "revisions used"),
+            ),
+            Step(
+                text="What if somebody uncordoned node-1? The same decider answers for the changed cluster.",
+                command=f'fathom why {WAITING} --what-if \'node/node-1={{"spec":{{"unschedulable":null}}}}\'',
+                exit_code=1,
+                says=("node-1",),
             ),
             Step(
                 text="What happened, in order, and what caused what?",

@@ -10,6 +10,7 @@ import msgspec
 from fathom.explain.evidence import Evidence, Objects
 from fathom.kube.patch.merge_patch import merge
 from fathom.model.objects import Key, Obj, key_of, metadata
+from fathom.model.well_known import UNSCHEDULABLE_TAINT
 
 
 class ObjectPatch(msgspec.Struct, frozen=True):
@@ -84,7 +85,17 @@ def _patched(obj: Obj | None, patch: ObjectPatch) -> Obj | None:
     meta = {**metadata(changed), "name": patch.name}
     if patch.namespace:
         meta["namespace"] = patch.namespace
-    return {**changed, "metadata": meta}
+    whole = {**changed, "metadata": meta}
+    return _with_cordon_taint(whole) if patch.resource == "nodes" else whole
+
+
+def _with_cordon_taint(node: Obj) -> Obj:
+    """A node with the taint of a cordon if it is cordoned, else without: the node controller would see to
+    that a moment later, and the question is about what comes of the change."""
+    spec = node.get("spec") or {}
+    others = [taint for taint in spec.get("taints") or () if taint.get("key") != UNSCHEDULABLE_TAINT]
+    own = [{"key": UNSCHEDULABLE_TAINT, "effect": "NoSchedule"}] if spec.get("unschedulable") else []
+    return {**node, "spec": {**spec, "taints": [*others, *own]}}
 
 
 def what_if(evidence: Evidence, patches: Sequence[ObjectPatch]) -> Evidence:
