@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shutil
 import socket
 import sys
 from pathlib import Path
@@ -192,12 +194,25 @@ async def _run(data: Path, *, nodes: int, api: list[str], agents: list[str]) -> 
 
 
 def _next_lines() -> list[str]:
+    fathom = _command()
     return [
         "next, in another terminal, after the export above:",
-        "  fathom get nodes        what is there; kubectl works too",
-        "  fathom apply -f FILE    run something",
-        "  fathom why              whatever is stuck, why, and what to type",
+        f"  {fathom} get nodes        what is there; kubectl works too",
+        f"  {fathom} apply -f FILE    run something: docs/examples/web.yaml",
+        f"  {fathom} why              whatever is stuck, why, and what to type",
+        f"  {fathom} demo risk-api    an incident, from the rollout to the replay, on a cluster of its own",
     ]
+
+
+def _command() -> str:
+    """`fathom`, if a shell finds it; else where it is."""
+    own = Path(sys.executable).parent / "fathom"
+    found = shutil.which("fathom")
+    if found is not None and Path(found).resolve() == own.resolve():
+        return "fathom"
+    with contextlib.suppress(ValueError):
+        return str(own.relative_to(Path.cwd()))
+    return str(own)
 
 
 def _pods_left(data: Path) -> list[str]:

@@ -83,7 +83,7 @@ STORY = (
                 text="What if somebody uncordoned node-1? The same decider answers for the changed cluster.",
                 command=f'fathom why {WAITING} --what-if \'node/node-1={{"spec":{{"unschedulable":null}}}}\'',
                 exit_code=1,
-                says=("node-1",),
+                says=("it fits node-1",),
             ),
             Step(
                 text="What happened, in order, and what caused what?",
