@@ -20,6 +20,8 @@ MAY_REACH_OUTSIDE = (
     "seams/",
     "bench/",
     "cli/",
+    "demo/",
+    "doctor.py",
     "serve.py",
     "serve/",
     "store/sqlite",

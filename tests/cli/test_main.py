@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.cli.main import COMMANDS, one_line, run
+from fathom.cli.commands import COMMANDS
+from fathom.cli.main import one_line, run
 from fathom.cli.problem import Problem
 
 FATHOM = [sys.executable, "-m", "fathom.cli"]
@@ -34,7 +35,7 @@ def test_help_names_every_command_there_is(capsys: pytest.CaptureFixture[str]) -
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
     assert [
-        word for word in ("up", "kubeconfig", "store", "bench", "version") if f"│ {word} " not in shown
+        word for word in ("up", "kubeconfig", "store", "bench", "version") if f"  {word} " not in shown
     ] == []
 
 
@@ -46,11 +47,11 @@ def test_help_loads_nothing_that_it_does_not_need(arguments: list[str]) -> None:
     assert [name for name in done.stderr.split() if name.startswith(HEAVY)] == []
 
 
-def test_every_command_says_in_the_help_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--help"]) == 0
-    lines = [line.strip("│ ").split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
-    texts = {words[0]: words[1] for words in lines if len(words) == 2}
-    assert [command for command in COMMANDS if len(texts.get(command, "")) < 10] == []
+def test_every_command_of_the_help_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in COMMANDS:
+        assert run([command, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert f"Usage: fathom {command}" in shown
 
 
 def test_a_question_loads_no_other_command_and_no_event_loop() -> None:

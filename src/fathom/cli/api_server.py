@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fathom.cli.problem import Problem
+from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.client.credentials import NoCredentials
 from fathom.client.kubeconfig import BadKubeconfig
 from fathom.client.servers import find_server
@@ -29,6 +29,15 @@ JSON = "application/json"
 
 class NoAnswerNow(Problem):
     """The API server cannot be reached, or has no time: the same request may be answered later."""
+
+
+class Refused(Problem):
+    """The API server refused the request; nothing was changed."""
+
+    def __init__(self, message: str, *, reason: str = "", code: int = 0) -> None:
+        super().__init__(message, exit_code=ANSWER_IS_NO)
+        self.reason = reason
+        self.code = code
 
 
 class ServerConnection:

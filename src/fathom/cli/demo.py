@@ -31,7 +31,7 @@ def risk_api(
     surface, why, a fix by runbook that ends by itself, the proof, a replay. The cluster is left for you.
 
     fathom demo risk-api
-    fathom demo risk-api --yes --data /tmp/demo
+    fathom demo risk-api --yes --data ./demo
     """
     from fathom.demo.player import DemoFailed, Stage, play, start_cluster  # noqa: PLC0415  # See the package's docstring.
     from fathom.demo.risk_api import STORY  # noqa: PLC0415

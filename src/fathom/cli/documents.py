@@ -39,12 +39,12 @@ def as_yaml(document: Any) -> str:
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # chosen at run time
         pass
 
-    def text_node(dumper: Any, text: str) -> Any:
-        is_text = dumper.resolve(yaml.ScalarNode, text, (True, False)) == TEXT_TAG
-        style = "|" if "\n" in text else None if is_text else '"'
-        return dumper.represent_scalar(TEXT_TAG, text, style=style)
+    def scalar(dumper: Any, value: str) -> Any:
+        is_text = dumper.resolve(yaml.ScalarNode, value, (True, False)) == TEXT_TAG
+        style = "|" if "\n" in value else None if is_text else '"'
+        return dumper.represent_scalar(TEXT_TAG, value, style=style)
 
-    Dumper.add_representer(str, text_node)
+    Dumper.add_representer(str, scalar)
     return str(yaml.dump(document, Dumper=Dumper, allow_unicode=True, width=1 << 30))
 
 

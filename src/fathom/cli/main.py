@@ -6,46 +6,17 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from cyclopts import App, CycloptsError
-
+from fathom.cli.commands import COMMANDS, help_lines
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
 from fathom.terminal import say, say_text
 
-DEBUG_VARIABLE = "FATHOM_DEBUG"
+if TYPE_CHECKING:
+    from cyclopts import App
 
-# Command -> its function or its own commands. Only the one that runs is imported: importing all takes longer
-# than a question.
-COMMANDS = {
-    "up": "fathom.cli.up:up",
-    "down": "fathom.cli.down:down",
-    "demo": "fathom.cli.demo:app",
-    "doctor": "fathom.cli.doctor:doctor",
-    "serve": "fathom.cli.serve:app",
-    "kubeconfig": "fathom.cli.kubeconfig:kubeconfig",
-    "get": "fathom.cli.objects.get:get",
-    "describe": "fathom.cli.objects.describe:describe",
-    "apply": "fathom.cli.objects.apply:apply",
-    "delete": "fathom.cli.objects.delete:delete",
-    "scale": "fathom.cli.objects.scale:scale",
-    "rollout": "fathom.cli.objects.rollout:app",
-    "logs": "fathom.cli.objects.logs:logs",
-    "cordon": "fathom.cli.objects.cordon:cordon",
-    "uncordon": "fathom.cli.objects.cordon:uncordon",
-    "store": "fathom.cli.store:app",
-    "bench": "fathom.cli.bench:app",
-    "record": "fathom.cli.record:app",
-    "replay": "fathom.cli.replay:replay",
-    "override": "fathom.cli.override:app",
-    "repair": "fathom.cli.repair:app",
-    "runbook": "fathom.cli.runbook:app",
-    "sim": "fathom.cli.sim:app",
-    "status": "fathom.cli.status:status",
-    "why": "fathom.cli.why:why",
-    "decisions": "fathom.cli.why:decisions",
-    "timeline": "fathom.cli.timeline:timeline",
-    "coupling": "fathom.cli.coupling:coupling",
-}
+DEBUG_VARIABLE = "FATHOM_DEBUG"
+HELP = frozenset({"--help", "-h", "help"})
 
 
 def main() -> None:
@@ -57,7 +28,10 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments or os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
     try:
         words = [word for word in arguments if word != "--debug"]
-        return int(make_app(words)(words) or 0)
+        if not words or words[0] in HELP:
+            say(*help_lines())
+            return 0
+        return int(make_app()(words) or 0)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # The reader is gone (`fathom … | head`): print nothing.
@@ -76,7 +50,7 @@ def one_line(error: Exception) -> str:
     if isinstance(error, ExceptionGroup):  # Tasks that failed together; the first error is reported.
         return one_line(error.exceptions[0])
     message = " ".join(str(error).split())
-    if isinstance(error, Problem | CycloptsError):
+    if isinstance(error, Problem) or type(error).__module__.startswith("cyclopts"):
         return message
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
@@ -84,8 +58,10 @@ def one_line(error: Exception) -> str:
     return f"{kind}: {message or 'no message'} (set {DEBUG_VARIABLE}=1 to see the traceback)"
 
 
-def make_app(words: Sequence[str] = ()) -> App:
-    """`words`: the command line. All commands are imported unless it names one: help shows what each does."""
+def make_app() -> App:
+    """Only the command that runs is imported: importing all takes longer than a question."""
+    from cyclopts import App  # noqa: PLC0415  # Slow, and help needs none of it.
+
     app = App(
         name="fathom",
         help="A scheduler control plane for the Kubernetes API that explains and replays its decisions.",
@@ -101,8 +77,6 @@ def make_app(words: Sequence[str] = ()) -> App:
     for command, where in COMMANDS.items():
         app.command(where, name=command)
     app.command(version)
-    for command in () if words and words[0] in COMMANDS else COMMANDS:
-        app[command]  # Imports it.
     return app
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from fathom.cli.api_server import NoAnswerNow
+from fathom.cli.api_server import NoAnswerNow, Refused
 from fathom.cli.explanations import NO_SUCH_PATH, OWN_KINDS, ApiServer
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.explain.kubernetes_texts import is_forbidden_by_roles, is_stale_write
@@ -24,15 +24,6 @@ MERGE_PATCH = "application/merge-patch+json"
 PAGE_OBJECTS = 500
 ATTEMPTS = 5  # Of a write to an object whose status changes meanwhile.
 RETRY_S = 0.5  # Before a watch that broke is opened again.
-
-
-class Refused(Problem):
-    """The API server refused the request; nothing was changed."""
-
-    def __init__(self, message: str, *, reason: str = "", code: int = 0) -> None:
-        super().__init__(message, exit_code=ANSWER_IS_NO)
-        self.reason = reason
-        self.code = code
 
 
 class OwnKind(msgspec.Struct, frozen=True):

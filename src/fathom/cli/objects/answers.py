@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from fathom.cli.api_server import Answer, NoAnswerNow
-from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.cli.api_server import Answer, NoAnswerNow, Refused
 
 GOOD = frozenset({200, 201, 202})
-
-
-class Refused(Problem):
-    """The server refused the request; nothing was changed."""
-
-    def __init__(self, message: str, *, code: int, reason: str = "") -> None:
-        super().__init__(message, exit_code=ANSWER_IS_NO)
-        self.code = code
-        self.reason = reason
 
 
 def done(status: int, answer: Answer, about: str) -> Answer:

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from fathom.cli.api_server import ServerConnection
+from fathom.cli.api_server import Refused, ServerConnection
 from fathom.cli.documents import print_documents
 from fathom.cli.kubeconfig import found_kubeconfig
-from fathom.cli.objects.answers import Refused, done
+from fathom.cli.objects.answers import done
 from fathom.cli.objects.manifests import Manifest, read_manifests
 from fathom.cli.objects.options import Files, Kubeconfig, Namespace, Recursive, chosen_namespace
 from fathom.cli.objects.resources import Resource, Resources

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import msgspec
 from cyclopts import Parameter
 
-from fathom.cli.api_server import ServerConnection
+from fathom.cli.api_server import Refused, ServerConnection
 from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.object_reference import duration_s
-from fathom.cli.objects.answers import Refused, done
+from fathom.cli.objects.answers import done
 from fathom.cli.objects.apply import placed
 from fathom.cli.objects.manifests import read_manifests
 from fathom.cli.objects.options import (

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from fathom.cli.explanations import ApiServer, Question
 from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects.answers import done
-from fathom.cli.objects.describing import described
+from fathom.cli.objects.describing import described, one_line
 from fathom.cli.objects.options import Kubeconfig, Namespace, Selector, chosen_namespace, named_objects
 from fathom.cli.objects.resources import Resource, Resources
 from fathom.cli.objects.tables import aligned_lines, natural
@@ -104,7 +104,7 @@ def _events(server: ApiServer, obj: Obj) -> list[str]:
     rows = [("Type", "Reason", "Age", "From", "Message"), ("----", "------", "----", "----", "-------")]
     for event in sorted(events, key=_last_ns)[-EVENTS_MAX:]:
         source = (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
-        message = " ".join(str(event.get("message") or "").split())
+        message = one_line(event.get("message"))
         age = _age(event, now_ns)
         rows.append((str(event.get("type")), str(event.get("reason")), age, str(source), message))
     return ["Events:", *(f"  {line}" for line in aligned_lines(rows))]

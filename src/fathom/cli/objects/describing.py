@@ -107,5 +107,9 @@ def _text(value: Any) -> str:
         return NONE
     if isinstance(value, bool):
         return str(value).lower()
-    text = " ".join(str(value).split())
-    return text if len(text) <= VALUE_CHARS_MAX else f"{text[:VALUE_CHARS_MAX]}..."
+    shown = one_line(str(value))
+    return shown if len(shown) <= VALUE_CHARS_MAX else f"{shown[:VALUE_CHARS_MAX]}..."
+
+
+def one_line(value: Any) -> str:
+    return " ".join(str(value or "").split())

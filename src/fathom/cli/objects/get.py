@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 import msgspec
 from cyclopts import Parameter
 
-from fathom.cli.api_server import ServerConnection
+from fathom.cli.api_server import Refused, ServerConnection
 from fathom.cli.documents import list_of, print_documents, without_managed_fields
 from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects import jsonpath
-from fathom.cli.objects.answers import Refused, done
+from fathom.cli.objects.answers import done
 from fathom.cli.objects.options import (
     AllNamespaces,
     Kubeconfig,

@@ -76,11 +76,11 @@ def values(path: str, document: Any) -> list[Any]:
 
 def _step(token: re.Match[str], value: Any) -> Iterator[Any]:
     kind = token.lastgroup if token.lastgroup != "quote" else "quoted"
-    text = token.group(kind or "")
+    word = token.group(kind or "")
     if kind == "deep":
-        yield from _everywhere(value, text, DEPTH_MAX)
+        yield from _everywhere(value, word, DEPTH_MAX)
     elif kind in {"field", "quoted"}:
-        name = re.sub(r"\\(.)", r"\1", text) if kind == "field" else text
+        name = re.sub(r"\\(.)", r"\1", word) if kind == "field" else word
         if kind == "field" and name == "*":
             yield from _inside(value)
         elif isinstance(value, dict) and name in value:
@@ -88,13 +88,13 @@ def _step(token: re.Match[str], value: Any) -> Iterator[Any]:
     elif kind == "all":
         yield from _inside(value)
     elif kind == "filter":
-        yield from (item for item in _inside(value) if _holds(text, item))
+        yield from (item for item in _inside(value) if _holds(word, item))
     elif isinstance(value, list):
         if kind == "slice":
-            first, _, last = text.partition(":")
+            first, _, last = word.partition(":")
             yield from value[int(first) if first else None : int(last) if last else None]
-        elif -len(value) <= int(text) < len(value):
-            yield value[int(text)]
+        elif -len(value) <= int(word) < len(value):
+            yield value[int(word)]
 
 
 def _inside(value: Any) -> Iterator[Any]:
@@ -139,8 +139,8 @@ def _literal(text: str) -> Any:
 def _pieces(template: str) -> list[str]:
     """Texts and expressions in turn, beginning with a text."""
     pieces = _EXPRESSION.split(template)
-    for text in pieces[::2]:
-        if "{" in text or "}" in text:
+    for between in pieces[::2]:
+        if "{" in between or "}" in between:
             raise Problem(f"JSONPath: a brace in {template!r} has no partner")
     return pieces
 

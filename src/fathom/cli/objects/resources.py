@@ -105,10 +105,10 @@ def listed_in(document: dict[str, Any]) -> Iterable[Resource]:
                 )
 
 
-def found(resources: Sequence[Resource], text: str) -> Resource:
+def found(resources: Sequence[Resource], typed: str) -> Resource:
     """The resource that a user means: 'deployments', 'Deployment', 'deploy', 'deployments.apps',
     'deployments.v1.apps'. Raises Problem."""
-    name, _, rest = text.lower().partition(".")
+    name, _, rest = typed.lower().partition(".")
     for resource in resources:
         of_version = f"{resource.version}.{resource.group}".rstrip(".")
         if name in _names(resource) and rest in {"", resource.group, of_version}:
@@ -116,7 +116,7 @@ def found(resources: Sequence[Resource], text: str) -> Resource:
     known = sorted({known for resource in resources for known in _names(resource)})
     near = get_close_matches(name, known, n=1)
     hint = f': did you mean "{near[0]}"?' if near else "; see all with `fathom get --kinds`"
-    raise Problem(f'the server has no kind "{text}"{hint}')
+    raise Problem(f'the server has no kind "{typed}"{hint}')
 
 
 def _names(resource: Resource) -> set[str]:

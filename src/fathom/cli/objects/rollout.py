@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
-from fathom.cli.api_server import NoAnswerNow, ServerConnection
+from fathom.cli.api_server import NoAnswerNow, Refused, ServerConnection
 from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.object_reference import duration_s
-from fathom.cli.objects.answers import Refused, done
+from fathom.cli.objects.answers import done
 from fathom.cli.objects.logs import selector_of
 from fathom.cli.objects.options import Kubeconfig, Namespace, chosen_namespace, one_object
 from fathom.cli.objects.resources import Resources

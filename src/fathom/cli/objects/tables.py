@@ -64,9 +64,10 @@ def _by_name(row: Obj) -> Any:
     return natural(str(meta.get("namespace") or "")), natural(str(meta.get("name") or ""))
 
 
-def natural(text: str) -> list[tuple[int, int, str]]:
+def natural(name: str) -> list[tuple[int, int, str]]:
     """A key by which numbers in names count as numbers."""
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.findall(r"\d+|\D+", text)]
+    parts = re.findall(r"\d+|\D+", name)
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
 
 def cell_text(cell: Sequence[Any]) -> str:

@@ -1,0 +1,73 @@
+"""Every command: where it is, and what it does in a line. `fathom --help` loads nothing else."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Command(msgspec.Struct, frozen=True):
+    name: str
+    where: str  # Its function, or its own commands. Only the one that runs is imported.
+    summary: str
+
+
+GROUPS: dict[str, tuple[Command, ...]] = {
+    "Ask": (
+        Command("why", "fathom.cli.why:why", "Why objects are as they are, and what would help"),
+        Command("status", "fathom.cli.status:status", "What the control plane knows about a workload"),
+        Command("timeline", "fathom.cli.timeline:timeline", "What happened, and what caused what"),
+        Command("coupling", "fathom.cli.coupling:coupling", "Who can change the inputs of a decision"),
+        Command("decisions", "fathom.cli.why:decisions", "Recorded decisions and their outcomes"),
+    ),
+    "Steer": (
+        Command("override", "fathom.cli.override:app", "Changes for a while: bounded, acknowledged, undone"),
+        Command("runbook", "fathom.cli.runbook:app", "Procedures with conditions, steps and a record"),
+        Command("repair", "fathom.cli.repair:app", "List, approve or refuse what repair proposes"),
+    ),
+    "Objects, as with kubectl": (
+        Command("get", "fathom.cli.objects.get:get", "Objects, as a table or as documents"),
+        Command("describe", "fathom.cli.objects.describe:describe", "Objects in words, why, and Events"),
+        Command("apply", "fathom.cli.objects.apply:apply", "Make objects as files declare them"),
+        Command("delete", "fathom.cli.objects.delete:delete", "Delete objects, and wait until they are gone"),
+        Command("logs", "fathom.cli.objects.logs:logs", "What containers have written"),
+        Command("scale", "fathom.cli.objects.scale:scale", "Set the number of replicas"),
+        Command("rollout", "fathom.cli.objects.rollout:app", "Follow, undo, restart or pause rollouts"),
+        Command("cordon", "fathom.cli.objects.cordon:cordon", "Let nodes take no new pods"),
+        Command("uncordon", "fathom.cli.objects.cordon:uncordon", "Let nodes take new pods again"),
+    ),
+    "Record and simulate": (
+        Command("record", "fathom.cli.record:app", "List, keep and export recordings"),
+        Command("replay", "fathom.cli.replay:replay", "Replay a tape, an incident or a simulated run"),
+        Command("sim", "fathom.cli.sim:app", "Run the control plane in a simulator that injects faults"),
+        Command("bench", "fathom.cli.bench:app", "Benchmarks of API servers, schedulers, caches, clusters"),
+    ),
+    "Run a cluster": (
+        Command("up", "fathom.cli.up:up", "Start a cluster on this machine"),
+        Command("down", "fathom.cli.down:down", "End it, its pods too"),
+        Command("demo", "fathom.cli.demo:app", "Tell an incident on a live cluster, command by command"),
+        Command("doctor", "fathom.cli.doctor:doctor", "Check whether this machine can run a cluster"),
+        Command("kubeconfig", "fathom.cli.kubeconfig:kubeconfig", "Print the kubeconfig of a data directory"),
+        Command("serve", "fathom.cli.serve:app", "Run one process of the control plane"),
+        Command("store", "fathom.cli.store:app", "Back up, restore and verify the store"),
+    ),
+}
+VERSION = Command("version", "", "The versions of fathom and Python")
+COMMANDS = {command.name: command.where for group in GROUPS.values() for command in group}
+
+
+def help_lines() -> list[str]:
+    """The page of `fathom --help`."""
+    width = max(map(len, COMMANDS)) + 2
+    lines = [
+        "Usage: fathom COMMAND",
+        "",
+        "A scheduler control plane for the Kubernetes API that explains, replays and steers its decisions.",
+    ]
+    for title, commands in {**GROUPS, "Other": (VERSION,)}.items():
+        lines += ["", title, *(f"  {each.name:<{width}}{each.summary}" for each in commands)]
+    return [
+        *lines,
+        "",
+        "fathom COMMAND --help says more.",
+        "Add --debug, or set FATHOM_DEBUG=1, to see the traceback of an error.",
+    ]
