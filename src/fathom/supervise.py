@@ -23,6 +23,8 @@ from typing import IO, TextIO
 import msgspec
 
 from fathom import private_files
+from fathom.kept_sockets import VARIABLE as KEPT_SOCKETS
+from fathom.kept_sockets import SocketKeeper
 from fathom.model.backoff import Backoff
 from fathom.stopping import LOCK, RESTARTS, SUPERVISOR, stop_event
 from fathom.terminal import visible
@@ -41,6 +43,7 @@ READY = b"ready"  # The line that a part prints when it is ready.
 class Part(msgspec.Struct, frozen=True):
     name: str
     command: tuple[str, ...]
+    keeps_sockets: bool = False  # Its listening sockets outlive it: see `kept_sockets`.
 
 
 class PartNotStarted(Exception):
@@ -106,26 +109,36 @@ class RunningPart:
         self.restarts = 0
         self._log = LogFile(logs / f"{part.name}.log")
         self._lock = lock
+        self._keeper = SocketKeeper() if part.keeps_sockets else None
         self._on_line = on_line
         self._readers: list[asyncio.Task[None]] = []
 
     async def start(self) -> asyncio.subprocess.Process:
         self.last_words, self.ready = [], False
-        self.process = await asyncio.create_subprocess_exec(
-            *self.part.command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            limit=LINE_BYTES_MAX,
-            start_new_session=True,  # Ctrl-C is for the supervisor: it stops the parts in order.
-            pass_fds=(self._lock,),
-            env={
-                **os.environ,
-                SUPERVISOR: str(os.getpid()),
-                LOCK: str(self._lock),
-                RESTARTS: str(self.restarts),
-            },
-        )
+        with contextlib.ExitStack() as stack:
+            inherited: tuple[int, ...] = (self._lock,)
+            variables: dict[str, str] = {}
+            if self._keeper is not None:
+                inheritance, link = self._keeper.begin()
+                stack.enter_context(link)
+                inherited = (self._lock, inheritance.link, *inheritance.sockets.values())
+                variables = {KEPT_SOCKETS: msgspec.json.encode(inheritance).decode()}
+            self.process = await asyncio.create_subprocess_exec(
+                *self.part.command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=LINE_BYTES_MAX,
+                start_new_session=True,  # Ctrl-C is for the supervisor: it stops the parts in order.
+                pass_fds=inherited,
+                env={
+                    **os.environ,
+                    SUPERVISOR: str(os.getpid()),
+                    LOCK: str(self._lock),
+                    RESTARTS: str(self.restarts),
+                    **variables,
+                },
+            )
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self._readers = [
@@ -154,6 +167,8 @@ class RunningPart:
                 await process.wait()
         for reader in self._readers:
             reader.cancel()
+        if self._keeper is not None:
+            self._keeper.close()
         self._log.close()
 
     async def _read(self, stream: asyncio.StreamReader, which: str) -> None:

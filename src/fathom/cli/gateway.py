@@ -11,6 +11,7 @@ from fathom.cli.kubeconfig import data_beside
 from fathom.cli.metrics import measured
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.gateway.live import run_gateway
+from fathom.kept_sockets import inherited
 from fathom.record.journals import SMALL_BUDGET_BYTES
 from fathom.record.metrics import measure_records
 from fathom.record.tape import DiskTape
@@ -26,6 +27,8 @@ WHO = "gateway"
 def serve_gateway(
     kubeconfig: Path | None, *, remember: Path | None, data: Path | None, record: bool, metrics_address: str
 ) -> None:
+    kept = inherited(os.environ)
+
     async def run() -> None:
         log, stop, server = JsonLog(sys.stderr, live().clock), stop_event(), server_at(kubeconfig)
         folder, where = data or data_beside(kubeconfig), str(remember or kubeconfig or "")
@@ -50,6 +53,7 @@ def serve_gateway(
                         tape=tape,
                         journal=recorded,
                         metrics=part,
+                        kept=kept,
                     )
                 finally:
                     if tape is not None:

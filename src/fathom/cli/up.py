@@ -178,7 +178,7 @@ async def _run(data: Path, *, nodes: int, api: list[str], agents: list[str]) -> 
     gateway = ("--kubeconfig", str(keys / "gateway"), "--remember", table, "--data", str(data))
     parts = [
         Part("deciders", python("serve", "deciders", *deciders, "--data", str(data))),
-        Part("gateway", python("serve", "gateway", *gateway)),
+        Part("gateway", python("serve", "gateway", *gateway), keeps_sockets=True),
     ]
     if nodes:
         parts.append(Part("agents", python("serve", "agent", *agents, "--up", str(data))))

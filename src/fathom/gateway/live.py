@@ -18,6 +18,7 @@ from fathom.gateway.controller import OBSERVED, SIGHT, TABLE, Observation
 from fathom.gateway.metrics import measure_proxy
 from fathom.gateway.proxy import Proxy
 from fathom.gateway.routes import Table
+from fathom.kept_sockets import KeptSockets
 from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.decision import Journal
@@ -40,11 +41,12 @@ async def run_gateway(
     tape: DiskTape | None = None,
     journal: Journal | None = None,
     metrics: MetricsPart = NOT_MEASURED,
+    kept: KeptSockets | None = None,
 ) -> None:
     """Run on the host's loop until `stop` is set. `remember`: the file that keeps the last table."""
 
     def connect(host: Host) -> _Backend:
-        backend = _Backend(host, server, log, Memory(remember))
+        backend = _Backend(host, server, log, Memory(remember), kept)
         measure_proxy(metrics, backend.proxy)
         return backend
 
@@ -78,10 +80,12 @@ class Memory:
 class _Backend:
     """Sends requests under /gateway/ to the proxy, all others to the API server."""
 
-    def __init__(self, host: Host, server: ServerAddress, log: Log, memory: Memory) -> None:
+    def __init__(
+        self, host: Host, server: ServerAddress, log: Log, memory: Memory, kept: KeptSockets | None
+    ) -> None:
         self._host = host
         self._http = HttpBackend(host, server)
-        self.proxy = Proxy(self._observe, log)
+        self.proxy = Proxy(self._observe, log, kept)
         self._memory = memory
         self._applying = asyncio.Lock()  # One table at a time, the remembered one first.
         self._listener: int | None = None  # Number of the stream that observations go to.

@@ -17,6 +17,7 @@ from fathom.gateway.balance import Balancer
 from fathom.gateway.routes import RouteEndpoint, Table
 from fathom.gateway.service_counts import Result, ServiceNumbers
 from fathom.gateway.streams import Exchange, Peer, break_off
+from fathom.kept_sockets import KeptSockets
 from fathom.seams.log import Log
 from fathom.seams.loop_clock import loop_now_s
 
@@ -57,10 +58,16 @@ class ProxyNumbers(msgspec.Struct):
     listeners_failed: int = 0  # Services whose address could not be listened on, of the last table.
 
 
+def _name_of(where: Where) -> str:
+    address, port = where
+    return f"{address} {port}"
+
+
 class Proxy:
-    def __init__(self, observe: Observe, log: Log) -> None:
+    def __init__(self, observe: Observe, log: Log, kept: KeptSockets | None = None) -> None:
         self._observe = observe
         self._log = log
+        self._kept = kept or KeptSockets()
         self._balancers: dict[Where, Balancer] = {}
         self._servers: dict[Where, asyncio.Server] = {}
         self._unseen: dict[RouteEndpoint, int] = {}  # Failed probes in a row; 0: it was reached.
@@ -82,6 +89,7 @@ class Proxy:
         for where in [where for where in self._servers if where not in wanted]:
             self._servers.pop(where).close()
             del self._balancers[where]
+            self._kept.drop(_name_of(where))
         failed: dict[str, str] = {}
         for where, listener in wanted.items():
             if where in self._balancers:
@@ -89,6 +97,8 @@ class Proxy:
             elif why := await self._listen(where, Balancer(listener)):
                 before = failed.get(listener.service)
                 failed[listener.service] = f"{before}; {why}" if before else why
+        for name in self._kept.unclaimed:  # Of Services that went while this process was restarted.
+            self._kept.drop(name)
         endpoints = {endpoint for listener in table for endpoint in listener.endpoints}
         self._unseen = {each: count for each, count in self._unseen.items() if each in endpoints}
         self._ports = {}
@@ -102,17 +112,22 @@ class Proxy:
     async def _listen(self, where: Where, balancer: Balancer) -> str:
         address, port = where
         carry = partial(self._carry, balancer)
+        there = self._kept.take(_name_of(where))
         try:
-            self._servers[where] = await asyncio.start_server(
-                carry, address, port, reuse_address=True, backlog=BACKLOG
-            )
+            if there is not None:
+                server = await asyncio.start_server(carry, sock=there, backlog=BACKLOG)
+            else:
+                server = await asyncio.start_server(carry, address, port, reuse_address=True, backlog=BACKLOG)
+                self._kept.keep(_name_of(where), server.sockets[0].fileno())
         except OSError as error:
             return f"{address}:{port}: {why_not(error, port)}"
+        self._servers[where] = server
         self._balancers[where] = balancer
         return ""
 
     async def close(self) -> None:
-        for server in self._servers.values():
+        for where, server in self._servers.items():
+            self._kept.put_back(_name_of(where), server.sockets[0].fileno())
             server.close()
         for task in self._connections:
             task.cancel()
