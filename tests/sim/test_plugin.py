@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import fathom.model.times  # noqa: F401  # Looked at as a loaded module.
+
 pytestmark = pytest.mark.live
 
 STORIES = """
@@ -99,6 +101,12 @@ def pytest_in(folder: Path, *words: str) -> tuple[int, str]:
 
 def lines_with(text: str, start: str) -> list[str]:
     return [line[len(start) :].strip() for line in text.splitlines() if line.startswith(start)]
+
+
+def test_pytest_leaves_the_code_under_test_as_it_is() -> None:
+    """The tests themselves are rewritten, so that a failed assert shows its values."""
+    loaders = {name: type(sys.modules[name].__loader__).__name__ for name in ("fathom.model.times", __name__)}
+    assert loaders == {"fathom.model.times": "SourceFileLoader", __name__: "AssertionRewritingHook"}
 
 
 def test_a_story_is_a_test_for_each_seed_and_so_is_a_test_with_a_world(tmp_path: Path) -> None:
