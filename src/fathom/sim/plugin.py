@@ -25,8 +25,8 @@ MARK = "world(menu, *, servers=1, scripted=(), checkers=tuple, scale=1): the fau
 
 
 def _leave_fathom_as_it_is() -> None:
-    """pytest rewrites the asserts of every module of a distribution that has a plugin: of fathom a thousand, in
-    each process, and what is tested would not be what runs. There is no public way to say no."""
+    """pytest rewrites the asserts of every module of a distribution that has a plugin: of fathom a thousand,
+    in each process, and what is tested would not be what runs. There is no public way to say no."""
     for finder in sys.meta_path:
         marked = getattr(finder, "_must_rewrite", None)
         if isinstance(marked, set):
