@@ -289,6 +289,18 @@ def test_a_route_is_written_only_after_the_status_names_it() -> None:
     assert patch.patch == {"metadata": {"annotations": MARKS}, "spec": {"routes": WANTED}}
 
 
+def test_an_older_route_that_arrives_later_is_named_before_it_is_written_and_restored_too() -> None:
+    """The cache had no route, so one was created; the older one is in force instead."""
+    created = {"effects": [{"effect": "route", "object": "TrafficRoute default/override-o"}]}
+    facts = routing(BEFORE)
+    assert plan_weights(struct(weighted(**created)), facts).patches == ()
+    both = {"effects": [*created["effects"], *RECORDED["effects"]]}
+    assert status_in(weighted(**created), facts)["effects"] == both["effects"]
+    assert len(plan_weights(struct(weighted(**both)), facts).patches) == 1
+    (restored,) = plan_restore(struct(weighted(**both)), routing(WANTED, **MARKS)).patches
+    assert restored.patch["spec"] == {"routes": BEFORE}
+
+
 def test_the_end_restores_the_earlier_weights_unless_a_person_wrote_others() -> None:
     ours = struct(weighted(**RECORDED))
     (restored,) = plan_restore(ours, routing(WANTED, **MARKS)).patches

@@ -16,8 +16,8 @@ from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.quotas import QUOTAS
 from fathom.sim.scenarios.real import DEPLOYMENTS, NODES, deployment, employ_cluster, until_ready
-from fathom.sim.world.faults import Skew, StaleServer
-from fathom.sim.world.scenario import plan_of
+from fathom.sim.world.faults import CrashAtWrite, Skew, StaleServer
+from fathom.sim.world.scenario import RunPlan, plan_of
 from fathom.sim.world.world import World
 
 
@@ -205,3 +205,11 @@ def test_a_progress_is_not_rewritten_for_each_message_of_a_new_scheduler() -> No
     3. The progress of their workload shows the first of them, and is written for each."""
     told = SCENARIOS["stuck-workloads-are-explained"]
     must_hold(told, plan_of(told, "20"))
+
+
+def test_a_route_that_the_cache_did_not_have_yet_has_its_earlier_weights_at_the_end() -> None:
+    """1. An override shifts traffic; the cache of routes is old, so a route is created for it. 2. The route
+    that was there all along arrives, and is written too. 3. The override ends: both were its work."""
+    crash = CrashAtWrite(at_s=0.0, target="api-1", times=7, for_s=1.0)
+    plan = RunPlan(scenario="forgotten-override", seed="1", faults=(crash,))
+    must_hold(SCENARIOS["forgotten-override"], plan)

@@ -49,18 +49,22 @@ def _place(name: str, nodes: Sequence[Obj]) -> str:
     return next(known, "region")
 
 
-def effect_of(override: SchedulerOverride, facts: OverrideFacts) -> Effect | None:
-    """The route that is written, before it is; None: there is none to write."""
-    if _recorded(override) is not None or not _services(override, facts):
-        return _recorded(override)
+def effects_of(override: SchedulerOverride, facts: OverrideFacts) -> tuple[Effect, ...]:
+    """The routes that are written, each before it is. There may be two: 1. The cache has no route yet, so one
+    is created. 2. An older route arrives, which is in force instead, and is written too."""
+    recorded = _recorded(override)
+    if not _services(override, facts):
+        return recorded
     route = _route(override, facts)
     key = key_of(route) if route is not None else _created_key(override)
-    return Effect("route", f"{ROUTE} {'/'.join(key)}")
+    effect = Effect("route", f"{ROUTE} {'/'.join(key)}")
+    is_new = effect.object not in {each.object for each in recorded}
+    return (*recorded, effect) if is_new else recorded
 
 
 def plan_weights(override: SchedulerOverride, facts: OverrideFacts) -> RouteActions:
     """Only once the status names the route: so the end knows it, whatever becomes of the marks on it."""
-    if _recorded(override) is None or not _services(override, facts):
+    if not _services(override, facts) or effects_of(override, facts) != _recorded(override):
         return NO_ACTIONS
     route, wanted = _route(override, facts), wanted_routes(override, facts.nodes)
     if route is None:
@@ -90,11 +94,11 @@ def plan_restore(override: SchedulerOverride, facts: OverrideFacts) -> RouteActi
     the route (its marks are not ours then): then only the marks go."""
     patches: list[Patch] = []
     deletes: list[Delete] = []
-    recorded = _recorded(override)
+    recorded = {each.object for each in _recorded(override)}
     for route in facts.routes:
         if not _is_ours(route, override):
             continue
-        written = recorded is not None and recorded.object == _name(route)
+        written = _name(route) in recorded
         untouched = written and _text(_routes(route)) == _notes(route).get(WRITTEN)
         if untouched and _notes(route).get(BEFORE) == "null":
             deletes += [] if is_deleting(route) else [Delete(target(ROUTE, route), as_read=True)]
@@ -116,13 +120,14 @@ def _decoded(text: object) -> list[Obj] | None:
 
 def route_residue(override: SchedulerOverride, facts: OverrideFacts) -> tuple[Residue, ...]:
     """Routes that the override marked, or that the status names and that still have its weights."""
-    recorded, wanted = _recorded(override), wanted_routes(override, facts.nodes)
+    recorded = {each.object for each in _recorded(override)}
+    wanted = wanted_routes(override, facts.nodes)
     residue = []
     for route in facts.routes:
         name = _name(route)
         if _is_ours(route, override):
             residue.append(Residue("route", name, "it has the weights of the override"))
-        elif recorded is not None and recorded.object == name and _routes(route) == wanted:
+        elif name in recorded and _routes(route) == wanted:
             residue.append(Residue("route", name, "its mark is gone, and it has the weights of the override"))
     return tuple(residue)
 
@@ -131,8 +136,8 @@ def _name(route: Obj) -> str:
     return f"{ROUTE} {'/'.join(key_of(route))}"
 
 
-def _recorded(override: SchedulerOverride) -> Effect | None:
-    return next((each for each in override.status.effects if each.effect == "route"), None)
+def _recorded(override: SchedulerOverride) -> tuple[Effect, ...]:
+    return tuple(each for each in override.status.effects if each.effect == "route")
 
 
 def _trouble(route: Obj, override: SchedulerOverride) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from fathom.controllers.overrides.effects import recorded_effects
 from fathom.controllers.overrides.facts import OverrideFacts
 from fathom.controllers.overrides.plan_changes import IN_FORCE, change_states, waiting_states
-from fathom.controllers.overrides.plan_routes import effect_of
+from fathom.controllers.overrides.plan_routes import effects_of
 from fathom.kinds.override_changes import AT_THE_WRITE, OVERRIDE_CONTROLLER
 from fathom.kinds.override_status import (
     DEGRADED,
@@ -85,8 +85,7 @@ def _with_acknowledgements(override: SchedulerOverride, entries: list[Obj]) -> S
 
 def _effects(override: SchedulerOverride, facts: OverrideFacts) -> tuple[Effect, ...]:
     others = recorded_effects(override, facts)
-    route = effect_of(override, facts) if override.spec.changes.traffic_weights else None
-    return others if route is None else (*others, route)
+    return (*others, *effects_of(override, facts)) if override.spec.changes.traffic_weights else others
 
 
 def _conditions(
