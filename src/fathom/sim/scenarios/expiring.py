@@ -124,11 +124,14 @@ async def _forget(api: Api, lasts: str = f"{LASTS_S}s") -> Outcome:
 
 
 async def _deploy(api: Api, outcome: Outcome) -> Outcome:
-    """Once the outcome of what comes before is known."""
-    if isinstance(outcome, Unknown):
-        return outcome
-    await api.create(DEPLOYMENTS, "default", workload(WEB, REPLICAS))
-    await api.create(AUTOSCALERS, "default", busy_autoscaler(WEB, REPLICAS, MOST))
+    """Each once the outcome of what comes before is known: whoever insists begins again with the first."""
+    for resource, obj in (
+        (DEPLOYMENTS, workload(WEB, REPLICAS)),
+        (AUTOSCALERS, busy_autoscaler(WEB, REPLICAS, MOST)),
+    ):
+        if isinstance(outcome, Unknown):
+            return outcome
+        outcome = await api.create(resource, "default", obj)
     return outcome
 
 
