@@ -89,7 +89,10 @@ class Place:
         if self.engine.startswith("sqlite"):
             return SqliteStore.open(self._data_dir)
         assert self._etcd is not None
-        return EtcdStore(EtcdOptions(endpoints=(self._etcd.endpoint,), prefix=self._prefix))
+        # Patient: beside other tests, an fsync of etcd may take seconds.
+        return EtcdStore(
+            EtcdOptions(endpoints=(self._etcd.endpoint,), prefix=self._prefix, request_timeout_s=30.0)
+        )
 
 
 _prefixes = itertools.count(1)
