@@ -146,7 +146,7 @@ def test_nearly_good_objects_of_any_kind(world: World, numbers: Iterator[int], d
 
 @pytest.mark.full
 @given(data=st.data())
-@settings(max_examples=8_000)
+@settings(max_examples=5_000)
 @pytest.mark.timeout(3600)
 def test_very_many_nearly_good_objects(world: World, numbers: Iterator[int], data: st.DataObject) -> None:
     fuzz_one_object(world, f"y{next(numbers)}", data)

@@ -198,7 +198,7 @@ def test_any_sequence_of_calls_matches_the_model(engine: str, request: pytest.Fi
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_any_long_sequence_of_calls_matches_the_model(engine: str, request: pytest.FixtureRequest) -> None:
-    run_machine(engine, request, examples=20 * EXAMPLES[engine], steps=80)
+    run_machine(engine, request, examples=8 * EXAMPLES[engine], steps=80)
 
 
 def run_machine(name: str, request: pytest.FixtureRequest, *, examples: int, steps: int) -> None:
