@@ -80,12 +80,13 @@ class SocketKeeper:
 
 
 def _received(link: socket.socket) -> tuple[list[str], list[int]]:
+    """Verb and name, and the sockets that came with them. No words: the other side is gone."""
     message, ancillary, _, _ = link.recvmsg(MESSAGE_BYTES_MAX, socket.CMSG_SPACE(array("i", [0]).itemsize))
     descriptors = array("i")
     for level, kind, payload in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             descriptors.frombytes(payload[: len(payload) - len(payload) % descriptors.itemsize])
-    return message.decode().split(" ", 1), list(descriptors)
+    return message.decode().split(" ", 1) if message else [], list(descriptors)
 
 
 class KeptSockets:

@@ -79,6 +79,17 @@ async def test_a_connection_waits_while_the_part_is_started_again() -> None:
 
 
 @on_a_loop
+async def test_a_part_that_ends_leaves_the_supervisor_in_peace() -> None:
+    """The end of the link is readable for ever: the supervisor must not look again and again."""
+    keeper, complaints = SocketKeeper(), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+    _, link = keeper.begin()
+    link.close()
+    await asyncio.sleep(0.05)
+    assert (complaints, keeper._link) == ([], None)
+
+
+@on_a_loop
 async def test_sockets_of_services_that_went_meanwhile_are_closed() -> None:
     keeper, port = SocketKeeper(), free_port()
     first = made(restarted(keeper))

@@ -58,8 +58,7 @@ def effects_of(override: SchedulerOverride, facts: OverrideFacts) -> tuple[Effec
     route = _route(override, facts)
     key = key_of(route) if route is not None else _created_key(override)
     effect = Effect("route", f"{ROUTE} {'/'.join(key)}")
-    is_new = effect.object not in {each.object for each in recorded}
-    return (*recorded, effect) if is_new else recorded
+    return recorded if effect in recorded else (*recorded, effect)
 
 
 def plan_weights(override: SchedulerOverride, facts: OverrideFacts) -> RouteActions:
@@ -94,11 +93,11 @@ def plan_restore(override: SchedulerOverride, facts: OverrideFacts) -> RouteActi
     the route (its marks are not ours then): then only the marks go."""
     patches: list[Patch] = []
     deletes: list[Delete] = []
-    recorded = {each.object for each in _recorded(override)}
+    named_routes = {each.object for each in _recorded(override)}
     for route in facts.routes:
         if not _is_ours(route, override):
             continue
-        written = _name(route) in recorded
+        written = _name(route) in named_routes
         untouched = written and _text(_routes(route)) == _notes(route).get(WRITTEN)
         if untouched and _notes(route).get(BEFORE) == "null":
             deletes += [] if is_deleting(route) else [Delete(target(ROUTE, route), as_read=True)]
@@ -120,14 +119,14 @@ def _decoded(text: object) -> list[Obj] | None:
 
 def route_residue(override: SchedulerOverride, facts: OverrideFacts) -> tuple[Residue, ...]:
     """Routes that the override marked, or that the status names and that still have its weights."""
-    recorded = {each.object for each in _recorded(override)}
+    named_routes = {each.object for each in _recorded(override)}
     wanted = wanted_routes(override, facts.nodes)
     residue = []
     for route in facts.routes:
         name = _name(route)
         if _is_ours(route, override):
             residue.append(Residue("route", name, "it has the weights of the override"))
-        elif name in recorded and _routes(route) == wanted:
+        elif name in named_routes and _routes(route) == wanted:
             residue.append(Residue("route", name, "its mark is gone, and it has the weights of the override"))
     return tuple(residue)
 
