@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from tests.cli.test_up import up
 
+from fathom.agent.host.living_pods import is_run
+
 pytestmark = pytest.mark.live
 
 FATHOM = [sys.executable, "-m", "fathom.cli"]
@@ -84,3 +86,17 @@ def test_where_no_cluster_ever_was_it_is_said(tmp_path: Path) -> None:
     assert done.stderr == (
         f"fathom: error: there is no cluster in {tmp_path}/none: name its directory with --data\n"
     )
+
+
+def test_only_a_run_where_agents_put_them_is_believed(tmp_path: Path) -> None:
+    """A program chooses its command line: one that names a directory of its own is no run."""
+    pod = tmp_path / "agents" / "node-1" / "pods" / "uid"
+    assert is_run(pod / "runs" / "main" / "1", tmp_path)
+    for forged in (
+        pod / "home" / "main" / "1",
+        pod / "volumes" / "v" / "runs" / "main" / "1",
+        pod / "runs" / "main" / "..",
+        pod / "runs" / ".." / "1",
+        tmp_path / "1",
+    ):
+        assert not is_run(forged, tmp_path), forged

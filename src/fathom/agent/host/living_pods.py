@@ -23,15 +23,24 @@ class LivingPod(msgspec.Struct, frozen=True):
 
 
 def living_pods(data: Path) -> list[LivingPod]:
-    """By their shims, which name the directory of their run: DATA/…/pods/UID/runs/CONTAINER/ATTEMPT."""
+    """By their shims, which name the directory of their run."""
     runs: dict[Path, list[Path]] = {}
     for _, run in shims_below(data.resolve()):
-        if len(run.parents) > 2:
+        if is_run(run, data.resolve()):
             runs.setdefault(run.parents[2], []).append(run)
     return sorted(
         (LivingPod(_name(pod_dir), tuple(sorted(of_pod))) for pod_dir, of_pod in runs.items()),
         key=lambda pod: pod.name,
     )
+
+
+def is_run(directory: Path, data: Path) -> bool:
+    """DATA/agents/NODE/pods/UID/runs/CONTAINER/ATTEMPT. A program chooses its own command line, and may name
+    any directory there: one that pods can write would tell us to end the process of somebody else."""
+    match directory.relative_to(data).parts:
+        case ("agents", _, "pods", _, "runs", _, attempt) as parts:
+            return attempt.isdecimal() and ".." not in parts
+    return False
 
 
 def _name(pod_dir: Path) -> str:
