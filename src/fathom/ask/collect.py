@@ -35,6 +35,9 @@ from fathom.record.journal_reader import JournalReader
 from fathom.record.recorded_answers import read_records
 from fathom.seams.outside import Clock
 
+# Nodes that wrote an object which is gone: so many are asked for one question; of others it says "no data".
+WRITERS_MAX = 50
+
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """Where an API server reads what it does not hold itself."""
@@ -145,7 +148,7 @@ class Collector:
         """The agents that wrote an object which is gone: nothing else says on which node it was."""
         asked = set(_nodes_of(objects, refs))
         nodes = {entry.user.removeprefix(NODE_USER) for entry in entries if entry.user.startswith(NODE_USER)}
-        agents = agents_of(self._current(), nodes - asked)
+        agents = agents_of(self._current(), sorted(nodes - asked)[:WRITERS_MAX])
         return await ask_processes(self._agents, agents, query, []) if agents else []
 
     def _own_gaps(self, period: Period) -> list[Gap]:
