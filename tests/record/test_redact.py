@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from fathom.record.redact import LAST_APPLIED, secret_data
+from fathom.model.well_known import LAST_APPLIED
+from fathom.record.redact import secret_data
 
 SECRET = {
     "kind": "Secret",

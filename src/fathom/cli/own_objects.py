@@ -17,10 +17,10 @@ from fathom.cli.api_server import NoAnswerNow, Refused
 from fathom.cli.explanations import NO_SUCH_PATH, OWN_KINDS, ApiServer
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.explain.kubernetes_texts import is_forbidden_by_roles, is_stale_write
+from fathom.model.media_types import MERGE_PATCH
 
 Obj = dict[str, Any]
 
-MERGE_PATCH = "application/merge-patch+json"
 PAGE_OBJECTS = 500
 ATTEMPTS = 5  # Of a write to an object whose status changes meanwhile.
 RETRY_S = 0.5  # Before a watch that broke is opened again.

@@ -35,3 +35,5 @@ DECISION_HEADER = "fathom-decision"  # The recorded decision that the write carr
 ACTOR_HEADER = "fathom-actor"  # The part of fathom that writes: 'controllers/deployment', 'agent/node-1'.
 
 NODE_LEASE_NAMESPACE = "kube-node-lease"
+# What `apply` declared last: a copy of the object. kubectl and fathom share it.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # Contains a copy of the object.
+from fathom.model.well_known import LAST_APPLIED
 
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode

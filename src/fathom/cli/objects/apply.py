@@ -15,16 +15,16 @@ from fathom.cli.objects.answers import done
 from fathom.cli.objects.manifests import Manifest, read_manifests
 from fathom.cli.objects.options import Files, Kubeconfig, Namespace, Recursive, chosen_namespace
 from fathom.cli.objects.resources import Resource, Resources
+from fathom.cli.objects.schemas import PatchSchemas
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.kube.patch.schema import PatchSchema, patch_schema
 from fathom.kube.patch.three_way import three_way_patch
+from fathom.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from fathom.model.well_known import LAST_APPLIED
 from fathom.terminal import say
 
 Obj = dict[str, Any]
 DryRun = Literal["none", "server", "client"]
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # kubectl's, so that both can be used.
-STRATEGIC, MERGE = "application/strategic-merge-patch+json", "application/merge-patch+json"
 ATTEMPTS = 5
 DRY_RUN_NOTES = {"none": "", "server": " (server dry run)", "client": " (dry run)"}
 
@@ -78,7 +78,7 @@ class Applier:
 
     def __init__(self, server: ServerConnection, resources: Resources, *, dry_run: DryRun = "none") -> None:
         self._server, self._resources, self._dry_run = server, resources, dry_run
-        self._schemas: dict[str, dict[str, Any]] = {}  # Path of the group -> its definitions.
+        self._schemas = PatchSchemas(server)
         self._warnings: list[str] = []
 
     def take_warnings(self) -> list[str]:
@@ -126,7 +126,7 @@ class Applier:
             )
         before, whole = last_applied(text), with_last_applied(declared)
         merges = resource.group.endswith(".k8s.io") or "." not in resource.group  # Else a custom kind.
-        schema = self._schema(resource) if merges else None
+        schema = self._schemas.of(resource) if merges else None
         patch = three_way_patch(before, whole, current, schema)
         if not patch:
             return current, "unchanged"
@@ -135,12 +135,14 @@ class Applier:
         if self._dry_run == "client":
             return current, "configured"
         try:
-            changed = self._write("PATCH", path, patch, MERGE if schema is None else STRATEGIC)
+            changed = self._write(
+                "PATCH", path, patch, MERGE_PATCH if schema is None else STRATEGIC_MERGE_PATCH
+            )
         except Refused as refused:
             if refused.code != 415:
                 raise
             patch = three_way_patch(before, whole, current, None)
-            changed = self._write("PATCH", path, patch, MERGE)
+            changed = self._write("PATCH", path, patch, MERGE_PATCH)
         same = (changed.get("metadata") or {}).get("resourceVersion") == meta.get("resourceVersion")
         return changed, "unchanged" if same and self._dry_run == "none" else "configured"
 
@@ -152,19 +154,6 @@ class Applier:
         answer = done(*self._server.request(method, f"{path}?{asked}", body, media=media), path)
         self._warnings += self._server.warnings
         return answer
-
-    def _schema(self, resource: Resource) -> PatchSchema | None:
-        """How the lists of a kind merge, as the server publishes it."""
-        group = f"/openapi/v3/{'apis/' if resource.group else 'api/'}{resource.api_version}"
-        if group not in self._schemas:
-            status, answer = self._server.request("GET", group)
-            components = answer.get("components") or {} if status == 200 else {}
-            self._schemas[group] = components.get("schemas") or {}
-        wanted = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-        for name, definition in self._schemas[group].items():
-            if wanted in definition.get("x-kubernetes-group-version-kind", ()):
-                return patch_schema(self._schemas[group], name)
-        return None
 
 
 def placed(manifest: Manifest, resource: Resource, namespace: str, *, is_given: bool) -> Obj:

@@ -11,9 +11,8 @@ from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.options import Kubeconfig
 from fathom.cli.problem import Problem
+from fathom.model.media_types import MERGE_PATCH
 from fathom.terminal import say
-
-MERGE = "application/merge-patch+json"
 
 Nodes = Annotated[str, Parameter(help="Nodes: node-1 node-2")]
 
@@ -49,6 +48,6 @@ def _set(nodes: tuple[str, ...], kubeconfig: Kubeconfig, *, unschedulable: bool)
             say(f"node/{there['metadata']['name']} already {word}")
             continue
         patch = {"spec": {"unschedulable": True if unschedulable else None}}
-        done(*server.request("PATCH", path, patch, media=MERGE), path)
+        done(*server.request("PATCH", path, patch, media=MERGE_PATCH), path)
         say(f"node/{there['metadata']['name']} {word}")
     return 0

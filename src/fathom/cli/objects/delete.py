@@ -14,7 +14,7 @@ from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.object_reference import duration_s
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.apply import placed
-from fathom.cli.objects.manifests import read_manifests
+from fathom.cli.objects.manifests import Manifest, read_manifests
 from fathom.cli.objects.options import (
     AllNamespaces,
     Files,
@@ -82,12 +82,8 @@ def delete(
     resources = Resources(server)
     default = "" if all_namespaces else chosen_namespace(namespace, kubeconfig)
     if filename:
-        targets = [
-            _Target(resource, str(obj["metadata"].get("namespace") or ""), obj["metadata"]["name"])
-            for manifest in read_manifests(filename, recursive=recursive)
-            for resource in (resources.of_object(manifest.obj),)
-            for obj in (placed(manifest, resource, default, is_given=bool(namespace)),)
-        ]
+        manifests = read_manifests(filename, recursive=recursive)
+        targets = [_declared(each, resources, default, is_given=bool(namespace)) for each in manifests]
     else:
         targets = [
             target
@@ -98,13 +94,41 @@ def delete(
             )
         ]
     options: Obj = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": PROPAGATION[cascade]}
-    grace = 1 if now else 0 if force and grace_period < 0 else grace_period
-    if grace == 0 and not force:
-        grace = 1  # As kubectl: 0 would leave the program running without a record of it.
-    if grace >= 0:
-        options["gracePeriodSeconds"] = grace
-    query = "?dryRun=All" if dry_run == "server" else ""
-    missing, deleted = [], []
+    grace_s = _grace_s(grace_period, now=now, force=force)
+    if grace_s >= 0:
+        options["gracePeriodSeconds"] = grace_s
+    word = "force deleted" if force and grace_s == 0 else "deleted"
+    deleted, missing = _delete(server, targets, options, word, is_dry=dry_run == "server")
+    if not targets:
+        say("No resources found.")
+    if wait and dry_run == "none":
+        _wait(server, deleted, duration_s(timeout, "--timeout") if timeout else None)
+    if missing and not ignore_not_found:
+        raise Problem("; ".join(missing), exit_code=ANSWER_IS_NO)
+    return 0
+
+
+def _grace_s(wanted: int, *, now: bool, force: bool) -> int:
+    """As kubectl: 0 would leave the program running without a record of it, so only --force means it."""
+    if now:
+        return 1
+    if force and wanted < 0:
+        return 0
+    return 1 if wanted == 0 and not force else wanted
+
+
+def _declared(manifest: Manifest, resources: Resources, namespace: str, *, is_given: bool) -> _Target:
+    resource = resources.of_object(manifest.obj)
+    meta = placed(manifest, resource, namespace, is_given=is_given)["metadata"]
+    return _Target(resource, str(meta.get("namespace") or ""), meta["name"])
+
+
+def _delete(
+    server: ServerConnection, targets: list[_Target], options: Obj, word: str, *, is_dry: bool
+) -> tuple[list[tuple[_Target, str]], list[str]]:
+    """What was deleted, with its UID, and which objects do not exist."""
+    query, note = ("?dryRun=All", " (server dry run)") if is_dry else ("", "")
+    deleted, missing = [], []
     for target in targets:
         try:
             answer = done(*server.request("DELETE", target.path + query, options), target.path)
@@ -113,16 +137,9 @@ def delete(
                 raise
             missing.append(str(refused))
             continue
-        note = " (server dry run)" if dry_run == "server" else " force deleted" if force and not grace else ""
-        say(f'{target.resource.label} "{target.name}"{note if "force" in note else f" deleted{note}"}')
+        say(f'{target.resource.label} "{target.name}" {word}{note}')
         deleted.append((target, _uid(answer)))
-    if not targets:
-        say("No resources found.")
-    if wait and dry_run == "none":
-        _wait(server, deleted, duration_s(timeout, "--timeout") if timeout else None)
-    if missing and not ignore_not_found:
-        raise Problem("; ".join(missing), exit_code=ANSWER_IS_NO)
-    return 0
+    return deleted, missing
 
 
 def _listed(

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from fathom.model.well_known import LAST_APPLIED
+
 Obj = dict[str, Any]
 
 INDENT = "  "
 NONE = "<none>"
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # Said above, or of no use to a reader.
 LEFT_OUT = frozenset({"name", "namespace", "labels", "annotations", "managedFields", "selfLink"})
 # Maps whose keys users choose: they are no words.

@@ -18,6 +18,7 @@ from fathom.cli.objects.options import Kubeconfig, Namespace, chosen_namespace, 
 from fathom.cli.objects.resources import Resources
 from fathom.cli.objects.tables import aligned_lines
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.model.media_types import MERGE_PATCH
 from fathom.terminal import say
 
 Obj = dict[str, Any]
@@ -25,7 +26,6 @@ Obj = dict[str, Any]
 REVISION, CHANGE_CAUSE = "deployment.kubernetes.io/revision", "kubernetes.io/change-cause"
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 TEMPLATE_HASH = "pod-template-hash"
-MERGE = "application/merge-patch+json"
 POLL_S = 0.5
 USAGE = "fathom rollout COMMAND deployment/web"
 
@@ -64,7 +64,7 @@ class _Deployment:
 
     def patch(self, patch: Obj) -> Obj:
         path = self.resource.path(self.namespace, self.name)
-        return done(*self.server.request("PATCH", path, patch, media=MERGE), path)
+        return done(*self.server.request("PATCH", path, patch, media=MERGE_PATCH), path)
 
     def replace(self, obj: Obj) -> Obj:
         path = self.resource.path(self.namespace, self.name)

@@ -12,9 +12,8 @@ from fathom.cli.objects.answers import done
 from fathom.cli.objects.options import Kubeconfig, Namespace, chosen_namespace, named_objects
 from fathom.cli.objects.resources import Resources
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.model.media_types import MERGE_PATCH
 from fathom.terminal import say
-
-MERGE = "application/merge-patch+json"
 
 
 def scale(
@@ -49,6 +48,6 @@ def scale(
                         exit_code=ANSWER_IS_NO,
                     )
                 patch["metadata"] = {"resourceVersion": there["metadata"]["resourceVersion"]}
-            done(*server.request("PATCH", path, patch, media=MERGE), path)
+            done(*server.request("PATCH", path, patch, media=MERGE_PATCH), path)
             say(f"{named.resource.label}/{name} scaled")
     return 0

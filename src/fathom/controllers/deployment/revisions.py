@@ -13,6 +13,7 @@ import msgspec
 from fathom.control.ownership import named_after, owned
 from fathom.controllers.pod_states import created_s
 from fathom.model.objects import NAME_ALPHABET, Obj, lookup, metadata
+from fathom.model.well_known import LAST_APPLIED
 
 HASH_LABEL = "pod-template-hash"
 PREFIX = "deployment.kubernetes.io/"
@@ -21,7 +22,7 @@ DESIRED, MOST = f"{PREFIX}desired-replicas", f"{PREFIX}max-replicas"
 # Annotations of the Deployment itself: not copied to its ReplicaSets.
 OWN_NOTES = frozenset(
     {
-        "kubectl.kubernetes.io/last-applied-configuration",
+        LAST_APPLIED,
         "deprecated.daemonset.template.generation",
         REVISION,
         HISTORY,
