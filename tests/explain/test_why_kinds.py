@@ -331,7 +331,7 @@ def test_a_held_autoscaler_has_the_cause_of_its_target() -> None:
     [
         ("ScalingDisabled", "zero", "kubectl scale deployment/web -n shop --replicas=1"),
         ("AmbiguousSelector", "controlled by multiple HPAs", "kubectl delete hpa hpa -n shop"),
-        ("FailedGetResourceMetric", "unable to get resource metrics", "kubectl top pods -n shop"),
+        ("FailedGetResourceMetric", "unable to get resource metrics", "kubectl get pods.metrics.k8s.io -n shop -o yaml"),
     ],
 )
 def test_an_autoscaler_without_metrics_says_what_to_do(reason: str, message: str, command: str) -> None:
@@ -358,8 +358,8 @@ def test_requests_that_a_metric_lacks_are_seen_in_the_pods_and_not_in_the_messag
     ]
     assert commands == [
         "kubectl set resources deployment/web -n shop --requests=cpu=100m",
-        "kubectl top pods -n shop",
-        "kubectl top pods -n shop",
+        "kubectl get pods.metrics.k8s.io -n shop -o yaml",
+        "kubectl get pods.metrics.k8s.io -n shop -o yaml",
     ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fathom.cli.typed_commands import for_this_machine
+
 NODES_SHOWN = 5
 # Kinds whose freshness is always shown; others only where the view was behind, or in wide output.
 ALWAYS_FRESH = frozenset({"Pod", "Node"})
@@ -13,7 +15,14 @@ Document = Mapping[str, Any]
 
 
 def explanation_lines(document: Document, *, wide: bool = False) -> list[str]:
-    return [str(document.get("summary")), *(f"  {line}" for line in _evidence(document, wide=wide))]
+    return [summary_line(document), *(f"  {line}" for line in _evidence(document, wide=wide))]
+
+
+def summary_line(document: Document) -> str:
+    """With the command that it names, if any, as it can be typed on this machine."""
+    command = str((document.get("change") or {}).get("command") or "")
+    summary = str(document.get("summary"))
+    return summary.replace(command, for_this_machine(command)) if command else summary
 
 
 def moment_lines(document: Document) -> list[str]:
@@ -82,7 +91,7 @@ def _now(document: Document) -> Iterator[str]:
 def _change(document: Document) -> Iterator[str]:
     change = document.get("change") or {}
     if change.get("command") and change["command"] not in change.get("what", ""):
-        yield f"$ {change['command']}"
+        yield f"$ {for_this_machine(change['command'])}"
     if change.get("oneOf", 1) > 1:
         yield f"one of {change['oneOf']} changes of the same size that would do"
     for other in document.get("changes") or ():

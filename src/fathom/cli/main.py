@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 DEBUG_VARIABLE = "FATHOM_DEBUG"
+LEADING = frozenset({"-n", "--namespace", "--kubeconfig"})  # Flags that may stand before the command.
 HELP = frozenset({"--help", "-h", "help"})
 
 
@@ -27,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; its exit code. Users see no traceback unless they ask for one."""
     debug = "--debug" in arguments or os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
     try:
-        words = [word for word in arguments if word != "--debug"]
+        words = command_first([word for word in arguments if word != "--debug"])
         if not words or words[0] in HELP:
             say(*help_lines())
             return 0
@@ -42,6 +43,15 @@ def run(arguments: Sequence[str]) -> int:
             say_text(traceback.format_exc(), err=True)
         say(f"fathom: error: {one_line(error)}", err=True)
         return error.exit_code if isinstance(error, Problem) else USAGE_OR_ENVIRONMENT
+
+
+def command_first(words: list[str]) -> list[str]:
+    """The words with flags behind the command that stand before it, as kubectl allows:
+    `fathom -n shop get pods`."""
+    flags = 0
+    while len(words) > flags + 1 and words[flags].partition("=")[0] in LEADING:
+        flags += 1 if "=" in words[flags] else 2
+    return [*words[flags:], *words[:flags]]
 
 
 def one_line(error: Exception) -> str:

@@ -106,9 +106,9 @@ def _print_stuck(document: Answer, output: str) -> int:
     elif output == "wide":
         _print(items, output)
     else:
-        from fathom.cli.explanation_text import moment_lines  # noqa: PLC0415
+        from fathom.cli.explanation_text import moment_lines, summary_line  # noqa: PLC0415
 
-        say(*(str(item.get("summary")) for item in items), *moment_lines(document))
+        say(*map(summary_line, items), *moment_lines(document))
     if not items and not output:
         say("nothing is stuck")
     return ANSWER_IS_NO if items else 0

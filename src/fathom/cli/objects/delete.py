@@ -6,7 +6,6 @@ import time
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
-import msgspec
 from cyclopts import Parameter
 
 from fathom.cli.api_server import Refused, ServerConnection
@@ -25,7 +24,7 @@ from fathom.cli.objects.options import (
     chosen_namespace,
     named_objects,
 )
-from fathom.cli.objects.resources import Resource, Resources
+from fathom.cli.objects.resources import NamedObject, Resource, Resources
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
 
@@ -33,16 +32,6 @@ Obj = dict[str, Any]
 
 POLL_S_FIRST, POLL_S_MAX = 0.05, 1.0
 PROPAGATION = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
-
-
-class _Target(msgspec.Struct, frozen=True):
-    resource: Resource
-    namespace: str
-    name: str
-
-    @property
-    def path(self) -> str:
-        return self.resource.path(self.namespace, self.name)
 
 
 def delete(
@@ -89,7 +78,7 @@ def delete(
             target
             for named in named_objects(what, resources)
             for target in (
-                [_Target(named.resource, default, name) for name in named.names]
+                [NamedObject(named.resource, default, name) for name in named.names]
                 or _listed(server, named.resource, default, selector, all_objects=all_objects)
             )
         ]
@@ -117,21 +106,27 @@ def _grace_s(wanted: int, *, now: bool, force: bool) -> int:
     return 1 if wanted == 0 and not force else wanted
 
 
-def _declared(manifest: Manifest, resources: Resources, namespace: str, *, is_given: bool) -> _Target:
+def _declared(manifest: Manifest, resources: Resources, namespace: str, *, is_given: bool) -> NamedObject:
     resource = resources.of_object(manifest.obj)
     meta = placed(manifest, resource, namespace, is_given=is_given)["metadata"]
-    return _Target(resource, str(meta.get("namespace") or ""), meta["name"])
+    return NamedObject(resource, str(meta.get("namespace") or ""), meta["name"])
+
+
+def delete_and_wait(server: ServerConnection, target: NamedObject, options: Obj) -> None:
+    """Also if it does not exist. Raises Problem."""
+    deleted, _ = _delete(server, [target], options, "deleted", is_dry=False)
+    _wait(server, deleted, None)
 
 
 def _delete(
-    server: ServerConnection, targets: list[_Target], options: Obj, word: str, *, is_dry: bool
-) -> tuple[list[tuple[_Target, str]], list[str]]:
+    server: ServerConnection, targets: list[NamedObject], options: Obj, word: str, *, is_dry: bool
+) -> tuple[list[tuple[NamedObject, str]], list[str]]:
     """What was deleted, with its UID, and which objects do not exist."""
     query, note = ("?dryRun=All", " (server dry run)") if is_dry else ("", "")
     deleted, missing = [], []
     for target in targets:
         try:
-            answer = done(*server.request("DELETE", target.path + query, options), target.path)
+            answer = done(*server.request("DELETE", target.path() + query, options), target.path())
         except Refused as refused:
             if refused.code != 404:
                 raise
@@ -144,14 +139,14 @@ def _delete(
 
 def _listed(
     server: ServerConnection, resource: Resource, namespace: str, selector: str, *, all_objects: bool
-) -> list[_Target]:
+) -> list[NamedObject]:
     """Raises Problem."""
     if not selector and not all_objects:
         raise Problem(f"name the objects of the kind {resource.full_name}, or give -l LABELS or --all")
     path = f"{resource.path(namespace)}?{urlencode({'labelSelector': selector} if selector else {})}"
     items = done(*server.request("GET", path), path).get("items") or ()
     metas = [item["metadata"] for item in items]
-    return [_Target(resource, str(meta.get("namespace") or ""), meta["name"]) for meta in metas]
+    return [NamedObject(resource, str(meta.get("namespace") or ""), meta["name"]) for meta in metas]
 
 
 def _uid(answer: Obj) -> str:
@@ -159,7 +154,7 @@ def _uid(answer: Obj) -> str:
     return str((answer.get("metadata") or {}).get("uid") or (answer.get("details") or {}).get("uid") or "")
 
 
-def _wait(server: ServerConnection, deleted: list[tuple[_Target, str]], seconds: float | None) -> None:
+def _wait(server: ServerConnection, deleted: list[tuple[NamedObject, str]], seconds: float | None) -> None:
     """Raises Problem when the time is over."""
     until = None if seconds is None else time.monotonic() + seconds
     for target, uid in deleted:
@@ -175,6 +170,6 @@ def _wait(server: ServerConnection, deleted: list[tuple[_Target, str]], seconds:
             pause_s = min(2 * pause_s, POLL_S_MAX)
 
 
-def _is_there(server: ServerConnection, target: _Target, uid: str) -> bool:
-    status, answer = server.request("GET", target.path)
+def _is_there(server: ServerConnection, target: NamedObject, uid: str) -> bool:
+    status, answer = server.request("GET", target.path())
     return status != 404 and (not uid or _uid(answer) == uid)

@@ -58,6 +58,11 @@ def manifests_in(raw: bytes, source: str) -> Iterator[Manifest]:
             yield from _expanded(document, where)
 
 
+def content_of(raw: bytes, source: str) -> Any:
+    """JSON or YAML of any shape. Raises Problem."""
+    return _read(plain if raw.lstrip()[:1] in (b"{", b"[") else from_yaml, raw, source)
+
+
 def _read(reader: Any, raw: bytes, source: str) -> Any:
     try:
         return reader(raw)

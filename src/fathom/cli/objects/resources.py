@@ -52,6 +52,21 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
         return "/".join(parts)
 
 
+class NamedObject(msgspec.Struct, frozen=True):
+    """One object, by its kind and name."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.resource.label}/{self.name}"
+
+    def path(self, subresource: str = "") -> str:
+        return self.resource.path(self.namespace, self.name, subresource)
+
+
 class Resources:
     """The kinds of one server, read once."""
 

@@ -157,7 +157,7 @@ def _inactive(evidence: Evidence, autoscaler: Obj) -> SubjectTrouble:
         command = f"kubectl set resources {target} -n {namespace} --requests={resource}=100m"
         change = Change(f"set requests of {resource} in the target's pods", command, owner)
         return SubjectTrouble("has no metrics", f"{reason}: {message}", change, related=related)
-    command = f"kubectl top pods -n {namespace}"
+    command = f"kubectl get pods.metrics.k8s.io -n {namespace} -o yaml"
     change = Change("check that the nodes of its pods report use", command, "a cluster operator")
     return SubjectTrouble("has no metrics", f"{reason}: {message}", change, related=related)
 
