@@ -331,7 +331,11 @@ def test_a_held_autoscaler_has_the_cause_of_its_target() -> None:
     [
         ("ScalingDisabled", "zero", "kubectl scale deployment/web -n shop --replicas=1"),
         ("AmbiguousSelector", "controlled by multiple HPAs", "kubectl delete hpa hpa -n shop"),
-        ("FailedGetResourceMetric", "unable to get resource metrics", "kubectl get pods.metrics.k8s.io -n shop -o yaml"),
+        (
+            "FailedGetResourceMetric",
+            "unable to get resource metrics",
+            "kubectl get pods.metrics.k8s.io -n shop -o yaml",
+        ),
     ],
 )
 def test_an_autoscaler_without_metrics_says_what_to_do(reason: str, message: str, command: str) -> None:
