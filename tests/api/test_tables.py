@@ -279,13 +279,15 @@ def test_a_table_says_what_it_is() -> None:
 
 def test_all_that_holds_a_workload_is_shown_and_not_only_the_first() -> None:
     progress = own_kind(workload_progress.DEFINITION)
-    reasons = [{"reason": "image"}, {"reason": "quota/risk-zone-c"}]
-    status = {"current": {"pendingReasons": reasons, "stuckAt": "quota"}}
+    reasons = [{"reason": "image", "message": "no such command"}, {"reason": "quota/risk-zone-c"}]
+    current = {"pendingReasons": reasons, "stuckAt": "quota", "serving": 1}
+    status = {"current": current, "previous": {"serving": 2}}
     shown = {
         column.name: cell(progress, column, named("deployment-web", status=status), NOW_NS)
         for column in columns_of(progress)
     }
     assert (shown["Pending"], shown["Stuck"]) == ("image,quota/risk-zone-c", "quota")
+    assert (shown["Serving"], shown["Old-Serving"], shown["Message"]) == (1, 2, "no such command")
 
 
 @pytest.mark.parametrize(

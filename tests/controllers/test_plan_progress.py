@@ -185,6 +185,17 @@ def test_the_status_names_the_generation_and_is_not_repeated() -> None:
     assert planned(there(write.status), current, generation=3) == NOTHING
 
 
+def test_who_is_stuck_says_so_in_a_sentence() -> None:
+    late = PodStage(QUEUED, NOW_S - 500, "capacity", "capacity/cpu", "0/2 nodes have room", NOW_S - 400)
+    (write,) = planned(there(), PodCounts(2, [stand(SERVING), late])).statuses
+    (stuck,) = [each for each in write.status["conditions"] if each["type"] == "Stuck"]
+    assert (stuck["status"], stuck["reason"], stuck["message"]) == (
+        "True",
+        "Capacity",
+        "capacity/cpu: 0/2 nodes have room",
+    )
+
+
 def waiting(message: str) -> PodCounts:
     return PodCounts(2, [stand(SERVING), PodStage(QUEUED, NOW_S - 5, "capacity", "capacity/cpu", message)])
 

@@ -15,6 +15,7 @@ import msgspec
 from fathom.agent.backoff import is_config
 from fathom.agent.container_slots import Slot
 from fathom.agent.container_views import Container, ContainerTrouble, ContainerView, containers_of
+from fathom.agent.exit_events import event_of_exit
 from fathom.agent.plan import (
     Action,
     KillContainer,
@@ -127,8 +128,7 @@ class PodWorker:
 
     def _tell_of_end(self, slot: Slot, run: ContainerRun) -> None:
         if run.exit is not None and run.exit.code and not is_deleting(self.pod):
-            message = f"{run.container} ended with code {run.exit.code}"
-            self._event(run.container, "Warning", "Exited", f"{message}: {run.exit.message or 'see its log'}")
+            self._event(run.container, "Warning", *event_of_exit(run.container, run.exit))
         self._tell_of_back_off(slot)
 
     def _cut_hook(self, container: str) -> None:

@@ -82,8 +82,11 @@ DEFINITION = KindDefinition(
         Column("Bound", "integer", ".status.current.bound"),
         Column("Ready", "integer", ".status.current.ready"),
         Column("Serving", "integer", ".status.current.serving"),
+        # Of the generation before: during a rollout these still answer requests.
+        Column("Old-Serving", "integer", ".status.previous.serving"),
         Column("Pending", "string", ".status.current.pendingReasons[*].reason"),
         Column("Stuck", "string", ".status.current.stuckAt"),
+        Column("Message", "string", ".status.current.pendingReasons[*].message", priority=1),
     ),
     view_role_reads=True,
 )

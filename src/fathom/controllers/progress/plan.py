@@ -30,6 +30,7 @@ from fathom.model.times import timestamp
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("WorkloadProgress",)))
 
 REASONS_MAX = 10
+STUCK_LENGTH_MAX = 1000  # A condition is read in a terminal; `pendingReasons` has all of it.
 
 NUMBERS_WAIT = Plan(why="only numbers in messages have changed, and it was written within the last minute")
 
@@ -312,7 +313,7 @@ def _wanted_conditions(shown: Progress, current: PodCounts) -> tuple[Said, ...]:
     waits = ", ".join(reason.reason for reason in shown.pending_reasons)
     stuck: Said = ("Stuck", "False", "WithinDeadlines", "")
     if shown.stuck_at:
-        stuck = ("Stuck", "True", shown.stuck_at.capitalize(), waits)
+        stuck = ("Stuck", "True", shown.stuck_at.capitalize(), _sentences(shown))
     going = current.going is not None
     return (
         _reached("Bound", "AllBound", shown.bound, shown.desired, going=going),
@@ -320,6 +321,15 @@ def _wanted_conditions(shown: Progress, current: PodCounts) -> tuple[Said, ...]:
         _reached("Ready", "AllReady", shown.ready, shown.desired, going=going),
         stuck,
     )
+
+
+def _sentences(shown: Progress) -> str:
+    """What the pods wait for, each with its sentence: 'image: no such command; quota/retail: …'"""
+    parts = (
+        f"{reason.reason}: {reason.message}" if reason.message else reason.reason
+        for reason in shown.pending_reasons
+    )
+    return "; ".join(parts)[:STUCK_LENGTH_MAX]
 
 
 def _reached(type_: str, all_: str, count: int, desired: int, *, going: bool) -> Said:

@@ -22,12 +22,13 @@ from fathom.model.reasons import (
     IMAGE,
     LIVENESS_FAILED,
     MEMORY_REFUSED,
+    OOM_KILLED,
     STARTUP_FAILED,
     container_boundary,
 )
 from fathom.model.times import SECOND_NS, moment_ns
 
-START_ERROR, OUT_OF_MEMORY = "StartError", "OOMKilled"
+START_ERROR = "StartError"
 KINDS = {"configmap": "ConfigMap", "secret": "Secret"}
 # Of a variable, of a volume, and the name of the object in a volume.
 REFERENCE_FIELDS = {
@@ -207,7 +208,7 @@ def _not_created(container: ContainerFacts, case: PodCase) -> Trouble | None:
 def _memory(container: ContainerFacts, case: PodCase) -> Trouble | None:
     ended = container.ended
     limit = memory_limit(container, case.pod)
-    killed = ended.get("reason") == OUT_OF_MEMORY
+    killed = ended.get("reason") == OOM_KILLED
     if not (killed or ended.get("reason") == MEMORY_REFUSED) or _is_over(container, case):
         return None
     of_limit = f"its limit is {limit}" if limit else "it has no limit of its own"

@@ -37,6 +37,7 @@ from fathom.model.reasons import (
     GATE,
     IMAGE,
     NODE,
+    OOM_KILLED,
     PROBE,
     QUOTA,
     REASONS,
@@ -136,7 +137,7 @@ def _killed_for_memory(pod: Obj) -> PodCause | None:
     for container in _statuses(pod):
         ended = _last_end(container)
         running = lookup(container, "state", "running") and is_ready(pod)
-        if ended.get("reason") == "OOMKilled" and not running:
+        if ended.get("reason") == OOM_KILLED and not running:
             name = str(container.get("name") or "")
             limit = _limit_of(pod, name)
             beyond = f"its memory limit {limit}" if limit else "the memory of its node"
