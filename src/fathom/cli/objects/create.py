@@ -145,16 +145,16 @@ def _values(literals: tuple[str, ...], files: tuple[str, ...]) -> dict[str, byte
     return values
 
 
-def _literal(text: str) -> tuple[str, bytes]:
-    key, equals, value = text.partition("=")
+def _literal(typed: str) -> tuple[str, bytes]:
+    key, equals, value = typed.partition("=")
     if not key or not equals:
-        raise Problem(f"--from-literal reads KEY=VALUE, not {text!r}")
+        raise Problem(f"--from-literal reads KEY=VALUE, not {typed!r}")
     return key, value.encode()
 
 
-def _files(text: str) -> list[tuple[str, bytes]]:
-    key, equals, name = text.partition("=")
-    path = Path(name if equals else text)
+def _files(typed: str) -> list[tuple[str, bytes]]:
+    key, equals, name = typed.partition("=")
+    path = Path(name if equals else typed)
     try:
         if path.is_dir() and not equals:
             return [(each.name, each.read_bytes()) for each in sorted(path.iterdir()) if each.is_file()]

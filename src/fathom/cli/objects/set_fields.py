@@ -40,9 +40,9 @@ def resources(
     fathom set resources deployment/web -c main --limits=memory=128Mi
     """
     wanted = {
-        field: _amounts(text, f"--{field}")
-        for field, text in (("requests", requests), ("limits", limits))
-        if text
+        field: _amounts(typed, f"--{field}")
+        for field, typed in (("requests", requests), ("limits", limits))
+        if typed
     }
     if not wanted:
         raise Problem("give --requests, --limits or both: --requests=cpu=100m,memory=64Mi")
@@ -80,11 +80,11 @@ def image(
     return 0
 
 
-def _amounts(text: str, flag: str) -> dict[str, str]:
+def _amounts(typed: str, flag: str) -> dict[str, str]:
     """Raises Problem."""
-    amounts = dict(part.partition("=")[::2] for part in text.split(","))
+    amounts = dict(part.partition("=")[::2] for part in typed.split(","))
     if not all(amounts) or not all(amounts.values()):
-        raise Problem(f"{flag} reads RESOURCE=AMOUNT,…, for example cpu=100m,memory=64Mi, not {text!r}")
+        raise Problem(f"{flag} reads RESOURCE=AMOUNT,…, for example cpu=100m,memory=64Mi, not {typed!r}")
     return amounts
 
 

@@ -57,8 +57,8 @@ def taint(
 def read_taint(word: str) -> TaintChange:
     """Raises Problem."""
     removes = word.endswith("-")
-    text, colon, effect = word.removesuffix("-").partition(":")
-    key, _, value = text.partition("=")
+    typed, colon, effect = word.removesuffix("-").partition(":")
+    key, _, value = typed.partition("=")
     if not key or ((colon or not removes) and effect not in EFFECTS):
         raise Problem(
             f"a taint reads KEY=VALUE:EFFECT, KEY:EFFECT- or KEY-, not {word!r}; effects are"
@@ -104,12 +104,12 @@ def _check(
     """Raises Problem."""
     for change in wanted:
         same = [taint for taint in there if _same(taint, change)]
-        text = f"{change.key}:{change.effect}".rstrip(":")
+        shown = f"{change.key}:{change.effect}".rstrip(":")
         if change.removes and not same:
-            raise Problem(f"{target.label} has no taint {text}", exit_code=ANSWER_IS_NO)
+            raise Problem(f"{target.label} has no taint {shown}", exit_code=ANSWER_IS_NO)
         if not change.removes and not overwrite and any(t.get("value", "") != change.value for t in same):
             raise Problem(
-                f"{target.label} has the taint {text} with another value: give --overwrite to change it",
+                f"{target.label} has the taint {shown} with another value: give --overwrite to change it",
                 exit_code=ANSWER_IS_NO,
             )
 
