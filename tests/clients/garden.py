@@ -24,6 +24,8 @@ def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.watching.reconnect_backoff = 0.1
     settings.queueing.error_delays = [0.1, 0.2, 0.5, 1]
     settings.queueing.exit_timeout = 0.2
+    # One handler at a time: several that made TLS clients in threads have crashed the interpreter (SIGSEGV).
+    settings.execution.max_workers = 1
 
 
 @kopf.on.resume(*KIND)
