@@ -23,7 +23,7 @@ class FieldFight(Shape, frozen=True):
         str,
         one_of("TwoWriters", "Oscillation"),
         field_schema(
-            "TwoWriters: two writers undo each other's changes. Oscillation: the value goes up and down."
+            "TwoWriters: two writers undo each other's changes. Oscillation: its value goes back and forth."
         ),
     ] = ""
     resource: Annotated[str, field_schema("The resource of the object, such as deployments.apps.")] = ""

@@ -57,8 +57,8 @@ class PolicyRolloutSpec(Shape, frozen=True):
     from_: Annotated[
         Name,
         field_schema(
-            "The SchedulingPolicy before the rollout, and after a rollback. Absent: the one that is active,"
-            " or the built-in policy. It never changes."
+            "The SchedulingPolicy before the rollout, and after a rollback. Absent: what applies without"
+            " this rollout, such as the built-in policy. It never changes."
         ),
     ] = msgspec.field(default="", name="from")
     to: Annotated[
@@ -125,7 +125,8 @@ class PolicyRolloutStatus(Shape, frozen=True):
         ),
     ] = ""
     active: Annotated[
-        str, field_schema("The policy that is active for the scope. Empty: the built-in policy.")
+        str,
+        field_schema("The policy that is active for the scope. Empty: what applies without this rollout."),
     ] = ""
     canary: Annotated[
         str, field_schema("The policy that is active for percent of it instead. Empty: no canary.")
@@ -133,7 +134,12 @@ class PolicyRolloutStatus(Shape, frozen=True):
     percent: Annotated[
         Percent, field_schema("The share of workloads that have the canary's policy, from 0 to 100.")
     ] = 0
-    step: Annotated[Count, field_schema("The present step: its index in spec.steps, from 0.")] = 0
+    step: Annotated[
+        Count,
+        field_schema(
+            "The index of the present step, from 0; when the rollout is complete, the number of steps."
+        ),
+    ] = 0
     activation_revision: Annotated[
         Count,
         field_schema(

@@ -60,7 +60,7 @@ class RepairProposalSpec(Shape, frozen=True):
             required=True,
         ),
     ] = ""
-    evidence: Annotated[tuple[Evidence, ...], field_schema("What repair saw, and when.")] = ()
+    evidence: Annotated[tuple[Evidence, ...], field_schema("What repair saw.")] = ()
 
 
 class RepairProposalStatus(Shape, frozen=True):

@@ -181,7 +181,7 @@ def validate_update(obj: Obj, old: Obj) -> list[Cause]:
 DEFINITION = KindDefinition(
     shape=Reservation,
     about="Capacity on a node that is held for one pod while others leave the node. The scheduler creates"
-    " it; it ends when the pod is bound, or when it expires.",
+    " it; its pod takes it over when it is bound, or it expires.",
     plural="reservations",
     namespaced=True,
     short_names=("rsv",),

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import msgspec
 
 from fathom.kinds.definition import KindDefinition, Rules, Stamp
-from fathom.kinds.runbook import RunbookSpec, spec_causes, spec_hash
+from fathom.kinds.runbook import RunbookSpec, spec_hash
+from fathom.kinds.runbook_validation import spec_causes
 from fathom.kinds.schema import Count, Name, Time, field_schema, one_of
 from fathom.kinds.shape import Meta, ObjectRef, Shape
 from fathom.kinds.values import items, mapping, stamps
@@ -39,7 +40,7 @@ class PinnedRunbook(Shape, frozen=True):
     source: Annotated[
         str,
         one_of("library", "cluster"),
-        field_schema("library: it came with fathom. cluster: it was a Runbook object in the namespace."),
+        field_schema("library: it came with fathom. cluster: it was a Runbook object."),
     ] = ""
     version: Annotated[Count, field_schema("The spec.version of the runbook.")] = 1
     hash: Annotated[
@@ -102,9 +103,8 @@ class StepRecord(Shape, frozen=True):
         str,
         one_of(*STEP_STATES),
         field_schema(
-            "Acting and Undoing: a write was sent, its outcome is not known. Acted: it was done, and expect"
-            " is awaited. Done. Failed. Undone. UndoFailed. Kept: there was nothing to undo, or it cannot be"
-            " undone."
+            "Pending: not begun, or to be tried again. Acting, Undoing: the outcome of a write is not known."
+            " Acted: the action was done, and expect is awaited. Kept: not undone, as nothing undoes it."
         ),
     ] = PENDING
     attempts: Annotated[
@@ -149,7 +149,9 @@ class RunHolder(Shape, frozen=True):
     sequence: Annotated[Count, field_schema("Raised with every write of the record.")] = 0
     renewed_at: Annotated[
         Time,
-        field_schema("When the client last wrote. For 30 s it is not taken over without being asked for."),
+        field_schema(
+            "When the client last wrote. Until 30 s later the run is taken over only with --take-over."
+        ),
     ] = ""
 
 
@@ -159,8 +161,9 @@ class RunbookRunStatus(Shape, frozen=True):
         str,
         one_of(*PHASES),
         field_schema(
-            "Pending: not begun. Running. Waiting: for an answer. Stopped: a person must look. Undoing."
-            " Succeeded. Aborted: it was undone. Failed."
+            "Waiting: for an answer to a prompt. Stopped: a person must look, and resume or abort it."
+            " Aborted: all of it was undone. Failed: a postcondition does not hold, or a step could not be"
+            " undone."
         ),
     ] = PENDING
     reason: Annotated[

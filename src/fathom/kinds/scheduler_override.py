@@ -52,8 +52,8 @@ class Changes(Shape, frozen=True):
     pause_rollout: Annotated[bool, _about("pauseRollout")] = False
     pause_repair: Annotated[bool, _about("pauseRepair")] = False
     pause_expansion: Annotated[bool, _about("pauseExpansion")] = False
-    avoid_zones: Annotated[tuple[Name, ...], _about("avoidZones", "Such as [eu-west-a].")] = ()
-    avoid_nodes: Annotated[tuple[Name, ...], _about("avoidNodes", "Such as [node-1].")] = ()
+    avoid_zones: Annotated[tuple[Name, ...], _about("avoidZones", "Example: [eu-west-a].")] = ()
+    avoid_nodes: Annotated[tuple[Name, ...], _about("avoidNodes", "Example: [node-1].")] = ()
     avoid_node_classes: Annotated[
         tuple[Name, ...],
         _about("avoidNodeClasses", "These are values of the node label fathom.dev/node-class."),
@@ -62,21 +62,23 @@ class Changes(Shape, frozen=True):
         tuple[Name, ...], _about("avoidPools", "These are values of the node label fathom.dev/pool.")
     ] = ()
     avoid_topology: Annotated[
-        dict[str, tuple[Name, ...]], _about("avoidTopology", "Label and values: {rack: [r1, r2]}.")
+        dict[str, tuple[Name, ...]], _about("avoidTopology", "Example: {rack: [r1, r2]}.")
     ] = msgspec.field(default_factory=dict)
     allow_reserved_capacity_class: Annotated[
-        Name, _about("allowReservedCapacityClass", "The name of a CapacityClass.")
+        Name, _about("allowReservedCapacityClass", "Its value is the name of a CapacityClass.")
     ] = ""
     reserved_replicas: Annotated[
         Count | None, _about("reservedReplicas", "Absent: all pods of the target.")
     ] = None
-    raise_priority: Annotated[int | None, _about("raisePriority", "A number, such as 1000.")] = None
+    raise_priority: Annotated[int | None, _about("raisePriority", "Example: 1000.")] = None
     cordon: Annotated[bool, _about("cordon")] = False
     drain: Annotated[bool, _about("drain")] = False
-    approve_repairs: Annotated[tuple[Name, ...], _about("approveRepairs", "Their names.")] = ()
+    approve_repairs: Annotated[
+        tuple[Name, ...], _about("approveRepairs", "Its value lists their names.")
+    ] = ()
     traffic_weights: Annotated[
         dict[str, Count],
-        _about("trafficWeights", "Region, zone or pool and its weight: {eu-west: 3, eu-central: 1}."),
+        _about("trafficWeights", "Example: {eu-west: 3, eu-central: 1}."),
     ] = msgspec.field(default_factory=dict)
     break_glass_role: Annotated[
         Name, _about("breakGlassRole", "It must be the only change of the override.")
@@ -102,7 +104,7 @@ class OverrideSpec(Shape, frozen=True):
     reason: Annotated[
         str,
         field_schema(
-            "Why the override is needed, for people. A longer expiresAfter needs another reason.",
+            "Why the override is needed, for people. Whoever changes expiresAfter must give another reason.",
             required=True,
             minLength=1,
             maxLength=1024,
@@ -134,7 +136,9 @@ class OverrideSpec(Shape, frozen=True):
 class Acknowledgement(Shape, frozen=True):
     controller: Annotated[
         str,
-        field_schema("Who acknowledges, as in affectedControllers, or scheduler-0of2.", required=True),
+        field_schema(
+            "Who acknowledges, such as autoscaler; of several schedulers, scheduler-0of2.", required=True
+        ),
     ] = ""
     state: Annotated[
         str,
@@ -237,7 +241,7 @@ class OverrideStatus(Shape, frozen=True):
     ] = ""
     expires_at: Annotated[
         Time | None,
-        field_schema("When it ends. Set by the server; absent while it waits for its first approval."),
+        field_schema("When it ends. Set by the server; absent while its duration waits for approval."),
     ] = None
     observed_generation: ObservedGeneration = 0
     active: Annotated[
@@ -254,7 +258,10 @@ class OverrideStatus(Shape, frozen=True):
     changes: Annotated[tuple[ChangeState, ...], field_schema("What became of each change.")] = ()
     blast_radius: Annotated[
         BlastRadius | None,
-        field_schema("How much it concerns, counted by the server when its spec was written or approved."),
+        field_schema(
+            "How much it concerns, counted by the server when its spec was written or approved. An"
+            " absent count is 0."
+        ),
     ] = None
     approval: Annotated[
         OverrideApproval | None,
@@ -423,7 +430,7 @@ def avoids(override: SchedulerOverride, node: str, labels: Mapping[str, str]) ->
 DEFINITION = KindDefinition(
     shape=SchedulerOverride,
     about="A temporary exception to what the scheduler and the controllers do, with a target, a reason and an"
-    " end. Every controller concerned acknowledges it, and its end undoes it.",
+    " end. Every controller concerned acknowledges it, and its end undoes what can be undone.",
     plural="scheduleroverrides",
     namespaced=True,
     approval=True,

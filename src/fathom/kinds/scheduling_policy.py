@@ -50,8 +50,8 @@ class Scope(Shape, frozen=True):
     regions: Annotated[
         tuple[Name, ...],
         field_schema(
-            "Regions of nodes in which maxZoneSkew of a SchedulingPolicy applies. Empty: in every region. It"
-            " selects no pods."
+            "Regions of nodes in which maxZoneSkew applies. Empty: in every region. It selects no pods, and"
+            " has no effect in a PolicyRollout."
         ),
     ] = ()
 

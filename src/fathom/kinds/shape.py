@@ -52,7 +52,9 @@ class Condition(Shape, frozen=True):
         ),
     ] = 0
     last_transition_time: Annotated[Time, field_schema("When status last changed.")] = ""
-    reason: Annotated[str, field_schema("Why the condition has this status, in one CamelCase word.")] = ""
+    reason: Annotated[
+        str, field_schema("Why the condition has this status, in one word; programs compare it.")
+    ] = ""
     message: Annotated[str, field_schema("The same for people, with details. May be empty.")] = ""
 
 
@@ -73,20 +75,14 @@ ObservedGeneration = Annotated[
 class ObjectRef(Shape, frozen=True):
     api_version: Annotated[
         str,
-        field_schema(
-            "Its group and version, such as apps/v1. In a runbook, absent means fathom.dev/v1alpha1."
-        ),
+        field_schema("Its group and version, such as apps/v1."),
     ] = ""
     kind: Annotated[Name, field_schema("Its kind, such as Deployment.", required=True)] = ""
-    namespace: Annotated[
-        str, field_schema("Its namespace. Absent: it has none; in a runbook, also: the namespace of the run.")
-    ] = ""
+    namespace: Annotated[str, field_schema("Its namespace, if it has one.")] = ""
     name: Annotated[Name, field_schema("Its name.", required=True)] = ""
     uid: Annotated[
         str,
-        field_schema(
-            "Its UID, which tells it from a later object of the same name. A runbook does not read it."
-        ),
+        field_schema("Its UID, which tells it from a later object of the same name."),
     ] = ""
 
 

@@ -66,7 +66,7 @@ class SteeringLimitsSpec(Shape, frozen=True):
         field_schema(
             "Whether risky overrides wait for a second person. on: a drain, a traffic shift, approved"
             " repairs, and reserved capacity for many pods, need approval; off, the default: none does."
-            " Quote it in YAML."
+            " In YAML it needs quotes."
         ),
     ] = OFF
     reserved_replicas_without_approval: Annotated[

@@ -70,9 +70,7 @@ class TenantQuotaStatus(Shape, frozen=True):
     ] = ()
     counted_at: Annotated[Count, field_schema("The revision of the ledger that the usage was read from.")] = 0
     observed_generation: ObservedGeneration = 0
-    conditions: Annotated[
-        Conditions, field_schema("For your own controllers: fathom writes none of them.")
-    ] = ()
+    conditions: Annotated[Conditions, field_schema("fathom writes none.")] = ()
 
 
 class TenantQuota(Shape, frozen=True):
@@ -104,8 +102,8 @@ def validate(obj: Obj) -> list[Cause]:
 
 DEFINITION = KindDefinition(
     shape=TenantQuota,
-    about="How much a tenant may use, in all, by zone or by capacity class. Its name is the tenant's, which"
-    " namespaces have in the label fathom.dev/tenant.",
+    about="How much a tenant may use, in all, by zone or by capacity class. Its name is the tenant's: a"
+    " namespace names its tenant in the label fathom.dev/tenant, and is its own without it.",
     plural="tenantquotas",
     namespaced=False,
     short_names=("tq",),

@@ -33,7 +33,9 @@ class TimelineSpec(Shape, frozen=True):
             maxLength=64,
         ),
     ] = ""
-    fold: Annotated[bool, field_schema("Whether similar entries are shown as one, with a count.")] = True
+    fold: Annotated[
+        bool, field_schema("Whether similar entries are shown as one, with a count. Default: true.")
+    ] = True
     generation: Annotated[
         int,
         field_schema(
