@@ -49,7 +49,7 @@ class DecisionStatus(Shape, frozen=True):
         str,
         field_schema(
             "The last outcome: committed, conflict, rejected, unknown, settled (unknown, then found by a"
-            " read) or held. Empty: nothing was to be written, or the process died before."
+            " read) or held. Empty: nothing was to be written, or no outcome is on record."
         ),
     ] = ""
 

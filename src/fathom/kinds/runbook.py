@@ -277,7 +277,8 @@ class RunbookStep(Shape, frozen=True):
     stop_if: Annotated[
         tuple[RunbookCondition, ...],
         field_schema(
-            "Signs of a regression, watched from this step to the last one: if one holds, the run stops.",
+            "Signs of a regression, watched from this step to the last one: if one holds, the run stops or"
+            " is undone.",
             maxItems=16,
         ),
     ] = ()
@@ -327,7 +328,11 @@ class RunbookSpec(Shape, frozen=True):
         field_schema("What must hold after the last step, or the run has failed.", maxItems=32),
     ] = ()
     unknown_for: Annotated[
-        Duration, field_schema("How long a condition may stay Unknown before the run stops. Default: 1m.")
+        Duration,
+        field_schema(
+            "How long a condition that is judged before a step may stay Unknown until the"
+            " run stops. Default: 1m."
+        ),
     ] = "1m"
     postconditions_within: Annotated[
         Duration, field_schema("How long after the last step all postconditions must hold. Default: 10m.")

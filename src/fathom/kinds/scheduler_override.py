@@ -265,7 +265,10 @@ class OverrideStatus(Shape, frozen=True):
     ] = None
     approval: Annotated[
         OverrideApproval | None,
-        field_schema("The decision of a second person. Absent: the override needs none."),
+        field_schema(
+            "The decision of a second person. Absent: the override needs none. The server sets all"
+            " but approved."
+        ),
     ] = None
     extensions: Annotated[Count, field_schema("How often its end was put off. Counted by the server.")] = 0
     effects: Annotated[

@@ -80,7 +80,7 @@ class TenantQuota(Shape, frozen=True):
     ] = TenantQuotaSpec()
     status: Annotated[
         TenantQuotaStatus,
-        field_schema("How much the tenant uses. The API server writes it every few seconds."),
+        field_schema("How much the tenant uses. The API server writes it within seconds of a change."),
     ] = TenantQuotaStatus()
 
 

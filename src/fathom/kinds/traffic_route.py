@@ -47,7 +47,9 @@ class TrafficRouteSpec(Shape, frozen=True):
     routes: Annotated[
         tuple[Route, ...],
         field_schema(
-            "The destinations: one region, zone or pool each, with its share of the traffic.", required=True
+            "The destinations: one region, zone or pool each, with its share. Pods elsewhere get traffic"
+            " only if no destination has an endpoint.",
+            required=True,
         ),
     ] = ()
 
