@@ -67,6 +67,15 @@ def test_what_an_override_names_and_nothing_has_is_warned_of(kubectl: Kubectl, n
     )
 
 
+def test_kinds_and_nested_fields_are_explained(kubectl: Kubectl) -> None:
+    kind = " ".join(kubectl.ok("explain workloadprogress").split())
+    assert "DESCRIPTION: How many replicas of a workload have reached each stage" in kind
+    current = " ".join(kubectl.ok("explain workloadprogress.status.current").split())
+    assert "ready <integer> Replicas whose pods are Ready." in current
+    steps = " ".join(kubectl.ok("explain runbook.spec.steps").split())
+    assert "compensation <Object> What undoes the step when the run is undone." in steps
+
+
 def test_limits_and_changes_are_explained_and_shown(kubectl: Kubectl) -> None:
     assert kubectl.rows("get steeringlimits -n fathom-system")[0] | {"AGE": ""} == {
         "NAME": "default",

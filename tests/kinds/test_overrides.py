@@ -82,9 +82,9 @@ def test_the_table_has_every_field_of_changes_in_their_order() -> None:
 
 def test_kubectl_explain_says_what_the_table_says() -> None:
     schema = scheduler_override.DEFINITION.schema["properties"]["spec"]["properties"]["changes"]
-    assert {name: field["description"] for name, field in schema["properties"].items()} == {
-        name: rule.about for name, rule in CHANGES.items()
-    }
+    explained = {name: field["description"] for name, field in schema["properties"].items()}
+    abouts = {name: rule.about for name, rule in CHANGES.items()}
+    assert {name: text[: len(abouts[name])] for name, text in explained.items()} == abouts
 
 
 @pytest.mark.parametrize("change", CHANGES)

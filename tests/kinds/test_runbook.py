@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.api.harness import JANE, Api, tell
 
-from fathom.kinds import runbook
+from fathom.kinds import runbook_validation
 from fathom.kinds.runbook import RunbookSpec, spec_hash
 from fathom.model.objects import Obj
 
@@ -51,12 +51,12 @@ def book(**spec: Any) -> Obj:
     ],
 )
 def test_a_runbook_that_makes_no_sense_is_refused_with_the_field(spec: Obj, field: str) -> None:
-    assert [cause.field for cause in runbook.validate(book(**spec))] == [field]
+    assert [cause.field for cause in runbook_validation.validate(book(**spec))] == [field]
 
 
 def test_a_good_runbook_has_no_cause() -> None:
     step = {"id": "a", "action": {"create": POD}, "compensation": {"restore": True}}
-    assert runbook.validate(book(steps=[step])) == []
+    assert runbook_validation.validate(book(steps=[step])) == []
 
 
 def test_a_changed_runbook_has_a_higher_version(tmp_path: Path) -> None:

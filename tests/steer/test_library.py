@@ -9,7 +9,8 @@ import pytest
 from tests.api.harness import Api, tell
 
 from fathom.kinds.override_validation import validate as validate_override
-from fathom.kinds.runbook import Runbook, spec_hash, validate, writes
+from fathom.kinds.runbook import Runbook, spec_hash, writes
+from fathom.kinds.runbook_validation import validate
 from fathom.kinds.shape import read
 from fathom.steer.conditions import Conditions
 from fathom.steer.runbook_library import library

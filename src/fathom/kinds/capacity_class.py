@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from fathom.kinds.definition import KindDefinition, Rules
-from fathom.kinds.schema import REQUIRED, Amounts, Labels, Name, field_schema
+from fathom.kinds.schema import Amounts, Labels, Name, field_schema
 from fathom.kinds.shape import Meta, Shape
 from fathom.kinds.values import amount_causes, mapping, text
 from fathom.model import causes, formats
@@ -23,29 +23,32 @@ ANYONE = "*"
 
 
 class CapacityClassSpec(Shape, frozen=True):
-    """Which capacity is set aside, and for which tenants.
-
-    `nodeSelector` selects the nodes of the pool. Without `resources` the whole nodes are the pool's: no pod
-    of another class goes there. With `resources`, that much of each node is kept free for the class."""
-
     node_selector: Annotated[
-        Labels, field_schema("The nodes of the pool, by their labels.", required=True)
+        Labels,
+        field_schema("The nodes of the pool, by their labels: {pool: recovery}.", required=True),
     ] = msgspec.field(default_factory=dict)
     resources: Annotated[
-        Amounts, field_schema("How much of each node is kept for the class; if absent, the whole node.")
+        Amounts,
+        field_schema(
+            'How much of each node is kept free for the class: {cpu: "2"}. Absent: the whole node, and no pod'
+            " of another class goes there."
+        ),
     ] = msgspec.field(default_factory=dict)
     tenants: Annotated[
         tuple[Name, ...],
-        field_schema("Tenants that may use it; * is every tenant. Other tenants need an override."),
+        field_schema("The tenants that may use it at any time; * is every tenant. Others need an override."),
     ] = ()
-    description: str = ""
+    description: Annotated[
+        str, field_schema("What the class is for, for people. `kubectl get -o wide` shows it.")
+    ] = ""
 
 
 class CapacityClass(Shape, frozen=True):
-    """Cluster-scoped; pods, reservations, limits and overrides refer to it by name."""
-
     metadata: Meta = Meta()
-    spec: Annotated[CapacityClassSpec, REQUIRED] = CapacityClassSpec()
+    spec: Annotated[
+        CapacityClassSpec,
+        field_schema("Which capacity is set aside, and for whom. People write it.", required=True),
+    ] = CapacityClassSpec()
 
     @property
     def name(self) -> str:
@@ -78,6 +81,8 @@ def validate(obj: Obj) -> list[Cause]:
 
 DEFINITION = KindDefinition(
     shape=CapacityClass,
+    about="A pool of reserved capacity: nodes, or a part of each, for some tenants. Pods ask for it by the"
+    " annotation fathom.dev/capacity-class.",
     plural="capacityclasses",
     namespaced=False,
     short_names=("cclass",),

@@ -11,45 +11,73 @@ from __future__ import annotations
 from typing import Annotated
 
 from fathom.kinds.definition import KindDefinition
-from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, Count
+from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, Count, field_schema
 from fathom.kinds.shape import Meta, Shape
 from fathom.model.column import Column
 
 
 class DecisionSubject(Shape, frozen=True):
-    resource: str = ""
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    generation: Count = 0
+    resource: Annotated[str, field_schema("Its resource, such as pods or deployments.apps.")] = ""
+    namespace: Annotated[str, field_schema("Its namespace. Empty: it has none.")] = ""
+    name: Annotated[str, field_schema("Its name.")] = ""
+    uid: Annotated[str, field_schema("Its UID. Absent: not known when it was decided.")] = ""
+    generation: Annotated[
+        Count, field_schema("Its metadata.generation when it was decided. Absent: it has none.")
+    ] = 0
 
 
 class DecisionSpec(Shape, frozen=True):
-    """What was decided, and from what. It has more fields: those of `model/decision.py`."""
+    """It has more fields: those of `model/decision.py`."""
 
-    controller: str = ""
-    subject: DecisionSubject = DecisionSubject()
-    object: str = ""  # 'pods/web-1'
-    verdict: str = ""
-    time: str = ""
-    message: str = ""
+    controller: Annotated[str, field_schema("Who decided, such as scheduler or replicasets.")] = ""
+    subject: Annotated[DecisionSubject, field_schema("The object that it is about, as it was then.")] = (
+        DecisionSubject()
+    )
+    object: Annotated[str, field_schema("The same in one word, such as pods/web-1.")] = ""
+    verdict: Annotated[
+        str, field_schema("What was decided, in one word: bind, create, delete, hold, unschedulable, ...")
+    ] = ""
+    time: Annotated[str, field_schema("When it was decided, by the clock of the deciding process.")] = ""
+    message: Annotated[str, field_schema("Why, for people.")] = ""
 
 
 class DecisionStatus(Shape, frozen=True):
-    """What came of it, and each node's reason: for users that may read nodes; for others, counts."""
+    """It has more fields: `ask/decisions.py`."""
 
-    process: str = ""  # The process that has it on record.
-    result: str = ""  # Of the last outcome.
+    process: Annotated[str, field_schema("The process that has the decision on record.")] = ""
+    result: Annotated[
+        str,
+        field_schema(
+            "The last outcome: committed, conflict, rejected, unknown, settled (unknown, then found by a"
+            " read) or held. Empty: nothing was to be written, or no outcome is on record."
+        ),
+    ] = ""
 
 
 class Decision(Shape, frozen=True):
     metadata: Meta = Meta()
-    spec: Annotated[DecisionSpec, KEEPS_UNKNOWN_FIELDS] = DecisionSpec()
-    status: Annotated[DecisionStatus, KEEPS_UNKNOWN_FIELDS] = DecisionStatus()
+    spec: Annotated[
+        DecisionSpec,
+        KEEPS_UNKNOWN_FIELDS,
+        field_schema(
+            "What was decided, and from what: also cause, attempt, seen revisions, policies, overrides,"
+            " quotas and scores."
+        ),
+    ] = DecisionSpec()
+    status: Annotated[
+        DecisionStatus,
+        KEEPS_UNKNOWN_FIELDS,
+        field_schema(
+            "What came of it: also every outcome, and each node's reason, or counts for users who may not"
+            " read nodes."
+        ),
+    ] = DecisionStatus()
 
 
 DEFINITION = KindDefinition(
     shape=Decision,
+    about="One recorded decision of the scheduler, a controller, an agent or the gateway, with its outcomes."
+    " Its name is the decision's id. The processes that decided keep it; it is never stored.",
     plural="decisions",
     namespaced=True,
     columns=(

@@ -44,6 +44,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 # The instance dictionary holds the cached properties. The schema is made on demand: a scheduler needs none.
 class KindDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     shape: type[Shape]  # Its name is the kind's. A field `status` gives the kind that subresource.
+    about: str  # What its objects are, in a sentence or two: `kubectl explain KIND` begins with it.
     plural: str
     namespaced: bool
     short_names: tuple[str, ...] = ()
@@ -77,4 +78,4 @@ class KindDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def schema(self) -> Schema:
-        return schema_of(self.shape)
+        return {"description": self.about, **schema_of(self.shape)}

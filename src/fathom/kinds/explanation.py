@@ -10,24 +10,27 @@ from typing import Annotated
 import msgspec
 
 from fathom.kinds.definition import KindDefinition
-from fathom.kinds.question import Answered, AskedObject
-from fathom.kinds.schema import REQUIRED, field_schema, one_of
+from fathom.kinds.question import Answered, AskedObject, Subject
+from fathom.kinds.schema import field_schema, one_of
 from fathom.kinds.shape import Meta, Shape
 
 
 class ExplanationSpec(Shape, frozen=True):
-    subject: Annotated[AskedObject, REQUIRED] = AskedObject()
+    subject: Subject = AskedObject()
     at: Annotated[
         str,
         field_schema(
             "A revision, an RFC 3339 time, or a duration before now such as 10m: explain the object as it "
-            "was then.",
+            "was then. Absent: as it is now.",
             maxLength=64,
         ),
     ] = ""
     what_if: Annotated[
         tuple[str, ...],
-        field_schema("Changes to assume, each as KIND/NAME=PATCH. Nothing is written.", maxItems=16),
+        field_schema(
+            "Changes to assume, each as KIND/NAME=PATCH, with a JSON merge patch. Nothing is written.",
+            maxItems=16,
+        ),
     ] = ()
     view: Annotated[
         str,
@@ -41,12 +44,19 @@ class ExplanationSpec(Shape, frozen=True):
 
 class Explanation(Shape, frozen=True):
     metadata: Meta = Meta()
-    spec: Annotated[ExplanationSpec, REQUIRED] = ExplanationSpec()
-    status: Answered = msgspec.field(default_factory=dict)
+    spec: Annotated[ExplanationSpec, field_schema("The question.", required=True)] = ExplanationSpec()
+    status: Annotated[
+        Answered,
+        field_schema(
+            "The answer: summary, cause, a change that would help, and more. docs/why.md lists its fields."
+        ),
+    ] = msgspec.field(default_factory=dict)
 
 
 DEFINITION = KindDefinition(
     shape=Explanation,
+    about="Why an object is as it is, and a change that would help. It is answered and never stored: `kubectl"
+    " get explanation pod.web-1 -o yaml`.",
     plural="explanations",
     namespaced=True,
     verbs=("create", "get"),

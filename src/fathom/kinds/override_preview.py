@@ -12,7 +12,7 @@ import msgspec
 
 from fathom.kinds.definition import KindDefinition
 from fathom.kinds.question import Answered
-from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, REQUIRED, field_schema
+from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, field_schema
 from fathom.kinds.shape import Meta, Shape
 
 MINUTES, MINUTES_MAX = 10, 60
@@ -26,26 +26,43 @@ class OverridePreviewSpec(Shape, frozen=True):
     override: Annotated[
         dict[str, Any],
         KEEPS_UNKNOWN_FIELDS,
-        field_schema("The SchedulerOverride, as it would be created.", required=True),
+        field_schema(
+            "The SchedulerOverride to try: the whole object, as it would be created.", required=True
+        ),
     ] = msgspec.field(default_factory=dict)
     minutes: Annotated[
         int,
-        field_schema("How long it is watched, in virtual time. Default: 10.", minimum=1, maximum=MINUTES_MAX),
+        field_schema(
+            "How many minutes it is watched, in virtual time. Default: 10.", minimum=1, maximum=MINUTES_MAX
+        ),
     ] = MINUTES
     seeds: Annotated[
         int,
-        field_schema("In how many forks it is tried. Default: 3.", minimum=1, maximum=SEEDS_MAX),
+        field_schema(
+            "In how many forks of the cluster it is tried, each with other chances. Default: 3.",
+            minimum=1,
+            maximum=SEEDS_MAX,
+        ),
     ] = SEEDS
 
 
 class OverridePreview(Shape, frozen=True):
     metadata: Meta = Meta()
-    spec: Annotated[OverridePreviewSpec, REQUIRED] = OverridePreviewSpec()
-    status: Answered = msgspec.field(default_factory=dict)
+    spec: Annotated[OverridePreviewSpec, field_schema("What to try, and for how long.", required=True)] = (
+        OverridePreviewSpec()
+    )
+    status: Annotated[
+        Answered,
+        field_schema(
+            "The answer: what differs with the override and without it. docs/overrides.md describes it."
+        ),
+    ] = msgspec.field(default_factory=dict)
 
 
 DEFINITION = KindDefinition(
     shape=OverridePreview,
+    about="What a SchedulerOverride would do, tried in forks of the cluster before it is created. It is"
+    " answered and never stored: `fathom override preview -f FILE`.",
     plural="overridepreviews",
     namespaced=True,
     verbs=("create", "get"),

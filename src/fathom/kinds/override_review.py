@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fathom.kinds import approval
 from fathom.kinds.definition import KindDefinition, Rules, Stamp
-from fathom.kinds.schema import REQUIRED, Name, Time, field_schema, one_of
+from fathom.kinds.schema import Name, Time, field_schema, one_of
 from fathom.kinds.shape import Meta, ObjectRef, Shape
 from fathom.kinds.values import mapping, text
 from fathom.model import causes
@@ -19,16 +19,27 @@ OPEN, DISPUTED, CLOSED = "Open", "Disputed", "Closed"
 
 
 class OverrideReviewSpec(Shape, frozen=True):
-    override: Annotated[ObjectRef, REQUIRED] = ObjectRef()
-    author: Annotated[Name, field_schema("Who had the permissions of the role.", required=True)] = ""
-    role: Annotated[Name, field_schema("The ClusterRole.", required=True)] = ""
+    override: Annotated[
+        ObjectRef, field_schema("The SchedulerOverride with breakGlassRole.", required=True)
+    ] = ObjectRef()
+    author: Annotated[
+        Name,
+        field_schema("The user who created the override and had the permissions of the role.", required=True),
+    ] = ""
+    role: Annotated[
+        Name, field_schema("The ClusterRole whose permissions the author had.", required=True)
+    ] = ""
     reason: Annotated[str, field_schema("The reason that the override gave.")] = ""
     starts_at: Annotated[Time, field_schema("From when the author had the permissions.")] = ""
     ends_at: Annotated[Time, field_schema("Until when, unless the override was ended before.")] = ""
 
 
 class OverrideReviewStatus(Shape, frozen=True):
-    phase: Annotated[str, one_of(OPEN, DISPUTED, CLOSED)] = ""
+    phase: Annotated[
+        str,
+        one_of(OPEN, DISPUTED, CLOSED),
+        field_schema("Open: nobody has reviewed it. Disputed: its use was not in order. Closed: it was."),
+    ] = ""
     approved: Annotated[
         bool | None,
         field_schema(
@@ -39,13 +50,24 @@ class OverrideReviewStatus(Shape, frozen=True):
     approver: Annotated[str, field_schema("Who reviewed it. Set by the server.")] = ""
     approved_at: Annotated[Time, field_schema("When it was reviewed. Set by the server.")] = ""
     approved_spec: Annotated[str, field_schema("The hash of the reviewed spec. Set by the server.")] = ""
-    findings: Annotated[str, field_schema("What the reviewer found.", maxLength=4096)] = ""
+    findings: Annotated[
+        str,
+        field_schema(
+            "What the reviewer found, for people. Written through the approval subresource.", maxLength=4096
+        ),
+    ] = ""
 
 
 class OverrideReview(Shape, frozen=True):
     metadata: Meta = Meta()
-    spec: Annotated[OverrideReviewSpec, REQUIRED] = OverrideReviewSpec()
-    status: OverrideReviewStatus = OverrideReviewStatus()
+    spec: Annotated[
+        OverrideReviewSpec,
+        field_schema("What is reviewed. The server writes it once; it never changes.", required=True),
+    ] = OverrideReviewSpec()
+    status: Annotated[
+        OverrideReviewStatus,
+        field_schema("What came of the review. Written by `fathom override review`, through approval."),
+    ] = OverrideReviewStatus()
 
 
 def review_of(override: Obj, *, name: str, uid: str, created: str) -> Obj:
@@ -116,6 +138,8 @@ def validate_update(obj: Obj, old: Obj) -> list[Cause]:
 
 DEFINITION = KindDefinition(
     shape=OverrideReview,
+    about="One use of break-glass permissions. The server makes it with the override; it stays open until"
+    " somebody other than the override's author closes it.",
     plural="overridereviews",
     namespaced=True,
     approval=True,

@@ -15,11 +15,25 @@ from fathom.kinds.shape import Shape
 class AskedObject(Shape, frozen=True):
     """The object that the question is about. One of `kind` and `resource` is enough."""
 
-    kind: Annotated[str, field_schema("As users write it: Pod, po, deployments.apps.", maxLength=253)] = ""
-    resource: Annotated[str, field_schema("In full: pods, deployments.apps.", maxLength=253)] = ""
-    namespace: Annotated[str, field_schema("Default: the namespace of the question.", maxLength=253)] = ""
-    name: Annotated[str, field_schema("Of the object.", maxLength=253)] = ""
-    uid: Annotated[str, field_schema("Of one of several objects that had the name.", maxLength=128)] = ""
+    kind: Annotated[
+        str,
+        field_schema(
+            "Its kind as users write it: Pod, po, deployments.apps. Set either kind or resource.",
+            maxLength=253,
+        ),
+    ] = ""
+    resource: Annotated[str, field_schema("Its resource in full: pods, deployments.apps.", maxLength=253)] = (
+        ""
+    )
+    namespace: Annotated[
+        str, field_schema("Its namespace. Absent: the namespace of the question.", maxLength=253)
+    ] = ""
+    name: Annotated[str, field_schema("Its name.", maxLength=253)] = ""
+    uid: Annotated[
+        str,
+        field_schema("Its UID, where several objects have had the name. Absent: any of them.", maxLength=128),
+    ] = ""
 
 
 Answered = Annotated[dict[str, Any], KEEPS_UNKNOWN_FIELDS]
+Subject = Annotated[AskedObject, field_schema("The object that the question is about.", required=True)]

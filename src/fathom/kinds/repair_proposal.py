@@ -10,8 +10,8 @@ from typing import Annotated
 
 from fathom.kinds import approval
 from fathom.kinds.definition import KindDefinition, Rules, Stamp
-from fathom.kinds.schema import REQUIRED, Count, Name, Time, field_schema, one_of
-from fathom.kinds.shape import Conditions, Meta, ObjectRef, Shape
+from fathom.kinds.schema import Count, Name, Time, field_schema, one_of
+from fathom.kinds.shape import Conditions, Meta, ObjectRef, ObservedGeneration, Shape
 from fathom.kinds.values import mapping, stamps
 from fathom.model import causes
 from fathom.model.accounts import SYSTEM_NAMESPACE
@@ -29,27 +29,49 @@ STAMPED = ("maker", *DECISION)
 
 
 class Evidence(Shape, frozen=True):
-    source: str = ""
-    message: Annotated[str, REQUIRED] = ""
-    revision: Count = 0
-    time: Time = ""
+    source: Annotated[
+        str, field_schema("Where it comes from: repair, or finalizer, whose message is the finalizer's name.")
+    ] = ""
+    message: Annotated[str, field_schema("What was seen, for people.", required=True)] = ""
+    revision: Annotated[
+        Count, field_schema("The resourceVersion of the subject when it was seen. Absent: not known.")
+    ] = 0
+    time: Annotated[Time, field_schema("When it was seen, if that is known.")] = ""
 
 
 class RepairProposalSpec(Shape, frozen=True):
-    subject: Annotated[ObjectRef, REQUIRED] = ObjectRef()
+    subject: Annotated[
+        ObjectRef,
+        field_schema(
+            "The object that would be changed: in the namespace of the proposal, or a Node if that is"
+            " fathom-system.",
+            required=True,
+        ),
+    ] = ObjectRef()
     problem: Annotated[
-        Name, field_schema("The problem that repair found, in one word: OrphanedReservation.", required=True)
+        Name,
+        field_schema("The problem in one word: TerminatingOnSilentNode, HeldByFinalizers.", required=True),
     ] = ""
     action: Annotated[
         str,
         one_of("Delete", "Release", "RemoveFinalizer", "Unbind"),
-        field_schema("The action that repair proposes.", required=True),
+        field_schema(
+            "What would be done about it. Repair proposes Delete (at once) and RemoveFinalizer.",
+            required=True,
+        ),
     ] = ""
-    evidence: tuple[Evidence, ...] = ()
+    evidence: Annotated[tuple[Evidence, ...], field_schema("What repair saw.")] = ()
 
 
 class RepairProposalStatus(Shape, frozen=True):
-    phase: Annotated[str, one_of("Proposed", "Approved", "Refused", "Done", "Obsolete")] = ""
+    phase: Annotated[
+        str,
+        one_of("Proposed", "Approved", "Refused", "Done", "Obsolete"),
+        field_schema(
+            "Proposed: it waits for a person. Approved: it is being done. Refused: nothing is done. Done: it"
+            " was done. Obsolete: the problem is gone."
+        ),
+    ] = ""
     maker: Annotated[
         str, field_schema("Who made the proposal. Set by the server; repair acts only on its own proposals.")
     ] = ""
@@ -77,14 +99,24 @@ class RepairProposalStatus(Shape, frozen=True):
     approved_spec: Annotated[
         str, field_schema("The hash of the spec that was approved or refused. Set by the server.")
     ] = ""
-    observed_generation: Count = 0
-    conditions: Conditions = ()
+    observed_generation: ObservedGeneration = 0
+    conditions: Annotated[
+        Conditions,
+        field_schema("Over: nothing more is done about it. Its reason is the phase, its message says why."),
+    ] = ()
 
 
 class RepairProposal(Shape, frozen=True):
     metadata: Meta = Meta()
-    spec: Annotated[RepairProposalSpec, REQUIRED] = RepairProposalSpec()
-    status: RepairProposalStatus = RepairProposalStatus()
+    spec: Annotated[
+        RepairProposalSpec,
+        field_schema(
+            "What repair proposes, and why. Repair writes it once; it never changes.", required=True
+        ),
+    ] = RepairProposalSpec()
+    status: Annotated[
+        RepairProposalStatus, field_schema("What was decided about it, and what came of it.")
+    ] = RepairProposalStatus()
 
 
 def spec_hash(proposed: Obj) -> str:
@@ -138,6 +170,8 @@ def validate_update(obj: Obj, old: Obj) -> list[Cause]:
 
 DEFINITION = KindDefinition(
     shape=RepairProposal,
+    about="An action that repair proposes in an unclear case, and what a person decided about it: `fathom"
+    " repair list`, `approve`, `refuse`.",
     plural="repairproposals",
     namespaced=True,
     approval=True,

@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 
 from fathom.kinds.definition import KindDefinition, Rules
-from fathom.kinds.schema import REQUIRED, Amounts, Count, Time, field_schema, one_of
-from fathom.kinds.shape import Condition, Meta, Shape
+from fathom.kinds.schema import Amounts, Count, Time, field_schema, one_of
+from fathom.kinds.shape import Condition, Meta, ObservedGeneration, Shape
 from fathom.kinds.values import amount_causes
 from fathom.model import causes
 from fathom.model.column import Column
@@ -40,33 +40,40 @@ _ANY_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 class WorkloadRef(Shape, frozen=True):
-    name: str = ""
-    uid: Annotated[str, REQUIRED] = ""
-    generation: Count = 0
+    name: Annotated[
+        str, field_schema("Name of the ReplicaSet, Job or other owner; of the pod itself if it has none.")
+    ] = ""
+    uid: Annotated[str, field_schema("UID of the same object.", required=True)] = ""
+    generation: Annotated[
+        Count,
+        field_schema("The pod's annotation fathom.dev/generation, if its controller sets one; else 0."),
+    ] = 0
 
 
 class PodRef(Shape, frozen=True):
-    name: Annotated[str, REQUIRED] = ""
-    namespace: str = ""
-    uid: Annotated[str, REQUIRED] = ""
+    name: Annotated[str, field_schema("Name of the pod.", required=True)] = ""
+    namespace: Annotated[str, field_schema("Namespace of the pod.")] = ""
+    uid: Annotated[str, field_schema("UID of the pod.", required=True)] = ""
 
 
 class ReservationSpec(Shape, frozen=True):
     workload: Annotated[
         WorkloadRef,
-        field_schema(
-            "The workload that the capacity is held for, and the generation of its spec.", required=True
-        ),
+        field_schema("Whose pod the capacity is held for.", required=True),
     ] = WorkloadRef()
-    slot: Annotated[Count, field_schema("Which of the workload's replicas it is for.")] = 0
+    slot: Annotated[Count, field_schema("Which of the workload's replicas it is for, from 0.")] = 0
     intent: Annotated[
         str,
-        field_schema("What it is for: at most one reservation is active per intent.", required=True),
+        field_schema(
+            "What it is for: the scheduler writes preempt. At most one reservation is active per workload,"
+            " slot and intent.",
+            required=True,
+        ),
     ] = ""
     node_name: Annotated[str, field_schema("The node on which the capacity is held.")] = ""
-    resources: Annotated[Amounts, field_schema("The amounts that are held.")] = msgspec.field(
-        default_factory=dict
-    )
+    resources: Annotated[
+        Amounts, field_schema("What is held there, by resource: {cpu: 500m, memory: 1Gi}.")
+    ] = msgspec.field(default_factory=dict)
     capacity_class: Annotated[
         str, field_schema("The CapacityClass whose pool it uses; absent is ordinary capacity.")
     ] = ""
@@ -76,24 +83,40 @@ class ReservationSpec(Shape, frozen=True):
             "Pods that are being deleted from the node: what they hold counts as free for this reservation."
         ),
     ] = ()
-    expires_at: Annotated[Time | None, field_schema("When it expires.")] = None
+    expires_at: Annotated[
+        Time | None, field_schema("When it expires, unless the scheduler renews it. Absent: never.")
+    ] = None
 
 
 class ReservationStatus(Shape, frozen=True):
-    # '' until it is confirmed.
     phase: Annotated[
         str,
         one_of("Active", "Bound", "Released", "Expired"),
-        field_schema("Released and Expired reservations hold no capacity."),
+        field_schema(
+            "Absent or Active: it holds the capacity. Bound: its pod has taken it over. Released, Expired:"
+            " it holds nothing, and is deleted after a minute."
+        ),
     ] = ""
-    observed_generation: Count = 0
-    conditions: Annotated[tuple[Condition, ...], field_schema(maxItems=None, items=_ANY_OBJECT)] = ()
+    observed_generation: ObservedGeneration = 0
+    conditions: Annotated[
+        tuple[Condition, ...],
+        field_schema(
+            "Held is False: it was released or has expired; the message says why.",
+            maxItems=None,
+            items=_ANY_OBJECT,
+        ),
+    ] = ()
 
 
 class Reservation(Shape, frozen=True):
     metadata: Meta = Meta()
-    spec: ReservationSpec = ReservationSpec()
-    status: ReservationStatus = ReservationStatus()
+    spec: Annotated[
+        ReservationSpec, field_schema("What is held where, and for whom. The scheduler writes it.")
+    ] = ReservationSpec()
+    status: Annotated[
+        ReservationStatus,
+        field_schema("What became of it. The API server writes it at the binding, repair at the end."),
+    ] = ReservationStatus()
 
     @property
     def intent(self) -> str:
@@ -157,6 +180,8 @@ def validate_update(obj: Obj, old: Obj) -> list[Cause]:
 
 DEFINITION = KindDefinition(
     shape=Reservation,
+    about="Capacity on a node that is held for one pod while others leave the node. The scheduler creates"
+    " it; its pod takes it over when it is bound, or it expires.",
     plural="reservations",
     namespaced=True,
     short_names=("rsv",),

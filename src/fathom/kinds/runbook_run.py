@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import msgspec
 
 from fathom.kinds.definition import KindDefinition, Rules, Stamp
-from fathom.kinds.runbook import RunbookSpec, spec_causes, spec_hash
-from fathom.kinds.schema import REQUIRED, Count, Name, Time, field_schema, one_of
+from fathom.kinds.runbook import RunbookSpec, spec_hash
+from fathom.kinds.runbook_validation import spec_causes
+from fathom.kinds.schema import Count, Name, Time, field_schema, one_of
 from fathom.kinds.shape import Meta, ObjectRef, Shape
 from fathom.kinds.values import items, mapping, stamps
 from fathom.model import causes
@@ -35,93 +36,176 @@ HISTORY_LINES_MAX = 200
 
 
 class PinnedRunbook(Shape, frozen=True):
-    name: Annotated[Name, REQUIRED] = ""
-    source: Annotated[str, one_of("library", "cluster")] = ""
-    version: Count = 1
-    hash: Annotated[Name, field_schema("SHA-256 of the spec.", required=True)] = ""
+    name: Annotated[Name, field_schema("The name of the runbook.", required=True)] = ""
+    source: Annotated[
+        str,
+        one_of("library", "cluster"),
+        field_schema("library: it came with fathom. cluster: it was a Runbook object."),
+    ] = ""
+    version: Annotated[Count, field_schema("The spec.version of the runbook.")] = 1
+    hash: Annotated[
+        Name,
+        field_schema("SHA-256 of spec.content, in hex. The server refuses any other.", required=True),
+    ] = ""
 
 
 class RunbookRunSpec(Shape, frozen=True):
-    runbook: Annotated[PinnedRunbook, REQUIRED] = PinnedRunbook()
+    runbook: Annotated[
+        PinnedRunbook, field_schema("Which runbook is carried out, in which version.", required=True)
+    ] = PinnedRunbook()
     content: Annotated[
-        RunbookSpec, field_schema("The runbook, as it was when the run began.", required=True)
+        RunbookSpec,
+        field_schema("The spec of the runbook, as it was when the run began.", required=True),
     ] = RunbookSpec()
-    parameters: dict[str, str] = msgspec.field(default_factory=dict)
-    reason: Annotated[str, field_schema("Why the run was started.", maxLength=1024)] = ""
+    parameters: Annotated[
+        dict[str, str], field_schema("The value of every parameter of the runbook, by name.")
+    ] = msgspec.field(default_factory=dict)
+    reason: Annotated[str, field_schema("Why the run was started, for people.", maxLength=1024)] = ""
 
 
 class RecordedVerdict(Shape, frozen=True):
-    name: Annotated[str, REQUIRED] = ""
-    value: Annotated[str, one_of("True", "False", "Unknown")] = "Unknown"
-    shown: Annotated[str, field_schema("The evidence.")] = ""
-    message: str = ""
-    time: Time = ""
+    name: Annotated[str, field_schema("The name of the condition in the runbook.", required=True)] = ""
+    value: Annotated[
+        str,
+        one_of("True", "False", "Unknown"),
+        field_schema("Whether it held. Unknown: it needs data that could not be read, or is stale."),
+    ] = "Unknown"
+    shown: Annotated[
+        str, field_schema("The evidence: the value of the condition's show; at most 256 characters.")
+    ] = ""
+    message: Annotated[str, field_schema("What the value means, or why it is Unknown. May be empty.")] = ""
+    time: Annotated[Time, field_schema("Since when it has had this value, as far as the runner saw.")] = ""
 
 
 class RecordedWrite(Shape, frozen=True):
-    verb: Annotated[str, REQUIRED] = ""
-    object: ObjectRef | None = None
-    revision: Count = 0
+    verb: Annotated[
+        str, field_schema("What was sent: create, apply, patch, delete, scale or restore.", required=True)
+    ] = ""
+    object: Annotated[ObjectRef | None, field_schema("The object that was written, or was to be.")] = None
+    revision: Annotated[
+        Count, field_schema("The resourceVersion that the write made. 0: it was refused, or no answer came.")
+    ] = 0
     audit_id: Annotated[str, field_schema("The Audit-Id of the answer; empty where no answer came.")] = ""
-    code: Annotated[Count, field_schema("The status code; 0: no answer, so the outcome was read.")] = 0
-    time: Time = ""
-    undo: bool = False
-    message: str = ""
+    code: Annotated[
+        Count,
+        field_schema(
+            "The HTTP status code, with 200 for every success; 0: no answer, so the outcome was read."
+        ),
+    ] = 0
+    time: Annotated[Time, field_schema("When it was sent.")] = ""
+    undo: Annotated[bool, field_schema("Whether it was part of undoing the step.")] = False
+    message: Annotated[str, field_schema("Why the API server refused it. Empty: it did not.")] = ""
 
 
 class StepRecord(Shape, frozen=True):
-    id: Annotated[Name, REQUIRED] = ""
-    state: Annotated[str, one_of(*STEP_STATES)] = PENDING
-    attempts: Count = 0
-    started_at: Time = ""
-    acted_at: Time = ""
-    ended_at: Time = ""
-    not_before: Time = ""
+    id: Annotated[Name, field_schema("The id of the step in the runbook.", required=True)] = ""
+    state: Annotated[
+        str,
+        one_of(*STEP_STATES),
+        field_schema(
+            "Pending: not begun, or to be tried again. Acting, Undoing: the outcome of a write is not known."
+            " Acted: the action was done, and expect is awaited. Kept: not undone, as nothing undoes it."
+        ),
+    ] = PENDING
+    attempts: Annotated[
+        Count, field_schema("How often its action was tried, or its compensation while the run is undone.")
+    ] = 0
+    started_at: Annotated[Time, field_schema("When the step was first tried.")] = ""
+    acted_at: Annotated[Time, field_schema("When its action was done, or last tried.")] = ""
+    ended_at: Annotated[Time, field_schema("When it was done, failed, undone or kept.")] = ""
+    not_before: Annotated[Time, field_schema("It is not tried again before. Absent: it does not wait.")] = ""
     object: Annotated[ObjectRef | None, field_schema("What the step wrote, or is about to write.")] = None
     undo_patch: Annotated[
-        dict[str, Any] | None, field_schema("The merge patch that puts back the values of before.")
+        dict[str, Any] | None,
+        field_schema(
+            "The merge patch that puts back the values of before. Absent: the object did not exist, or the"
+            " step changes none."
+        ),
     ] = None
-    writes: tuple[RecordedWrite, ...] = ()
-    verdicts: tuple[RecordedVerdict, ...] = ()
-    answer: Annotated[str, field_schema("To a prompt: yes or no.")] = ""
-    message: str = ""
+    writes: Annotated[
+        tuple[RecordedWrite, ...],
+        field_schema("Its requests to the API server, the newest last; at most 32."),
+    ] = ()
+    verdicts: Annotated[
+        tuple[RecordedVerdict, ...],
+        field_schema("The conditions that were judged before and after its action, as last seen."),
+    ] = ()
+    answer: Annotated[str, field_schema("To a prompt: yes or no. Empty: not answered.")] = ""
+    message: Annotated[str, field_schema("What came of the last try, for people. May be empty.")] = ""
     by: Annotated[str, field_schema("Who wrote this record last. Set by the server.")] = ""
 
 
 class HistoryLine(Shape, frozen=True):
-    time: Time = ""
-    text: Annotated[str, REQUIRED] = ""
-    by: Annotated[str, field_schema("Set by the server.")] = ""
+    time: Annotated[Time, field_schema("When it happened.")] = ""
+    text: Annotated[str, field_schema("What happened, for people.", required=True)] = ""
+    by: Annotated[str, field_schema("The user who wrote the line. Set by the server.")] = ""
 
 
 class RunHolder(Shape, frozen=True):
-    """The client that carries the run out. A later epoch takes the run from it."""
-
-    name: str = ""
-    epoch: Count = 0
+    name: Annotated[str, field_schema("User and machine of the client, such as jane@laptop.")] = ""
+    epoch: Annotated[
+        Count, field_schema("Raised by each client that takes the run: the one before stops then.")
+    ] = 0
     sequence: Annotated[Count, field_schema("Raised with every write of the record.")] = 0
-    renewed_at: Time = ""
+    renewed_at: Annotated[
+        Time,
+        field_schema(
+            "When the client last wrote. Until 30 s later the run is taken over only with --take-over."
+        ),
+    ] = ""
 
 
 class RunbookRunStatus(Shape, frozen=True):
     author: Annotated[str, field_schema("Who started the run. Set by the server.")] = ""
-    phase: Annotated[str, one_of(*PHASES)] = PENDING
-    reason: Annotated[str, field_schema("Why it is in this phase, in one word.")] = ""
-    message: str = ""
-    started_at: Time = ""
-    resumed_at: Time = ""
-    ended_at: Time = ""
-    holder: RunHolder = RunHolder()
-    steps: Annotated[tuple[StepRecord, ...], field_schema(maxItems=64)] = ()
-    preconditions: tuple[RecordedVerdict, ...] = ()
-    postconditions: tuple[RecordedVerdict, ...] = ()
-    history: tuple[HistoryLine, ...] = ()
+    phase: Annotated[
+        str,
+        one_of(*PHASES),
+        field_schema(
+            "Waiting: for an answer to a prompt. Stopped: a person must look, and resume or abort it."
+            " Aborted: all of it was undone. Failed: a postcondition does not hold, or a step could not be"
+            " undone."
+        ),
+    ] = PENDING
+    reason: Annotated[
+        str, field_schema("Why it is in this phase, in one word, such as PreconditionFailed. May be empty.")
+    ] = ""
+    message: Annotated[str, field_schema("Why it is in this phase, for people. May be empty.")] = ""
+    started_at: Annotated[Time, field_schema("When the run was started.")] = ""
+    resumed_at: Annotated[
+        Time, field_schema("When it was last resumed: timeouts count from then. Absent: never.")
+    ] = ""
+    ended_at: Annotated[
+        Time, field_schema("When it succeeded, failed or was undone. Absent: it has not ended.")
+    ] = ""
+    holder: Annotated[RunHolder, field_schema("The client that carries the run out.")] = RunHolder()
+    steps: Annotated[
+        tuple[StepRecord, ...],
+        field_schema("The record of each step that was begun or judged.", maxItems=64),
+    ] = ()
+    preconditions: Annotated[
+        tuple[RecordedVerdict, ...],
+        field_schema("The preconditions, as they were judged before the first write."),
+    ] = ()
+    postconditions: Annotated[
+        tuple[RecordedVerdict, ...], field_schema("The postconditions, as last judged.")
+    ] = ()
+    history: Annotated[
+        tuple[HistoryLine, ...], field_schema("What happened to the run, the newest last; at most 200 lines.")
+    ] = ()
 
 
 class RunbookRun(Shape, frozen=True):
     metadata: Meta = Meta()
-    spec: Annotated[RunbookRunSpec, REQUIRED] = RunbookRunSpec()
-    status: RunbookRunStatus = RunbookRunStatus()
+    spec: Annotated[
+        RunbookRunSpec,
+        field_schema(
+            "What is carried out. `fathom runbook run` writes it once; it never changes.", required=True
+        ),
+    ] = RunbookRunSpec()
+    status: Annotated[
+        RunbookRunStatus,
+        field_schema("How far the run is, with evidence. The client that carries it out writes it."),
+    ] = RunbookRunStatus()
 
 
 def step_identity(run_uid: str, step: str, *, undo: bool = False) -> str:
@@ -182,6 +266,8 @@ def validate_update(obj: Obj, old: Obj) -> list[Cause]:
 
 DEFINITION = KindDefinition(
     shape=RunbookRun,
+    about="The record of one run of a Runbook: who did which step when, with evidence. `fathom runbook run`"
+    " creates it, `resume` and `abort` go on with it.",
     plural="runbookruns",
     namespaced=True,
     short_names=("rbr",),

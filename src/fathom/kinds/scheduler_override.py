@@ -26,8 +26,8 @@ from fathom.kinds.override_stamps import (
     status_at_update,
 )
 from fathom.kinds.override_validation import validate, validate_update
-from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, REQUIRED, Count, Name, Time, field_schema, one_of
-from fathom.kinds.shape import Conditions, Meta, Shape
+from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, Count, Name, Time, field_schema, one_of
+from fathom.kinds.shape import Conditions, Meta, ObservedGeneration, Shape
 from fathom.model.column import Column
 from fathom.model.objects import Obj, labels_of, metadata
 from fathom.model.times import duration_ns, moment_ns
@@ -40,9 +40,9 @@ APPROVAL_LAPSES_NS = HOUR_NS  # What nobody has approved by then is no longer th
 TARGET_LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
 
 
-def _about(change: str) -> msgspec.Meta:
-    """What `kubectl explain` says of the change: the words of the table."""
-    return field_schema(CHANGES[change].about)
+def _about(change: str, form: str = "") -> msgspec.Meta:
+    """What `kubectl explain` says of the change: the words of the table, and how its value is written."""
+    return field_schema(" ".join(text for text in (CHANGES[change].about, form) if text))
 
 
 class Changes(Shape, frozen=True):
@@ -52,44 +52,71 @@ class Changes(Shape, frozen=True):
     pause_rollout: Annotated[bool, _about("pauseRollout")] = False
     pause_repair: Annotated[bool, _about("pauseRepair")] = False
     pause_expansion: Annotated[bool, _about("pauseExpansion")] = False
-    avoid_zones: Annotated[tuple[Name, ...], _about("avoidZones")] = ()
-    avoid_nodes: Annotated[tuple[Name, ...], _about("avoidNodes")] = ()
-    avoid_node_classes: Annotated[tuple[Name, ...], _about("avoidNodeClasses")] = ()
-    avoid_pools: Annotated[tuple[Name, ...], _about("avoidPools")] = ()
-    # Node label -> values.
-    avoid_topology: Annotated[dict[str, tuple[Name, ...]], _about("avoidTopology")] = msgspec.field(
-        default_factory=dict
-    )
-    allow_reserved_capacity_class: Annotated[Name, _about("allowReservedCapacityClass")] = ""
-    # Absent: all pods of the target.
-    reserved_replicas: Annotated[Count | None, _about("reservedReplicas")] = None
-    raise_priority: Annotated[int | None, _about("raisePriority")] = None
+    avoid_zones: Annotated[tuple[Name, ...], _about("avoidZones", "Example: [eu-west-a].")] = ()
+    avoid_nodes: Annotated[tuple[Name, ...], _about("avoidNodes", "Example: [node-1].")] = ()
+    avoid_node_classes: Annotated[
+        tuple[Name, ...],
+        _about("avoidNodeClasses", "These are values of the node label fathom.dev/node-class."),
+    ] = ()
+    avoid_pools: Annotated[
+        tuple[Name, ...], _about("avoidPools", "These are values of the node label fathom.dev/pool.")
+    ] = ()
+    avoid_topology: Annotated[
+        dict[str, tuple[Name, ...]], _about("avoidTopology", "Example: {rack: [r1, r2]}.")
+    ] = msgspec.field(default_factory=dict)
+    allow_reserved_capacity_class: Annotated[
+        Name, _about("allowReservedCapacityClass", "Its value is the name of a CapacityClass.")
+    ] = ""
+    reserved_replicas: Annotated[
+        Count | None, _about("reservedReplicas", "Absent: all pods of the target.")
+    ] = None
+    raise_priority: Annotated[int | None, _about("raisePriority", "Example: 1000.")] = None
     cordon: Annotated[bool, _about("cordon")] = False
     drain: Annotated[bool, _about("drain")] = False
-    approve_repairs: Annotated[tuple[Name, ...], _about("approveRepairs")] = ()
-    # Region or pool -> weight.
-    traffic_weights: Annotated[dict[str, Count], _about("trafficWeights")] = msgspec.field(
-        default_factory=dict
-    )
-    break_glass_role: Annotated[Name, _about("breakGlassRole")] = ""
+    approve_repairs: Annotated[
+        tuple[Name, ...], _about("approveRepairs", "Its value lists their names.")
+    ] = ()
+    traffic_weights: Annotated[
+        dict[str, Count],
+        _about("trafficWeights", "Example: {eu-west: 3, eu-central: 1}."),
+    ] = msgspec.field(default_factory=dict)
+    break_glass_role: Annotated[
+        Name, _about("breakGlassRole", "It must be the only change of the override.")
+    ] = ""
 
 
 class OverrideSpec(Shape, frozen=True):
     target: Annotated[
         Name,
         field_schema(
-            "workload/NAME (or deployment/, replicaset/, job/), node/, zone/ or pool/NAME.", required=True
+            "What it is about: workload/NAME (or deployment/, replicaset/, job/), or in fathom-system node/,"
+            " zone/ or pool/NAME. It never changes.",
+            required=True,
         ),
     ] = ""
     scope: Annotated[
-        str, field_schema("Where it applies: region/, zone/, node/ or pool/NAME, or cluster: everywhere.")
+        str,
+        field_schema(
+            "Where it applies: region/, zone/, node/ or pool/NAME, or cluster: everywhere. Needed at"
+            " creation."
+        ),
     ] = ""
     reason: Annotated[
-        str, field_schema("Why the override is needed.", required=True, minLength=1, maxLength=1024)
+        str,
+        field_schema(
+            "Why the override is needed, for people. Whoever changes expiresAfter must give another reason.",
+            required=True,
+            minLength=1,
+            maxLength=1024,
+        ),
     ] = ""
     expires_after: Annotated[
         Name,
-        field_schema("How long it lasts, such as 45m; each control class has a maximum.", required=True),
+        field_schema(
+            "How long it lasts, such as 45m; each kind of change has a maximum. A changed value counts from"
+            " then on.",
+            required=True,
+        ),
     ] = ""
     on_end: Annotated[
         str,
@@ -99,47 +126,76 @@ class OverrideSpec(Shape, frozen=True):
         ),
     ] = ""
     # Unknown changes reach `validate`, which refuses them: dropping one would accept what is never done.
-    changes: Annotated[Changes, REQUIRED, KEEPS_UNKNOWN_FIELDS] = Changes()
+    changes: Annotated[
+        Changes,
+        KEEPS_UNKNOWN_FIELDS,
+        field_schema("What is different while it is in force. At least one change.", required=True),
+    ] = Changes()
 
 
 class Acknowledgement(Shape, frozen=True):
-    controller: Annotated[str, REQUIRED] = ""
-    state: Annotated[str, one_of("Honoring", "Declined")] = ""
-    reason: str = ""
-    observed_generation: Count = 0
+    controller: Annotated[
+        str,
+        field_schema(
+            "Who acknowledges, such as autoscaler; of several schedulers, scheduler-0of2.", required=True
+        ),
+    ] = ""
+    state: Annotated[
+        str,
+        one_of("Honoring", "Declined"),
+        field_schema("Honoring: it decides by the override. Declined: it does not, for the reason given."),
+    ] = ""
+    reason: Annotated[str, field_schema("Why it was declined. Absent: it was not.")] = ""
+    observed_generation: Annotated[
+        Count, field_schema("The metadata.generation of the override that it has observed.")
+    ] = 0
     cache_revision: Annotated[
         Count, field_schema("The revision that its cache of overrides had reached.")
     ] = 0
     epoch: Annotated[Count, field_schema("The leader term of the acknowledger; absent without a lease.")] = 0
-    time: Time = ""
+    time: Annotated[Time, field_schema("When it acknowledged.")] = ""
 
 
 class ChangeState(Shape, frozen=True):
-    """What became of one change."""
-
-    name: Annotated[str, REQUIRED] = ""
-    state: Annotated[str, one_of("InForce", "NoMatch", "Declined")] = ""
-    reason: str = ""
-    message: str = ""
+    name: Annotated[str, field_schema("The field of spec.changes, such as avoidZones.", required=True)] = ""
+    state: Annotated[
+        str,
+        one_of("InForce", "NoMatch", "Declined"),
+        field_schema(
+            "InForce: it is carried out. NoMatch: there is nothing that it could change. Declined: a"
+            " controller does not carry it out, or its approval is missing."
+        ),
+    ] = ""
+    reason: Annotated[str, field_schema("Why, in one word, such as NodesAvoided or TargetMissing.")] = ""
+    message: Annotated[str, field_schema("Why, for people. May be empty.")] = ""
 
 
 class BlastRadius(Shape, frozen=True):
-    """How much the override concerns, counted by the server when its spec was written or approved."""
-
-    pods: Count = 0
-    nodes: Count = 0
-    tenants: Count = 0
-    zone_percent: Annotated[Count, field_schema("The largest share of one zone's nodes that it takes.")] = 0
+    pods: Annotated[
+        Count,
+        field_schema("Pods of the targeted workload in the scope, or pods on the nodes that it drains."),
+    ] = 0
+    nodes: Annotated[Count, field_schema("Nodes that it cordons or drains.")] = 0
+    tenants: Annotated[Count, field_schema("Tenants that these pods belong to.")] = 0
+    zone_percent: Annotated[
+        Count, field_schema("The largest share of one zone's nodes that it takes, in percent, rounded up.")
+    ] = 0
     below_minimum: Annotated[
-        Count, field_schema("Workloads left with fewer replicas than their minimum.")
+        Count,
+        field_schema("Workloads that a drain leaves below their disruption budget, or without a ready pod."),
     ] = 0
 
 
 class OverrideApproval(Shape, frozen=True):
-    required: bool = False
-    approved: bool | None = None
-    approver: str = ""
-    approved_at: Time = ""
+    required: Annotated[bool, field_schema("Whether a second person must approve the spec.")] = False
+    approved: Annotated[
+        bool | None,
+        field_schema(
+            "True: approved. False: refused. Absent: not decided. Written through the approval subresource."
+        ),
+    ] = None
+    approver: Annotated[str, field_schema("Who approved or refused it.")] = ""
+    approved_at: Annotated[Time, field_schema("When it was approved or refused.")] = ""
     spec_hash: Annotated[
         str, field_schema("The hash of the spec that waits for approval, or that was approved or refused.")
     ] = ""
@@ -150,51 +206,106 @@ class OverrideApproval(Shape, frozen=True):
 
 
 class Residue(Shape, frozen=True):
-    """An effect that is left after the end."""
-
-    effect: Annotated[str, REQUIRED] = ""  # placement, account, reservation, taint, route, role, token, hold.
-    object: str = ""
-    message: str = ""
+    effect: Annotated[
+        str,
+        field_schema(
+            "What kind of effect: placement, account, eviction, reservation, taint, route, role; or more, if"
+            " the list is too long.",
+            required=True,
+        ),
+    ] = ""
+    object: Annotated[str, field_schema("The object that has it, such as Pod shop/web-1 or Node node-1.")] = (
+        ""
+    )
+    message: Annotated[str, field_schema("What is left there, or why it cannot be undone, for people.")] = ""
 
 
 class Effect(Shape, frozen=True):
-    """An object that the override controller changes for the override, recorded before it is changed; or one
-    that carries the override's mark, recorded when it was seen."""
-
-    effect: Annotated[str, REQUIRED] = ""
-    object: str = ""
-    uid: Annotated[str, field_schema("UID of the object.")] = ""
-    field: Annotated[str, field_schema("What of it is the override's; absent: all of it.")] = ""
+    effect: Annotated[
+        str, field_schema("What kind of effect: route, taint, reservation or role.", required=True)
+    ] = ""
+    object: Annotated[str, field_schema("The object, such as TrafficRoute shop/web.")] = ""
+    uid: Annotated[str, field_schema("UID of the object. Absent: not known when it was recorded.")] = ""
+    field: Annotated[
+        str, field_schema("What of it is the override's, such as taint KEY; absent: all of it.")
+    ] = ""
 
 
 class OverrideStatus(Shape, frozen=True):
-    author: Annotated[str, field_schema("Who created it. Set by the server.")] = ""
+    author: Annotated[str, field_schema("The user who created it. Set by the server.")] = ""
     author_impersonated_by: Annotated[
-        str, field_schema("Who created it in the author's name. Set by the server.")
+        str,
+        field_schema(
+            "The user who created it in the author's name. Set by the server; absent if nobody did."
+        ),
     ] = ""
-    expires_at: Annotated[Time | None, field_schema("When it ends. Set by the server.")] = None
-    observed_generation: Count = 0
+    expires_at: Annotated[
+        Time | None,
+        field_schema("When it ends. Set by the server; absent while its duration waits for approval."),
+    ] = None
+    observed_generation: ObservedGeneration = 0
     active: Annotated[
         bool, field_schema("All affected controllers have observed this generation, and it has not ended.")
     ] = False
-    affected_controllers: tuple[str, ...] = ()
-    acknowledgements: tuple[Acknowledgement, ...] = ()
-    changes: tuple[ChangeState, ...] = ()
-    blast_radius: BlastRadius | None = None
-    approval: OverrideApproval | None = None
+    affected_controllers: Annotated[
+        tuple[str, ...],
+        field_schema("Who must honour it, such as scheduler or autoscaler. Set by the server."),
+    ] = ()
+    acknowledgements: Annotated[
+        tuple[Acknowledgement, ...],
+        field_schema("Who has observed it, and whether they honour it. Each writes its own."),
+    ] = ()
+    changes: Annotated[tuple[ChangeState, ...], field_schema("What became of each change.")] = ()
+    blast_radius: Annotated[
+        BlastRadius | None,
+        field_schema(
+            "How much it concerns, counted by the server when its spec was written or approved. An"
+            " absent count is 0."
+        ),
+    ] = None
+    approval: Annotated[
+        OverrideApproval | None,
+        field_schema(
+            "The decision of a second person. Absent: the override needs none. The server sets all"
+            " but approved."
+        ),
+    ] = None
     extensions: Annotated[Count, field_schema("How often its end was put off. Counted by the server.")] = 0
     effects: Annotated[
         tuple[Effect, ...],
-        field_schema("Objects changed for it: the end undoes them, and the proof checks them."),
+        field_schema(
+            "Objects that were changed for it, each recorded before it is changed or when its mark was seen."
+            " The end undoes them, and checks that nothing is left."
+        ),
     ] = ()
-    residue: tuple[Residue, ...] = ()
-    conditions: Conditions = ()
+    residue: Annotated[
+        tuple[Residue, ...],
+        field_schema(
+            "Effects that are left after its end; a deleted override stays until there are none. At most 100."
+        ),
+    ] = ()
+    conditions: Annotated[
+        Conditions,
+        field_schema(
+            "SchedulerOverrideObserved: all affected controllers have observed it. Effective: at least one"
+            " change is in force. Degraded: an acknowledger has stopped. RepairComplete: nothing of it is"
+            " left."
+        ),
+    ] = ()
 
 
 class SchedulerOverride(Shape, frozen=True):
     metadata: Meta = Meta()
-    spec: Annotated[OverrideSpec, REQUIRED] = OverrideSpec()
-    status: OverrideStatus = OverrideStatus()
+    spec: Annotated[
+        OverrideSpec,
+        field_schema("What is changed, where, why and how long. People write it.", required=True),
+    ] = OverrideSpec()
+    status: Annotated[
+        OverrideStatus,
+        field_schema(
+            "Who asked, until when, who honours it, and what it did. Server and controllers write it."
+        ),
+    ] = OverrideStatus()
 
 
 # 'workload/risk-api', parsed.
@@ -321,6 +432,8 @@ def avoids(override: SchedulerOverride, node: str, labels: Mapping[str, str]) ->
 
 DEFINITION = KindDefinition(
     shape=SchedulerOverride,
+    about="A temporary exception to what the scheduler and the controllers do, with a target, a reason and an"
+    " end. Every controller concerned acknowledges it, and its end undoes what can be undone.",
     plural="scheduleroverrides",
     namespaced=True,
     approval=True,

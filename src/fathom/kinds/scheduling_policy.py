@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from fathom.kinds.definition import KindDefinition, Rules
-from fathom.kinds.schema import REQUIRED, Count, Name, field_schema
+from fathom.kinds.schema import Count, Name, field_schema
 from fathom.kinds.shape import Meta, Shape
 from fathom.kinds.values import items, mapping
 from fathom.model import causes
@@ -37,12 +37,23 @@ POLICY = "fathom.dev/policy"  # On a bound pod: the policy that its placement wa
 
 
 class Scope(Shape, frozen=True):
-    """Which pods something applies to. An empty list includes every pod; all other lists must match."""
+    """Which pods something applies to: all of the lists must match."""
 
-    tenants: tuple[Name, ...] = ()
-    namespaces: tuple[Name, ...] = ()
-    workloads: tuple[Name, ...] = ()
-    regions: tuple[Name, ...] = ()  # Of nodes: where it applies. The other three select pods.
+    tenants: Annotated[tuple[Name, ...], field_schema("Pods of these tenants. Empty: of every tenant.")] = ()
+    namespaces: Annotated[
+        tuple[Name, ...], field_schema("Pods in these namespaces. Empty: in every namespace.")
+    ] = ()
+    workloads: Annotated[
+        tuple[Name, ...],
+        field_schema("Pods of these workloads, by name: risk-api. Empty: of every workload."),
+    ] = ()
+    regions: Annotated[
+        tuple[Name, ...],
+        field_schema(
+            "Regions of nodes in which maxZoneSkew applies. Empty: in every region. It selects no pods, and"
+            " has no effect in a PolicyRollout."
+        ),
+    ] = ()
 
     def includes(self, *, tenant: str, namespace: str, workloads: Iterable[str]) -> bool:
         return (
@@ -59,31 +70,62 @@ class Scope(Shape, frozen=True):
 
 class SchedulingPolicySpec(Shape, frozen=True):
     scope: Annotated[
-        Scope, field_schema("The pods it may be rolled out to; an empty list excludes none.")
+        Scope,
+        field_schema(
+            "The pods that it is meant for. A PolicyRollout has the scope that selects pods; here only"
+            " regions has an effect."
+        ),
     ] = Scope()
-    # In order.
     filters: Annotated[
-        tuple[Name, ...], field_schema("The optional filters that are enabled; empty: all of them.")
+        tuple[Name, ...],
+        field_schema("The optional filters that are enabled, such as MaxZoneSkew. Empty: all of them."),
     ] = ()
-    disabled_filters: tuple[Name, ...] = ()
+    disabled_filters: Annotated[
+        tuple[Name, ...],
+        field_schema("Optional filters that are disabled, such as NodeTrust. Other filters cannot be."),
+    ] = ()
     weights: Annotated[
         dict[str, Annotated[int, field_schema(minimum=0, maximum=1000)]],
         field_schema(
-            "Weights of scores; a score that is not listed keeps its default weight.", maxProperties=64
+            "Weights of scores by name: {LeastAllocated: 2}. 0 disables one; a score that is not listed keeps"
+            " its default weight.",
+            maxProperties=64,
         ),
     ] = msgspec.field(default_factory=dict)
-    # By how many pods of one workload two zones may differ at most.
-    max_zone_skew: Annotated[int, field_schema(minimum=1, maximum=1_000_000)] | None = None
-    preemption: bool = True
-    max_view_age_seconds: Count | None = None  # No placements from an older view of the nodes.
-    description: str = ""
+    max_zone_skew: (
+        Annotated[
+            int,
+            field_schema(
+                "By how many pods of one workload two zones may differ at most. Absent: no limit.",
+                minimum=1,
+                maximum=1_000_000,
+            ),
+        ]
+        | None
+    ) = None
+    preemption: Annotated[
+        bool, field_schema("Whether pods may evict pods of a lower priority. Default: true.")
+    ] = True
+    max_view_age_seconds: Annotated[
+        Count | None,
+        field_schema(
+            "No pod is placed while the scheduler's view of the cluster is older, in seconds. Absent: no"
+            " limit."
+        ),
+    ] = None
+    description: Annotated[
+        str, field_schema("What the policy is for, for people. `kubectl get -o wide` shows it.")
+    ] = ""
 
 
 class SchedulingPolicy(Shape, frozen=True):
-    """Cluster-scoped. One revision: its spec is immutable, a change is another object."""
-
     metadata: Meta = Meta()
-    spec: Annotated[SchedulingPolicySpec, REQUIRED] = SchedulingPolicySpec()
+    spec: Annotated[
+        SchedulingPolicySpec,
+        field_schema(
+            "The rules. People write it once; it never changes, a change is another object.", required=True
+        ),
+    ] = SchedulingPolicySpec()
 
 
 def validate(obj: Obj) -> list[Cause]:
@@ -120,6 +162,8 @@ def warnings(obj: Obj) -> list[str]:
 
 DEFINITION = KindDefinition(
     shape=SchedulingPolicy,
+    about="Which optional filters of the scheduler are enabled, how scores are weighted, and limits on"
+    " placements. A PolicyRollout says which pods it applies to.",
     plural="schedulingpolicies",
     namespaced=False,
     short_names=("spol",),

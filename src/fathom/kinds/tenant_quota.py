@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 
 from fathom.kinds.definition import KindDefinition, Rules
-from fathom.kinds.schema import REQUIRED, Amounts, Count, Name, field_schema
-from fathom.kinds.shape import Conditions, Meta, Shape
+from fathom.kinds.schema import Amounts, Count, Name, field_schema
+from fathom.kinds.shape import Conditions, Meta, ObservedGeneration, Shape
 from fathom.kinds.values import amount_causes, items, mapping
 from fathom.model import causes, formats
 from fathom.model.column import Column
@@ -19,17 +19,24 @@ _PLACE = ("zone", "capacityClass")
 
 
 class Limit(Shape, frozen=True):
-    """At most this much. Without a zone: over all zones together; likewise the class. The class '' is
-    ordinary capacity: a limit with `capacityClass: ""` does not count the reserved pools."""
-
-    zone: Annotated[Name | None, field_schema("The zone that it limits; if absent, all zones together.")] = (
-        None
-    )
+    zone: Annotated[
+        Name | None,
+        field_schema("The zone that it limits, such as eu-west-c. Absent: all zones together."),
+    ] = None
     capacity_class: Annotated[
-        str | None, field_schema("The CapacityClass that it limits; if absent, all classes together.")
+        str | None,
+        field_schema(
+            "The CapacityClass that it limits. Absent: all classes together. Empty: ordinary capacity,"
+            " without the reserved pools."
+        ),
     ] = None
     resources: Annotated[
-        Amounts, field_schema("The most that the tenant's bound pods may request in total.", required=True)
+        Amounts,
+        field_schema(
+            'The most that the bound pods of the tenant may request together: {cpu: "40", memory: 160Gi,'
+            " pods: 200}. What is not listed is not limited.",
+            required=True,
+        ),
     ] = msgspec.field(default_factory=dict)
 
     def covers(self, *, zone: str, capacity_class: str) -> bool:
@@ -37,28 +44,44 @@ class Limit(Shape, frozen=True):
 
 
 class TenantQuotaSpec(Shape, frozen=True):
-    limits: Annotated[tuple[Limit, ...], field_schema("Every limit applies.", required=True)] = ()
+    limits: Annotated[
+        tuple[Limit, ...],
+        field_schema(
+            "The limits of the tenant. Each of them applies; a pod that would exceed one waits.",
+            required=True,
+        ),
+    ] = ()
 
 
 class Usage(Shape, frozen=True):
-    zone: str = ""
-    capacity_class: str = ""
-    resources: Amounts = msgspec.field(default_factory=dict)
+    zone: Annotated[str, field_schema("The zone of the nodes. Absent: nodes without a zone.")] = ""
+    capacity_class: Annotated[
+        str, field_schema("The CapacityClass that is used. Absent: ordinary capacity.")
+    ] = ""
+    resources: Annotated[
+        Amounts, field_schema("What is in use there, by resource: {cpu: 500m, memory: 1Gi, pods: 1}.")
+    ] = msgspec.field(default_factory=dict)
 
 
 class TenantQuotaStatus(Shape, frozen=True):
-    used: Annotated[tuple[Usage, ...], field_schema(maxItems=4096)] = ()
+    used: Annotated[
+        tuple[Usage, ...],
+        field_schema("What the tenant uses, for each zone and capacity class in use.", maxItems=4096),
+    ] = ()
     counted_at: Annotated[Count, field_schema("The revision of the ledger that the usage was read from.")] = 0
-    observed_generation: Count = 0
-    conditions: Conditions = ()
+    observed_generation: ObservedGeneration = 0
+    conditions: Annotated[Conditions, field_schema("fathom writes none.")] = ()
 
 
 class TenantQuota(Shape, frozen=True):
-    """Cluster-scoped; its name is the tenant's."""
-
     metadata: Meta = Meta()
-    spec: Annotated[TenantQuotaSpec, REQUIRED] = TenantQuotaSpec()
-    status: TenantQuotaStatus = TenantQuotaStatus()
+    spec: Annotated[
+        TenantQuotaSpec, field_schema("How much the tenant may use. People write it.", required=True)
+    ] = TenantQuotaSpec()
+    status: Annotated[
+        TenantQuotaStatus,
+        field_schema("How much the tenant uses. The API server writes it within seconds of a change."),
+    ] = TenantQuotaStatus()
 
 
 def validate(obj: Obj) -> list[Cause]:
@@ -79,6 +102,8 @@ def validate(obj: Obj) -> list[Cause]:
 
 DEFINITION = KindDefinition(
     shape=TenantQuota,
+    about="How much a tenant may use, in all, by zone or by capacity class. Its name is the tenant's: a"
+    " namespace names its tenant in the label fathom.dev/tenant, and is its own without it.",
     plural="tenantquotas",
     namespaced=False,
     short_names=("tq",),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from fathom.kinds.definition import KindDefinition, Rules
-from fathom.kinds.schema import REQUIRED, Count, Name, field_schema
-from fathom.kinds.shape import Conditions, Meta, Shape
+from fathom.kinds.schema import Name, field_schema
+from fathom.kinds.shape import Conditions, Meta, ObservedGeneration, Shape
 from fathom.kinds.values import items, mapping
 from fathom.model import causes
 from fathom.model.column import Column
@@ -17,37 +17,67 @@ _PLACES = ("region", "zone", "pool")
 
 
 class Route(Shape, frozen=True):
-    """One of region, zone and pool: where this share of the traffic goes."""
-
-    weight: Annotated[int, field_schema(required=True, minimum=0, maximum=1_000_000)] = 0
-    region: Name = ""
-    zone: Name = ""
-    pool: Name = ""
+    weight: Annotated[
+        int,
+        field_schema(
+            "The share of this destination, relative to the other weights: of 9 and 1, the second gets every"
+            " tenth connection. 0: only used if no other endpoint is left.",
+            required=True,
+            minimum=0,
+            maximum=1_000_000,
+        ),
+    ] = 0
+    region: Annotated[
+        Name, field_schema("Pods on nodes of this region. Set exactly one of region, zone and pool.")
+    ] = ""
+    zone: Annotated[Name, field_schema("Pods in this zone, such as eu-west-a.")] = ""
+    pool: Annotated[Name, field_schema("Pods on nodes of this pool, by the node label fathom.dev/pool.")] = ""
 
 
 class TrafficRouteSpec(Shape, frozen=True):
     service: Annotated[
         Name, field_schema("The Service whose traffic is routed. Set either service or workload.")
     ] = ""
-    workload: Name = ""
+    workload: Annotated[
+        Name,
+        field_schema(
+            "Instead of service: the workload whose Service has the same name, as web or deployment/web."
+        ),
+    ] = ""
     routes: Annotated[
         tuple[Route, ...],
         field_schema(
-            "The destinations: one region, zone or pool each, with its share of the traffic.", required=True
+            "The destinations: one region, zone or pool each, with its share. Pods elsewhere get traffic"
+            " only if no destination has an endpoint.",
+            required=True,
         ),
     ] = ()
 
 
 class TrafficRouteStatus(Shape, frozen=True):
-    observed_generation: Count = 0
-    observed_by: tuple[str, ...] = ()
-    conditions: Conditions = ()
+    observed_generation: ObservedGeneration = 0
+    observed_by: Annotated[
+        tuple[str, ...], field_schema("The gateways that have read the route, such as gateway.")
+    ] = ()
+    conditions: Annotated[
+        Conditions,
+        field_schema(
+            "InForce: the gateway divides the traffic by these weights; if not, its reason says why."
+        ),
+    ] = ()
 
 
 class TrafficRoute(Shape, frozen=True):
     metadata: Meta = Meta()
-    spec: Annotated[TrafficRouteSpec, REQUIRED] = TrafficRouteSpec()
-    status: TrafficRouteStatus = TrafficRouteStatus()
+    spec: Annotated[
+        TrafficRouteSpec,
+        field_schema(
+            "Which traffic goes where. People write it, and overrides with trafficWeights.", required=True
+        ),
+    ] = TrafficRouteSpec()
+    status: Annotated[
+        TrafficRouteStatus, field_schema("Whether the route is in force. The gateway writes it.")
+    ] = TrafficRouteStatus()
 
 
 def validate(obj: Obj) -> list[Cause]:
@@ -82,6 +112,8 @@ def _repeated(spec: Obj) -> list[Cause]:
 
 DEFINITION = KindDefinition(
     shape=TrafficRoute,
+    about="The shares of a Service's traffic that go to each region, zone or pool. Of several for one"
+    " Service, the oldest is in force.",
     plural="trafficroutes",
     namespaced=True,
     short_names=("troute",),

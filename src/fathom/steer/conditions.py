@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from fathom.kinds.runbook import KNOWN_VARIABLES, RunbookCondition, RunbookInput, RunbookSpec
+from fathom.kinds.runbook import RunbookCondition, RunbookInput, RunbookSpec
+from fathom.kinds.runbook_validation import KNOWN_VARIABLES
 from fathom.model.objects import Obj, lookup
 from fathom.model.times import duration_ns, moment_ns, timestamp
 
