@@ -11,7 +11,7 @@ from fathom.kinds.definition import KindDefinition, Rules
 from fathom.kinds.scheduling_policy import Scope
 from fathom.kinds.schema import Count, Name, Percent, Time, field_schema, one_of
 from fathom.kinds.shape import Conditions, Meta, ObservedGeneration, Shape
-from fathom.kinds.values import duration_causes, items, mapping, text
+from fathom.kinds.values import duration_causes, items, mapping
 from fathom.model import causes
 from fathom.model.column import Column
 from fathom.model.errors import Cause, Causes
@@ -232,13 +232,6 @@ def validate_update(obj: Obj, old: Obj) -> list[Cause]:
     return errors
 
 
-def warnings(obj: Obj) -> list[str]:
-    steps = items(lookup(obj, "spec", "steps"))
-    if steps and text(mapping(steps[-1]).get("hold")) and mapping(steps[-1]).get("percent") != 100:
-        return ["spec.steps: the last step is not 100 percent: the rollout ends with a canary"]
-    return []
-
-
 DEFINITION = KindDefinition(
     shape=PolicyRollout,
     about="Moves pods from one SchedulingPolicy to another in steps, each with gates, and back if pods wait"
@@ -253,7 +246,7 @@ DEFINITION = KindDefinition(
         Column("Active", "string", ".status.active"),
         Column("Percent", "integer", ".status.percent"),
     ),
-    rules=Rules(validate_create=validate, validate_update=validate_update, warnings=warnings),
+    rules=Rules(validate_create=validate, validate_update=validate_update),
     view_role_reads=True,
 )
 ROLLOUTS = DEFINITION.resource

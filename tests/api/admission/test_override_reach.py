@@ -318,7 +318,7 @@ def test_names_of_nothing_are_warned_of_one_by_one() -> None:
         "avoidTopology": {"rack": ["7"]},
         CLASS: "recovery",
         "approveRepairs": ["one"],
-        "trafficWeights": {"eu": 1, "asia": 1},
+        "trafficWeights": {"eu": 1, "a": 1, "asia": 1},
     }
     assert names_of_nothing(override(scope="region/asia", changes=changes), nodes, Cluster()) == [
         'spec.target: namespace "shop" has no workload "web"',
@@ -327,7 +327,7 @@ def test_names_of_nothing_are_warned_of_one_by_one() -> None:
         "spec.changes.avoidPools: no node has the label fathom.dev/pool=p",
         "spec.changes.avoidTopology: no node has the label rack=7",
         'spec.changes.avoidNodes: there is no node "z9"',
-        'spec.changes.trafficWeights: no node is in a region or pool "asia"',
+        'spec.changes.trafficWeights: no node is in a region, zone or pool "asia"',
         'spec.changes.allowReservedCapacityClass: there is no CapacityClass "recovery"',
         'spec.changes.approveRepairs: there is no RepairProposal "one"',
     ]

@@ -96,10 +96,11 @@ def _places(override: SchedulerOverride, nodes: Nodes) -> Iterator[str]:
     for node in changes.avoid_nodes:
         if node not in nodes and node not in hosts:
             yield f"spec.changes.avoidNodes: there is no node {quoted(node)}"
-    routed = {labels.get(label) for labels in nodes.values() for label in (REGION_LABEL, POOL_LABEL)}
+    places = (REGION_LABEL, ZONE_LABEL, POOL_LABEL)
+    routed = {labels.get(label) for labels in nodes.values() for label in places}
     for place in changes.traffic_weights:
         if place not in routed:
-            yield f"spec.changes.trafficWeights: no node is in a region or pool {quoted(place)}"
+            yield f"spec.changes.trafficWeights: no node is in a region, zone or pool {quoted(place)}"
 
 
 def _objects(override: SchedulerOverride, view: View) -> Iterator[str]:
