@@ -13,7 +13,7 @@ from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.decision import considered
 from fathom.model.objects import Key, Obj, lookup, uid_of
-from fathom.sim.scenarios.loads import LOW, Load, Told
+from fathom.sim.scenarios.loads import LOW, AutoscalersOfLoad, Load
 from fathom.sim.scenarios.objects import NODES, node
 from fathom.sim.scenarios.staff import employ
 from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, autoscaler, deployment
@@ -142,7 +142,7 @@ def test_an_autoscaler_is_paused_in_both_directions_or_in_one_within_the_scope(
 ) -> None:
     async def story(world: World) -> None:
         load = Load()
-        employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(load))
+        employ(world, Deployments, ReplicaSets, DeploymentProgress, AutoscalersOfLoad(load))
         await world.apply(NODES, _in_region("node-1", "eu-west"))
         web = deployment("web", 2)
         web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
@@ -167,7 +167,7 @@ def test_an_autoscaler_is_woken_by_the_end_of_its_pause_and_not_by_its_period(de
     """It looks every 15 s of virtual time: at 0, 15 and 30 s. The pause ends 7 s later, by itself or not."""
 
     async def story(world: World) -> None:
-        employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(Load()))
+        employ(world, Deployments, ReplicaSets, DeploymentProgress, AutoscalersOfLoad(Load()))
         await world.apply(NODES, _in_region("node-1", "eu-west"))
         web = deployment("web", 2)
         web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}

@@ -22,7 +22,7 @@ from fathom.explain.timeline.timeline import TimelineSpec
 from fathom.sim.report.chronicle import Chronicle
 from fathom.sim.report.live_records import LiveRecords, recorded_decisions
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.world.scenario import Telling, plan_of, sweep
+from fathom.sim.world.scenario import ScenarioRun, plan_of, sweep
 
 Document = dict[str, Any]
 
@@ -45,7 +45,7 @@ ACTS_NEXT_ITSELF = frozenset({"repair-reservations"})
 @cache
 def chronicle(name: str) -> Chronicle:
     told, scenario = Chronicle(), SCENARIOS[name]
-    result = Telling(scenario, plan_of(scenario, "1"), chronicle=told).run()
+    result = ScenarioRun(scenario, plan_of(scenario, "1"), chronicle=told).run()
     sweep()
     assert result.violation is None, result.violation
     return told

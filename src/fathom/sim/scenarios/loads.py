@@ -31,7 +31,7 @@ class Load:
         self.known = True
 
 
-class Told:
+class AutoscalersOfLoad:
     """Autoscalers with the metrics of a Load, to start a process with."""
 
     name = Autoscalers.name
@@ -68,7 +68,7 @@ async def autoscaler_told_nothing(world: World) -> None:
     """The load is high, then unknown, then low: the autoscaler grows to its limit, stays there while metrics
     are missing, and shrinks only when the load stays low."""
     load = Load()
-    troubles = employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(load))
+    troubles = employ(world, Deployments, ReplicaSets, DeploymentProgress, AutoscalersOfLoad(load))
     web = deployment("web", 2)
     web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": ASKED}}
     await world.apply(DEPLOYMENTS, web)

@@ -11,7 +11,7 @@ from fathom.explain.status import StatusView, explain_status
 from fathom.explain.why_of.stuck import stuck
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.sim.checkers.explanations import troubles
-from fathom.sim.scenarios.loads import HIGH, Load, Told
+from fathom.sim.scenarios.loads import HIGH, AutoscalersOfLoad, Load
 from fathom.sim.scenarios.real import (
     DECIDERS,
     DEPLOYMENTS,
@@ -103,7 +103,7 @@ def status_of(world: World) -> StatusView:
 def with_load(load: Load) -> list[Controller]:
     """The controllers of a cluster, but an autoscaler that measures this load."""
     names = [name for name in CONTROLLERS if name != "controllers/autoscaler"]
-    return [*(load_controller(name) for name in names), Told(load)]
+    return [*(load_controller(name) for name in names), AutoscalersOfLoad(load)]
 
 
 def limits(*, zone_c: str) -> Obj:

@@ -127,7 +127,7 @@ def oracle_of(strategy: Strategy, streams: Streams) -> Oracle:
     return Priorities(streams) if strategy == "pct" else Seeded(streams)
 
 
-class Telling:
+class ScenarioRun:
     """One run. Its engine stays, to be inspected afterwards."""
 
     def __init__(
@@ -207,7 +207,7 @@ def _place(error: BaseException) -> str:
 
 
 def tell(scenario: Scenario, plan: RunPlan) -> Result:
-    return Telling(scenario, plan).run()
+    return ScenarioRun(scenario, plan).run()
 
 
 def sweep() -> None:
