@@ -77,7 +77,7 @@ class PreemptionLoop:
         claim = self._state.known.table.claims.get(pod.uid)
         if claim is not None and claim.node != but:
             self._state.known.unnominate(pod.uid)
-            self._state.news.tell_of_room(claim.node, f"room on {claim.node} was released")
+            self._state.cluster_events.record_freed_room(claim.node, f"room on {claim.node} was released")
 
     async def _evict(self, pod: PodView, preemption: Preemption, id_: str) -> None:
         try:
@@ -132,7 +132,7 @@ class PreemptionLoop:
         entry = self._state.queue.entry(uid)
         if self._being_made.pop(uid, False) and entry is not None and entry.state == "in-hand":
             self._state.pods.retry(uid, entry.cause, now_ns=self._state.clock.monotonic_ns(), backoff=False)
-            self._state.news.moved.set()
+            self._state.cluster_events.moved.set()
 
     def reserve_soon(self, pod: PodView, id_: str) -> None:
         """Reserve room whose victims were evicted already, maybe by an earlier leader that got no further."""
