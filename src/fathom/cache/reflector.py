@@ -216,7 +216,7 @@ class Reflector:
             self.cache.apply(good, applied, now_s=loop_now_s())
         finally:
             self._report(applied)
-        if applied.news:
+        if applied.fresh:
             self._silence.heard(good)
         if error is not None:
             raise error_of(error)
