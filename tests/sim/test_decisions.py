@@ -11,7 +11,7 @@ from tests.control.worlds import told, violation_of
 
 import fathom
 from fathom.client.api import Resource
-from fathom.control.event_writer import EventChange, EventNews
+from fathom.control.event_writer import EventChange, EventReport
 from fathom.control.kit import Kit
 from fathom.control.plan import Patch, Plan, target
 from fathom.control.reconcile_result import ReconcileResult
@@ -102,8 +102,8 @@ def test_a_write_without_its_decision_is_found(by: type[Marking], found: str) ->
     )
 
 
-def marked_event(change: EventChange) -> EventNews:
-    return EventNews(CONFIG_MAP, change.subject, "Marked", "it is marked")
+def marked_event(change: EventChange) -> EventReport:
+    return EventReport(CONFIG_MAP, change.subject, "Marked", "it is marked")
 
 
 class Reporting(Marking):

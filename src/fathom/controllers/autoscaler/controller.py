@@ -78,7 +78,7 @@ def _paused_by(override: Obj, view: View) -> Iterable[Key]:
 
 class Autoscalers:
     name = "autoscaling"
-    news = staticmethod(of_autoscaler)
+    event_reports = staticmethod(of_autoscaler)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(AUTOSCALER),
         Related(DEPLOYMENT, concerns=_named_by),

@@ -100,7 +100,7 @@ class _LastHeartbeats(msgspec.Struct):
 
 class Nodes:
     name = "nodes"
-    news = staticmethod(of_node_states)
+    event_reports = staticmethod(of_node_states)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
         Related(SIGNS_OF_LIFE, concerns=_tainted_node_of_lease),
@@ -316,7 +316,7 @@ class Evictions:
     """Evicts pods by NoExecute taints, whichever client set them."""
 
     name = "taint-evictions"
-    news = staticmethod(of_eviction)
+    event_reports = staticmethod(of_eviction)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
         Related(POD, concerns=_tainted_node_of_pod, indexes=FOR_PODS),

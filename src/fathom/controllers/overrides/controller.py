@@ -105,7 +105,7 @@ def _shifting(route: Obj, view: View) -> Iterable[Key]:
 
 class Overrides:
     name = "overrides"
-    news = staticmethod(of_override)
+    event_reports = staticmethod(of_override)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(OVERRIDE, conditions=False),
         Related(POD, concerns=_marked, indexes={**FOR_PODS, "override": by_override}),

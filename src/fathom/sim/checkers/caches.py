@@ -43,7 +43,7 @@ class CachesAreTrue(Checker):
         return None
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        """Also checks processes without a `CacheSight`: their caches are read from their state."""
+        """Also checks processes without a `CacheInspector`: their caches are read from their state."""
         for name, process in world.engine.processes.items():
             caches = self.sights[name].caches if name in self.sights else _caches_in(process.state)
             if process.alive and caches is not None:

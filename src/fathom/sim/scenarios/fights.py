@@ -213,7 +213,7 @@ class SwingingLoad:
     watches = Autoscalers.watches
     reads = Autoscalers.reads
     writes = Autoscalers.writes
-    news = Autoscalers.news
+    event_reports = Autoscalers.event_reports
     few = 3
 
     def __call__(self, kit: Kit) -> Autoscalers:

@@ -36,7 +36,7 @@ class AutoscalersOfLoad:
 
     name = Autoscalers.name
     watches = Autoscalers.watches
-    news = Autoscalers.news
+    event_reports = Autoscalers.event_reports
 
     def __init__(self, load: Load) -> None:
         self._load = load

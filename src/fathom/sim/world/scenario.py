@@ -1,4 +1,4 @@
-"""Scenario: a short test of a cluster, run with many seeds and every invariant. Telling: one run of it."""
+"""Scenario: a short test of a cluster, run with many seeds and every invariant. ScenarioRun: one run."""
 
 from __future__ import annotations
 
