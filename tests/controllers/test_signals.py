@@ -22,8 +22,8 @@ from fathom.controllers.node_health.evidence import SIGNALS, NodeReport
 from fathom.controllers.node_health.gateway_reports import GatewayReports
 from fathom.controllers.observed_generation import BEHIND_S, GenerationBehind, with_observed
 from fathom.gateway.budget import CONNECTIONS_MIN, WINDOW_S, ErrorBudget
-from fathom.gateway.controller import doubted
-from fathom.gateway.proxy import UNSEEN_MAX, ProbeSight, Proxy
+from fathom.gateway.controller import pods_of_suspect_nodes
+from fathom.gateway.proxy import UNSEEN_MAX, Proxy, ProxyReport
 from fathom.gateway.routes import RouteEndpoint, RouteListener
 from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of
@@ -110,7 +110,7 @@ def test_a_gateway_says_of_pods_on_a_node_in_doubt_whether_it_reaches_them() -> 
         for _ in range(UNSEEN_MAX):
             for endpoint in (alive, dead, pretended):
                 await proxy._look(endpoint)
-        assert proxy.sight().reached == {"a": True, "b": False}
+        assert proxy.proxy_report().reached == {"a": True, "b": False}
         await proxy.close()
         server.close()
 
@@ -145,8 +145,10 @@ def test_a_gateway_that_reaches_nobody_says_nothing() -> None:
         "endpoints": [{"nodeName": "n", "targetRef": {"name": "a", "uid": "a"}}],
     }
     view = Snapshot({**held("Node", suspect), **held("EndpointSlice", slice_)}, taken_s=0.0)
-    assert [one.key.name for one in doubted(view, ProbeSight({"a": False, "elsewhere": True}))] == ["a"]
-    assert doubted(view, ProbeSight({"a": False})) == []
+    assert [
+        one.key.name for one in pods_of_suspect_nodes(view, ProxyReport({"a": False, "elsewhere": True}))
+    ] == ["a"]
+    assert pods_of_suspect_nodes(view, ProxyReport({"a": False})) == []
 
 
 def test_a_service_whose_connections_fail_burns_until_they_do_no_more() -> None:
