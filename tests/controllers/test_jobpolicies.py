@@ -13,7 +13,14 @@ from fathom.control.plan import Plan
 from fathom.controllers.job.completion_indexes import INDEX
 from fathom.controllers.job.plan import look_again_s
 from fathom.controllers.job.plan_counts import tally
-from fathom.controllers.job.plan_failure_policy import FAILURES, IGNORED, Ruling, doom, met_rule, ruling
+from fathom.controllers.job.plan_failure_policy import (
+    FAILURES,
+    IGNORED,
+    FailureVerdict,
+    doom,
+    met_rule,
+    ruling,
+)
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
@@ -45,21 +52,23 @@ def fallen(
 @pytest.mark.parametrize(
     ("code", "disrupted", "expected"),
     [
-        (1, False, Ruling()),
-        (42, False, Ruling(
+        (1, False, FailureVerdict()),
+        (42, False, FailureVerdict(
             "FailJob",
             "Container main for pod default/sum-0 failed with exit code 42 matching FailJob rule at index 0",
         )),
-        (9, True, Ruling(
+        (9, True, FailureVerdict(
             "Ignore", "Pod default/sum-0 has condition DisruptionTarget matching Ignore rule at index 1"
         )),
-        (9, False, Ruling(
+        (9, False, FailureVerdict(
             "FailIndex",
             "Container main for pod default/sum-0 failed with exit code 9 matching FailIndex rule at index 2",
         )),
     ],
 )  # fmt: skip
-def test_the_first_rule_that_fits_a_failed_pod_counts(code: int, disrupted: bool, expected: Ruling) -> None:
+def test_the_first_rule_that_fits_a_failed_pod_counts(
+    code: int, disrupted: bool, expected: FailureVerdict
+) -> None:
     owner = rules(FAILJOB, IGNORE, FAILINDEX)
     assert ruling(owner, fallen(owner, "sum-0", code, disrupted=disrupted)) == expected
 

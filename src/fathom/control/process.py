@@ -32,8 +32,8 @@ from fathom.control.decision_log import log_of
 from fathom.control.event_writer import EventChange, EventReport, EventWriter
 from fathom.control.health import ProcessHealth
 from fathom.control.kit import Kit
-from fathom.control.leadership import Ends, Leading
-from fathom.control.lease import LeaderTerm, Standing, Timing
+from fathom.control.leadership import EndingTasks, Leading
+from fathom.control.lease import LeaderTerm, LeaseStatus, Timing
 from fathom.control.loop import Loop, LoopObserver, NoLoopObserver, Reconciler, Shared
 from fathom.control.metrics import LoopNumbers, measure_loops
 from fathom.control.queue import NoQueueMetrics, QueueMetrics, WorkQueue
@@ -96,7 +96,7 @@ class Watchers(msgspec.Struct, frozen=True):
 class ControllerView(msgspec.Struct, frozen=True):
     """The state of the process, for people."""
 
-    standing: Standing | None
+    lease_status: LeaseStatus | None
     breaker: BreakerView
     waiting: dict[str, int]  # Controller -> keys in the queue.
     in_hand: dict[str, int]
@@ -198,8 +198,8 @@ class Controllers:
         await Leading(self._inside, self.caches, self._station.elector(), self._work).run()
 
     @property
-    def standing(self) -> Standing | None:
-        return self._station.standing
+    def lease_status(self) -> LeaseStatus | None:
+        return self._station.lease_status
 
     @property
     def breaker(self) -> Breaker:
@@ -209,7 +209,7 @@ class Controllers:
     def view(self) -> ControllerView:
         loops = self.loops
         return ControllerView(
-            self.standing,
+            self.lease_status,
             self.breaker.view,
             {loop.name: len(loop.queue) for loop in loops},
             {loop.name: len(loop.queue.in_hand) for loop in loops},
@@ -221,7 +221,7 @@ class Controllers:
 
     # Leading.
 
-    async def _work(self, term: LeaderTerm | None, ends: Ends) -> bool:
+    async def _work(self, term: LeaderTerm | None, ends: EndingTasks) -> bool:
         event_writer = self._event_writer()
         loop_ = asyncio.get_running_loop()
         writers = [loop_.create_task(event_writer.run())] if self._settings.events else []

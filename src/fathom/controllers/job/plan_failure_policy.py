@@ -26,7 +26,7 @@ CRITERIA_MET, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
 Action = Literal["Count", "Ignore", "FailIndex", "FailJob"]
 
 
-class Ruling(msgspec.Struct, frozen=True):
+class FailureVerdict(msgspec.Struct, frozen=True):
     """What follows from a failed pod."""
 
     action: Action = "Count"
@@ -61,15 +61,15 @@ def is_target(condition: Obj) -> bool:
 # The rule that applies to a failed pod.
 
 
-def ruling(job: Obj, pod: Obj) -> Ruling:
+def ruling(job: Obj, pod: Obj) -> FailureVerdict:
     """The first rule that matches."""
     rules = lookup(job, "spec", "podFailurePolicy", "rules") or ()
     for place, rule in enumerate(rules):
         matched = _by_exit_code(rule, pod) or _by_condition(rule, pod)
         if matched:
             action = rule["action"]
-            return Ruling(action, f"{matched} matching {action} rule at index {place}")
-    return Ruling()
+            return FailureVerdict(action, f"{matched} matching {action} rule at index {place}")
+    return FailureVerdict()
 
 
 def _by_exit_code(rule: Obj, pod: Obj) -> str:

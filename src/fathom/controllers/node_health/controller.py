@@ -25,7 +25,7 @@ from fathom.controllers.node_health.events import of_node_states
 from fathom.controllers.node_health.evidence import (
     Assessment,
     EvidenceLimits,
-    Heard,
+    HeartbeatTimes,
     NodeReport,
     NodeState,
     assess,
@@ -174,7 +174,7 @@ class Nodes:
         if max(view.age("Lease"), view.age("Node")) > FRESH_S:
             self._stale_view_ns = now_ns
         last = self._note_heartbeats(view, node, now_ns)
-        heard = Heard(
+        heard = HeartbeatTimes(
             max(last.lease_ns, self._stale_view_ns),
             max(last.status_ns, self._stale_view_ns),
             self._reports(node, now_ns),

@@ -61,7 +61,7 @@ class Attempts:
         snapshot = self._state.caches.snapshot()
         age_ms = round(1000 * min(1e6, max(snapshot.age("Node"), snapshot.age("Pod"))))
         return self._state.known.context(
-            pod, now_ns=now_ns, view_age_ms=age_ms, doubted=self._state.refused_nodes.nodes
+            pod, now_ns=now_ns, view_age_ms=age_ms, refused_nodes=self._state.refused_nodes.nodes
         )
 
     def around(self, context: PlacementContext, pods: Sequence[PodView]) -> Circumstances:

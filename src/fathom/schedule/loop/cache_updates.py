@@ -86,11 +86,11 @@ class CacheUpdates:
         """The view of a pod that is bound where we sent it and is otherwise unchanged. Under load, half of
         all cache changes are of this kind, and the pod need not be parsed again."""
         sent = self._state.sent.get(uid_of(after))
-        if sent is None or before is None or not is_only_bound(before, after, sent.wish.node):
+        if sent is None or before is None or not is_only_bound(before, after, sent.request.node):
             return None
         return msgspec.structs.replace(
             sent.pod,
-            node=sent.wish.node,
+            node=sent.request.node,
             revision=int(metadata(after).get("resourceVersion") or 0),
             charged=charged_to(after),
         )
