@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fathom.ask.decisions import Sight, decision_object
+from fathom.ask.decisions import VisibleParts, decision_object
 from fathom.explain.evidence import ObjectRef
 from fathom.explain.timeline.answer import answer
 from fathom.explain.timeline.timeline import TimelineSpec
@@ -54,7 +54,7 @@ def chronicle(name: str) -> Chronicle:
 @cache
 def decisions(scenario: str) -> list[Document]:
     """As `kubectl get decisions -o json` prints them."""
-    return [decision_object(record, Sight()) for record in recorded_decisions(chronicle(scenario))]
+    return [decision_object(record, VisibleParts()) for record in recorded_decisions(chronicle(scenario))]
 
 
 @cache

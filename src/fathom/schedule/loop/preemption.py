@@ -24,7 +24,7 @@ from fathom.schedule.decide.pods import PodView
 from fathom.schedule.decide.preempt import Preemption, Victim
 from fathom.schedule.loop.background_requests import BackgroundRequests
 from fathom.schedule.loop.cache_updates import CacheUpdates
-from fathom.schedule.loop.decision_records import Circumstances
+from fathom.schedule.loop.decision_records import BatchContext
 from fathom.schedule.loop.evictions import Evicted, carry_out
 from fathom.schedule.loop.queue import QueueEntry
 from fathom.schedule.loop.reservations import is_due, is_gone, release, reservation_for, reserve
@@ -49,7 +49,7 @@ class PreemptionLoop:
         entry: QueueEntry,
         pod: PodView,
         placement: Placement,
-        around: Circumstances,
+        around: BatchContext,
         preemption: Preemption,
     ) -> str:
         """Claim the room in our table at once, so that the next pod does not count on it too; then evict."""
