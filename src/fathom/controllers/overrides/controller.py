@@ -191,12 +191,14 @@ class Overrides:
         """What is not cached: leases, and roles where the override grants one."""
         api, role = self._kit.api, override.spec.changes.break_glass_role
         recorded = [each for each in override.status.effects if each.effect == "role"]
-        made = await fetch_made_under(api, override.metadata.uid, recorded) if role or recorded else ()
+        made_under_it = (
+            await fetch_made_under(api, override.metadata.uid, recorded) if role or recorded else ()
+        )
         if has_ended(override, self._kit.now_ns()):
-            return OverrideFacts(made_under_it=made)
+            return OverrideFacts(made_under_it=made_under_it)
         leases = await self._leases.fetch()
         exists = await fetch_role_exists(api, role) if role else True
-        return OverrideFacts(leases=leases, role_exists=exists, made_under_it=made)
+        return OverrideFacts(leases=leases, role_exists=exists, made_under_it=made_under_it)
 
     def _collect(self, override: SchedulerOverride, view: Snapshot, fetched: OverrideFacts) -> OverrideFacts:
         namespace, uid = override.metadata.namespace, override.metadata.uid
@@ -315,5 +317,5 @@ def _workloads(override: SchedulerOverride, view: Snapshot) -> tuple[Obj, ...]:
         return ()
     kinds = list(WORKLOADS.values()) if place.kind == "workload" else [WORKLOADS.get(place.kind, "")]
     key = Key(override.metadata.namespace, place.name)
-    found = [(kind, view.get(kind, key)) for kind in kinds if kind]
-    return tuple({**obj, "kind": kind} for kind, obj in found if obj is not None)
+    workloads = [(kind, view.get(kind, key)) for kind in kinds if kind]
+    return tuple({**obj, "kind": kind} for kind, obj in workloads if obj is not None)

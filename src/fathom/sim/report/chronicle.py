@@ -150,13 +150,13 @@ class Chronicle:
             covers=covers,
         )
 
-    def struck(self, process: SimProcess, fault: AnyFault, what: str, cause: int = NOBODY) -> None:
+    def fault_took_effect(self, process: SimProcess, fault: AnyFault, what: str, cause: int = NOBODY) -> None:
         """Recorded once for each fault, process and effect, however often the fault takes effect."""
         if (fault, process.name, what) not in self._recorded:
             self._recorded.add((fault, process.name, what))
             self._add(FaultTookEffect, process, cause, fault=fault, what=what)
 
-    def lived(self, process: SimProcess, what: str) -> None:
+    def process_changed(self, process: SimProcess, what: str) -> None:
         self._add(ProcessChanged, process, NOBODY, what=what)
 
     def world(self, now_ns: int, what: str) -> None:

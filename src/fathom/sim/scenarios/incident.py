@@ -63,9 +63,9 @@ class Incident:
             if isinstance(cause := self._cause(event), LogLine) and cause.status == 504:
                 yield event, "API write commits but client sees timeout"
                 break
-        for lived in self._of(ProcessChanged, first.process):
-            if lived.what == "dies":
-                yield lived, "scheduler leader restarts"
+        for process_changed in self._of(ProcessChanged, first.process):
+            if process_changed.what == "dies":
+                yield process_changed, "scheduler leader restarts"
                 break
         for request in self._of(RequestSent, NEXT):
             if request.method == "POST" and resource_of(request.target) == RESERVATIONS:

@@ -120,8 +120,8 @@ async def _hand_over(world: World, kinds: Sequence[str]) -> None:
 
 
 def leads(world: World, name: str) -> bool:
-    standing = getattr(world.state(name), "standing", None)
-    return world.engine.processes[name].alive and standing is not None and standing.state == "leading"
+    lease_status = getattr(world.state(name), "lease_status", None)
+    return world.engine.processes[name].alive and lease_status is not None and lease_status.state == "leading"
 
 
 async def _lose_lease(world: World) -> None:

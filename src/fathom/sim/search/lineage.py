@@ -78,8 +78,8 @@ class Search:
         if not chosen:
             return None
         self._planned += 1
-        struck = [fault for lineage_fault in chosen for fault in lineage_fault.faults]
-        faults = tuple(sorted(dict.fromkeys((*base.faults, *struck)), key=lambda fault: fault.at_s))
+        added = [fault for lineage_fault in chosen for fault in lineage_fault.faults]
+        faults = tuple(sorted(dict.fromkeys((*base.faults, *added)), key=lambda fault: fault.at_s))
         return msgspec.structs.replace(base, faults=faults)
 
     def _chosen(self, known: Known, *, upto: int) -> list[LineageFault]:
