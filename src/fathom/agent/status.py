@@ -107,7 +107,7 @@ def _all_well(pod: Obj, views: Views) -> bool:
 
 # Conditions: type, status, reason and message.
 
-Said = tuple[str, Status, str, str]
+PodCondition = tuple[str, Status, str, str]
 
 
 def _conditions(pod: Obj, views: Views, phase: str, *, now: str) -> list[Obj]:
@@ -124,7 +124,7 @@ def _conditions(pod: Obj, views: Views, phase: str, *, now: str) -> list[Obj]:
     return conditions
 
 
-def _with(conditions: Sequence[Obj], pod: Obj, values: Said, *, now: str) -> list[Obj]:
+def _with(conditions: Sequence[Obj], pod: Obj, values: PodCondition, *, now: str) -> list[Obj]:
     type_, status, reason, message = values
     generation = metadata(pod).get("generation")
     changed = set_condition(
@@ -139,10 +139,10 @@ def _bare(condition: Obj) -> Obj:
     return {name: value for name, value in condition.items() if value != ""}
 
 
-def _starting(pod: Obj, views: Views, phase: str) -> Said:
+def _starting(pod: Obj, views: Views, phase: str) -> PodCondition:
     if phase in TERMINAL_PHASES:
         return "Starting", "True", "Ended", ""
-    done: Said | None = None  # Ended for good, while others run.
+    done: PodCondition | None = None  # Ended for good, while others run.
     for container in containers_of(pod):
         view = _view(views, container)
         if view.trouble is not None and not view.running:
@@ -153,7 +153,7 @@ def _starting(pod: Obj, views: Views, phase: str) -> Said:
         if exit_ is not None and (container.role == "main" or exit_.code):
             restarts = restarts_for(container, pod, exit_.code)
             ended = "CrashLoopBackOff" if restarts else "Error" if exit_.code else "Completed"
-            condition: Said = ("Starting", "True", ended, f"{container.name} {_exit_text(exit_)}")
+            condition: PodCondition = ("Starting", "True", ended, f"{container.name} {_exit_text(exit_)}")
             if restarts:
                 return condition
             done = condition
@@ -177,7 +177,7 @@ def _exit_text(exit_: Exit) -> str:
     return f"ended with code {exit_.code}{': ' + exit_.message if exit_.message else ''}"
 
 
-def _initialized(pod: Obj, views: Views, phase: str) -> Said:
+def _initialized(pod: Obj, views: Views, phase: str) -> PodCondition:
     if phase == "Succeeded":
         return "Initialized", "True", "PodCompleted", ""
     # Once initialized, a pod stays so: sidecars that end with the others do not undo it, and `_state` reports
@@ -212,7 +212,7 @@ def _is_ready(view: ContainerView) -> bool:
     return view.running and view.health.started and view.health.ready
 
 
-def _containers_ready(pod: Obj, views: Views, phase: str) -> Said:
+def _containers_ready(pod: Obj, views: Views, phase: str) -> PodCondition:
     if phase in TERMINAL_PHASES:
         return "ContainersReady", "False", "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
     unready = _unready(pod, views)
@@ -222,7 +222,7 @@ def _containers_ready(pod: Obj, views: Views, phase: str) -> Said:
     return "ContainersReady", "True", "", ""
 
 
-def _ready(pod: Obj, views: Views, phase: str, conditions: Sequence[Obj]) -> Said:
+def _ready(pod: Obj, views: Views, phase: str, conditions: Sequence[Obj]) -> PodCondition:
     _, status, reason, message = _containers_ready(pod, views, phase)
     if status != "True":
         return "Ready", status, reason, message

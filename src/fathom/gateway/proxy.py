@@ -29,7 +29,7 @@ BACKLOG = 4096  # Clients that may connect within one turn of the loop; the kern
 # So many probes in a row must fail: a single one may hit a full backlog.
 UNSEEN_MAX = 3
 
-Where = tuple[str, int]
+Address = tuple[str, int]
 Pod = tuple[str, str]  # Its name and its uid.
 # (pod, uid, whether it can be reached)
 Observe = Callable[[str, str, bool], None]
@@ -58,7 +58,7 @@ class ProxyNumbers(msgspec.Struct):
     listeners_failed: int = 0  # Services whose address could not be listened on, of the last table.
 
 
-def _name_of(where: Where) -> str:
+def _name_of(where: Address) -> str:
     address, port = where
     return f"{address} {port}"
 
@@ -68,8 +68,8 @@ class Proxy:
         self._observe = observe
         self._log = log
         self._kept = kept or KeptSockets()
-        self._balancers: dict[Where, Balancer] = {}
-        self._servers: dict[Where, asyncio.Server] = {}
+        self._balancers: dict[Address, Balancer] = {}
+        self._servers: dict[Address, asyncio.Server] = {}
         self._unseen: dict[RouteEndpoint, int] = {}  # Failed probes in a row; 0: it was reached.
         self._ports: dict[Pod, list[RouteEndpoint]] = {}  # By pod: its endpoints behind Services.
         self._reported: dict[Pod, bool] = {}  # The last observation reported for the pod.
@@ -109,7 +109,7 @@ class Proxy:
         self.numbers.listeners_failed = len(failed)
         return AppliedRoutes(len(self._servers), failed)
 
-    async def _listen(self, where: Where, balancer: Balancer) -> str:
+    async def _listen(self, where: Address, balancer: Balancer) -> str:
         address, port = where
         carry = partial(self._carry, balancer)
         there = self._kept.take(_name_of(where))

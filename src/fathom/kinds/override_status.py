@@ -48,7 +48,7 @@ def is_marked(text: object, uid: str) -> bool:
 
 
 def has_ended(override: SchedulerOverride, now_ns: int) -> bool:
-    """Deleted, or its time is over. One that waits for its approval is not active, and has not ended."""
+    """Deleted or expired. One that waits for its approval is not active, and has not ended."""
     expires_ns = expiry_ns(override)
     return bool(override.metadata.deletion_timestamp) or (expires_ns is not None and now_ns >= expires_ns)
 

@@ -62,7 +62,7 @@ async def _read(
         return await _metric(api, given.metric)
     if given.decisions is not None:
         return await _decisions(api, given.decisions, namespace, acted)
-    raise Unread("it names nothing")
+    raise Unread("it names no object, list, metric or decisions")
 
 
 async def read_object(api: Api, resources: Resources, ref: ObjectRef, namespace: str) -> Obj | None:

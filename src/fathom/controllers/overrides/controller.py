@@ -177,7 +177,7 @@ class Overrides:
         applied = await self._kit.apply(key, plan, seen=view)
         if self._remember_refusals(plan, applied):
             return ReconcileResult.in_s(SOON_S, "the server refused a pod; the others are next")
-        return ReconcileResult.after(applied, in_s=self._next_s(override, plan), why="its next look")
+        return ReconcileResult.after(applied, in_s=self._next_s(override, plan), why="the next check")
 
     def _stagger_s(self, override: SchedulerOverride) -> float:
         """How long the end of an expired override waits for its turn. A deleted one does not wait."""

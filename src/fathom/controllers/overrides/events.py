@@ -2,7 +2,7 @@
 
 Observed   all affected controllers have observed this generation
 Degraded   one that acknowledged it has stopped
-Ended      its time is over, or it was deleted
+Ended      it has expired, or it was deleted
 Residue    effects that the end could not undo
 """
 

@@ -34,7 +34,7 @@ SUSPICION_TAINTS = frozenset(
 )
 SUSPICION_CONDITIONS = frozenset({"fathom.dev/Suspect", "fathom.dev/Unreachable", "fathom.dev/Lost"})
 
-Wrong = Iterator[tuple[str, str, str]]  # (resource, 'namespace/name', what is wrong)
+Mismatches = Iterator[tuple[str, str, str]]  # (resource, 'namespace/name', what is wrong)
 
 
 class StatusesMatchObjects(Checker):
@@ -105,7 +105,9 @@ def _is_live(pod: Obj) -> bool:
     return not is_deleting(pod) and lookup(pod, "status", "phase") not in TERMINAL_PHASES
 
 
-def _compared(resource: str, obj: Obj, reported: Mapping[str, object], actual: Mapping[str, object]) -> Wrong:
+def _compared(
+    resource: str, obj: Obj, reported: Mapping[str, object], actual: Mapping[str, object]
+) -> Mismatches:
     for name, value in actual.items():
         if (reported.get(name) or 0) != (value or 0):
             yield resource, _path(obj), f"{name} is reported as {reported.get(name)!r}, but is {value!r}"
@@ -123,7 +125,7 @@ def _counts(pods: Iterable[Obj]) -> dict[str, object]:
     return {"replicas": len(live), "readyReplicas": sum(_is_ready(pod) for pod in live)}
 
 
-def replica_sets(store_facts: StoreFacts) -> Wrong:
+def replica_sets(store_facts: StoreFacts) -> Mismatches:
     for replica_set in store_facts.sets:
         if is_deleting(replica_set):
             continue
@@ -139,7 +141,7 @@ def _has_failed(replica_set: Obj) -> bool:
     return _is(replica_set, "ReplicaFailure")
 
 
-def deployments(store_facts: StoreFacts) -> Wrong:
+def deployments(store_facts: StoreFacts) -> Mismatches:
     for deployment in store_facts.list(DEPLOYMENTS):
         if is_deleting(deployment):
             continue
@@ -147,7 +149,7 @@ def deployments(store_facts: StoreFacts) -> Wrong:
         yield from _compared(DEPLOYMENTS, deployment, deployment.get("status") or {}, actual)
 
 
-def jobs(store_facts: StoreFacts) -> Wrong:
+def jobs(store_facts: StoreFacts) -> Mismatches:
     for job in store_facts.list(JOBS):
         if is_deleting(job):
             continue
@@ -164,7 +166,7 @@ def jobs(store_facts: StoreFacts) -> Wrong:
             yield JOBS, _path(job), "enough pods have succeeded, but it is not Complete"
 
 
-def autoscalers(store_facts: StoreFacts) -> Wrong:
+def autoscalers(store_facts: StoreFacts) -> Mismatches:
     sizes = {
         _path(deployment): int(lookup(deployment, "spec", "replicas") or 0)
         for deployment in store_facts.list(DEPLOYMENTS)
@@ -187,8 +189,8 @@ def autoscalers(store_facts: StoreFacts) -> Wrong:
             )
 
 
-def progress(resource: str) -> Callable[[StoreFacts], Wrong]:
-    def recounted(store_facts: StoreFacts) -> Wrong:
+def progress(resource: str) -> Callable[[StoreFacts], Mismatches]:
+    def recounted(store_facts: StoreFacts) -> Mismatches:
         reports = {lookup(report, "spec", "workload", "uid"): report for report in store_facts.list(PROGRESS)}
         for workload in store_facts.list(resource):
             report = reports.get(uid_of(workload))
@@ -217,7 +219,7 @@ def progress(resource: str) -> Callable[[StoreFacts], Wrong]:
 # Disruption.
 
 
-def budgets(store_facts: StoreFacts) -> Wrong:
+def budgets(store_facts: StoreFacts) -> Mismatches:
     for budget in store_facts.list(BUDGETS):
         selector = LabelSelector.from_object(lookup(budget, "spec", "selector") or {})
         space = key_of(budget).namespace
@@ -265,7 +267,7 @@ def _share(part: int | str, whole: int) -> int:
 # Services.
 
 
-def slices(store_facts: StoreFacts) -> Wrong:
+def slices(store_facts: StoreFacts) -> Mismatches:
     """Each pod that a Service selects and that has an address is in one slice, with its true conditions."""
     all_slices = store_facts.list(SLICES)
     for service in store_facts.list("services"):
@@ -313,7 +315,7 @@ def served(store_facts: StoreFacts, service: Obj) -> list[Obj]:
     ]
 
 
-def endpoints(store_facts: StoreFacts) -> Wrong:
+def endpoints(store_facts: StoreFacts) -> Mismatches:
     by_path = {_path(obj): obj for obj in store_facts.list("endpoints")}
     for service in store_facts.list("services"):
         if is_deleting(service) or not lookup(service, "spec", "selector"):
@@ -340,7 +342,7 @@ def endpoints(store_facts: StoreFacts) -> Wrong:
 # Nodes.
 
 
-def nodes(store_facts: StoreFacts) -> Wrong:
+def nodes(store_facts: StoreFacts) -> Mismatches:
     """A node whose agent runs and is reachable is ready, with no taint or condition of a suspected node."""
     for node in store_facts.list("nodes"):
         name = key_of(node).name
@@ -364,7 +366,7 @@ def nodes(store_facts: StoreFacts) -> Wrong:
 # Policies.
 
 
-def policy_rollouts(store_facts: StoreFacts) -> Wrong:
+def policy_rollouts(store_facts: StoreFacts) -> Mismatches:
     """A rollout that is complete or rolled back has no canary any more."""
     for rollout in store_facts.list(ROLLOUTS):
         status, generation = rollout.get("status") or {}, metadata(rollout).get("generation")
@@ -378,7 +380,7 @@ def policy_rollouts(store_facts: StoreFacts) -> Wrong:
 # Capacity.
 
 
-def reservations(store_facts: StoreFacts) -> Wrong:
+def reservations(store_facts: StoreFacts) -> Mismatches:
     """Every active reservation of a pod belongs to one that still waits."""
     waiting = {uid_of(pod) for pod in store_facts.pods if not lookup(pod, "spec", "nodeName")}
     for reservation in store_facts.list(RESERVATIONS):
@@ -391,7 +393,7 @@ def reservations(store_facts: StoreFacts) -> Wrong:
             yield RESERVATIONS, _path(reservation), "it is active, but its pod does not wait"
 
 
-RECOUNTS: dict[str, Callable[[StoreFacts], Wrong]] = {
+RECOUNTS: dict[str, Callable[[StoreFacts], Mismatches]] = {
     "replicasets": replica_sets,
     "deployments": deployments,
     "jobs": jobs,
