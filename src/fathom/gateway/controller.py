@@ -41,14 +41,13 @@ from fathom.model.decision import Considered, Subject, considered
 from fathom.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.model.times import timestamp
-from fathom.model.well_known import ACTOR_HEADER
+from fathom.model.well_known import ACTOR_HEADER, SUSPECT_TAINT
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask, Reply
 
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 ROUTES = own_resource(traffic_route.DEFINITION)
 IN_FORCE = "InForce"  # Condition of a route.
-SUSPECT = "fathom.dev/suspect"  # Taint of a node whose agent sends no heartbeats.
 PODS_PER_NODE = 3  # One reached pod is enough, and each costs a write.
 ME = "gateway"
 
@@ -358,4 +357,4 @@ def pods_of_suspect_nodes(view: Snapshot, proxy_report: ProxyReport) -> list[Pro
 
 
 def _is_suspect(node: Obj) -> bool:
-    return any(taint.get("key") == SUSPECT for taint in lookup(node, "spec", "taints") or ())
+    return any(taint.get("key") == SUSPECT_TAINT for taint in lookup(node, "spec", "taints") or ())
