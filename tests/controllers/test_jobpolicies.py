@@ -17,9 +17,9 @@ from fathom.controllers.job.plan_failure_policy import (
     FAILURES,
     IGNORED,
     FailureVerdict,
-    doom,
+    failure_verdict,
+    job_failure_message,
     met_rule,
-    ruling,
 )
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj
@@ -70,13 +70,13 @@ def test_the_first_rule_that_fits_a_failed_pod_counts(
     code: int, disrupted: bool, expected: FailureVerdict
 ) -> None:
     owner = rules(FAILJOB, IGNORE, FAILINDEX)
-    assert ruling(owner, fallen(owner, "sum-0", code, disrupted=disrupted)) == expected
+    assert failure_verdict(owner, fallen(owner, "sum-0", code, disrupted=disrupted)) == expected
 
 
 def test_a_rule_for_another_container_does_not_fit() -> None:
     elsewhere = {**FAILJOB, "onExitCodes": {**CODE_42, "containerName": "other"}}
     owner = rules(elsewhere)
-    assert doom(owner, [fallen(owner, "sum-0", 42)]) == ""
+    assert job_failure_message(owner, [fallen(owner, "sum-0", 42)]) == ""
 
 
 def test_a_pod_that_dooms_the_job_is_named_before_it_is_counted() -> None:

@@ -28,7 +28,7 @@ from fathom.sim.checkers.decisions import EveryEventHasItsDecision, EveryWriteHa
 from fathom.sim.report.chronicle import Audited, Chronicle, Concluded, DecisionMade
 from fathom.sim.scenarios.gateways import route
 from fathom.sim.scenarios.objects import NODES, PODS
-from fathom.sim.scenarios.real import DEPLOYMENTS, deployment, employ_cluster, until_ready
+from fathom.sim.scenarios.real import DEPLOYMENTS, deployment, run_real_cluster, until_ready
 from fathom.sim.scenarios.scheduling import CLASSES, pod
 from fathom.sim.scenarios.serving import SERVICES, service
 from fathom.sim.world.controllers import run_controllers
@@ -193,7 +193,7 @@ def is_heartbeat(entry: AuditEntry) -> bool:
 
 def test_the_audit_log_of_a_cluster_names_decision_and_actor_of_each_write() -> None:
     async def story(world: World) -> None:
-        employ_cluster(world, nodes=("node-1", "node-2"), spare=False, events=True)
+        run_real_cluster(world, nodes=("node-1", "node-2"), spare=False, events=True)
         world.process("gateway", begin_gateway, account=User(accounts.GATEWAY))
         await world.apply(CLASSES, {"metadata": {"name": "high"}, "value": 1000})
         await world.apply(SERVICES, service("web"))
@@ -248,7 +248,7 @@ def test_the_audit_log_of_a_cluster_names_decision_and_actor_of_each_write() -> 
 @pytest.mark.slow
 def test_what_repair_carries_out_is_recorded_as_a_plan() -> None:
     async def story(world: World) -> None:
-        employ_cluster(world, nodes=("node-1",), spare=False)
+        run_real_cluster(world, nodes=("node-1",), spare=False)
         held = {"name": "stuck", "finalizers": ["example.com/never"]}
         created = await world.apply(PODS, {**pod("stuck"), "metadata": held})
         await world.api.delete(PODS, "default", "stuck", uid=uid_of(created))

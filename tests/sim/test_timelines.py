@@ -16,7 +16,7 @@ from fathom.sim.report.chronicle import Chronicle, DecisionMade
 from fathom.sim.report.live_records import LiveRecords
 from fathom.sim.report.object_timeline import ObjectTimelines
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.scenarios.real import DEPLOYMENTS, SCHEDULERS, deployment, employ_cluster, until_ready
+from fathom.sim.scenarios.real import DEPLOYMENTS, SCHEDULERS, deployment, run_real_cluster, until_ready
 from fathom.sim.scenarios.rollback import QUOTAS, quota
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import HoldWatch
@@ -111,7 +111,7 @@ def test_a_pod_is_told_from_its_namesakes() -> None:
 @scenario(Menu(processes=SCHEDULERS[:1]))
 async def quota_grows_unheard(world: World) -> None:
     """A pod waits for quota. The quota grows while the scheduler's watch of quotas is held back."""
-    employ_cluster(world, spare=False, events=True)
+    run_real_cluster(world, spare=False, events=True)
     await world.apply(QUOTAS, quota("200m"))
     await world.apply(DEPLOYMENTS, deployment("risk-api", 3))
     await until_ready(world, "risk-api", 2)

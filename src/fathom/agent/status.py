@@ -13,7 +13,7 @@ import msgspec
 from fathom.agent.admission import REJECTED, Rejection
 from fathom.agent.backoff import crashes_after, delay_s
 from fathom.agent.container_views import Container, ContainerView, Views, containers_of, restarts_for
-from fathom.agent.plan import NEVER_STARTED, fate, past_deadline, start_ns
+from fathom.agent.plan import NEVER_STARTED, past_deadline, phase_at_end, start_ns
 from fathom.agent.runtime import ContainerRun, Exit
 from fathom.model.conditions import Status, find_condition, set_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
@@ -78,7 +78,7 @@ def _view(views: Views, container: Container) -> ContainerView:
 
 def _phase(pod: Obj, views: Views, now_ns: int, *, over: bool) -> tuple[str, str, str]:
     """The phase, its reason and its message."""
-    ended = fate(pod, views, now_ns=now_ns)
+    ended = phase_at_end(pod, views, now_ns=now_ns)
     phase = lookup(pod, "status", "phase") or "Pending"
     if ended and over:
         if past_deadline(pod, now_ns):

@@ -43,12 +43,12 @@ from fathom.controllers.repair.plan import (
 from fathom.controllers.repair.plan_overrides import OverrideApproval, approval_by_override, held
 from fathom.controllers.repair.plan_proposals import (
     APPROVED,
-    disbelieved,
     overdue_in_s,
     plan_finalizers,
     plan_proposal,
     plan_repair,
     subject_key,
+    why_not_carried_out,
 )
 from fathom.kinds import repair_proposal, reservation, workload_progress
 from fathom.kinds.override_scope import WorkloadName, workload_names
@@ -313,7 +313,7 @@ class RepairProposalsController:
         if proposed is None:
             return ReconcileResult.never()
         kind = SUBJECTS.get(str(lookup(proposed, "spec", "subject", "kind")))
-        believed = disbelieved(proposed) is None
+        believed = why_not_carried_out(proposed) is None
         subject = await self._subject(kind, proposed) if kind is not None and believed else None
         node = await self._node(subject)
         names = await self._names(subject)

@@ -18,8 +18,8 @@ from fathom.sim.scenarios.real import (
     SCHEDULERS,
     checkers,
     deployment,
-    employ_cluster,
     ready_pods,
+    run_real_cluster,
     standard,
     until_ready,
 )
@@ -59,7 +59,7 @@ async def pending_after_rollback(world: World) -> None:
     watch of quotas is held. The status view shows that the last decision used an older quota."""
     load = Load()
     load.nanos = IDLE
-    employ_cluster(world, controllers=with_load(load))
+    run_real_cluster(world, controllers=with_load(load))
     await world.apply(NAMESPACES, {"metadata": {"name": "default", "labels": {"fathom.dev/tenant": TENANT}}})
     await world.apply(QUOTAS, own("TenantQuota", TENANT, limits(zone_c="200m")))
     await world.apply(DEPLOYMENTS, spread_over_zones(deployment(NAME, BEFORE)))
@@ -156,7 +156,7 @@ async def stuck_workloads_are_explained(world: World) -> None:
     """Workloads wait for capacity, a quota, an image and a readiness probe; a rollout is paused, a Job is
     suspended, a Service selects nothing, a node is cordoned: none of them is said to be well, and the list of
     what is stuck has them all."""
-    employ_cluster(world)
+    run_real_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("well", 2))
     await world.apply(DEPLOYMENTS, deployment("large", 2, cpu="500"))
     await world.apply(

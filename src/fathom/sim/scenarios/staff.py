@@ -42,7 +42,7 @@ OF_PROCESSES = (
 OF_ANSWERS = ("slow-reply", "lose-reply", "slow-request", "hold-watch")
 OF_HISTORY = ("compact", "drop-watch", "partition", "stale-server", "crash")
 
-# The happenings of `manage` and `employ`, for a menu.
+# The happenings of `manage` and `run_managers_and_agents`, for a menu.
 AT_THE_TOP = ("lose-lease", "handover", "shuffle", "nudge")
 UNREST = (*AT_THE_TOP, "slow-image", "failing-probe", "blink", "node-dies", "fair")
 
@@ -52,7 +52,7 @@ def all_but(*kinds: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name, _ in MAKERS if name not in kinds))
 
 
-def employ(
+def run_managers_and_agents(
     world: World, *controllers: Controller, kinds: Sequence[str] = ("/pods",), servers: int = 1
 ) -> NodeTroubles:
     """Run the managers, each on its own API server if there are several, and the agents."""
