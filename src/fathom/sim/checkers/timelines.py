@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from fathom.explain.evidence import ObjectRef
-from fathom.explain.timeline import answer as answers
+from fathom.explain.timeline import answer as timeline_answer
 from fathom.explain.timeline.timeline import Edge, Timeline, TimelineSpec, path_of, write_id
 from fathom.model.objects import lookup
 from fathom.model.well_known import DECISION_ANNOTATION
@@ -33,7 +33,7 @@ class ComparedEdges(msgspec.Struct):
 
 
 def compare(live: LiveRecords, true: ObjectTimelines, subject: ObjectRef, into: ComparedEdges) -> None:
-    timeline = answers.answer(live.evidence(subject), UNFOLDED)
+    timeline = timeline_answer.answer(live.evidence(subject), UNFOLDED)
     edges = dict.fromkeys(edge for edge in contracted(timeline) if edge.cause != edge.effect)
     for edge in edges:
         if _is_within_server(edge, true):

@@ -10,7 +10,7 @@ import msgspec
 
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected
-from fathom.kinds.preview_answer import Outcome as Counted
+from fathom.kinds.preview_answer import Outcome as PreviewOutcome
 from fathom.kinds.preview_answer import Refusal
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.model.resource import Resource
@@ -38,9 +38,9 @@ class TriedObject(msgspec.Struct, frozen=True):
 
 
 class Future(msgspec.Struct, frozen=True, kw_only=True):
-    now: Counted
-    then: Counted | None = None  # None: the object was refused.
-    after_the_end: Counted | None = None
+    now: PreviewOutcome
+    then: PreviewOutcome | None = None  # None: the object was refused.
+    after_the_end: PreviewOutcome | None = None
     status: Obj = {}  # Of the object when it was counted.
     status_after: Obj = {}
     touched: tuple[Place, ...] = ()
