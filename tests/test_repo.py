@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,16 @@ def test_deciding_code_reaches_the_outside_only_through_the_seams() -> None:
         if (calls := reaches_outside(path.read_text()))
     }
     assert found == {}
+
+
+def test_every_plan_is_under_the_contract_for_pure_code() -> None:
+    """import-linter takes no `plan*`: the contract lists modules, and a new one must be among them."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    listed = {module for contract in contracts for module in contract.get("source_modules", ())}
+    plans = {
+        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts) for path in SOURCE.rglob("plan*.py")
+    }
+    assert plans - listed == set()
 
 
 def test_every_package_says_what_it_is() -> None:

@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "fathom"
-PACKAGES = ("explain", "controllers", "schedule", "detect", "cli")
+PACKAGES = (
+    "explain",
+    "controllers",
+    "schedule",
+    "detect",
+    "cli",
+    "ask",
+    "control",
+    "demo",
+    "gateway",
+    "steer",
+)
 TEXTS = frozenset({"message", "verdict", "text", "texts", "detail", "why"})
 TAKING_APART = frozenset(
     {"startswith", "endswith", "partition", "rpartition", "split", "rsplit", "find", "index"}
@@ -26,6 +37,8 @@ ALLOWED = {
     "explain/timeline/decisions.py": "the first line of a message, for display; a list of verbs",
     "controllers/job/completion_indexes.py": "the text is Kubernetes' notation of a set of numbers",
     "controllers/deployment/plan_status.py": "Kubernetes' condition names its ReplicaSet nowhere else",
+    "ask/views.py": "the text is a selector",
+    "steer/report.py": "for display: a text in a cell of a table",
     "cli/object_reference.py": "the text is what the user typed",
     "cli/scheduler.py": "the text is what the user typed",
     "cli/timeline.py": "the text is what the user typed",

@@ -16,7 +16,7 @@ from fathom import __version__
 from fathom.api.admission.addresses import ADDRESSES
 from fathom.api.admission.chain import Chain
 from fathom.api.admission.plugins import built_in, load_plugins
-from fathom.api.admission.quota import mended
+from fathom.api.admission.quota import corrected_status
 from fathom.api.agent_connections import Agents
 from fathom.api.auth.accounts import AccountTokens
 from fathom.api.auth.authenticate import Authenticator
@@ -149,7 +149,7 @@ def assemble(wanted: ServerSettings) -> Parts:
         resources=RegistryResources(registry),
         outside=outside,
         log=log,
-        mend_quota=mended,
+        mend_quota=corrected_status,
         tenant_status=tenant_status,
     )
     feed = WatchCacheFeed(wanted.store, cache, log, (CustomKinds(registry).observe, housekeeping.observe))

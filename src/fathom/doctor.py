@@ -157,13 +157,13 @@ def _cgroups(_: Examined) -> Finding:
 
 
 def _isolation(examined: Examined) -> Finding:
-    from fathom.agent.host.machine import find_rights  # noqa: PLC0415
+    from fathom.agent.host.machine import UID_MAP, find_rights, pods_can_start  # noqa: PLC0415
 
     rights, warning = find_rights((examined.data,), allow_root=False)
     if not warning:
         how = "namespaces and users of their own" if rights.root else "namespaces"
         return Finding("isolation", "ok", f"pods are isolated by {how}")
-    if warning.startswith("pods will not start"):
+    if not pods_can_start(rights, uid_map=UID_MAP.read_text()):
         return Finding("isolation", "failure", warning, "run it outside of this container, or not as root")
     advice = "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1 user.max_user_namespaces=10000"
     return Finding("isolation", "warning", warning, advice)

@@ -23,7 +23,7 @@ MESSAGE_BYTES_MAX = 256
 KEEP, DROP = "keep", "drop"
 
 
-class Inheritance(msgspec.Struct, frozen=True):
+class InheritedSockets(msgspec.Struct, frozen=True):
     link: int
     sockets: dict[str, int] = {}
 
@@ -35,13 +35,13 @@ class SocketKeeper:
         self._sockets: dict[str, int] = {}
         self._link: socket.socket | None = None
 
-    def begin(self) -> tuple[Inheritance, socket.socket]:
+    def begin(self) -> tuple[InheritedSockets, socket.socket]:
         """What the next start of the part inherits, and its end of the link: close it when it has started."""
         self._end_link()
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._link.setblocking(False)
         asyncio.get_running_loop().add_reader(self._link.fileno(), self._read)
-        return Inheritance(theirs.fileno(), dict(self._sockets)), theirs
+        return InheritedSockets(theirs.fileno(), dict(self._sockets)), theirs
 
     def _read(self) -> None:
         assert self._link is not None
@@ -92,7 +92,7 @@ def _received(link: socket.socket) -> tuple[list[str], list[int]]:
 class KeptSockets:
     """The part's side: the sockets that it had before it was killed. Without a supervisor, none."""
 
-    def __init__(self, inheritance: Inheritance | None = None) -> None:
+    def __init__(self, inheritance: InheritedSockets | None = None) -> None:
         self._link: socket.socket | None = None
         self._inherited: dict[str, socket.socket] = {}
         if inheritance is not None:
@@ -142,6 +142,6 @@ def inherited(environ: dict[str, str] | os._Environ[str]) -> KeptSockets:
     if not text:
         return KeptSockets()
     try:
-        return KeptSockets(msgspec.json.decode(text, type=Inheritance))
+        return KeptSockets(msgspec.json.decode(text, type=InheritedSockets))
     except (msgspec.DecodeError, OSError):
         return KeptSockets()

@@ -22,8 +22,8 @@ from fathom.agent.host.ids import (
     ids_of_agent,
     parse_host_ids,
 )
-from fathom.agent.host.launch import capabilities_of, runs_commands
-from fathom.agent.host.machine import has_pod_ids
+from fathom.agent.host.launch import Rights, capabilities_of, runs_commands
+from fathom.agent.host.machine import has_pod_ids, pods_can_start
 from fathom.model.objects import Obj
 
 FIRST = IDS_FROM + 7 * IDS_PER_POD
@@ -206,3 +206,20 @@ def test_agents_that_claim_at_the_same_time_get_different_ranges(tmp_path: Path)
 def _claim_some(place: Path, name: str) -> list[int]:
     ranges = IdRanges((place / "ids",))
     return [claimed(ranges, place / f"{name}-{number}") for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("rights", "starts"),
+    [
+        (Rights(root=False, enclosing=False), True),
+        (Rights(root=True, enclosing=True), True),
+        (Rights(root=True, enclosing=False, places="pods"), True),
+        (Rights(root=True, enclosing=False), False),
+    ],
+)
+def test_root_starts_no_pod_whose_files_it_cannot_hide(rights: Rights, starts: bool) -> None:
+    assert pods_can_start(rights, uid_map="0 0 4294967295") is starts
+
+
+def test_root_starts_no_pod_without_users_for_pods() -> None:
+    assert not pods_can_start(Rights(root=True, enclosing=True), uid_map="0 1000 1")

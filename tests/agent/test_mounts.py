@@ -9,15 +9,15 @@ from tests.agent.objects import container, pod
 
 from fathom.agent.host.directories import link_mounts
 from fathom.agent.host.environment import Surroundings, Unresolved
-from fathom.agent.host.mounts import Grounds, Mount, mounts_of
+from fathom.agent.host.mounts import Mount, PodPaths, mounts_of
 from fathom.model.objects import Obj
 
 
 def mounted(place: Path, volume: Obj, **mount: object) -> Mount:
     around = Surroundings(pod(spec={"volumes": [{"name": "v", **volume}]}), "127.130.0.2", "127.130.0.1")
     whole = container(volumeMounts=[{"name": "v", "mountPath": "/in/", **mount}])
-    grounds = Grounds(place / "volumes", place / "message", hide=(str(place / "keys"),))
-    first, told = mounts_of(whole, around, {"POD_NAME": "web"}, grounds)
+    paths = PodPaths(place / "volumes", place / "message", hide=(str(place / "keys"),))
+    first, told = mounts_of(whole, around, {"POD_NAME": "web"}, paths)
     assert told == Mount(place / "message", "/dev/termination-log")
     return first
 
@@ -83,11 +83,11 @@ def test_a_pod_has_its_own_hosts_file_unless_it_mounts_one(tmp_path: Path) -> No
     around = Surroundings(
         pod(spec={"volumes": [{"name": "v", "emptyDir": {}}]}), "127.130.0.2", "127.130.0.1"
     )
-    grounds = Grounds(tmp_path, tmp_path / "message", tmp_path / "hosts")
+    paths = PodPaths(tmp_path, tmp_path / "message", tmp_path / "hosts")
     hosts, told = Mount(tmp_path / "hosts", "/etc/hosts", read_only=True), Mount(tmp_path / "message", "/t")
-    assert mounts_of(container(terminationMessagePath="/t"), around, {}, grounds) == [hosts, told]
+    assert mounts_of(container(terminationMessagePath="/t"), around, {}, paths) == [hosts, told]
     own = container(terminationMessagePath="/t", volumeMounts=[{"name": "v", "mountPath": "/etc/hosts"}])
-    assert mounts_of(own, around, {}, grounds) == [Mount(tmp_path, "/etc/hosts", below="v", own=True), told]
+    assert mounts_of(own, around, {}, paths) == [Mount(tmp_path, "/etc/hosts", below="v", own=True), told]
 
 
 def test_where_nothing_can_be_mounted_links_lead_to_the_same_places(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.agent.objects import T0, WELL, alive, container, ended, over, pod, run, s
 
 from fathom.agent.container_views import ContainerTrouble, ContainerView, Health
-from fathom.agent.plan import KillContainer, PodPlan, StartContainer, StopContainer, fate, plan_pod
+from fathom.agent.plan import KillContainer, PodPlan, StartContainer, StopContainer, phase_at_end, plan_pod
 from fathom.model.objects import Obj
 
 INIT, SIDECAR = container("prepare"), container("proxy", restartPolicy="Always")
@@ -153,7 +153,7 @@ def test_the_probe_that_ends_a_container_says_how_long_that_may_take() -> None:
     ],
 )  # fmt: skip
 def test_how_a_pod_ends_follows_from_its_policy_and_code(policy: str, code: int, expected: str) -> None:
-    assert fate(pod(policy=policy), {"main": over(code)}, now_ns=T0) == expected
+    assert phase_at_end(pod(policy=policy), {"main": over(code)}, now_ns=T0) == expected
 
 
 WHEN_42 = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
@@ -177,7 +177,7 @@ def test_a_containers_rules_go_before_its_policy_and_that_before_the_pods(
     policy: str, own: Obj, code: int, expected: str
 ) -> None:
     wanted = pod({**container(), **own}, policy=policy)
-    assert fate(wanted, {"main": over(code)}, now_ns=T0) == expected
+    assert phase_at_end(wanted, {"main": over(code)}, now_ns=T0) == expected
 
 
 ANEW_88 = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}]
@@ -189,7 +189,7 @@ def test_one_containers_end_can_start_all_of_them_anew() -> None:
     before = {"prepare": over(0, "prepare"), "work": alive("work"), "watch": over(88, "watch", after=5)}
 
     def planned(**views: ContainerView) -> tuple[object, ...]:
-        assert fate(wanted, before | views, now_ns=s(9)) == ""
+        assert phase_at_end(wanted, before | views, now_ns=s(9)) == ""
         return plan_pod(wanted, before | views, now_ns=s(9)).actions
 
     assert planned() == (KillContainer("work"),)
@@ -207,7 +207,9 @@ def test_one_containers_end_can_start_all_of_them_anew() -> None:
 
 def test_an_init_container_that_is_never_restarted_ends_a_pod_that_is() -> None:
     once = {**INIT, "restartPolicy": "Never"}
-    assert fate(pod(container(), init=(once,)), {"prepare": over(1, "prepare")}, now_ns=T0) == "Failed"
+    assert (
+        phase_at_end(pod(container(), init=(once,)), {"prepare": over(1, "prepare")}, now_ns=T0) == "Failed"
+    )
 
 
 def test_waits_double_up_to_five_minutes() -> None:

@@ -13,7 +13,7 @@ class Named:
         self._name = name
         self._heard = heard
 
-    def ring(self) -> None:
+    def wake_up(self) -> None:
         self._heard.append(self._name)
 
 

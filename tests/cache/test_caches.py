@@ -9,7 +9,7 @@ import pytest
 from tests.cache.script import NODES, PODS, World, node, pod
 
 from fathom.cache.indexes import FOR_PODS
-from fathom.cache.observer import CacheProbed, Echoed, HandlerFailed, NoObserver, Resumed, Several
+from fathom.cache.observer import CacheProbed, Echoed, HandlerFailed, NoObserver, Resumed, SeveralObservers
 from fathom.cache.scope import CacheScope, ListPace
 from fathom.cache.snapshot import NotSynced
 from fathom.model.errors import unavailable
@@ -254,7 +254,7 @@ def test_several_observers_are_all_told_and_counts_count() -> None:
         def note(self, happening: Any) -> None:
             other.append(happening)
 
-    both = Several(world.seen, Listening())
+    both = SeveralObservers(world.seen, Listening())
     for happening in (Resumed("Pod", "ended", 3), HandlerFailed("Pod", "bug")):
         both.note(happening)
     assert other == world.seen.happenings == [Resumed("Pod", "ended", 3), HandlerFailed("Pod", "bug")]

@@ -82,11 +82,11 @@ def test_an_event_that_was_told_before_changes_nothing() -> None:
     assert cache.heard_s == 0.0
 
 
-@pytest.mark.parametrize(("revision", "is_news"), [(9, False), (10, True), (11, True)])
-def test_a_bookmark_is_news_unless_it_is_from_behind(revision: int, *, is_news: bool) -> None:
+@pytest.mark.parametrize(("revision", "is_fresh"), [(9, False), (10, True), (11, True)])
+def test_a_bookmark_is_fresh_unless_it_is_from_behind(revision: int, *, is_fresh: bool) -> None:
     cache = synced(revision=10)
-    assert apply(cache, bookmark(revision)).news is is_news
-    assert (cache.revision, cache.heard_s) == (max(10, revision), 1.0 if is_news else 0.0)
+    assert apply(cache, bookmark(revision)).fresh is is_fresh
+    assert (cache.revision, cache.heard_s) == (max(10, revision), 1.0 if is_fresh else 0.0)
 
 
 def test_an_older_list_is_refused_and_changes_nothing() -> None:
@@ -113,7 +113,7 @@ def test_a_write_is_visible_before_its_event_and_the_event_is_its_echo() -> None
     assert write(cache, ours, now_s=1.0) == [(before, ours)]
     assert cache.revision == 10
     applied = apply(cache, Event("MODIFIED", obj("a", 12, spec=1)), now_s=1.5)
-    assert applied == AppliedChange(news=True, echoes_s=[0.5])
+    assert applied == AppliedChange(fresh=True, echoes_s=[0.5])
     assert cache.get(Key("ns", "a")) is ours
 
 
@@ -121,7 +121,7 @@ def test_an_event_older_than_an_own_write_is_overtaken() -> None:
     cache = synced(obj("a", 5))
     ours = obj("a", 13)
     write(cache, ours)
-    assert apply(cache, Event("MODIFIED", obj("a", 12))) == AppliedChange(overtaken=1, news=True)
+    assert apply(cache, Event("MODIFIED", obj("a", 12))) == AppliedChange(overtaken=1, fresh=True)
     assert cache.get(Key("ns", "a")) is ours
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.cache.sharing import FAMILIES_MAX, SPECS_MIN, Sharing, is_typed
+from fathom.cache.sharing import FAMILIES_MAX, SPECS_MIN, SharedParts, is_typed
 from fathom.client.api import Resource
 from fathom.client.events import Event, decode_events
 from fathom.model.body import encode_json
@@ -20,8 +20,8 @@ PODS = Resource("", "v1", "pods")
 CUSTOM = Resource("example.com", "v1", "widgets")
 
 
-def sharing(resource: Resource = PODS, live: int = 1) -> Sharing:
-    return Sharing(resource, lambda: live)
+def sharing(resource: Resource = PODS, live: int = 1) -> SharedParts:
+    return SharedParts(resource, lambda: live)
 
 
 def sibling(name: str, owner: str = "rs") -> Obj:
@@ -30,7 +30,7 @@ def sibling(name: str, owner: str = "rs") -> Obj:
     return {"kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def decoded(shares: Sharing, *objs: Obj) -> list[Obj]:
+def decoded(shares: SharedParts, *objs: Obj) -> list[Obj]:
     """As a watch brings them."""
     lines = b"".join(encode_json({"type": "ADDED", "object": obj}) + b"\n" for obj in objs)
     return [event.obj for event in decode_events([lines], shares.assemble)]

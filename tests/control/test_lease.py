@@ -19,8 +19,8 @@ from fathom.control.lease import (
     Elector,
     Fenced,
     LeaderTerm,
+    LeaseStatus,
     Sighting,
-    Standing,
     Timing,
     is_free,
     sighted,
@@ -46,7 +46,7 @@ class Contender:
         self.inside = inside
         self.fences = fences
         self.every_s = every_s
-        self.said: list[Standing] = []
+        self.said: list[LeaseStatus] = []
         self.outcomes: list[Outcome] = []
         outside = inside.outside
         self.elector = Elector(
@@ -139,8 +139,8 @@ def test_the_first_to_ask_leads_and_the_other_waits() -> None:
         cast.start(world, "b")
         await world.sleep(120)
         assert leading(world) == "a"
-        assert [standing.state for standing in contender(world, "a").said] == ["standby", "leading"]
-        assert [standing.state for standing in contender(world, "b").said] == ["standby"]
+        assert [lease_status.state for lease_status in contender(world, "a").said] == ["standby", "leading"]
+        assert [lease_status.state for lease_status in contender(world, "b").said] == ["standby"]
 
     assert len(cast.told(story)) == 1
 
@@ -283,7 +283,7 @@ def test_a_renewal_whose_answer_is_lost_is_found_by_reading() -> None:
     async def story(world: World) -> None:
         cast.start(world, "a")
         await world.sleep(60)
-        assert [standing.state for standing in contender(world, "a").said] == ["standby", "leading"]
+        assert [lease_status.state for lease_status in contender(world, "a").said] == ["standby", "leading"]
 
     lost: list[AnyFault] = [LoseReply(at_s=t, target="a", match="PUT /apis/coord") for t in range(5, 60, 10)]
     gone: list[AnyFault] = [
@@ -453,7 +453,7 @@ def test_nothing_is_sent_once_the_lease_may_be_lost() -> None:
 
 def test_a_refusal_to_give_the_lease_is_said_once() -> None:
     stage = Stage()
-    said: list[Standing] = []
+    said: list[LeaseStatus] = []
     no = Reply(403, b'{"reason":"Forbidden","message":"leases is forbidden"}')
 
     class Closed(Noting):
@@ -485,6 +485,6 @@ def test_a_refusal_to_give_the_lease_is_said_once() -> None:
     stage.wait(60)
     stage.do(task.cancel)
     assert said == [
-        Standing(LEASE, "me_u", "standby"),
-        Standing(LEASE, "me_u", "standby", why="leases is forbidden"),
+        LeaseStatus(LEASE, "me_u", "standby"),
+        LeaseStatus(LEASE, "me_u", "standby", why="leases is forbidden"),
     ]

@@ -189,12 +189,12 @@ def test_told_to_begin_anew_it_keeps_the_lease_for_its_successor() -> None:
     async def story(world: World) -> None:
         world.process("kit", hosting(Slow, lease="default/kit"))
         await world.sleep(2)
-        identity = hosted(world).running.standing
+        identity = hosted(world).running.lease_status
         await source(world, "source-1")
         await world.sleep(0.5)
         world.engine.stop(world.engine.processes["kit"], 5, word="rebase")
         await world.sleep(10)
-        after = hosted(world).running.standing
+        after = hosted(world).running.lease_status
         assert identity is not None
         assert after is not None
         assert (after.state, after.epoch) == ("leading", 2)
@@ -245,8 +245,8 @@ def test_the_view_shows_where_everything_stands() -> None:
         await greet(world, "hi")
         await ready(world, "hi")
         view = hosted(world).running.view
-        assert view.standing is not None
-        assert (view.standing.state, view.breaker.state) == ("leading", "closed")
+        assert view.lease_status is not None
+        assert (view.lease_status.state, view.breaker.state) == ("leading", "closed")
         shown: list[Any] = [view.waiting, view.in_hand, view.troubles]
         assert shown == [{"greetings": 0}, {"greetings": 0}, {"greetings": {}}]
 

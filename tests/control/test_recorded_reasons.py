@@ -16,7 +16,7 @@ from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.decision import Considered, Decision
 from fathom.model.objects import Key, metadata
-from fathom.sim.scenarios.staff import employ
+from fathom.sim.scenarios.staff import run_managers_and_agents
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
 from fathom.sim.world.world import World
 
@@ -113,7 +113,7 @@ def about_web(world: World) -> list[Decision]:
 
 def test_a_paused_rollout_is_recorded_once_with_the_override_that_pauses_it() -> None:
     async def story(world: World) -> None:
-        employ(world, ReplicaSets)
+        run_managers_and_agents(world, ReplicaSets)
         world.process("kit", hosting(Deployments))
         await world.apply(DEPLOYMENTS, deployment("web", 2))
         await world.sleep(5)

@@ -8,7 +8,7 @@ from fathom.sim.report.chronicle import Chronicle
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault
 from fathom.sim.world.invariants import Checker
-from fathom.sim.world.scenario import RunPlan, Scenario, Telling
+from fathom.sim.world.scenario import RunPlan, Scenario, ScenarioRun
 from fathom.sim.world.violation import Violation
 from fathom.sim.world.world import World
 
@@ -33,7 +33,7 @@ def violation_of(
         checkers=lambda: checkers,
     )
     plan = RunPlan(scenario="test", seed=seed, faults=tuple(faults))
-    return Telling(scenario, plan, chronicle=chronicle).run().violation
+    return ScenarioRun(scenario, plan, chronicle=chronicle).run().violation
 
 
 def told(

@@ -12,7 +12,7 @@ from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
 from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set, template
-from fathom.sim.scenarios.staff import come_to_rest, employ
+from fathom.sim.scenarios.staff import come_to_rest, run_managers_and_agents
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
 from fathom.sim.world.world import World
 
@@ -34,7 +34,7 @@ def bare(name: str) -> Obj:
 def test_a_pod_that_matches_is_adopted_and_counts() -> None:
     async def story(world: World) -> None:
         await world.apply(PODS, bare("stray"))
-        employ(world, ReplicaSets)
+        run_managers_and_agents(world, ReplicaSets)
         await world.apply(REPLICA_SETS, replica_set("web", 2))
         await come_to_rest(world)
         assert (names(world), owner(world, "stray")) == (["stray", "web-0"], "web")
@@ -44,7 +44,7 @@ def test_a_pod_that_matches_is_adopted_and_counts() -> None:
 
 def test_a_pod_that_is_relabelled_is_let_go_and_replaced() -> None:
     async def story(world: World) -> None:
-        employ(world, ReplicaSets)
+        run_managers_and_agents(world, ReplicaSets)
         await world.apply(REPLICA_SETS, replica_set("web", 2))
         await come_to_rest(world)
         await world.api.patch(PODS, "default", "web-0", {"metadata": {"labels": {"app": "debug"}}})
@@ -57,7 +57,7 @@ def test_a_pod_that_is_relabelled_is_let_go_and_replaced() -> None:
 
 def test_what_was_orphaned_is_adopted_by_the_next_of_the_name() -> None:
     async def story(world: World) -> None:
-        employ(world, Deployments, ReplicaSets)
+        run_managers_and_agents(world, Deployments, ReplicaSets)
         await world.apply(DEPLOYMENTS, deployment("web", 2))
         await come_to_rest(world)
         before = {metadata(pod)["uid"] for pod in world.list("pods", "default")}
@@ -80,7 +80,7 @@ def test_a_name_that_is_somebody_elses_is_worked_around() -> None:
         stranger = bare("web-0")
         stranger["metadata"]["labels"] = {"app": "other"}
         await world.apply(PODS, stranger)
-        employ(world, ReplicaSets)
+        run_managers_and_agents(world, ReplicaSets)
         await world.apply(REPLICA_SETS, replica_set("web", 2))
         await come_to_rest(world)
         assert names(world) == ["web-0", "web-1", "web-2"]
@@ -93,7 +93,7 @@ def test_a_name_that_is_somebody_elses_is_worked_around() -> None:
 
 
 async def at_work(world: World) -> None:
-    employ(world, Jobs, kinds=("/pods", "/jobs"))
+    run_managers_and_agents(world, Jobs, kinds=("/pods", "/jobs"))
     await world.apply(JOBS, job("sum", completions=9, parallelism=2, runs_s=10**6))
     await come_to_rest(world)
 

@@ -24,5 +24,5 @@ def test_what_began_before_we_looked_is_as_old_as_the_clock_says_then() -> None:
 
 
 def test_what_an_autoscaler_wished_is_as_long_ago_on_whatever_clock() -> None:
-    history = History().wished(100.0, 3).stepped(101.0, 2)
+    history = History().with_recommendation(100.0, 3).stepped(101.0, 2)
     assert history.shifted(3600.25).shifted(-3600.25) == history

@@ -10,7 +10,7 @@ from fathom.controllers.budget.controller import DisruptionBudgets
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.objects import PODS, template
-from fathom.sim.scenarios.staff import come_to_rest, employ
+from fathom.sim.scenarios.staff import come_to_rest, run_managers_and_agents
 from fathom.sim.world.world import World
 
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
@@ -49,7 +49,7 @@ async def judged(world: World, **spec: object) -> Obj:
 
 def test_the_size_of_any_owner_that_has_a_scale_counts() -> None:
     async def story(world: World) -> None:
-        employ(world, DisruptionBudgets)
+        run_managers_and_agents(world, DisruptionBudgets)
         await owned_by(world, STATEFUL_SETS, stateful_set(4), "web-0", "web-1")
         found = await judged(world, maxUnavailable="50%")
         assert (found["expectedPods"], found["desiredHealthy"]) == (4, 2)
@@ -59,7 +59,7 @@ def test_the_size_of_any_owner_that_has_a_scale_counts() -> None:
 
 def test_an_owner_that_has_no_scale_leaves_nothing_to_count_with() -> None:
     async def story(world: World) -> None:
-        employ(world, DisruptionBudgets)
+        run_managers_and_agents(world, DisruptionBudgets)
         idle = job("sum", completions=9, parallelism=0, runs_s=1)
         await owned_by(world, JOBS, idle, "sum-0")
         found = await judged(world, maxUnavailable=1)

@@ -13,7 +13,7 @@ from fathom.controllers.progress.last_actions import last_error
 from fathom.controllers.progress.pod_stages import SERVING, stand_of
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, lookup
-from fathom.sim.scenarios.real import DEPLOYMENTS, employ_cluster
+from fathom.sim.scenarios.real import DEPLOYMENTS, run_real_cluster
 from fathom.sim.scenarios.real import deployment as probed
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.world import World
@@ -56,7 +56,7 @@ def play(script: str, for_s: float, story: Any = None) -> StuckTold:
     notes = StuckTold()
 
     async def tell(world: World) -> None:
-        employ_cluster(world, nodes=("node-1",), spare=False)
+        run_real_cluster(world, nodes=("node-1",), spare=False)
         await world.sleep(5)
         await world.apply(DEPLOYMENTS, deployment(script))
         await world.sleep(for_s)

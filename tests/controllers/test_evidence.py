@@ -13,7 +13,7 @@ from fathom.controllers.node_health.brake import BrakeLimits, BrakeState, Permit
 from fathom.controllers.node_health.evidence import (
     Assessment,
     Evidence,
-    Heard,
+    HeartbeatTimes,
     NodeReport,
     NodeState,
     Verdict,
@@ -24,8 +24,8 @@ from fathom.model.times import SECOND_NS
 NOW = 10_000 * SECOND_NS
 
 
-def heard(lease_s: float, status_s: float, *reports: NodeReport) -> Heard:
-    return Heard(NOW - int(lease_s * SECOND_NS), NOW - int(status_s * SECOND_NS), reports)
+def heard(lease_s: float, status_s: float, *reports: NodeReport) -> HeartbeatTimes:
+    return HeartbeatTimes(NOW - int(lease_s * SECOND_NS), NOW - int(status_s * SECOND_NS), reports)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_sources_amount_to_what_the_rules_say(
 
 def test_who_was_lost_and_is_seen_alive_by_another_path_is_spared() -> None:
     alive = NodeReport("gateway", "alive", "the gateway reaches pods there")
-    found = assess(Heard(0, 0, (alive,), before=NodeState.LOST), now_ns=NOW)
+    found = assess(HeartbeatTimes(0, 0, (alive,), before=NodeState.LOST), now_ns=NOW)
     assert (found.state, found.spared) == (NodeState.UNREACHABLE, "the gateway reaches pods there")
 
 
@@ -106,11 +106,11 @@ def test_the_evidence_is_told_strongest_first() -> None:
 
 def test_only_a_renewal_that_was_heard_makes_a_node_better() -> None:
     """A new leader, and one that was blind, begin with a time of grace: it must not raise the dead."""
-    grace = Heard(NOW, NOW, before=NodeState.LOST)
+    grace = HeartbeatTimes(NOW, NOW, before=NodeState.LOST)
     assert assess(grace, now_ns=NOW).state == NodeState.LOST
-    long_ago = Heard(NOW, NOW, renewed_ns=NOW - 30 * SECOND_NS, before=NodeState.UNREACHABLE)
+    long_ago = HeartbeatTimes(NOW, NOW, renewed_ns=NOW - 30 * SECOND_NS, before=NodeState.UNREACHABLE)
     assert assess(long_ago, now_ns=NOW).state == NodeState.UNREACHABLE
-    heard_now = Heard(NOW, NOW, renewed_ns=NOW, before=NodeState.LOST)
+    heard_now = HeartbeatTimes(NOW, NOW, renewed_ns=NOW, before=NodeState.LOST)
     assert assess(heard_now, now_ns=NOW).state == NodeState.HEALTHY
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fathom.controllers.housekeeping.plan_garbage import (
     Collect,
-    Disown,
     Owner,
     Release,
+    RemoveOwners,
     plan_dependent,
     plan_owner,
     without_owners,
@@ -41,7 +41,7 @@ def test_a_collected_object_goes_the_way_its_own_finalizers_ask() -> None:
 
 
 def test_an_object_forgets_owners_that_are_gone_while_another_lives() -> None:
-    assert plan_dependent(obj("x"), (LIVING, GONE, WAITING), has_dependents=False) == Disown(("b", "c"))
+    assert plan_dependent(obj("x"), (LIVING, GONE, WAITING), has_dependents=False) == RemoveOwners(("b", "c"))
 
 
 def test_below_a_waiting_owner_the_deepest_dependents_go_first() -> None:

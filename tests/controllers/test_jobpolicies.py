@@ -13,7 +13,14 @@ from fathom.control.plan import Plan
 from fathom.controllers.job.completion_indexes import INDEX
 from fathom.controllers.job.plan import look_again_s
 from fathom.controllers.job.plan_counts import tally
-from fathom.controllers.job.plan_failure_policy import FAILURES, IGNORED, Ruling, doom, met_rule, ruling
+from fathom.controllers.job.plan_failure_policy import (
+    FAILURES,
+    IGNORED,
+    FailureVerdict,
+    failure_verdict,
+    job_failure_message,
+    met_rule,
+)
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
@@ -45,29 +52,31 @@ def fallen(
 @pytest.mark.parametrize(
     ("code", "disrupted", "expected"),
     [
-        (1, False, Ruling()),
-        (42, False, Ruling(
+        (1, False, FailureVerdict()),
+        (42, False, FailureVerdict(
             "FailJob",
             "Container main for pod default/sum-0 failed with exit code 42 matching FailJob rule at index 0",
         )),
-        (9, True, Ruling(
+        (9, True, FailureVerdict(
             "Ignore", "Pod default/sum-0 has condition DisruptionTarget matching Ignore rule at index 1"
         )),
-        (9, False, Ruling(
+        (9, False, FailureVerdict(
             "FailIndex",
             "Container main for pod default/sum-0 failed with exit code 9 matching FailIndex rule at index 2",
         )),
     ],
 )  # fmt: skip
-def test_the_first_rule_that_fits_a_failed_pod_counts(code: int, disrupted: bool, expected: Ruling) -> None:
+def test_the_first_rule_that_fits_a_failed_pod_counts(
+    code: int, disrupted: bool, expected: FailureVerdict
+) -> None:
     owner = rules(FAILJOB, IGNORE, FAILINDEX)
-    assert ruling(owner, fallen(owner, "sum-0", code, disrupted=disrupted)) == expected
+    assert failure_verdict(owner, fallen(owner, "sum-0", code, disrupted=disrupted)) == expected
 
 
 def test_a_rule_for_another_container_does_not_fit() -> None:
     elsewhere = {**FAILJOB, "onExitCodes": {**CODE_42, "containerName": "other"}}
     owner = rules(elsewhere)
-    assert doom(owner, [fallen(owner, "sum-0", 42)]) == ""
+    assert job_failure_message(owner, [fallen(owner, "sum-0", 42)]) == ""
 
 
 def test_a_pod_that_dooms_the_job_is_named_before_it_is_counted() -> None:

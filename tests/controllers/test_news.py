@@ -8,7 +8,7 @@ import pytest
 
 from fathom.cache.snapshot import Snapshot
 from fathom.client.outcomes import Committed, Outcome, Rejected
-from fathom.control.event_writer import EventChange, EventNews, event_of
+from fathom.control.event_writer import EventChange, EventReport, event_of
 from fathom.control.plan import Action, Create, Delete, Patch, Target, WriteStatus
 from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
 from fathom.controllers.workload_events import (
@@ -70,8 +70,8 @@ WEB = obj("web")
 def test_pods_that_come_and_go(
     action: Action, outcome: Outcome, reason: str, message: str, type_: str
 ) -> None:
-    assert of_replica_set(change(action, outcome)) == EventNews(REPLICA_SET, WEB, reason, message, type_)
-    assert of_job(change(action, outcome)) == EventNews(JOB, WEB, reason, message, type_)
+    assert of_replica_set(change(action, outcome)) == EventReport(REPLICA_SET, WEB, reason, message, type_)
+    assert of_job(change(action, outcome)) == EventReport(JOB, WEB, reason, message, type_)
 
 
 @pytest.mark.parametrize("reason", ["CircuitOpen", "NotLeader"])
@@ -93,7 +93,7 @@ def test_a_rollout_is_told_step_by_step() -> None:
         "Scaled down replica set web-1 from 2 to 0",
         None,
     ]
-    assert told[0] == EventNews(
+    assert told[0] == EventReport(
         DEPLOYMENT, WEB, "ScalingReplicaSet", "Scaled up replica set web-1 from 0 to 2"
     )
 
@@ -101,7 +101,7 @@ def test_a_rollout_is_told_step_by_step() -> None:
 def test_a_revision_that_cannot_be_made_is_told_of() -> None:
     create = Create("ReplicaSet", obj("web-1"))
     words = 'Failed to create new replica set "web-1": no'
-    assert of_deployment(change(create, REFUSED)) == EventNews(
+    assert of_deployment(change(create, REFUSED)) == EventReport(
         DEPLOYMENT, WEB, "ReplicaSetCreateError", words, "Warning"
     )
     assert of_deployment(change(create, Rejected(409, "AlreadyExists", "there"))) is None
@@ -111,7 +111,7 @@ def test_a_return_to_an_older_revision_is_a_warning() -> None:
     back = Patch(at("Deployment", "web"), {"spec": {"template": {"spec": {}}}})
     found = of_deployment(change(back, why="back to web-1: no progress within the deadline"))
     words = "Rolled back to web-1: no progress within the deadline"
-    assert found == EventNews(DEPLOYMENT, WEB, "DeploymentRollback", words, "Warning")
+    assert found == EventReport(DEPLOYMENT, WEB, "DeploymentRollback", words, "Warning")
 
 
 def condition(type_: str, status: str = "True", reason: str = "", message: str = "") -> Obj:
@@ -123,18 +123,18 @@ def test_how_a_job_ends_is_told_once() -> None:
         "Failed", reason="DeadlineExceeded", message="Job was active longer than specified deadline"
     )
     failed = Patch(at("Job", "web"), {"status": {"conditions": [late]}}, subresource="status")
-    assert of_job(change(failed)) == EventNews(JOB, WEB, "DeadlineExceeded", late["message"], "Warning")
+    assert of_job(change(failed)) == EventReport(JOB, WEB, "DeadlineExceeded", late["message"], "Warning")
     assert of_job(change(failed, subject=obj("web", status={"conditions": [late]}))) is None
     well = WriteStatus(at("Job", "web"), {"conditions": [condition("Complete")]})
-    assert of_job(change(well)) == EventNews(JOB, WEB, "Completed", "Job completed")
+    assert of_job(change(well)) == EventReport(JOB, WEB, "Completed", "Job completed")
 
 
 def test_a_job_that_is_suspended_and_resumed() -> None:
     stops = WriteStatus(at("Job", "web"), {"conditions": [condition("Suspended")]})
     goes_on = WriteStatus(at("Job", "web"), {"conditions": [condition("Suspended", "False")]})
     resting = obj("web", status={"conditions": [condition("Suspended")]})
-    assert of_job(change(stops)) == EventNews(JOB, WEB, "Suspended", "Job suspended")
-    assert of_job(change(goes_on, subject=resting)) == EventNews(JOB, resting, "Resumed", "Job resumed")
+    assert of_job(change(stops)) == EventReport(JOB, WEB, "Suspended", "Job suspended")
+    assert of_job(change(goes_on, subject=resting)) == EventReport(JOB, resting, "Resumed", "Job resumed")
     assert of_job(change(goes_on)) is None
 
 
@@ -142,10 +142,10 @@ def test_an_autoscaler_says_why() -> None:
     scaled = Patch(at("Deployment", "web"), {"spec": {"replicas": 2}})
     found = of_autoscaler(change(scaled, because="cpu resource above target"))
     words = "New size: 2; reason: cpu resource above target"
-    assert found == EventNews(AUTOSCALER, WEB, "SuccessfulRescale", words)
+    assert found == EventReport(AUTOSCALER, WEB, "SuccessfulRescale", words)
     refused = of_autoscaler(change(scaled, REFUSED, because="cpu"))
     words = "New size: 2; reason: cpu; error: no"
-    assert refused == EventNews(AUTOSCALER, WEB, "FailedRescale", words, "Warning")
+    assert refused == EventReport(AUTOSCALER, WEB, "FailedRescale", words, "Warning")
 
 
 def test_what_an_autoscaler_cannot_read_is_told_once_and_without_an_introduction() -> None:
@@ -153,7 +153,7 @@ def test_what_an_autoscaler_cannot_read_is_told_once_and_without_an_introduction
     unread = condition("ScalingActive", "False", reason="FailedGetResourceMetric", message=words)
     patch = Patch(at("HorizontalPodAutoscaler", "web"), {"status": {"conditions": [unread]}})
     found = of_autoscaler(change(patch, because="no metrics"))
-    assert found == EventNews(AUTOSCALER, WEB, "FailedGetResourceMetric", "no metrics", "Warning")
+    assert found == EventReport(AUTOSCALER, WEB, "FailedGetResourceMetric", "no metrics", "Warning")
     assert of_autoscaler(change(patch, subject=obj("web", status={"conditions": [unread]}))) is None
 
 
@@ -163,7 +163,7 @@ def test_a_pod_hears_what_drove_it_away() -> None:
         change(Delete(at("Pod", "web-0")), why="evicted by NoExecute taint bad", seen={"Pod_web-0": pod})
     )
     words = "Marking for deletion Pod default/web-0: evicted by NoExecute taint bad"
-    assert found == EventNews(POD, pod, "TaintManagerEviction", words)
+    assert found == EventReport(POD, pod, "TaintManagerEviction", words)
 
 
 def test_a_node_that_falls_silent_is_told_of_once() -> None:
@@ -174,14 +174,14 @@ def test_a_node_that_falls_silent_is_told_of_once() -> None:
         obj("web", status={"conditions": [condition("Ready", one)]}) for one in ("True", "Unknown")
     )
     words = "Node web status is now: NodeNotReady"
-    assert of_node(change(silent, subject=ready)) == EventNews(NODE, ready, "NodeNotReady", words)
+    assert of_node(change(silent, subject=ready)) == EventReport(NODE, ready, "NodeNotReady", words)
     assert of_node(change(silent, subject=gone)) is None
     assert of_node(change(silent, REFUSED, subject=ready)) is None
 
 
 def test_an_event_names_whom_it_is_about() -> None:
     event = event_of(
-        "fathom-jobs", "2026-01-01T00:00:00Z", EventNews(JOB, WEB, "Completed", "Job completed"), "web.1"
+        "fathom-jobs", "2026-01-01T00:00:00Z", EventReport(JOB, WEB, "Completed", "Job completed"), "web.1"
     )
     assert event == {
         "apiVersion": "v1",

@@ -42,7 +42,7 @@ def changes(subject: Obj, plan: Plan, outcome: Outcome = DONE) -> list[EventChan
 def told(subject: Obj, found: Assessment, allowed: NodeState, held: str = "") -> tuple[list[str], Obj]:
     """The reasons of what is told, and the node as it is then."""
     plan = plan_node(subject, found, allowed, HeldBack("BrakeHolds", held) if held else None, now=NOW)
-    reasons = [news.reason for one in changes(subject, plan) for news in of_node_states(one)]
+    reasons = [report.reason for one in changes(subject, plan) for report in of_node_states(one)]
     status = plan.statuses[0].status if plan.statuses else subject["status"]
     return reasons, {**subject, "status": status}
 
@@ -73,13 +73,13 @@ def test_that_the_brake_holds_is_told_once() -> None:
 def test_what_was_not_written_is_not_told() -> None:
     plan = plan_node(node(), SILENT, NodeState.LOST, None, now=NOW)
     refused = changes(node(), plan, Rejected(403, "Forbidden", "no"))
-    assert [news for one in refused for news in of_node_states(one)] == []
+    assert [report for one in refused for report in of_node_states(one)] == []
 
 
 def test_a_quarantine_and_its_end_are_told() -> None:
     def reasons(subject: Obj) -> tuple[list[str], Obj]:
         plan = plan_trust(subject, (), lambda uid: True, now_ns=NOW_NS, now=NOW)
-        found = [news for one in changes(subject, plan) if (news := of_quarantine(one)) is not None]
+        found = [report for one in changes(subject, plan) if (report := of_quarantine(one)) is not None]
         return [one.reason for one in found], plan.statuses[0].status if plan.statuses else subject["status"]
 
     aside = node(TAINT, note=f'{{"points":100,"at_ns":{NOW_NS},"why":"a, b"}}')

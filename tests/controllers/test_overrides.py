@@ -19,7 +19,7 @@ from fathom.sim.checkers.overrides import NothingIsLeftAfterTheProof
 from fathom.sim.scenarios.drains import BUDGETS, budget
 from fathom.sim.scenarios.objects import NODES
 from fathom.sim.scenarios.scheduling import node, run_scheduler
-from fathom.sim.scenarios.staff import employ
+from fathom.sim.scenarios.staff import run_managers_and_agents
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment, unplaced
 from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.world import World
@@ -65,7 +65,7 @@ def condition(world: World, name: str, type_: str, namespace: str = "default") -
 
 
 async def begin(world: World) -> None:
-    employ(world, Deployments, ReplicaSets, Overrides, Acknowledgements)
+    run_managers_and_agents(world, Deployments, ReplicaSets, Overrides, Acknowledgements)
     run_scheduler(world, "scheduler")
     for name, zone in (("node-1", "eu-west-a"), ("node-2", "eu-west-b")):
         await world.apply(NODES, node(name, zone=zone))
@@ -141,7 +141,7 @@ def test_an_expired_override_stays_as_a_record_with_its_proof_and_a_deleted_one_
 
 def test_a_scheduler_that_has_stopped_degrades_the_overrides_that_it_acknowledged() -> None:
     async def story(world: World) -> None:
-        employ(world, Overrides, Acknowledgements)
+        run_managers_and_agents(world, Overrides, Acknowledgements)
         run_scheduler(world, "scheduler", lease="fathom-system/scheduler")
         await world.apply(NODES, node("node-1", zone="eu-west-a"))
         await world.apply(OVERRIDES, override("recovery", {"avoidZones": ["eu-west-a"]}))
@@ -222,7 +222,7 @@ def test_a_drain_moves_the_pods_of_its_nodes_within_their_budgets_and_leaves_not
 
 def test_an_override_is_not_active_before_a_deaf_controller_has_observed_it() -> None:
     async def story(world: World) -> None:
-        employ(world, Overrides)
+        run_managers_and_agents(world, Overrides)
         run_controllers(world, "scaling", acknowledging("autoscaler"))
         await world.sleep(2)
         world.deafen("scaling", "/scheduleroverrides", for_s=20)

@@ -13,9 +13,9 @@ from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.decision import considered
 from fathom.model.objects import Key, Obj, lookup, uid_of
-from fathom.sim.scenarios.loads import LOW, Load, Told
+from fathom.sim.scenarios.loads import LOW, AutoscalersOfLoad, Load
 from fathom.sim.scenarios.objects import NODES, node
-from fathom.sim.scenarios.staff import employ
+from fathom.sim.scenarios.staff import run_managers_and_agents
 from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, autoscaler, deployment
 from fathom.sim.world.world import World
 
@@ -83,7 +83,7 @@ def test_an_override_concerns_the_workload_that_it_is_about() -> None:
 
 def test_a_rollout_waits_until_the_override_is_over() -> None:
     async def story(world: World) -> None:
-        employ(world, Deployments, ReplicaSets)
+        run_managers_and_agents(world, Deployments, ReplicaSets)
         await world.apply(DEPLOYMENTS, deployment("web", 2))
         await world.sleep(5)
         made = override("calm", pauseRollout=True)
@@ -104,7 +104,7 @@ def test_a_rollout_waits_until_the_override_is_over() -> None:
 @pytest.mark.parametrize(("region", "revisions"), [("eu-west", 1), ("eu-east", 2)])
 def test_a_rollout_is_paused_where_its_pods_are_and_goes_on_elsewhere(region: str, revisions: int) -> None:
     async def story(world: World) -> None:
-        employ(world, Deployments, ReplicaSets)
+        run_managers_and_agents(world, Deployments, ReplicaSets)
         await world.apply(NODES, _in_region("node-1", region))
         await world.apply(NODES, _in_region("node-2", "eu-west"))
         await world.apply(DEPLOYMENTS, deployment("web", 2))
@@ -142,7 +142,7 @@ def test_an_autoscaler_is_paused_in_both_directions_or_in_one_within_the_scope(
 ) -> None:
     async def story(world: World) -> None:
         load = Load()
-        employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(load))
+        run_managers_and_agents(world, Deployments, ReplicaSets, DeploymentProgress, AutoscalersOfLoad(load))
         await world.apply(NODES, _in_region("node-1", "eu-west"))
         web = deployment("web", 2)
         web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
@@ -167,7 +167,9 @@ def test_an_autoscaler_is_woken_by_the_end_of_its_pause_and_not_by_its_period(de
     """It looks every 15 s of virtual time: at 0, 15 and 30 s. The pause ends 7 s later, by itself or not."""
 
     async def story(world: World) -> None:
-        employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(Load()))
+        run_managers_and_agents(
+            world, Deployments, ReplicaSets, DeploymentProgress, AutoscalersOfLoad(Load())
+        )
         await world.apply(NODES, _in_region("node-1", "eu-west"))
         web = deployment("web", 2)
         web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}

@@ -89,7 +89,7 @@ def scene(replicas: int, *uses: int, ready: int | None = None, **options: Any) -
 
 
 def said(found: ReplicaDecision) -> dict[str, tuple[str, str]]:
-    return {one.type: (one.status, one.reason) for one in found.said}
+    return {one.type: (one.status, one.reason) for one in found.statuses}
 
 
 # Use.

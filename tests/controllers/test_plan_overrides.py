@@ -478,7 +478,7 @@ def told_of(obj: Obj, facts: OverrideFacts) -> tuple[list[str], Obj]:
         EventChange(obj, cast(Snapshot, None), action, Committed({}), plan.why)
         for action in (*plan.actions, *plan.statuses)
     ]
-    reasons = [news.reason for change in changes for news in of_override(change)]
+    reasons = [report.reason for change in changes for report in of_override(change)]
     status = {**obj["status"], **(plan.statuses[0].status if plan.statuses else {})}
     return reasons, {**obj, "status": {name: value for name, value in status.items() if value is not None}}
 

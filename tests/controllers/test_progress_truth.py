@@ -27,6 +27,17 @@ def test_pods_that_could_not_be_created_are_not_all_placed() -> None:
     assert (none["status"], none["reason"]) == ("False", "NotCreated")
 
 
+def test_messages_of_conditions_are_sentences_about_pods() -> None:
+    refused = MissingPods("quota", "exceeded quota: few", NOW_S + 30.0)
+    shown = conditions(PodCounts(3, [stand(SERVING)], missing=refused))
+    assert {type_: condition["message"] for type_, condition in shown.items()} == {
+        "Bound": "1 of 3 pods are bound",
+        "Ready": "1 of 3 pods are ready",
+        "SchedulingRetrying": "pending reasons: quota",
+        "Stuck": "",
+    }
+
+
 def test_pods_that_are_gated_are_not_all_placed() -> None:
     said = conditions(PodCounts(2, [stand(SERVING), stand(ADMITTED, reason="gate/budget")]))
     assert (said["SchedulingRetrying"]["status"], said["SchedulingRetrying"]["reason"]) == (

@@ -22,8 +22,8 @@ from fathom.model.objects import Key, Obj
 from fathom.sim.scenarios.failures import approve
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.objects import node as node_object
-from fathom.sim.scenarios.real import employ_cluster
-from fathom.sim.scenarios.staff import employ
+from fathom.sim.scenarios.real import run_real_cluster
+from fathom.sim.scenarios.staff import run_managers_and_agents
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
 from fathom.sim.world.world import World
 
@@ -202,7 +202,7 @@ def made_by_hand(
 
 def test_a_stranded_pod_is_repaired_when_the_pause_is_over() -> None:
     async def story(world: World) -> None:
-        employ(world, RepairPods)
+        run_managers_and_agents(world, RepairPods)
         await world.apply(NODES, node_object("node-1"))
         gone: Obj = {
             "apiVersion": "v1",
@@ -222,7 +222,7 @@ def test_a_stranded_pod_is_repaired_when_the_pause_is_over() -> None:
 
 async def held_by_a_finalizer(world: World) -> Obj:
     """A Deployment that does not go, and what repair proposes about it."""
-    employ_cluster(world, nodes=["node-1"], controllers=[HELD_DEPLOYMENTS, RepairProposalsController])
+    run_real_cluster(world, nodes=["node-1"], controllers=[HELD_DEPLOYMENTS, RepairProposalsController])
     blocked = deployment("held", 0)
     blocked["metadata"]["finalizers"] = ["example.com/disk"]
     created = await world.apply(DEPLOYMENTS, blocked)

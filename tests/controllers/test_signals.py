@@ -22,15 +22,15 @@ from fathom.controllers.node_health.evidence import SIGNALS, NodeReport
 from fathom.controllers.node_health.gateway_reports import GatewayReports
 from fathom.controllers.observed_generation import BEHIND_S, GenerationBehind, with_observed
 from fathom.gateway.budget import CONNECTIONS_MIN, WINDOW_S, ErrorBudget
-from fathom.gateway.controller import doubted
-from fathom.gateway.proxy import UNSEEN_MAX, ProbeSight, Proxy
+from fathom.gateway.controller import pods_of_suspect_nodes
+from fathom.gateway.proxy import UNSEEN_MAX, Proxy, ProxyReport
 from fathom.gateway.routes import RouteEndpoint, RouteListener
 from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.times import SECOND_NS
 from fathom.schedule.loop.process import SchedulerProcess
 from fathom.seams.log import NoLog
-from fathom.sim.scenarios.real import DEPLOYMENTS, MANAGERS, SCHEDULERS, deployment, employ_cluster
+from fathom.sim.scenarios.real import DEPLOYMENTS, MANAGERS, SCHEDULERS, deployment, run_real_cluster
 from fathom.sim.world.faults import LoseReply, LoseRequest, Partition, Refuse
 from fathom.sim.world.world import World
 
@@ -58,7 +58,7 @@ def test_an_operator_says_that_a_node_is_gone() -> None:
 
 def test_an_agent_that_is_cut_off_is_missed_by_its_lease_its_status_and_the_servers_connection() -> None:
     async def story(world: World) -> None:
-        employ_cluster(world, nodes=NODES, spare=False)
+        run_real_cluster(world, nodes=NODES, spare=False)
         await world.sleep(15 + 35)
         assert "the node's Lease is not renewed" in messages_of(world, "node-1")
         await world.sleep(50)
@@ -79,7 +79,7 @@ def test_an_agent_that_answers_the_server_spares_its_node() -> None:
     """1. Its renewals are lost. 2. It is silent for long, and its pods would be evicted. 3. It answers."""
 
     async def story(world: World) -> None:
-        employ_cluster(world, nodes=NODES, spare=False)
+        run_real_cluster(world, nodes=NODES, spare=False)
         await world.sleep(400)
         assert "no pod is evicted: the API server reaches the agent" in messages_of(world, "node-1")
         found = world.get("nodes", Key("", "node-1")) or {}
@@ -110,7 +110,7 @@ def test_a_gateway_says_of_pods_on_a_node_in_doubt_whether_it_reaches_them() -> 
         for _ in range(UNSEEN_MAX):
             for endpoint in (alive, dead, pretended):
                 await proxy._look(endpoint)
-        assert proxy.sight().reached == {"a": True, "b": False}
+        assert proxy.proxy_report().reached == {"a": True, "b": False}
         await proxy.close()
         server.close()
 
@@ -145,8 +145,10 @@ def test_a_gateway_that_reaches_nobody_says_nothing() -> None:
         "endpoints": [{"nodeName": "n", "targetRef": {"name": "a", "uid": "a"}}],
     }
     view = Snapshot({**held("Node", suspect), **held("EndpointSlice", slice_)}, taken_s=0.0)
-    assert [one.key.name for one in doubted(view, ProbeSight({"a": False, "elsewhere": True}))] == ["a"]
-    assert doubted(view, ProbeSight({"a": False})) == []
+    assert [
+        one.key.name for one in pods_of_suspect_nodes(view, ProxyReport({"a": False, "elsewhere": True}))
+    ] == ["a"]
+    assert pods_of_suspect_nodes(view, ProxyReport({"a": False})) == []
 
 
 def test_a_service_whose_connections_fail_burns_until_they_do_no_more() -> None:
@@ -172,7 +174,7 @@ def test_a_probe_that_fails_often_enough_is_a_verdict() -> None:
 
 def test_controllers_that_are_cut_off_know_that_it_is_they_who_are_blind() -> None:
     async def story(world: World) -> None:
-        employ_cluster(world, nodes=NODES, spare=False)
+        run_real_cluster(world, nodes=NODES, spare=False)
         await world.sleep(1)
         running, seen = world.state(MANAGERS[0]), set[str]()
         assert isinstance(running, Controllers)
@@ -188,7 +190,7 @@ def test_controllers_that_are_cut_off_know_that_it_is_they_who_are_blind() -> No
 
 def test_a_process_whose_passes_fail_says_so_where_others_read_it() -> None:
     async def story(world: World) -> None:
-        employ_cluster(world, nodes=NODES, spare=False)
+        run_real_cluster(world, nodes=NODES, spare=False)
         for index in range(12):
             await world.apply(DEPLOYMENTS, deployment(f"web-{index}", 2))
         seen: set[str] = set()
@@ -204,7 +206,7 @@ def test_a_process_whose_passes_fail_says_so_where_others_read_it() -> None:
 
 def test_pods_that_wait_for_their_first_attempt_are_told_of() -> None:
     async def story(world: World) -> None:
-        employ_cluster(world, nodes=NODES, spare=False)
+        run_real_cluster(world, nodes=NODES, spare=False)
         for index in range(14):
             await world.apply(DEPLOYMENTS, deployment(f"web-{index}", 1, cpu=f"{10 + index}m"))
         seen: set[str] = set()
@@ -220,7 +222,7 @@ def test_pods_that_wait_for_their_first_attempt_are_told_of() -> None:
 
 def test_bindings_that_are_refused_again_and_again_are_told_of() -> None:
     async def story(world: World) -> None:
-        employ_cluster(world, nodes=NODES, spare=False)
+        run_real_cluster(world, nodes=NODES, spare=False)
         await world.sleep(10)
         running = world.state(SCHEDULERS[0])
         assert isinstance(running, SchedulerProcess)

@@ -11,7 +11,7 @@ from tests.control.worlds import told
 from fathom.client.api import Resource
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, lookup
-from fathom.sim.scenarios.real import DEPLOYMENTS, NODES, deployment, employ_cluster, until_ready
+from fathom.sim.scenarios.real import DEPLOYMENTS, NODES, deployment, run_real_cluster, until_ready
 from fathom.sim.world.faults import AnyFault, Partition
 from fathom.sim.world.world import World
 
@@ -46,7 +46,7 @@ def silence(*nodes: str, at_s: float = 30.0, for_s: float = 120.0) -> Sequence[A
 
 
 async def running(world: World) -> None:
-    employ_cluster(world, spare=False, events=True)
+    run_real_cluster(world, spare=False, events=True)
     await world.apply(DEPLOYMENTS, deployment("web", 10))
     await until_ready(world, "web", 10)
     await world.sleep(25 - world.now_s)

@@ -16,7 +16,7 @@ import pytest
 from tests.explain import evidence_of as builders
 from tests.explain.evidence_of import NOW_S, RESOURCES, at, condition, lease
 
-from fathom.ask.decisions import Sight, decision_object
+from fathom.ask.decisions import VisibleParts, decision_object
 from fathom.ask.kept_cluster import KeptCluster
 from fathom.ask.table import ANSWERS
 from fathom.explain.coupling.answer import UnknownActor
@@ -479,11 +479,11 @@ def test_what_is_stuck_and_decisions_name_nothing_that_the_user_may_not_read(rea
         shown = hidden_from(evidence).value(msgspec.to_builtins(stuck))
         assert shown["items"]
         assert_unmarked(msgspec.json.encode(shown).decode(), evidence)
-        sight = Sight(may_read_nodes, readable, hidden_from(evidence))
+        visible = VisibleParts(may_read_nodes, readable, hidden_from(evidence))
         for record in evidence.decisions:
             subject = record.kept.decision.subject
             if subject.namespace == OWN:
-                assert_unmarked(msgspec.json.encode(decision_object(record, sight)).decode(), evidence)
+                assert_unmarked(msgspec.json.encode(decision_object(record, visible)).decode(), evidence)
 
 
 def test_a_user_who_may_read_everything_reads_every_name() -> None:

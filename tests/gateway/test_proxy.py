@@ -242,7 +242,7 @@ def test_pods_are_looked_at_before_anybody_asks_for_them() -> None:
             here = await free_port("127.97.0.9")
             endpoints = (RouteEndpoint("127.64.0.1", port, "s/a"), simulated)
             await gateway.apply((RouteListener("127.97.0.9", here, "s/web", endpoints=endpoints),))
-            looking = asyncio.create_task(gateway.look_for_ever())
+            looking = asyncio.create_task(gateway.probe_for_ever())
             while len(seen) < 2:
                 await asyncio.sleep(0.01)
             looking.cancel()
@@ -256,7 +256,7 @@ def test_a_pod_that_says_it_is_ready_before_it_listens_is_reached_as_soon_as_it_
     async def story() -> None:
         seen: Seen = []
         gateway = proxy(seen)
-        looking = asyncio.create_task(gateway.look_for_ever())
+        looking = asyncio.create_task(gateway.probe_for_ever())
         here, port = await free_port("127.97.0.9"), await free_port("127.64.0.1")
         late = RouteEndpoint("127.64.0.1", port, "s/late")
         await gateway.apply((RouteListener("127.97.0.9", here, "s/web", endpoints=(late,)),))
@@ -297,7 +297,7 @@ def test_an_endpoint_that_has_left_the_table_is_not_looked_at_any_more() -> None
     async def story() -> None:
         seen: Seen = []
         gateway = proxy(seen)
-        looking = asyncio.create_task(gateway.look_for_ever())
+        looking = asyncio.create_task(gateway.probe_for_ever())
         here, port = await free_port("127.97.0.9"), await free_port("127.64.0.1")
         gone = RouteEndpoint("127.64.0.1", port, "s/gone")
         await gateway.apply((RouteListener("127.97.0.9", here, "s/web", endpoints=(gone,)),))

@@ -111,7 +111,7 @@ class AllRecords(ListJournal):
         self.said.clear()  # Agents share a journal: it is written once.
 
 
-def employ(world: World, *, nodes: int) -> list[WorldRecorder]:
+def run_managers_and_agents(world: World, *, nodes: int) -> list[WorldRecorder]:
     """The deciding processes, recorded, agents included."""
     scheduler = world.process(
         "scheduler",
@@ -226,7 +226,7 @@ def record_incident(data: Path, *, seed: str = "0", nodes: int = 5) -> ClusterTi
     recorders: list[WorldRecorder] = []
 
     async def story(world: World) -> None:
-        recorders.extend(employ(world, nodes=nodes))
+        recorders.extend(run_managers_and_agents(world, nodes=nodes))
         await incident(world)
 
     world.tell(story, deadline_s=600)

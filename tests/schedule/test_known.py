@@ -146,9 +146,9 @@ def test_a_context_is_the_same_object_until_something_in_it_changes() -> None:
     known = ClusterView()
     before = known.context(pod(known), now_ns=NOW)
     assert known.context(pod(known, "web-2"), now_ns=NOW) is before
-    doubting = known.context(pod(known), now_ns=NOW, doubted=("n1",))
-    assert doubting.doubted == ("n1",)
-    assert known.context(pod(known), now_ns=NOW, doubted=("n1",)) is doubting
+    doubting = known.context(pod(known), now_ns=NOW, refused_nodes=("n1",))
+    assert doubting.refused_nodes == ("n1",)
+    assert known.context(pod(known), now_ns=NOW, refused_nodes=("n1",)) is doubting
 
 
 def test_what_a_reservation_holds_is_free_for_nobody_else() -> None:

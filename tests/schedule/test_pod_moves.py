@@ -32,8 +32,8 @@ def pod(uid: str = "a", *, gated: bool = False, priority: int = 0) -> PodView:
 
 
 def binding(view: PodView, number: int = 0) -> SentBinding:
-    wish = BindRequest(namespace="default", name=view.key.name, uid=view.uid, node="node-1")
-    return SentBinding(view, wish, f"decision-{number}")
+    request = BindRequest(namespace="default", name=view.key.name, uid=view.uid, node="node-1")
+    return SentBinding(view, request, f"decision-{number}")
 
 
 def moves() -> PodMoves:

@@ -12,7 +12,7 @@ from fathom.model.decision import Decision, SeenVersions
 from fathom.record.journal import DiskJournal, node_reasons, read_journal
 from fathom.schedule.decide.pods import PodView
 from fathom.schedule.loop.cluster_view import ClusterView
-from fathom.schedule.loop.decision_records import Circumstances, Recorder
+from fathom.schedule.loop.decision_records import BatchContext, Recorder
 from fathom.schedule.loop.queue import QueueEntry, WaitingPod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -54,7 +54,7 @@ def record(
     recorder = Recorder(journal, prefix="t", controller="scheduler")
     context = known.context(pods[0], now_ns=0)
     seen = {"Pod": SeenVersions(9, 1)}
-    around = Circumstances(5, 7, seen, seen, 3, "any", context, consulted=known.consulted.under(context))
+    around = BatchContext(5, 7, seen, seen, 3, "any", context, consulted=known.consulted.under(context))
     placements = known.decider.place_batch(pods, context)
     for pod, placement in zip(pods, placements, strict=True):
         waiting = WaitingPod(pod.uid, pod.key, pod.shape, pod.tenant, 0, 0)

@@ -132,7 +132,7 @@ def test_a_quota_of_all_zones_is_raised_once_for_all_their_nodes() -> None:
         (
             [node("a")],
             pod(),
-            PlacementContext(doubted=("a",)),
+            PlacementContext(refused_nodes=("a",)),
             "wait until the scheduler's view of a is as new as the server's (by time)",
         ),
         (

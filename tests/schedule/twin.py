@@ -213,7 +213,7 @@ def reasons(
     yield () if wants_node(pod, node) else ("node(s) didn't match Pod's node affinity/selector",)
     yield avoided(node, world)
     refused = "node(s) had a binding refused; skipped until the scheduler's caches catch up"
-    yield (refused,) if node["metadata"]["name"] in world.doubted else ()
+    yield (refused,) if node["metadata"]["name"] in world.refused_nodes else ()
     yield reserved(pod, tenant, node, cluster, world)
     yield volumes(pod, node, world)
     yield ports(pod, node, cluster)

@@ -362,7 +362,7 @@ def contexts(draw: st.DrawFn, tenant: str, themes: set[str]) -> PlacementContext
         avoided=draw(AVOIDED) if "overrides" in themes else (),
         allowed=draw(ALLOWED) if "classes" in themes else (),
         trust_lost=draw(one_of([{"node-0": 100}, {"node-0": 30, "node-1": 60}])) if "trust" in themes else {},
-        doubted=draw(one_of([(), ("node-0",)])) if "trust" in themes else (),
+        refused_nodes=draw(one_of([(), ("node-0",)])) if "trust" in themes else (),
         volumes={("n1", "data"): draw(VOLUMES)} if "volumes" in themes else {},
         view_age_ms=draw(one_of([0, 5000])) if "freshness" in themes else 0,
         tie_seed=draw(st.integers(0, 1000)),

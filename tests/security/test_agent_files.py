@@ -21,7 +21,7 @@ from fathom.agent.host.envfiles import read_env_files
 from fathom.agent.host.environment import Surroundings, Unresolved
 from fathom.agent.host.files import File, write_volume
 from fathom.agent.host.logs import LogOptions, read_log
-from fathom.agent.host.mounts import Grounds, mounts_of
+from fathom.agent.host.mounts import PodPaths, mounts_of
 from fathom.agent.safe_files import closing, make_directory, open_top, remove_path
 from fathom.model.objects import Obj
 from fathom.supervise import python
@@ -41,8 +41,8 @@ def outside(tmp_path: Path) -> Path:
 def mounting(place: Path, volume: Obj, below: str) -> str:
     around = Surroundings(pod(spec={"volumes": [{"name": "v", **volume}]}), "127.130.0.2", "127.130.0.1")
     whole = container(volumeMounts=[{"name": "v", "mountPath": "/in", "subPath": below}])
-    grounds = Grounds(place / "volumes", place / "message", hide=(str(place / "outside/hidden"),))
-    return str(mounts_of(whole, around, {}, grounds)[0])
+    paths = PodPaths(place / "volumes", place / "message", hide=(str(place / "outside/hidden"),))
+    return str(mounts_of(whole, around, {}, paths)[0])
 
 
 @pytest.mark.parametrize("below", ["out", "out/new", "real/out/new", "out/kept", "gone/new"])

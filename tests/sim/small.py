@@ -14,7 +14,7 @@ from fathom.sim.report.chronicle import Chronicle
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault
 from fathom.sim.world.invariants import Checker
-from fathom.sim.world.scenario import Result, RunPlan, Scenario, Strategy, Telling
+from fathom.sim.world.scenario import Result, RunPlan, Scenario, ScenarioRun, Strategy
 from fathom.sim.world.world import World
 
 CONFIG_MAPS = Resource("", "v1", "configmaps")
@@ -58,20 +58,20 @@ def story(
     )
 
 
-def telling(
+def scenario_run(
     scenario: Scenario,
     faults: Sequence[AnyFault] = (),
     *,
     seed: str = "1",
     strategy: Strategy = "random",
     chronicle: Chronicle | None = None,
-) -> Telling:
+) -> ScenarioRun:
     plan = RunPlan(scenario=scenario.name, seed=seed, strategy=strategy, faults=tuple(faults))
-    return Telling(scenario, plan, chronicle=chronicle)
+    return ScenarioRun(scenario, plan, chronicle=chronicle)
 
 
 def told(scenario: Scenario, faults: Sequence[AnyFault] = (), **options: Any) -> Result:
-    return telling(scenario, faults, **options).run()
+    return scenario_run(scenario, faults, **options).run()
 
 
 def passes(scenario: Scenario, faults: Sequence[AnyFault] = (), **options: Any) -> Result:

@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from fathom.ask.decisions import Sight, decision_object
+from fathom.ask.decisions import VisibleParts, decision_object
 from fathom.explain.evidence import ObjectRef
 from fathom.explain.timeline.answer import answer
 from fathom.explain.timeline.timeline import TimelineSpec
 from fathom.sim.report.chronicle import Chronicle
 from fathom.sim.report.live_records import LiveRecords, recorded_decisions
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.world.scenario import Telling, plan_of, sweep
+from fathom.sim.world.scenario import ScenarioRun, plan_of, sweep
 
 Document = dict[str, Any]
 
@@ -45,7 +45,7 @@ ACTS_NEXT_ITSELF = frozenset({"repair-reservations"})
 @cache
 def chronicle(name: str) -> Chronicle:
     told, scenario = Chronicle(), SCENARIOS[name]
-    result = Telling(scenario, plan_of(scenario, "1"), chronicle=told).run()
+    result = ScenarioRun(scenario, plan_of(scenario, "1"), chronicle=told).run()
     sweep()
     assert result.violation is None, result.violation
     return told
@@ -54,7 +54,7 @@ def chronicle(name: str) -> Chronicle:
 @cache
 def decisions(scenario: str) -> list[Document]:
     """As `kubectl get decisions -o json` prints them."""
-    return [decision_object(record, Sight()) for record in recorded_decisions(chronicle(scenario))]
+    return [decision_object(record, VisibleParts()) for record in recorded_decisions(chronicle(scenario))]
 
 
 @cache

@@ -11,7 +11,7 @@ from tests.control.worlds import told, violation_of
 
 import fathom
 from fathom.client.api import Resource
-from fathom.control.event_writer import EventChange, EventNews
+from fathom.control.event_writer import EventChange, EventReport
 from fathom.control.kit import Kit
 from fathom.control.plan import Patch, Plan, target
 from fathom.control.reconcile_result import ReconcileResult
@@ -28,7 +28,7 @@ from fathom.sim.checkers.decisions import EveryEventHasItsDecision, EveryWriteHa
 from fathom.sim.report.chronicle import Audited, Chronicle, Concluded, DecisionMade
 from fathom.sim.scenarios.gateways import route
 from fathom.sim.scenarios.objects import NODES, PODS
-from fathom.sim.scenarios.real import DEPLOYMENTS, deployment, employ_cluster, until_ready
+from fathom.sim.scenarios.real import DEPLOYMENTS, deployment, run_real_cluster, until_ready
 from fathom.sim.scenarios.scheduling import CLASSES, pod
 from fathom.sim.scenarios.serving import SERVICES, service
 from fathom.sim.world.controllers import run_controllers
@@ -102,8 +102,8 @@ def test_a_write_without_its_decision_is_found(by: type[Marking], found: str) ->
     )
 
 
-def marked_event(change: EventChange) -> EventNews:
-    return EventNews(CONFIG_MAP, change.subject, "Marked", "it is marked")
+def marked_event(change: EventChange) -> EventReport:
+    return EventReport(CONFIG_MAP, change.subject, "Marked", "it is marked")
 
 
 class Reporting(Marking):
@@ -193,7 +193,7 @@ def is_heartbeat(entry: AuditEntry) -> bool:
 
 def test_the_audit_log_of_a_cluster_names_decision_and_actor_of_each_write() -> None:
     async def story(world: World) -> None:
-        employ_cluster(world, nodes=("node-1", "node-2"), spare=False, events=True)
+        run_real_cluster(world, nodes=("node-1", "node-2"), spare=False, events=True)
         world.process("gateway", begin_gateway, account=User(accounts.GATEWAY))
         await world.apply(CLASSES, {"metadata": {"name": "high"}, "value": 1000})
         await world.apply(SERVICES, service("web"))
@@ -248,7 +248,7 @@ def test_the_audit_log_of_a_cluster_names_decision_and_actor_of_each_write() -> 
 @pytest.mark.slow
 def test_what_repair_carries_out_is_recorded_as_a_plan() -> None:
     async def story(world: World) -> None:
-        employ_cluster(world, nodes=("node-1",), spare=False)
+        run_real_cluster(world, nodes=("node-1",), spare=False)
         held = {"name": "stuck", "finalizers": ["example.com/never"]}
         created = await world.apply(PODS, {**pod("stuck"), "metadata": held})
         await world.api.delete(PODS, "default", "stuck", uid=uid_of(created))

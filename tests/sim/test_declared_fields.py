@@ -18,7 +18,7 @@ from fathom.model.objects import Obj
 from fathom.sim.report.chronicle import Chronicle
 from fathom.sim.report.live_records import recorded_decisions
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.world.scenario import Telling, plan_of, sweep
+from fathom.sim.world.scenario import ScenarioRun, plan_of, sweep
 
 IDENTITY = (
     "apiVersion",
@@ -79,7 +79,7 @@ def pruned(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def decided(name: str) -> list[Decided]:
     chronicle = Chronicle()
-    Telling(SCENARIOS[name], plan_of(SCENARIOS[name], "1"), chronicle=chronicle).run()
+    ScenarioRun(SCENARIOS[name], plan_of(SCENARIOS[name], "1"), chronicle=chronicle).run()
     sweep()
     return [
         (decision.controller, decision.verdict, decision.subject.name, decision.actions, decision.message)

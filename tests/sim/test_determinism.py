@@ -17,19 +17,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.sim.small import CONFIG_MAPS, config_map, passes, running, story, telling, told
+from tests.sim.small import CONFIG_MAPS, config_map, passes, running, scenario_run, story, told
 
 from fathom.client.api import Api
 from fathom.seams.process import Inside
 from fathom.sim.report.chronicle import Chronicle, RequestSent
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.world.faults import AnyFault, CrashAtWrite, LoseReply
-from fathom.sim.world.scenario import Telling, plan_of, tell
+from fathom.sim.world.scenario import ScenarioRun, plan_of, tell
 from fathom.sim.world.world import World
 
 TWIN = """
 import sys, random
-from fathom.sim.world.scenario import Telling, plan_of, tell
+from fathom.sim.world.scenario import plan_of, tell
 from fathom.sim.scenarios import find
 noise = [object() for _ in range(int(sys.argv[1]) * 1000)]
 for name in ("shared-counter", "followers"):
@@ -62,7 +62,7 @@ def test_running_other_worlds_before_changes_nothing() -> None:
 def test_a_chronicle_changes_nothing() -> None:
     scenario = SCENARIOS["followers"]
     plan = plan_of(scenario, "4")
-    assert Telling(scenario, plan, chronicle=Chronicle()).run().trace == tell(scenario, plan).trace
+    assert ScenarioRun(scenario, plan, chronicle=Chronicle()).run().trace == tell(scenario, plan).trace
 
 
 def test_content_that_does_not_follow_from_the_seed_shows_in_the_trace() -> None:
@@ -175,7 +175,7 @@ def test_taking_a_fault_away_does_not_move_what_it_did_not_touch() -> None:
 
         # PCT and random draws are per link; the store is shared, so only its time of arrival is compared.
         chronicle = Chronicle()
-        telling(story(tale, servers=2), faults, chronicle=chronicle).run()
+        scenario_run(story(tale, servers=2), faults, chronicle=chronicle).run()
         return [
             (event.at_ns, event.target)
             for event in chronicle.events

@@ -24,7 +24,7 @@ from fathom.sim.fork_state import (
     state_from_store,
     state_of_world,
 )
-from fathom.sim.scenarios.real import DEPLOYMENTS, deployment, employ_cluster, until_ready
+from fathom.sim.scenarios.real import DEPLOYMENTS, deployment, run_real_cluster, until_ready
 from fathom.sim.world.engine import Engine
 from fathom.sim.world.signing_key import world_key
 from fathom.sim.world.world import World
@@ -43,7 +43,7 @@ def settled() -> ClusterState:
     world = World(engine)
 
     async def story(world: World) -> None:
-        employ_cluster(world, spare=False)
+        run_real_cluster(world, spare=False)
         await world.apply(DEPLOYMENTS, deployment("web", REPLICAS))
         await until_ready(world, "web", REPLICAS)
         await world.settle()

@@ -14,7 +14,7 @@ from fathom.sim.checkers.proposals import ProposedChangesHelp
 from fathom.sim.fork_check import CheckedProposal, check_answer, check_proposal, check_proposals, unmet
 from fathom.sim.fork_state import state_of_world
 from fathom.sim.scenarios import scheduling
-from fathom.sim.scenarios.real import employ_cluster
+from fathom.sim.scenarios.real import run_real_cluster
 from fathom.sim.scenarios.shared_agent import SharedAgent
 from fathom.sim.scenarios.staff import AGENT
 from fathom.sim.world.controllers import run_controllers
@@ -56,7 +56,7 @@ def spread() -> list[Obj]:
 
 async def waiting(world: World) -> None:
     """A cluster at rest with pods that wait, each for its own reason."""
-    employ_cluster(world, spare=False)
+    run_real_cluster(world, spare=False)
     await world.until(lambda: len(world.list("nodes")) == 5, within_s=60, what="the nodes are registered")
     await world.sleep(5)
     tainted = {"key": "team", "value": "a", "effect": "NoSchedule"}
@@ -125,7 +125,7 @@ def test_the_checker_makes_the_change_for_a_pod_that_waits_when_the_scenario_end
     world = World(Engine("0", signing=world_key()), checkers=[checker])
 
     async def story(world: World) -> None:
-        employ_cluster(world, spare=False)
+        run_real_cluster(world, spare=False)
         await world.until(lambda: len(world.list("nodes")) == 5, within_s=60, what="nodes are registered")
         await world.apply(PODS, pod("selects", nodeSelector={"disk": "fast"}))
         await world.heal_and_settle()

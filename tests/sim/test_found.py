@@ -15,7 +15,7 @@ from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.quotas import QUOTAS
-from fathom.sim.scenarios.real import DEPLOYMENTS, NODES, deployment, employ_cluster, until_ready
+from fathom.sim.scenarios.real import DEPLOYMENTS, NODES, deployment, run_real_cluster, until_ready
 from fathom.sim.world.faults import CrashAtWrite, Skew, StaleServer
 from fathom.sim.world.scenario import RunPlan, plan_of
 from fathom.sim.world.world import World
@@ -132,7 +132,7 @@ def test_a_pod_that_goes_keeps_its_grace_when_its_agents_clock_is_set() -> None:
     slow["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 30
 
     async def grace(world: World) -> None:
-        employ_cluster(world, nodes=NODES[:1], spare=False)
+        run_real_cluster(world, nodes=NODES[:1], spare=False)
         await world.apply(DEPLOYMENTS, slow)
         await until_ready(world, "slow", 1, within_s=20)
         await world.sleep(20 - world.now_s)

@@ -13,7 +13,7 @@ from fathom.sim.checkers.finished_work import OverWhenNothingRuns
 from fathom.sim.checkers.nodes import UnheardServeNobody
 from fathom.sim.checkers.recreate_strategy import OneRevisionAtATime
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
-from fathom.sim.checkers.statuses import Truth, budgets, policy_rollouts
+from fathom.sim.checkers.statuses import StoreFacts, budgets, policy_rollouts
 from fathom.sim.checkers.workloads import JobsWithinBounds
 from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding, Seen
 from fathom.sim.world.world import World
@@ -107,7 +107,7 @@ def said(limit: Obj, **status: int) -> list[str]:
         deployments=[owned("Deployment", "whole", replicas=4)],
         poddisruptionbudgets=[budget],
     )
-    return [wrong for _, _, wrong in budgets(Truth(cast(World, world)))]
+    return [wrong for _, _, wrong in budgets(StoreFacts(cast(World, world)))]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_rollout_of_a_policy_that_is_over_tries_nothing_out() -> None:
         rollout = owned("PolicyRollout", "r", to="v5")
         rollout["metadata"]["generation"] = 1
         rollout["status"] = {"observedGeneration": 1, "active": "v4", **status}
-        return [one for *_, one in policy_rollouts(Truth(cast(World, Store(policyrollouts=[rollout]))))]
+        return [one for *_, one in policy_rollouts(StoreFacts(cast(World, Store(policyrollouts=[rollout]))))]
 
     assert wrong(phase="RolledBack", canary="", percent=0) == []
     assert wrong(phase="RolledBack", canary="v5") == ["canary is reported as 'v5', but is ''"]

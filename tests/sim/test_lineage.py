@@ -10,7 +10,7 @@ from fathom.seams.seam import Ask
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.search.lineage import Search, in_turn, told
 from fathom.sim.search.lineage_faults import OFTEN, SELDOM, LineageFault, lineage_faults, target_of
-from fathom.sim.search.lineage_sites import NewsSite, WriteSite, hearers
+from fathom.sim.search.lineage_sites import WatchSite, WriteSite, hearers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, CrashAtWrite, Happening, HoldWatch, LoseReply
 
@@ -35,7 +35,7 @@ PATCH = WriteSite(
 )
 
 
-def named(name: str, struck: WriteSite | NewsSite = CREATE, menu: Menu = MENU) -> list[tuple[AnyFault, ...]]:
+def named(name: str, struck: WriteSite | WatchSite = CREATE, menu: Menu = MENU) -> list[tuple[AnyFault, ...]]:
     return [wound.faults for wound in lineage_faults(struck, menu, BY_ALL) if wound.name == name]
 
 
@@ -102,13 +102,13 @@ def test_what_a_story_cannot_have_is_no_wound() -> None:
 
 
 def test_news_of_what_the_story_does_not_single_out_is_left_alone() -> None:
-    assert lineage_faults(NewsSite("manager-1", "api-1", 2.0, "services"), MENU, BY_ALL) == []
-    assert lineage_faults(NewsSite("manager-1", "api-1", 2.0, "pods"), MENU, BY_ALL) != []
+    assert lineage_faults(WatchSite("manager-1", "api-1", 2.0, "services"), MENU, BY_ALL) == []
+    assert lineage_faults(WatchSite("manager-1", "api-1", 2.0, "pods"), MENU, BY_ALL) != []
 
 
 def test_who_hears_of_what_follows_from_the_news() -> None:
-    news = (NewsSite("manager-1", "api-1", 1.0, "pods"), NewsSite("manager-2", "api-1", 2.0, "pods"))
-    assert hearers((*news, CREATE, NewsSite("agent", "api-1", 3.0, "nodes"))) == {
+    news = (WatchSite("manager-1", "api-1", 1.0, "pods"), WatchSite("manager-2", "api-1", 2.0, "pods"))
+    assert hearers((*news, CREATE, WatchSite("agent", "api-1", 3.0, "nodes"))) == {
         "pods": frozenset({"manager-"}),
         "nodes": frozenset({"agent"}),
     }

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.sim.small import CONFIG_MAPS, Watcher, config_map, passes, running, soon, story, telling, told
+from tests.sim.small import CONFIG_MAPS, Watcher, config_map, passes, running, scenario_run, soon, story, told
 
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Outcome, Unknown
@@ -406,6 +406,6 @@ def test_a_world_leaves_the_interpreter_as_it_was() -> None:
         assert not gc.isenabled()
         await world.sleep(1)
 
-    engine = telling(story(tale))
+    engine = scenario_run(story(tale))
     engine.run()
     assert (gc.isenabled(), time.time) == before

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from tests.sim.small import CONFIG_MAPS, config_map, story, telling
+from tests.sim.small import CONFIG_MAPS, config_map, scenario_run, story
 
 from fathom.client.api import Api
 from fathom.client.events import Event, decode_events
@@ -14,7 +14,7 @@ from fathom.model.objects import Obj
 from fathom.seams.process import Inside
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.search.bench import Size, measure
-from fathom.sim.world.scenario import Telling, plan_of
+from fathom.sim.world.scenario import ScenarioRun, plan_of
 from fathom.sim.world.world import World
 
 
@@ -22,7 +22,7 @@ from fathom.sim.world.world import World
 @pytest.mark.parametrize("seed", ["0", "3"])
 def test_a_run_of_bytes_is_the_same_run(name: str, seed: str) -> None:
     def trace(*, codec: bool) -> str:
-        told = Telling(SCENARIOS[name], plan_of(SCENARIOS[name], seed))
+        told = ScenarioRun(SCENARIOS[name], plan_of(SCENARIOS[name], seed))
         told.engine.codec = codec
         return told.run().trace
 
@@ -53,7 +53,7 @@ def told_with(spoil: Callable[[Event], object], *, codec: bool) -> str:
         await world.apply(CONFIG_MAPS, config_map("a", x="1"))
         await world.sleep(1)
 
-    made = telling(story(tell))
+    made = scenario_run(story(tell))
     made.engine.codec = codec
     violation = made.run().violation
     return "" if violation is None else violation.invariant

@@ -16,11 +16,11 @@ from fathom.sim.report.chronicle import Chronicle, DecisionMade
 from fathom.sim.report.live_records import LiveRecords
 from fathom.sim.report.object_timeline import ObjectTimelines
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.scenarios.real import DEPLOYMENTS, SCHEDULERS, deployment, employ_cluster, until_ready
+from fathom.sim.scenarios.real import DEPLOYMENTS, SCHEDULERS, deployment, run_real_cluster, until_ready
 from fathom.sim.scenarios.rollback import QUOTAS, quota
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import HoldWatch
-from fathom.sim.world.scenario import RunPlan, Telling, plan_of, scenario, sweep
+from fathom.sim.world.scenario import RunPlan, ScenarioRun, plan_of, scenario, sweep
 from fathom.sim.world.world import World
 
 RUNS = [
@@ -39,7 +39,7 @@ RUNS = [
 def chronicle_of(name: str, seed: str) -> Chronicle:
     chronicle = Chronicle()
     scenario = SCENARIOS[name]
-    result = Telling(scenario, plan_of(scenario, seed), chronicle=chronicle).run()
+    result = ScenarioRun(scenario, plan_of(scenario, seed), chronicle=chronicle).run()
     sweep()
     assert result.violation is None, result.violation
     return chronicle
@@ -111,7 +111,7 @@ def test_a_pod_is_told_from_its_namesakes() -> None:
 @scenario(Menu(processes=SCHEDULERS[:1]))
 async def quota_grows_unheard(world: World) -> None:
     """A pod waits for quota. The quota grows while the scheduler's watch of quotas is held back."""
-    employ_cluster(world, spare=False, events=True)
+    run_real_cluster(world, spare=False, events=True)
     await world.apply(QUOTAS, quota("200m"))
     await world.apply(DEPLOYMENTS, deployment("risk-api", 3))
     await until_ready(world, "risk-api", 2)
@@ -125,7 +125,7 @@ def test_a_held_watch_shows_between_the_quotas_change_and_the_binding() -> None:
     held = HoldWatch(at_s=10, target=SCHEDULERS[0], match="/tenantquotas", for_s=40)
     chronicle = Chronicle()
     plan = RunPlan(scenario="quota-grows-unheard", seed="1", faults=(held,))
-    result = Telling(quota_grows_unheard, plan, chronicle=chronicle).run()
+    result = ScenarioRun(quota_grows_unheard, plan, chronicle=chronicle).run()
     sweep()
     assert result.violation is None, result.violation
     live = LiveRecords(chronicle)

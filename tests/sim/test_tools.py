@@ -172,9 +172,9 @@ def test_there_is_nothing_to_shrink_in_a_run_that_held() -> None:
 
 
 def write(folder: Path, *faults: AnyFault) -> Path:
-    told, telling = report(tickets, plan(*faults))
+    told, scenario_run = report(tickets, plan(*faults))
     file = folder / "run.json"
-    kept.write(kept.artifact_of(told, telling), file)
+    kept.write(kept.artifact_of(told, scenario_run), file)
     return file
 
 

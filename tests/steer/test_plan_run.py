@@ -174,7 +174,7 @@ def test_a_person_is_asked_and_no_stops_the_run() -> None:
     )
     assert first(content, running(StepRecord(id="judge", answer="yes"))) == Begin("judge")
     assert first(content, running(StepRecord(id="judge", answer="no"))) == Stop(
-        "Refused", "step judge was answered with no"
+        "Refused", "the answer at step judge was no"
     )
 
 

@@ -15,16 +15,12 @@ from fathom.model.objects import Obj, key_of, labels_of, lookup
 from fathom.model.pod_phase import is_terminal
 from fathom.model.podresources import REQUESTS, amounts, pod_amounts
 from fathom.model.quantity import Quantity
-from fathom.model.selectors import EXISTS, GREATER, IN, LESS, MISSING, NOT_IN, Requirement
+from fathom.model.selectors import GREATER, LESS, NODE_OPERATORS, Requirement
 
 CPU, PODS = "cpu", "pods"
 FIRST = (PODS, CPU, "memory", "ephemeral-storage")  # kubelet's order; it names only the first that is short.
 ANY_ADDRESS = "0.0.0.0"  # Of a host port; we do not listen there.
 REJECTED = "Pod was rejected: "
-
-_OPERATORS = {
-    "In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": MISSING, "Gt": GREATER, "Lt": LESS
-}  # fmt: skip
 
 
 class ClaimedPort(msgspec.Struct, frozen=True):
@@ -124,7 +120,7 @@ def _matches(term: Obj, labels: Mapping[str, str], name: str) -> bool:
 
 
 def _expression_matches(expression: Obj, labels: Mapping[str, str]) -> bool:
-    operator = _OPERATORS.get(str(expression.get("operator")), "")
+    operator = NODE_OPERATORS.get(str(expression.get("operator")), "")
     values = tuple(sorted({str(value) for value in expression.get("values") or ()}))
     if operator in {GREATER, LESS} and not (len(values) == 1 and values[0].lstrip("+-").isdecimal()):
         return False

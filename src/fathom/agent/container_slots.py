@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from fathom.agent.container_views import Container, ContainerView, Health
-from fathom.agent.probing import LIVENESS, READINESS, STARTUP, Prober, ProbeTally, Told
+from fathom.agent.probing import LIVENESS, READINESS, STARTUP, OnResult, Prober, ProbeTally
 from fathom.agent.runtime import ContainerRun, ProbeResult
 from fathom.agent.variable_expansion import with_words
 from fathom.model.objects import Obj
@@ -84,7 +84,7 @@ class Slot:
         self._add(READINESS, self._readiness)
         self._add(LIVENESS, self._liveness)
 
-    def _add(self, kind: str, on_result: Told) -> None:
+    def _add(self, kind: str, on_result: OnResult) -> None:
         probe = self.container.spec.get(kind)
         run = self.view.run
         if not probe or run is None:

@@ -26,7 +26,7 @@ KNOWN_MAX = 2000
 REPEAT_S = 20.0  # The count of an Event is not written more often.
 
 
-class ToldEvent(msgspec.Struct):
+class WrittenPodEvent(msgspec.Struct):
     namespace: str
     name: str
     count: int
@@ -34,7 +34,7 @@ class ToldEvent(msgspec.Struct):
     decision: str
 
 
-class SaidEvent(msgspec.Struct, frozen=True):
+class PodEvent(msgspec.Struct, frozen=True):
     pod: Obj
     container: str
     type: str
@@ -56,13 +56,13 @@ class Events:
         self._clock = clock
         self._ids = ids
         self._decisions = decisions
-        self._waiting: deque[SaidEvent] = deque(maxlen=WAITING_MAX)
-        self._known: OrderedDict[tuple[str, ...], ToldEvent] = OrderedDict()
+        self._waiting: deque[PodEvent] = deque(maxlen=WAITING_MAX)
+        self._known: OrderedDict[tuple[str, ...], WrittenPodEvent] = OrderedDict()
         self._some = asyncio.Event()
 
-    def say(self, pod: Obj, container: str, type_: str, reason: str, message: str) -> None:
+    def report(self, pod: Obj, container: str, type_: str, reason: str, message: str) -> None:
         now = timestamp(self._clock.now_ns())
-        self._waiting.append(SaidEvent(pod, container, type_, reason, message[:1000], now))
+        self._waiting.append(PodEvent(pod, container, type_, reason, message[:1000], now))
         self._some.set()
 
     async def run(self) -> None:
@@ -70,9 +70,9 @@ class Events:
             await self._some.wait()
             self._some.clear()
             while self._waiting:
-                await self._tell(self._waiting.popleft())
+                await self._write(self._waiting.popleft())
 
-    async def _tell(self, event: SaidEvent) -> None:
+    async def _write(self, event: PodEvent) -> None:
         now_s = asyncio.get_running_loop().time()
         written = self._known.get(event.what)
         if written is None:
@@ -86,7 +86,7 @@ class Events:
         api = self._api.with_decision(written.decision)
         await api.patch(EVENT.resource, written.namespace, written.name, patch)
 
-    async def _create(self, event: SaidEvent, now_s: float) -> None:
+    async def _create(self, event: PodEvent, now_s: float) -> None:
         key = key_of(event.pod)
         name = f"{key.name[:200]}.{self._ids.uid().replace('-', '')[:16]}"
         path = f"spec.containers{{{event.container}}}" if event.container else ""
@@ -113,11 +113,11 @@ class Events:
         api = self._api.with_decision(id_)
         outcome = await api.create(EVENT.resource, key.namespace, reporting(obj, id_))
         if isinstance(outcome, Committed):
-            self._known[event.what] = ToldEvent(key.namespace, name, 1, now_s, id_)
+            self._known[event.what] = WrittenPodEvent(key.namespace, name, 1, now_s, id_)
             if len(self._known) > KNOWN_MAX:
                 self._known.popitem(last=False)
 
-    def _decided(self, event: SaidEvent) -> str:
+    def _decided(self, event: PodEvent) -> str:
         """What the agent did with a container is on record nowhere else: an Event may expire, or be lost."""
         subject = subject_of(POD.resource, event.pod)
         revision = int(metadata(event.pod).get("resourceVersion") or 0)

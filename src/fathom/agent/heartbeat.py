@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from fathom.agent.node import is_news, lease_of, new_node, node_patch, node_status
+from fathom.agent.node import lease_of, new_node, node_patch, node_status, status_changed
 from fathom.agent.settings import AgentSettings
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Outcome, Rejected, Unknown
@@ -127,19 +127,19 @@ class Heartbeat:
             )
             return
         status = node_status(settings, node, self._now())
-        news = is_news(node.get("status") or {}, status)
-        if not self._is_due() and not news:
+        changed = status_changed(node.get("status") or {}, status)
+        if not self._is_due() and not changed:
             return
         # A stale list must not undo conditions that controllers keep on the node (Suspect, Quarantined).
         guard = {"metadata": {"resourceVersion": metadata(node).get("resourceVersion")}, "status": status}
-        if news:
-            outcome = await self._write_news(node, guard)
+        if changed:
+            outcome = await self._write_change(node, guard)
         else:  # A heartbeat decides nothing.
             outcome = await self._api.patch(NODE.resource, "", name, guard, subresource="status")
         if isinstance(outcome, Committed):
             self._node, self._status_s = outcome.obj, self._loop_s()
 
-    async def _write_news(self, node: Obj, change: Obj) -> Outcome:
+    async def _write_change(self, node: Obj, change: Obj) -> Outcome:
         """Write a status that differs in more than the time of the heartbeat."""
         cause = WakeCause("timer", "heartbeat")
         id_ = self._decided("status", node, cause, "capacity, addresses or conditions changed")

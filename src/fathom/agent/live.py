@@ -20,12 +20,12 @@ from fathom import __version__, private_files
 from fathom.agent.addresses import node_address
 from fathom.agent.host.api_reads import Fetcher
 from fathom.agent.host.backend import AgentBackend
-from fathom.agent.host.driver import Ground, ProcessDriver
+from fathom.agent.host.driver import DriverSettings, ProcessDriver
 from fathom.agent.host.endpoint import AgentEndpoint, make_certificate, tls_context
 from fathom.agent.host.ids import HostIds
 from fathom.agent.host.images import ImagesFile
 from fathom.agent.host.launch import LOG_BYTES, Rights
-from fathom.agent.host.limits import Means, find_means
+from fathom.agent.host.limits import LimitEnforcement, find_means
 from fathom.agent.host.machine import AlreadyRuns, capacity, claim_range, facts, find_rights, lock_node
 from fathom.agent.host.records import Records
 from fathom.agent.host.traced_calls import TracedCalls
@@ -111,7 +111,7 @@ async def run_agents_live(
     """Run on the host's loop until `stop` is set. Containers stay: the next agents adopt them. Raises
     `AlreadyRuns`, `BadKubeconfig`, and the error of an agent that cannot continue."""
     outside = outside or live()
-    ground = _machine(wanted, outside, log)
+    machine = _machine(wanted, outside, log)
     resume_gc = gc.isenabled()
     gc.disable()  # Several Domains in one interpreter: none of them may switch it back on.
     nodes: list[LiveNode] = []
@@ -120,7 +120,7 @@ async def run_agents_live(
         for node in wanted.nodes:
             server = await node_server(wanted.kubeconfig, node.name, outside=outside)
             nodes.append(LiveNode(node.name, journal, traces))
-            await nodes[-1].open(wanted, node, server, ground)
+            await nodes[-1].open(wanted, node, server, machine)
         ready()
         await _until_stopped(nodes, stop)
     finally:
@@ -145,7 +145,7 @@ def _open_journal(directory: Path | None, log: Log) -> DiskJournal | None:
 
 class AgentMachine(msgspec.Struct, frozen=True):
     rights: Rights
-    means: Means
+    means: LimitEnforcement
     facts: dict[str, str]
     capacity: dict[str, str]
     notice: str
@@ -158,7 +158,13 @@ def _machine(wanted: AgentsWanted, outside: Outside, log: Log) -> AgentMachine:
         log.warn("data directory", warning=warning)
     if wanted.driver == "simulated":
         return AgentMachine(
-            Rights(False, False), Means(""), facts(), {**CAPACITY, **wanted.capacity}, "", outside, log
+            Rights(False, False),
+            LimitEnforcement(""),
+            facts(),
+            {**CAPACITY, **wanted.capacity},
+            "",
+            outside,
+            log,
         )
     hide = (wanted.data, *wanted.hide)
     rights, warning = find_rights(hide, allow_root=wanted.allow_root, host_ids=wanted.host_ids)
@@ -330,12 +336,12 @@ class LiveNode:
     ) -> ProcessDriver | None:
         if wanted.driver != "process":
             return None
-        ground = Ground(
+        settings = DriverSettings(
             self.name, wanted.data / self.name, pod_range, node_address(pod_range), wanted.images,
             machine.rights, machine.means, machine.capacity, wanted.log_bytes,
         )  # fmt: skip
         fetcher = Fetcher(server)
-        driver = ProcessDriver(ground, fetcher, machine.log)
+        driver = ProcessDriver(settings, fetcher, machine.log)
         self._closing += [driver.close, fetcher.close]
         self._tasks.append(asyncio.create_task(_refresh(driver, machine.log)))
         return driver

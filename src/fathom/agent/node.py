@@ -141,7 +141,7 @@ def _with_heartbeats(conditions: Sequence[Obj], now: str) -> list[Obj]:
     ]
 
 
-def is_news(before: Obj, after: Obj) -> bool:
+def status_changed(before: Obj, after: Obj) -> bool:
     """Whether the status differs in anything but the heartbeat time."""
     return _timeless(before) != _timeless(after)
 

@@ -51,7 +51,7 @@ class KillContainer(msgspec.Struct, frozen=True):
 
 
 Action = StartContainer | StopContainer | KillContainer
-Fate = Literal["", "Succeeded", "Failed"]
+EndPhase = Literal["", "Succeeded", "Failed"]
 
 
 class PodPlan(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ def plan_pod(
     return PodPlan(actions, min(times, default=None))
 
 
-def fate(pod: Obj, views: Views, *, now_ns: int) -> Fate:
+def phase_at_end(pod: Obj, views: Views, *, now_ns: int) -> EndPhase:
     """How the pod ended, once all its containers have ended for good; '' until then."""
     phase = lookup(pod, "status", "phase")
     if phase in TERMINAL_PHASES:
@@ -149,7 +149,7 @@ def _ending(
     if orphan:
         wait_s = min(ORPHAN_GRACE_S, grace_s(pod))
         return now_ns + wait_s * SECOND_NS, "the pod no longer exists in the API"
-    if fate(pod, views, now_ns=now_ns):
+    if phase_at_end(pod, views, now_ns=now_ns):
         return now_ns + grace_s(pod) * SECOND_NS, "the pod has ended"
     return None
 

@@ -88,7 +88,7 @@ class PodWorker:
         return self._plan.over
 
     @property
-    def has_news(self) -> bool:
+    def is_worth_reporting(self) -> bool:
         """Whether all containers are up or something failed, so that a report is worth it: not merely
         starting."""
         views = [slot.view for slot in self.slots.values()]

@@ -53,7 +53,7 @@ def timeout_s(probe: Obj) -> int:
 
 
 Try = Callable[[Obj], Awaitable[ProbeResult]]
-Told = Callable[[ProbeTally, ProbeResult], bool]  # Whether to go on.
+OnResult = Callable[[ProbeTally, ProbeResult], bool]  # Whether to go on.
 
 
 class Prober:
@@ -61,7 +61,9 @@ class Prober:
     often than its period, so that a pod becomes ready when it is and not a period later; such a try counts,
     and is reported, only if it passes."""
 
-    def __init__(self, probe: Obj, try_: Try, on_result: Told, *, rng: random.Random, eager: bool) -> None:
+    def __init__(
+        self, probe: Obj, try_: Try, on_result: OnResult, *, rng: random.Random, eager: bool
+    ) -> None:
         self._probe = probe
         self._try = try_
         self._on_result = on_result

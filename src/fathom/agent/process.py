@@ -129,7 +129,7 @@ class Agent:
             pass
 
     def _say(self, pod: Obj, container: str, type_: str, reason: str, message: str) -> None:
-        self.events.say(pod, container, type_, reason, message)
+        self.events.report(pod, container, type_, reason, message)
 
     async def _tell_usage(self, runtime: SimulatedRuntime) -> None:
         """Report simulated usage to the host: it measures real processes, but cannot measure scripts."""

@@ -114,7 +114,7 @@ class Reporting:
         return ReconcileResult.after(applied, in_s=LET_GO_S, why="to check that the pod is gone")
 
     def _wait_s(self, pod: Obj, worker: PodWorker) -> float:
-        if worker.has_news or lookup(pod, "status", "podIP"):
+        if worker.is_worth_reporting or lookup(pod, "status", "podIP"):
             return 0.0
         age_s = (self._kit.monotonic_ns() - worker.since_ns) / 1e9
         return max(0.0, FIRST_REPORT_S - age_s)

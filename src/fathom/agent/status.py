@@ -13,7 +13,7 @@ import msgspec
 from fathom.agent.admission import REJECTED, Rejection
 from fathom.agent.backoff import crashes_after, delay_s
 from fathom.agent.container_views import Container, ContainerView, Views, containers_of, restarts_for
-from fathom.agent.plan import NEVER_STARTED, fate, past_deadline, start_ns
+from fathom.agent.plan import NEVER_STARTED, past_deadline, phase_at_end, start_ns
 from fathom.agent.runtime import ContainerRun, Exit
 from fathom.model.conditions import Status, find_condition, set_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
@@ -78,7 +78,7 @@ def _view(views: Views, container: Container) -> ContainerView:
 
 def _phase(pod: Obj, views: Views, now_ns: int, *, over: bool) -> tuple[str, str, str]:
     """The phase, its reason and its message."""
-    ended = fate(pod, views, now_ns=now_ns)
+    ended = phase_at_end(pod, views, now_ns=now_ns)
     phase = lookup(pod, "status", "phase") or "Pending"
     if ended and over:
         if past_deadline(pod, now_ns):
@@ -107,7 +107,7 @@ def _all_well(pod: Obj, views: Views) -> bool:
 
 # Conditions: type, status, reason and message.
 
-Said = tuple[str, Status, str, str]
+PodCondition = tuple[str, Status, str, str]
 
 
 def _conditions(pod: Obj, views: Views, phase: str, *, now: str) -> list[Obj]:
@@ -124,7 +124,7 @@ def _conditions(pod: Obj, views: Views, phase: str, *, now: str) -> list[Obj]:
     return conditions
 
 
-def _with(conditions: Sequence[Obj], pod: Obj, values: Said, *, now: str) -> list[Obj]:
+def _with(conditions: Sequence[Obj], pod: Obj, values: PodCondition, *, now: str) -> list[Obj]:
     type_, status, reason, message = values
     generation = metadata(pod).get("generation")
     changed = set_condition(
@@ -139,10 +139,10 @@ def _bare(condition: Obj) -> Obj:
     return {name: value for name, value in condition.items() if value != ""}
 
 
-def _starting(pod: Obj, views: Views, phase: str) -> Said:
+def _starting(pod: Obj, views: Views, phase: str) -> PodCondition:
     if phase in TERMINAL_PHASES:
         return "Starting", "True", "Ended", ""
-    done: Said | None = None  # Ended for good, while others run.
+    done: PodCondition | None = None  # Ended for good, while others run.
     for container in containers_of(pod):
         view = _view(views, container)
         if view.trouble is not None and not view.running:
@@ -153,7 +153,7 @@ def _starting(pod: Obj, views: Views, phase: str) -> Said:
         if exit_ is not None and (container.role == "main" or exit_.code):
             restarts = restarts_for(container, pod, exit_.code)
             ended = "CrashLoopBackOff" if restarts else "Error" if exit_.code else "Completed"
-            condition: Said = ("Starting", "True", ended, f"{container.name} {_exit_text(exit_)}")
+            condition: PodCondition = ("Starting", "True", ended, f"{container.name} {_exit_text(exit_)}")
             if restarts:
                 return condition
             done = condition
@@ -177,7 +177,7 @@ def _exit_text(exit_: Exit) -> str:
     return f"ended with code {exit_.code}{': ' + exit_.message if exit_.message else ''}"
 
 
-def _initialized(pod: Obj, views: Views, phase: str) -> Said:
+def _initialized(pod: Obj, views: Views, phase: str) -> PodCondition:
     if phase == "Succeeded":
         return "Initialized", "True", "PodCompleted", ""
     # Once initialized, a pod stays so: sidecars that end with the others do not undo it, and `_state` reports
@@ -212,7 +212,7 @@ def _is_ready(view: ContainerView) -> bool:
     return view.running and view.health.started and view.health.ready
 
 
-def _containers_ready(pod: Obj, views: Views, phase: str) -> Said:
+def _containers_ready(pod: Obj, views: Views, phase: str) -> PodCondition:
     if phase in TERMINAL_PHASES:
         return "ContainersReady", "False", "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
     unready = _unready(pod, views)
@@ -222,7 +222,7 @@ def _containers_ready(pod: Obj, views: Views, phase: str) -> Said:
     return "ContainersReady", "True", "", ""
 
 
-def _ready(pod: Obj, views: Views, phase: str, conditions: Sequence[Obj]) -> Said:
+def _ready(pod: Obj, views: Views, phase: str, conditions: Sequence[Obj]) -> PodCondition:
     _, status, reason, message = _containers_ready(pod, views, phase)
     if status != "True":
         return "Ready", status, reason, message

@@ -39,7 +39,7 @@ class Deadlines:
         deadline = Deadline(task, loop.time() + self._seconds, task.cancelling())
         self._waiting.append(deadline)
         if self._timer is None:
-            self._timer = loop.call_later(self._seconds, self._ring)
+            self._timer = loop.call_later(self._seconds, self._fire)
         return deadline
 
     def end(self, deadline: Deadline) -> None:
@@ -48,7 +48,7 @@ class Deadlines:
         while waiting and waiting[0].task is None:
             waiting.popleft()
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         loop, waiting = asyncio.get_running_loop(), self._waiting
         self._timer = None
         while waiting and (waiting[0].task is None or waiting[0].at_s <= loop.time()):
@@ -57,4 +57,4 @@ class Deadlines:
                 deadline.expired = True
                 deadline.task.cancel()
         if waiting:
-            self._timer = loop.call_at(waiting[0].at_s, self._ring)
+            self._timer = loop.call_at(waiting[0].at_s, self._fire)

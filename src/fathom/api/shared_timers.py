@@ -16,36 +16,36 @@ import msgspec
 TIMER_S_MIN = 1e-6
 
 
-class Sleeper(Protocol):
-    def ring(self) -> None: ...
+class Waiter(Protocol):
+    def wake_up(self) -> None: ...
 
 
 class SharedTimer(msgspec.Struct, eq=False):
     timer: asyncio.TimerHandle
-    sleepers: dict[Sleeper, None]  # In the order of their requests.
+    waiters: dict[Waiter, None]  # In the order of their requests.
 
 
 class SharedTimers:
     def __init__(self) -> None:
-        self._moments: dict[float, SharedTimer] = {}  # Each has at least one sleeper and an armed timer.
+        self._moments: dict[float, SharedTimer] = {}  # Each has at least one waiter and an armed timer.
 
-    def wake(self, sleeper: Sleeper, *, at_s: float, now_s: float) -> None:
+    def wake(self, waiter: Waiter, *, at_s: float, now_s: float) -> None:
         moment = self._moments.get(at_s)
         if moment is None:
             delay_s = max(TIMER_S_MIN, at_s - now_s)
-            timer = asyncio.get_running_loop().call_later(delay_s, self._ring, at_s)
+            timer = asyncio.get_running_loop().call_later(delay_s, self._fire, at_s)
             moment = self._moments[at_s] = SharedTimer(timer, {})
-        moment.sleepers[sleeper] = None
+        moment.waiters[waiter] = None
 
-    def leave(self, sleeper: Sleeper, *, at_s: float) -> None:
-        """The sleeper need not be woken any more."""
+    def leave(self, waiter: Waiter, *, at_s: float) -> None:
+        """The waiter need not be woken any more."""
         moment = self._moments.get(at_s)
         if moment is not None:
-            moment.sleepers.pop(sleeper, None)
-            if not moment.sleepers:
+            moment.waiters.pop(waiter, None)
+            if not moment.waiters:
                 moment.timer.cancel()
                 del self._moments[at_s]
 
-    def _ring(self, at_s: float) -> None:
-        for sleeper in self._moments.pop(at_s).sleepers:
-            sleeper.ring()
+    def _fire(self, at_s: float) -> None:
+        for waiter in self._moments.pop(at_s).waiters:
+            waiter.wake_up()

@@ -18,7 +18,7 @@ from fathom.model.record_query import victims_of
 from fathom.model.times import micro_timestamp, timestamp
 
 
-class Sight(msgspec.Struct, frozen=True):
+class VisibleParts(msgspec.Struct, frozen=True):
     """What the user may see of a decision besides its subject."""
 
     may_read_nodes: bool = True
@@ -29,7 +29,7 @@ class Sight(msgspec.Struct, frozen=True):
         return self.readable is None or namespace in self.readable
 
 
-def decision_object(record: Recorded, sight: Sight) -> Obj:
+def decision_object(record: Recorded, visible: VisibleParts) -> Obj:
     decision, outcomes = record.kept.decision, record.kept.outcomes
     return {
         "kind": DEFINITION.kind,
@@ -39,19 +39,19 @@ def decision_object(record: Recorded, sight: Sight) -> Obj:
             "namespace": namespace_of_answer(decision.subject.namespace),
             "creationTimestamp": timestamp(decision.time_ns),
         },
-        "spec": sight.hidden.value(_spec(decision, sight)),
-        "status": sight.hidden.value(
+        "spec": visible.hidden.value(_spec(decision, visible)),
+        "status": visible.hidden.value(
             {
                 "process": record.process,
                 "result": outcomes[-1].result if outcomes else "",
-                "outcomes": [_outcome(outcome, sight) for outcome in outcomes],
-                **_reasons(record, sight),
+                "outcomes": [_outcome(outcome, visible) for outcome in outcomes],
+                **_reasons(record, visible),
             }
         ),
     }
 
 
-def _spec(decision: Decision, sight: Sight) -> Obj:
+def _spec(decision: Decision, visible: VisibleParts) -> Obj:
     subject = decision.subject
     shown: Obj = wire(decision)
     for name in ("id", "timeNs", "verdicts", "differs"):  # Its name, its time, and how reasons are stored.
@@ -65,8 +65,8 @@ def _spec(decision: Decision, sight: Sight) -> Obj:
         shown["queuedMs"] = decision.queued_ms
         shown["seen"] = {kind: {"ageMs": 0, **seen} for kind, seen in shown["seen"].items()}
     if "victims" in shown:
-        shown["victims"] = _victims(shown["victims"], sight)
-    if not sight.may_read_nodes:
+        shown["victims"] = _victims(shown["victims"], visible)
+    if not visible.may_read_nodes:
         shown["cause"].pop("detail", None)
         shown.pop("node", None)
         shown.pop("agent", None)
@@ -74,28 +74,30 @@ def _spec(decision: Decision, sight: Sight) -> Obj:
     return shown
 
 
-def _victims(victims: list[str], sight: Sight) -> list[str]:
+def _victims(victims: list[str], visible: VisibleParts) -> list[str]:
     names = victims_of(victims)
     named = [
-        victim for victim, name in zip(victims, names, strict=True) if sight.may_name(name.partition("/")[0])
+        victim
+        for victim, name in zip(victims, names, strict=True)
+        if visible.may_name(name.partition("/")[0])
     ]
     hidden = len(victims) - len(named)
     return [*named, *([f"{hidden} pods of other namespaces"] if hidden else [])]
 
 
-def _outcome(outcome: Outcome, sight: Sight) -> Obj:
+def _outcome(outcome: Outcome, visible: VisibleParts) -> Obj:
     shown: Obj = wire(outcome)
     del shown["id"], shown["timeNs"]
-    if outcome.object is not None and not sight.may_name(outcome.object.namespace):
+    if outcome.object is not None and not visible.may_name(outcome.object.namespace):
         shown["object"] = {"resource": outcome.object.resource}
     return {"time": micro_timestamp(outcome.time_ns), **shown}
 
 
-def _reasons(record: Recorded, sight: Sight) -> Obj:
+def _reasons(record: Recorded, visible: VisibleParts) -> Obj:
     """Each node's reason, or how many nodes were rejected for which."""
     if record.nodes is None:
         return {}
-    if sight.may_read_nodes:
+    if visible.may_read_nodes:
         return {"nodes": dict(sorted(record.nodes.items()))}
-    counts = Counter(sight.hidden.text(reason) for reason in record.nodes.values() if reason)
+    counts = Counter(visible.hidden.text(reason) for reason in record.nodes.values() if reason)
     return {"reasons": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))}

@@ -24,7 +24,7 @@ from fathom.api.verbs import bodies
 from fathom.api.verbs.versions import parse_limit
 from fathom.ask.access import Access
 from fathom.ask.collect import Collector, Sources
-from fathom.ask.decisions import Sight, decision_object
+from fathom.ask.decisions import VisibleParts, decision_object
 from fathom.ask.kept_cluster import KeptCluster
 from fathom.ask.objects import CachedObjects
 from fathom.ask.past import TAPE, Past, PastState, wanted_moment
@@ -205,7 +205,7 @@ class AskViews:
         ]
         if not allowed:
             raise unavailable(_no_data(gaps)) if gaps else not_found(call.kind.resource, name)
-        return self._one(call, decision_object(allowed[0], self._sight(objects, access, allowed)))
+        return self._one(call, decision_object(allowed[0], self._visible_parts(objects, access, allowed)))
 
     async def _list_decisions(self, call: Call) -> Response:
         objects, access = CachedObjects(self._core.cache), self._access(call)
@@ -219,8 +219,8 @@ class AskViews:
             call.warn(f"no data from the {gap.source}: {gap.why}")
         ordered = sorted(records.values(), key=lambda record: record.kept.decision.time_ns)
         allowed = self._allowed(ordered, access)
-        sight = await asyncio.to_thread(self._sight, objects, access, allowed)
-        shown = _selected(call, [decision_object(record, sight) for record in allowed])
+        visible = await asyncio.to_thread(self._visible_parts, objects, access, allowed)
+        shown = _selected(call, [decision_object(record, visible) for record in allowed])
         return self._list(call, shown[-limit:])
 
     def _allowed(self, records: Sequence[Recorded], access: Access) -> list[Recorded]:
@@ -233,7 +233,7 @@ class AskViews:
                 allowed.append(record)
         return allowed
 
-    def _sight(self, objects: Objects, access: Access, records: Sequence[Recorded]) -> Sight:
+    def _visible_parts(self, objects: Objects, access: Access, records: Sequence[Recorded]) -> VisibleParts:
         evidence = Evidence(
             subject=ObjectRef("", "", ""),
             objects=objects,
@@ -241,7 +241,7 @@ class AskViews:
             may_read_nodes=access.may_read_nodes,
             readable=access.readable(objects),
         )
-        return Sight(evidence.may_read_nodes, evidence.readable, hidden_from(evidence))
+        return VisibleParts(evidence.may_read_nodes, evidence.readable, hidden_from(evidence))
 
     # Forms of answers.
 

@@ -26,7 +26,7 @@ from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
 from fathom.schedule.decide.pods import PodView
 from fathom.schedule.loop.cluster_view import ClusterView
-from fathom.schedule.loop.decision_records import Circumstances, Recorder
+from fathom.schedule.loop.decision_records import BatchContext, Recorder
 from fathom.schedule.loop.queue import QueueEntry, WaitingPod
 from fathom.schedule.loop.watched_kinds import KINDS
 from fathom.seams.outside import SystemClock
@@ -71,9 +71,9 @@ class _Past:
             self._record(view, placement, around, attempt)
             self._cluster.table.forget(view.uid)
 
-    def _around(self, views: Sequence[PodView], time_ns: int, context: PlacementContext) -> Circumstances:
+    def _around(self, views: Sequence[PodView], time_ns: int, context: PlacementContext) -> BatchContext:
         seen = {kind.name: SeenVersions(next(self._revisions), 12) for kind in KINDS}
-        return Circumstances(
+        return BatchContext(
             time_ns=time_ns,
             now_ns=time_ns,
             seen=seen,
@@ -85,7 +85,7 @@ class _Past:
             consulted=self._cluster.consulted.under(context),
         )
 
-    def _record(self, view: PodView, placement: Placement, around: Circumstances, attempt: int) -> None:
+    def _record(self, view: PodView, placement: Placement, around: BatchContext, attempt: int) -> None:
         self.decisions += 1
         table = self._cluster.table
         verdict = "unschedulable" if placement.node is None else "bind"

@@ -48,7 +48,7 @@ class AppliedChange(msgspec.Struct):
     changes: list[Change] = []
     again: int = 0  # Repeated events.
     overtaken: int = 0  # Events older than an own write in the cache.
-    news: bool = False  # The server sent something that is not older than the cache.
+    fresh: bool = False  # The server sent something that is not older than the cache.
     echoes_s: list[float] = []  # How long after an own write's answer its event came.
 
 
@@ -124,7 +124,7 @@ class IndexedCache:
         finally:
             if self._early:
                 self._drop_unconfirmed(applied)
-            if applied.news:
+            if applied.fresh:
                 self.heard_s = max(self.heard_s, now_s)
             self._moved()
 
@@ -183,13 +183,13 @@ class IndexedCache:
             self.safe = max(self.safe, revision - 1)
             self._changed(event, revision, applied, now_s)
             self.seen = max(self.seen, revision)
-            applied.news = True
+            applied.fresh = True
 
     def _bookmarked(self, revision: int, applied: AppliedChange) -> None:
         # An older bookmark does not count: a stale server must not make the cache look fresh.
         if revision >= self.seen:
             self.safe = self.seen = revision
-            applied.news = True
+            applied.fresh = True
 
     def _changed(self, event: Event, revision: int, applied: AppliedChange, now_s: float) -> None:
         key = _key_of(event.obj)

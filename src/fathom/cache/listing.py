@@ -41,7 +41,7 @@ class NoWatchList(Exception):
     """The server does not support WatchList, or not correctly."""
 
 
-class Gathering:
+class InitialEvents:
     """The initial events of a WatchList, while they are read."""
 
     def __init__(self, keep: Keep) -> None:

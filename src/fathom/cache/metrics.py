@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from fathom.cache.caches import Caches
-from fathom.cache.observer import CacheCounts, CacheObserver, Several
+from fathom.cache.observer import CacheCounts, CacheObserver, SeveralObservers
 from fathom.metrics.families import Family
 from fathom.metrics.registry import Part
 from fathom.model.decision import SeenVersions
@@ -18,7 +18,7 @@ def counted(metrics: Part, observer: CacheObserver | None) -> tuple[CacheObserve
     counts = CacheCounts()
     if not metrics.enabled:
         return observer, counts
-    return (counts if observer is None else Several(counts, observer)), counts
+    return (counts if observer is None else SeveralObservers(counts, observer)), counts
 
 
 def measure_caches(metrics: Part, caches: Caches, counts: CacheCounts, clock: Clock) -> None:

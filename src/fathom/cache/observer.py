@@ -130,7 +130,7 @@ class CacheCounts:
                 pass
 
 
-class Several:
+class SeveralObservers:
     """One observer for several: metrics and journal."""
 
     def __init__(self, *observers: CacheObserver) -> None:

@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable
 
 from fathom.cache.indexed import AppliedChange, Change, IndexedCache, WentBack
-from fathom.cache.listing import Gathering, NoWatchList, fetch_pages, open_watch, open_watch_list
+from fathom.cache.listing import InitialEvents, NoWatchList, fetch_pages, open_watch, open_watch_list
 from fathom.cache.observer import (
     CacheBehind,
     CacheFailed,
@@ -29,7 +29,7 @@ from fathom.cache.observer import (
     Silent,
 )
 from fathom.cache.scope import CacheScope, ListPace
-from fathom.cache.sharing import Sharing
+from fathom.cache.sharing import SharedParts
 from fathom.cache.silence import Silence
 from fathom.client.api import PAGE_OBJECTS, Api
 from fathom.client.events import ERROR, Event, MalformedEvent, decode_events, error_of
@@ -76,7 +76,7 @@ class Reflector:
         self._rng = rng
         self._observer = observer
         self._pace = pace
-        self._sharing = Sharing(scope.resource, cache.__len__) if share else None
+        self._sharing = SharedParts(scope.resource, cache.__len__) if share else None
         self._silence = Silence(pace)
         self._cause = "start"  # Why a list is needed; '' when a watch can resume where the last one ended.
         self._has_watch_list = True  # Until the server refuses it.
@@ -171,16 +171,16 @@ class Reflector:
     async def _stream_list(self, cause: str, asked_s: float) -> tuple[Stream, list[Event]]:
         watch_s = self._pace.watch(self._rng)
         stream = await open_watch_list(self._api, self.scope, watch_s=watch_s)
-        gathering = Gathering(self._keep)
+        initial_events = InitialEvents(self._keep)
         try:
             with self._silence.watching(stream):
-                while not gathering.take(await self._read(stream)):
+                while not initial_events.take(await self._read(stream)):
                     self._silence.heard()
-            self._take_list(list(gathering.objs.values()), gathering.revision, cause, asked_s)
+            self._take_list(list(initial_events.objs.values()), initial_events.revision, cause, asked_s)
         except BaseException:
             stream.close()
             raise
-        return stream, gathering.rest
+        return stream, initial_events.rest
 
     async def _read(self, stream: Stream) -> list[Event]:
         """The next events of a list."""
@@ -216,7 +216,7 @@ class Reflector:
             self.cache.apply(good, applied, now_s=loop_now_s())
         finally:
             self._report(applied)
-        if applied.news:
+        if applied.fresh:
             self._silence.heard(good)
         if error is not None:
             raise error_of(error)

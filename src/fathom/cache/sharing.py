@@ -38,7 +38,7 @@ TYPED_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy"})
 FREE_FORM = frozenset({"customresourcedefinitions", "controllerrevisions"})
 
 
-class Sharing:
+class SharedParts:
     """The parts of one kind's objects. `live` returns how many objects there are."""
 
     def __init__(self, resource: Resource, live: Callable[[], int]) -> None:

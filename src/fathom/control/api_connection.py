@@ -10,7 +10,7 @@ from typing import Protocol
 
 from fathom.client.api import Api, Transport
 from fathom.control.breaker import Breaker, BreakerView, Guarded
-from fathom.control.lease import Elector, Fenced, LeaderTerm, Standing, Timing
+from fathom.control.lease import Elector, Fenced, LeaderTerm, LeaseStatus, Timing
 from fathom.control.metrics import measure_station
 from fathom.metrics.numbers import LabeledCounts
 from fathom.model.objects import Key
@@ -46,7 +46,7 @@ class ApiConnection:
         """`answered` is called with the status of each finished request; 0 means no answer."""
         self._inside = inside
         self._wanted = wanted
-        self.standing: Standing | None = None
+        self.lease_status: LeaseStatus | None = None
         self.answers = LabeledCounts("code", series_max=100)  # Filled only if the process exports metrics.
         self._answered = answered
         self.breaker = Breaker(
@@ -80,17 +80,17 @@ class ApiConnection:
             ids=inside.outside.ids,
             rng=inside.streams.stream("lease"),
             timing=wanted.timing,
-            on_change=self._standing_changed,
+            on_change=self._lease_status_changed,
         )
 
     def _named(self, transport: Transport) -> Api:
         actor = self._wanted.actor.removesuffix("/*")
         return Api(transport, headers=(("user-agent", self._wanted.user_agent), (ACTOR_HEADER, actor)))
 
-    def _standing_changed(self, standing: Standing) -> None:
-        self.standing = standing
-        self._inside.log.info("lease", state=standing.state, identity=standing.identity,
-                              epoch=standing.epoch, why=standing.why)  # fmt: skip
+    def _lease_status_changed(self, lease_status: LeaseStatus) -> None:
+        self.lease_status = lease_status
+        self._inside.log.info("lease", state=lease_status.state, identity=lease_status.identity,
+                              epoch=lease_status.epoch, why=lease_status.why)  # fmt: skip
 
     def _breaker_changed(self, view: BreakerView) -> None:
         self._inside.log.warn("breaker", target=view.target, state=view.state, opened=view.opened,

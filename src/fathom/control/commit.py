@@ -263,8 +263,8 @@ class Commit:
         written = Subject(kind.resource.name, *key, _uid_of(action, outcome))
         if isinstance(outcome, Committed) and uid_of(outcome.obj) not in {"", written.uid}:
             revision = 0  # It was deleted, and another object has its name: this is the other one's.
-        said = f"{action.line}{message and ': ' + message}"
-        self._concluded(id_, result, revision, said, written, verb=action.verb, check=_check_of(outcome))
+        text = f"{action.line}{message and ': ' + message}"
+        self._concluded(id_, result, revision, text, written, verb=action.verb, check=_check_of(outcome))
         return outcome
 
     def _kind_of(self, action: Action) -> WatchedKind:

@@ -3,8 +3,8 @@
 Best effort: nothing waits for them, and when too many are queued the oldest are dropped. A repeated Event
 raises the count of the first one instead of creating another.
 
-A controller that reports Events has an attribute `news`: a pure function from an `EventChange` to
-`EventNews`, several of them, or None.
+A controller that reports Events has an attribute `event_reports`: a pure function from an `EventChange` to
+`EventReport`, several of them, or None.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class EventChange(msgspec.Struct, frozen=True):
     decision: str = ""  # The id under which the plan is on record.
 
 
-class EventNews(msgspec.Struct, frozen=True):
+class EventReport(msgspec.Struct, frozen=True):
     kind: WatchedKind
     about: Obj
     reason: str
@@ -58,7 +58,7 @@ class EventNews(msgspec.Struct, frozen=True):
         return (uid_of(self.about), self.reason, self.message)
 
 
-class ToldEvents(msgspec.Struct):
+class WrittenEvent(msgspec.Struct):
     namespace: str
     name: str
     count: int
@@ -71,12 +71,12 @@ class EventWriter:
         self._api = api
         self._clock = clock
         self._ids = ids
-        self._waiting: deque[tuple[str, str, EventNews]] = deque(maxlen=WAITING_MAX)  # Source, time, Event.
-        self._known: OrderedDict[tuple[str, ...], ToldEvents] = OrderedDict()
+        self._waiting: deque[tuple[str, str, EventReport]] = deque(maxlen=WAITING_MAX)  # Source, time, Event.
+        self._known: OrderedDict[tuple[str, ...], WrittenEvent] = OrderedDict()
         self._has_waiting = asyncio.Event()
 
-    def tell(self, source: str, news: EventNews) -> None:
-        self._waiting.append((source, timestamp(self._clock.now_ns()), news))
+    def tell(self, source: str, report: EventReport) -> None:
+        self._waiting.append((source, timestamp(self._clock.now_ns()), report))
         self._has_waiting.set()
 
     async def run(self) -> None:
@@ -91,11 +91,11 @@ class EventWriter:
                 if burst < 0:
                     await asyncio.sleep(1.0 / PER_S)
 
-    async def _write(self, source: str, now: str, news: EventNews) -> None:
+    async def _write(self, source: str, now: str, report: EventReport) -> None:
         now_s = asyncio.get_running_loop().time()
-        previous = self._known.get(news.identity)
+        previous = self._known.get(report.identity)
         if previous is None:
-            await self._write_first(source, now, news, now_s)
+            await self._write_first(source, now, report, now_s)
             return
         previous.count += 1
         if now_s - previous.at_s < REPEAT_S:
@@ -105,34 +105,34 @@ class EventWriter:
         api = self._api.with_decision(previous.decision)
         await api.patch(EVENT.resource, previous.namespace, previous.name, patch)
 
-    async def _write_first(self, source: str, now: str, news: EventNews, now_s: float) -> None:
-        name = f"{key_of(news.about).name[:200]}.{self._ids.uid().replace('-', '')[:16]}"
-        event = reporting(event_of(source, now, news, name), news.decision)
+    async def _write_first(self, source: str, now: str, report: EventReport, now_s: float) -> None:
+        name = f"{key_of(report.about).name[:200]}.{self._ids.uid().replace('-', '')[:16]}"
+        event = reporting(event_of(source, now, report, name), report.decision)
         namespace = metadata(event)["namespace"]
-        outcome = await self._api.with_decision(news.decision).create(EVENT.resource, namespace, event)
+        outcome = await self._api.with_decision(report.decision).create(EVENT.resource, namespace, event)
         if isinstance(outcome, Committed):
-            self._known[news.identity] = ToldEvents(namespace, name, 1, now_s, news.decision)
+            self._known[report.identity] = WrittenEvent(namespace, name, 1, now_s, report.decision)
             if len(self._known) > KNOWN_MAX:
                 self._known.popitem(last=False)
 
 
-def event_of(source: str, now: str, news: EventNews, name: str) -> Obj:
-    key = key_of(news.about)
+def event_of(source: str, now: str, report: EventReport, name: str) -> Obj:
+    key = key_of(report.about)
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": key.namespace or SHARED},
         "involvedObject": {
-            "apiVersion": news.kind.api_version,
-            "kind": news.kind.name,
+            "apiVersion": report.kind.api_version,
+            "kind": report.kind.name,
             **({"namespace": key.namespace} if key.namespace else {}),
             "name": key.name,
-            "uid": uid_of(news.about),
-            "resourceVersion": str(metadata(news.about).get("resourceVersion") or ""),
+            "uid": uid_of(report.about),
+            "resourceVersion": str(metadata(report.about).get("resourceVersion") or ""),
         },
-        "type": news.type,
-        "reason": news.reason,
-        "message": news.message[:MESSAGE_MAX],
+        "type": report.type,
+        "reason": report.reason,
+        "message": report.message[:MESSAGE_MAX],
         "source": {"component": source},
         "reportingComponent": source,
         "reportingInstance": "",

@@ -20,7 +20,7 @@ STOP, REBASE = "stop", "rebase"
 SYNC_TOLD_S = 60.0
 
 
-class Ends(msgspec.Struct, frozen=True):
+class EndingTasks(msgspec.Struct, frozen=True):
     """The tasks whose completion ends the work: a stop signal, or the loss of the lease."""
 
     stopping: asyncio.Task[str]
@@ -36,7 +36,7 @@ class Ends(msgspec.Struct, frozen=True):
 
 
 # Works until one of the ends is done. Returns whether all work was drained.
-Work = Callable[[LeaderTerm | None, Ends], Awaitable[bool]]
+Work = Callable[[LeaderTerm | None, EndingTasks], Awaitable[bool]]
 
 
 class Leading:
@@ -52,7 +52,7 @@ class Leading:
         stopping = asyncio.get_running_loop().create_task(self._stop_signal())
         try:
             if self._elector is None:
-                await self._work_when_synced(None, Ends(stopping))
+                await self._work_when_synced(None, EndingTasks(stopping))
             else:
                 await self._take_terms(self._elector, stopping)
         finally:
@@ -75,7 +75,7 @@ class Leading:
         self._inside.identity = term.identity
         keeping = asyncio.get_running_loop().create_task(elector.keep(term))
         try:
-            drained = await self._work_when_synced(term, Ends(stopping, keeping))
+            drained = await self._work_when_synced(term, EndingTasks(stopping, keeping))
             if drained and stopping.result() == STOP:
                 keeping.cancel()
                 await asyncio.wait((keeping,))
@@ -83,7 +83,7 @@ class Leading:
         finally:
             keeping.cancel()
 
-    async def _work_when_synced(self, term: LeaderTerm | None, ends: Ends) -> bool:
+    async def _work_when_synced(self, term: LeaderTerm | None, ends: EndingTasks) -> bool:
         syncing = asyncio.get_running_loop().create_task(self._synced())
         await asyncio.wait((syncing, *ends.all), return_when=asyncio.FIRST_COMPLETED)
         syncing.cancel()

@@ -136,7 +136,7 @@ class LeaderTerm:
         return None if self.epoch is None else f"{self.key.namespace}/{self.key.name}/{self.epoch}"
 
 
-class Standing(msgspec.Struct, frozen=True):
+class LeaseStatus(msgspec.Struct, frozen=True):
     """For people, metrics and the journal."""
 
     lease: Key
@@ -157,7 +157,7 @@ class Elector:
         ids: Ids,
         rng: random.Random,
         timing: Timing = Timing(),  # noqa: B008  # Frozen.
-        on_change: Callable[[Standing], None] = lambda standing: None,
+        on_change: Callable[[LeaseStatus], None] = lambda lease_status: None,
     ) -> None:
         self._api = api
         self._key = key
@@ -172,7 +172,7 @@ class Elector:
     async def campaign(self, predecessor: str = "") -> LeaderTerm:
         """Waits until we hold the lease. `predecessor`: a holder known to have stopped; its lease is free."""
         identity = f"{self._identity_prefix}_{self._ids.uid()}"
-        self._on_change(Standing(self._key, identity, "standby"))
+        self._on_change(LeaseStatus(self._key, identity, "standby"))
         seen: Sighting | None = None
         refused = ""
         while True:
@@ -191,7 +191,7 @@ class Elector:
                         return self._begin(identity, outcome.obj, now_ns)
                     if isinstance(outcome, Rejected) and outcome.message != refused:
                         refused = outcome.message
-                        self._on_change(Standing(self._key, identity, "standby", why=refused))
+                        self._on_change(LeaseStatus(self._key, identity, "standby", why=refused))
             await asyncio.sleep(self._timing.retry_s * (1 + JITTER * self._rng.random()))
 
     async def keep(self, term: LeaderTerm) -> str:
@@ -206,7 +206,7 @@ class Elector:
             last = await self._renew(term)
             if term.ended:
                 break
-        self._on_change(Standing(self._key, term.identity, "lost", term.epoch, term.ended))
+        self._on_change(LeaseStatus(self._key, term.identity, "lost", term.epoch, term.ended))
         return term.ended
 
     async def release(self, term: LeaderTerm) -> bool:
@@ -220,12 +220,12 @@ class Elector:
         outcome = await self._write(
             self._api.update(LEASES, self._key.namespace, {**term.lease, "spec": spec})
         )
-        self._on_change(Standing(self._key, term.identity, "released", term.epoch))
+        self._on_change(LeaseStatus(self._key, term.identity, "released", term.epoch))
         return isinstance(outcome, Committed)
 
     def _begin(self, identity: str, lease: Obj, sent_ns: int) -> LeaderTerm:
         term = LeaderTerm(self._key, identity, lease, sent_ns + round(self._timing.renew_deadline_s * 1e9))
-        self._on_change(Standing(self._key, identity, "leading", term.epoch))
+        self._on_change(LeaseStatus(self._key, identity, "leading", term.epoch))
         return term
 
     async def _take(self, lease: Obj | None, identity: str) -> Outcome:

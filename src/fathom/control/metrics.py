@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from fathom.control.breaker import Breaker
-from fathom.control.lease import Standing
+from fathom.control.lease import LeaseStatus
 from fathom.control.loop import Loop, Passed
 from fathom.metrics.families import Family, counter, counters, gauge
 from fathom.metrics.numbers import Durations, LabeledCounts
@@ -149,7 +149,7 @@ class Measured(Protocol):
     """What of an API connection is measured."""
 
     breaker: Breaker
-    standing: Standing | None
+    lease_status: LeaseStatus | None
     answers: LabeledCounts
 
 
@@ -160,15 +160,15 @@ def measure_station(metrics: Part, station: Measured) -> None:
 
 def connection_state(station: Measured) -> dict[str, Any]:
     """Whether the process leads, and why it sends no requests, if it sends none."""
-    standing, breaker = station.standing, station.breaker.view
+    lease_status, breaker = station.lease_status, station.breaker.view
     shut = "" if breaker.state == "closed" else f"{breaker.state}: {breaker.last_failure}"
-    if standing is None:
+    if lease_status is None:
         return {"leads": None, "lease": "", "breaker": shut}
     return {
-        "leads": standing.state == "leading",
-        "lease": "/".join(standing.lease),
+        "leads": lease_status.state == "leading",
+        "lease": "/".join(lease_status.lease),
         "breaker": shut,
-        "standing": {"state": standing.state, "epoch": standing.epoch, "why": standing.why},
+        "leaseStatus": {"state": lease_status.state, "epoch": lease_status.epoch, "why": lease_status.why},
     }
 
 
@@ -184,13 +184,13 @@ def station_families(station: Measured, labels: dict[str, str]) -> Iterable[Fami
     yield counter("fathom_breaker_opened_total", "How often the circuit breaker opened.", view.opened, labels)
     refused = "Requests not sent because the circuit breaker was open."
     yield counter("fathom_breaker_refused_requests_total", refused, view.refused, labels)
-    if (standing := station.standing) is not None:
-        named = {**labels, "name": standing.lease.name}
-        leads = int(standing.state == "leading")
+    if (lease_status := station.lease_status) is not None:
+        named = {**labels, "name": lease_status.lease.name}
+        leads = int(lease_status.state == "leading")
         yield gauge("leader_election_master_status", "1 while this process holds the lease.", leads, named)
         yield gauge(
             "fathom_lease_epoch",
             "Epoch of the last term in which this process led.",
-            standing.epoch or 0,
+            lease_status.epoch or 0,
             named,
         )

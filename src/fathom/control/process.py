@@ -29,11 +29,11 @@ from fathom.control.api_connection import ApiConnection
 from fathom.control.breaker import Breaker, BreakerView
 from fathom.control.commit import PROBE_S, Commit
 from fathom.control.decision_log import log_of
-from fathom.control.event_writer import EventChange, EventNews, EventWriter
+from fathom.control.event_writer import EventChange, EventReport, EventWriter
 from fathom.control.health import ProcessHealth
 from fathom.control.kit import Kit
-from fathom.control.leadership import Ends, Leading
-from fathom.control.lease import LeaderTerm, Standing, Timing
+from fathom.control.leadership import EndingTasks, Leading
+from fathom.control.lease import LeaderTerm, LeaseStatus, Timing
 from fathom.control.loop import Loop, LoopObserver, NoLoopObserver, Reconciler, Shared
 from fathom.control.metrics import LoopNumbers, measure_loops
 from fathom.control.queue import NoQueueMetrics, QueueMetrics, WorkQueue
@@ -54,7 +54,7 @@ class Controller(Protocol):
 
     name: str
     watches: tuple[Watch, ...]  # The first is the Primary.
-    # Optional: `news`, a function from an action to Events about it: see `event_writer`.
+    # Optional: `event_reports`, a function from an action to Events about it: see `event_writer`.
     # Optional: `measure`, a function from a snapshot to families of metrics, called at each scrape.
     # Optional: `reads` and `writes`, the fields that it declares (`model/declared.py`). Its snapshots show
     # only the kinds that it declares to read; without a declaration, those that it watches.
@@ -82,7 +82,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: str = "fathom-controllers"
     actor: str = "controllers/*"  # Their name in the audit log; * stands for the name of the controller.
     signals: str = ""  # The component name for publishing this process's own signals; '': none.
-    events: bool = False  # Whether controllers that define `news` write Events.
+    events: bool = False  # Whether controllers that define `event_reports` write Events.
 
 
 class Watchers(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class Watchers(msgspec.Struct, frozen=True):
 class ControllerView(msgspec.Struct, frozen=True):
     """The state of the process, for people."""
 
-    standing: Standing | None
+    lease_status: LeaseStatus | None
     breaker: BreakerView
     waiting: dict[str, int]  # Controller -> keys in the queue.
     in_hand: dict[str, int]
@@ -198,8 +198,8 @@ class Controllers:
         await Leading(self._inside, self.caches, self._station.elector(), self._work).run()
 
     @property
-    def standing(self) -> Standing | None:
-        return self._station.standing
+    def lease_status(self) -> LeaseStatus | None:
+        return self._station.lease_status
 
     @property
     def breaker(self) -> Breaker:
@@ -209,7 +209,7 @@ class Controllers:
     def view(self) -> ControllerView:
         loops = self.loops
         return ControllerView(
-            self.standing,
+            self.lease_status,
             self.breaker.view,
             {loop.name: len(loop.queue) for loop in loops},
             {loop.name: len(loop.queue.in_hand) for loop in loops},
@@ -221,7 +221,7 @@ class Controllers:
 
     # Leading.
 
-    async def _work(self, term: LeaderTerm | None, ends: Ends) -> bool:
+    async def _work(self, term: LeaderTerm | None, ends: EndingTasks) -> bool:
         event_writer = self._event_writer()
         loop_ = asyncio.get_running_loop()
         writers = [loop_.create_task(event_writer.run())] if self._settings.events else []
@@ -271,9 +271,9 @@ class Controllers:
         )
 
     def _write_events(self, controller: Controller, event_writer: EventWriter, change: EventChange) -> None:
-        news = getattr(controller, "news", None)
-        events = news(change) if news is not None and self._settings.events else None
-        for event in (events,) if isinstance(events, EventNews) else events or ():
+        event_reports = getattr(controller, "event_reports", None)
+        events = event_reports(change) if event_reports is not None and self._settings.events else None
+        for event in (events,) if isinstance(events, EventReport) else events or ():
             named = msgspec.structs.replace(event, decision=change.decision)
             event_writer.tell(f"fathom-{controller.name}", named)
 

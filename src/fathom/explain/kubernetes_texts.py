@@ -67,24 +67,24 @@ def refusal_text(message: str) -> str:
 
 def _amounts(listed: str) -> Amounts:
     """'pods=1,requests.cpu=100m'; what is no amount is left out."""
-    found: Amounts = {}
+    amounts: Amounts = {}
     for part in listed.split(","):
         name, _, amount = part.partition("=")
         try:
-            found[name] = parse(amount)
+            amounts[name] = parse(amount)
         except ValueError:
             continue
-    return found
+    return amounts
 
 
 def _needs(listed: str) -> dict[str, tuple[str, ...]]:
     """'requests.cpu for: main,side; limits.memory for: main'. Older versions list only names, with commas."""
-    found: dict[str, tuple[str, ...]] = {}
+    needs: dict[str, tuple[str, ...]] = {}
     for part in listed.split(";"):
         names, _, containers = part.strip().partition(" for:")
         for name in names.split(","):
-            found[name.strip()] = tuple(each.strip() for each in containers.split(",") if each.strip())
-    return found
+            needs[name.strip()] = tuple(each.strip() for each in containers.split(",") if each.strip())
+    return needs
 
 
 # Containers: what kubelet says of them, in a status or in an Event.

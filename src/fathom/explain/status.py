@@ -19,7 +19,7 @@ from fathom.explain.evidence import Evidence, Gap, ObjectRef, Recorded, revision
 from fathom.explain.rollbacks import policy_rollback, rollback_observed
 from fathom.explain.sourced import Sourced
 from fathom.explain.why.answer import ActiveOverride
-from fathom.explain.why.records import RESOURCES as WATCHED
+from fathom.explain.why.records import RESOURCES as WATCHED_RESOURCES
 from fathom.explain.why_of.active_overrides import active_overrides
 from fathom.explain.why_of.autoscalers import autoscaler_reason
 from fathom.explain.why_of.control_plane import SCHEDULER, processes_of
@@ -215,7 +215,7 @@ def _last_change(evidence: Evidence, kind: str) -> int:
 
 
 def _resource(kind: str) -> str:
-    return RESOURCES.get(kind) or WATCHED.get(kind, kind)
+    return RESOURCES.get(kind) or WATCHED_RESOURCES.get(kind, kind)
 
 
 def _latest(evidence: Evidence, kind: str) -> Sourced:

@@ -6,7 +6,7 @@ from fathom.model.accounts import GATEWAY as ACCOUNT
 from fathom.model.conditions import CONNECTIONS_FAIL, SERVING_CONDITION
 from fathom.model.declared import API_SERVER, GATEWAY_PROXY, MUTATING_ROOM, Actor, Reads, Timer, Writes
 
-SIGHT_S = 5.0  # `gateway/controller.LOOK_S`; importing it would load the proxy's HTTP client.
+POLL_S = 5.0  # Between two probes of an endpoint, and between two reports of the proxy.
 
 GATEWAY = Actor(
     name="gateway",
@@ -27,5 +27,5 @@ GATEWAY = Actor(
     woken_by=("Service", "EndpointSlice", "TrafficRoute", "Node"),
     waits_in=(MUTATING_ROOM,),
     calls=(API_SERVER, GATEWAY_PROXY),
-    timers=(Timer("probes of suspect nodes", SIGHT_S),),
+    timers=(Timer("probes of suspect nodes", POLL_S),),
 )

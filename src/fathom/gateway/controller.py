@@ -23,8 +23,9 @@ from fathom.client.outcomes import Committed, Rejected
 from fathom.control.decision_log import log_of, reporting, subject_at, subject_of
 from fathom.control.plan import contains
 from fathom.control.watches import EVENT, NODE, POD, SERVICE
+from fathom.gateway.actor import POLL_S
 from fathom.gateway.budget import ErrorBudget
-from fathom.gateway.proxy import AppliedRoutes, ProbeSight
+from fathom.gateway.proxy import AppliedRoutes, ProxyReport
 from fathom.gateway.routes import SeenObjects, Table, make_table, other_routes, said_of
 from fathom.kinds import traffic_route
 from fathom.model.cause import WakeCause
@@ -40,20 +41,18 @@ from fathom.model.decision import Considered, Subject, considered
 from fathom.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.model.times import timestamp
-from fathom.model.well_known import ACTOR_HEADER
+from fathom.model.well_known import ACTOR_HEADER, SUSPECT_TAINT
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask, Reply
 
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 ROUTES = own_resource(traffic_route.DEFINITION)
 IN_FORCE = "InForce"  # Condition of a route.
-SUSPECT = "fathom.dev/suspect"  # Taint of a node whose agent sends no heartbeats.
-LOOK_S = 5.0
 PODS_PER_NODE = 3  # One reached pod is enough, and each costs a write.
 ME = "gateway"
 
-TABLE, OBSERVED, SIGHT = "/gateway/table", "/gateway/observed", "/gateway/sight"
-LOOKED = WakeCause("timer", f"every {LOOK_S:g} s")
+TABLE, OBSERVED, PROXY_REPORT = "/gateway/table", "/gateway/observed", "/gateway/sight"
+POLLED = WakeCause("timer", f"every {POLL_S:g} s")
 GATHER_S = 0.02
 AGAIN_S = 1.0
 RETRY_S = 5.0
@@ -259,18 +258,18 @@ class Gateway:
 
     async def _poll_proxy(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_S)
-            reply = await self._inside.seam.request(Ask("GET", SIGHT), timeout_s=ANSWER_S)
+            await asyncio.sleep(POLL_S)
+            reply = await self._inside.seam.request(Ask("GET", PROXY_REPORT), timeout_s=ANSWER_S)
             if reply.status == 404:
                 return  # There is no proxy in a simulated world.
             if reply.status != 200 or not self._caches.synced:
                 continue
-            sight = msgspec.json.decode(reply.body, type=ProbeSight)
-            for pod in doubted(self._caches.snapshot(), sight):
-                await self._write_probe_time(pod, reached=sight.reached[pod.uid])
-            await self._write_error_budgets(sight)
+            proxy_report = msgspec.json.decode(reply.body, type=ProxyReport)
+            for pod in pods_of_suspect_nodes(self._caches.snapshot(), proxy_report):
+                await self._write_probe_time(pod, reached=proxy_report.reached[pod.uid])
+            await self._write_error_budgets(proxy_report)
 
-    async def _write_probe_time(self, pod: Looked, *, reached: bool) -> None:
+    async def _write_probe_time(self, pod: ProbedPod, *, reached: bool) -> None:
         """Write the probe time only: lastTransitionTime stays as it is."""
         condition = {
             "type": SERVING_CONDITION,
@@ -281,10 +280,10 @@ class Gateway:
         subject = subject_at(POD.resource, pod.key, pod.uid)
         why = f"its node is suspect; the gateway {'reaches' if reached else 'does not reach'} the pod"
         media = STRATEGIC_MERGE_PATCH
-        await self._patch_status(POD.resource, subject, change, cause=LOOKED, why=why, media=media)
+        await self._patch_status(POD.resource, subject, change, cause=POLLED, why=why, media=media)
 
-    async def _write_error_budgets(self, sight: ProbeSight) -> None:
-        self._budget.note(sight.totals, now_s=asyncio.get_running_loop().time())
+    async def _write_error_budgets(self, proxy_report: ProxyReport) -> None:
+        self._budget.note(proxy_report.totals, now_s=asyncio.get_running_loop().time())
         burning, view = self._budget.burning(), self._caches.snapshot()
         for service in view.list("Service"):
             message = burning.get("/".join(key_of(service)))
@@ -302,7 +301,7 @@ class Gateway:
             change = {"status": {"conditions": conditions}}
             subject = subject_of(SERVICE.resource, service)
             why = message or "connections succeed again"
-            await self._patch_status(SERVICE.resource, subject, change, cause=LOOKED, why=why)
+            await self._patch_status(SERVICE.resource, subject, change, cause=POLLED, why=why)
 
     async def _patch_status(
         self,
@@ -329,24 +328,28 @@ def _changed(subject: Subject, obj: Obj) -> WakeCause:
     return WakeCause("event", "", subject.resource, subject.namespace, subject.name, revision)
 
 
-class Looked(msgspec.Struct, frozen=True):
+class ProbedPod(msgspec.Struct, frozen=True):
     key: Key
     uid: str
 
 
-def doubted(view: Snapshot, sight: ProbeSight) -> list[Looked]:
+def pods_of_suspect_nodes(view: Snapshot, proxy_report: ProxyReport) -> list[ProbedPod]:
     """Some pods of each suspect node. None if the gateway reaches no pod at all: it may itself be cut off."""
     suspects = {key_of(node).name for node in view.list("Node") if _is_suspect(node)}
-    if not suspects or not any(sight.reached.values()):
+    if not suspects or not any(proxy_report.reached.values()):
         return []
-    pods_by_node: dict[str, list[Looked]] = {}
+    pods_by_node: dict[str, list[ProbedPod]] = {}
     for endpoint_slice in view.list("EndpointSlice"):
         for endpoint in endpoint_slice.get("endpoints") or ():
             node, target = str(endpoint.get("nodeName")), endpoint.get("targetRef") or {}
-            pod = Looked(
+            pod = ProbedPod(
                 Key(key_of(endpoint_slice).namespace, str(target.get("name"))), str(target.get("uid"))
             )
-            if node in suspects and pod.uid in sight.reached and pod not in pods_by_node.setdefault(node, []):
+            if (
+                node in suspects
+                and pod.uid in proxy_report.reached
+                and pod not in pods_by_node.setdefault(node, [])
+            ):
                 pods_by_node[node].append(pod)
     return [
         pod for pods in pods_by_node.values() for pod in sorted(pods, key=lambda pod: pod.key)[:PODS_PER_NODE]
@@ -354,4 +357,4 @@ def doubted(view: Snapshot, sight: ProbeSight) -> list[Looked]:
 
 
 def _is_suspect(node: Obj) -> bool:
-    return any(taint.get("key") == SUSPECT for taint in lookup(node, "spec", "taints") or ())
+    return any(taint.get("key") == SUSPECT_TAINT for taint in lookup(node, "spec", "taints") or ())

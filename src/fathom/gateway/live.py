@@ -14,7 +14,7 @@ import msgspec
 
 from fathom import private_files
 from fathom.client.http import HttpBackend, ServerAddress
-from fathom.gateway.controller import OBSERVED, SIGHT, TABLE, Observation
+from fathom.gateway.controller import OBSERVED, PROXY_REPORT, TABLE, Observation
 from fathom.gateway.metrics import measure_proxy
 from fathom.gateway.proxy import Proxy
 from fathom.gateway.routes import Table
@@ -93,7 +93,7 @@ class _Backend:
         self._loop = asyncio.get_running_loop()  # The host's; `start` is called inside the Domain.
         self._tasks = {
             self._loop.create_task(self._begin()),
-            self._loop.create_task(self.proxy.look_for_ever()),
+            self._loop.create_task(self.proxy.probe_for_ever()),
         }
 
     def start(self, number: int, ask: Ask, *, stream: bool) -> None:
@@ -105,8 +105,8 @@ class _Backend:
             self._listener = number
             self._host.post(Input.OPENED, number, 200)
             self._send_observations()
-        elif ask.target == SIGHT:
-            self._host.post(Input.REPLY, number, 200, msgspec.json.encode(self.proxy.sight()))
+        elif ask.target == PROXY_REPORT:
+            self._host.post(Input.REPLY, number, 200, msgspec.json.encode(self.proxy.proxy_report()))
         else:
             self._http.start(number, ask, stream=stream)
 

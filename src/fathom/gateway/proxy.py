@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 
+from fathom.gateway.actor import POLL_S
 from fathom.gateway.balance import Balancer
 from fathom.gateway.routes import RouteEndpoint, Table
 from fathom.gateway.service_counts import Result, ServiceNumbers
@@ -22,14 +23,13 @@ from fathom.seams.log import Log
 from fathom.seams.loop_clock import loop_now_s
 
 CONNECT_S = 2.0
-LOOK_S = 5.0
 SOON_S = 0.1  # Doubled each time.
-LOOKS_AT_ONCE = 64
+PROBES_AT_ONCE = 64
 BACKLOG = 4096  # Clients that may connect within one turn of the loop; the kernel has its own bound.
 # So many probes in a row must fail: a single one may hit a full backlog.
 UNSEEN_MAX = 3
 
-Where = tuple[str, int]
+Address = tuple[str, int]
 Pod = tuple[str, str]  # Its name and its uid.
 # (pod, uid, whether it can be reached)
 Observe = Callable[[str, str, bool], None]
@@ -42,7 +42,7 @@ class AppliedRoutes(msgspec.Struct, frozen=True):
     failed: dict[str, str]  # Service -> why its address cannot be listened on.
 
 
-class ProbeSight(msgspec.Struct, frozen=True):
+class ProxyReport(msgspec.Struct, frozen=True):
     """Which pods the proxy reaches, and the connections of each Service until now."""
 
     reached: dict[str, bool] = {}  # Pod's UID -> whether it is reached; unknown pods are absent.
@@ -58,7 +58,7 @@ class ProxyNumbers(msgspec.Struct):
     listeners_failed: int = 0  # Services whose address could not be listened on, of the last table.
 
 
-def _name_of(where: Where) -> str:
+def _name_of(where: Address) -> str:
     address, port = where
     return f"{address} {port}"
 
@@ -68,8 +68,8 @@ class Proxy:
         self._observe = observe
         self._log = log
         self._kept = kept or KeptSockets()
-        self._balancers: dict[Where, Balancer] = {}
-        self._servers: dict[Where, asyncio.Server] = {}
+        self._balancers: dict[Address, Balancer] = {}
+        self._servers: dict[Address, asyncio.Server] = {}
         self._unseen: dict[RouteEndpoint, int] = {}  # Failed probes in a row; 0: it was reached.
         self._ports: dict[Pod, list[RouteEndpoint]] = {}  # By pod: its endpoints behind Services.
         self._reported: dict[Pod, bool] = {}  # The last observation reported for the pod.
@@ -77,9 +77,9 @@ class Proxy:
         self.numbers = ProxyNumbers()
         self.services = ServiceNumbers(loop_now_s())
         self._connections: set[asyncio.Task[None]] = set()
-        self._news = asyncio.Event()  # A new table whose endpoints are not probed yet.
+        self._table_changed = asyncio.Event()  # A new table whose endpoints are not probed yet.
         self._first_probes: set[RouteEndpoint] = set()  # New endpoints in their first probe.
-        self._probe_slots = asyncio.Semaphore(LOOKS_AT_ONCE)
+        self._probe_slots = asyncio.Semaphore(PROBES_AT_ONCE)
 
     # The table.
 
@@ -105,11 +105,11 @@ class Proxy:
         for each in sorted(endpoints):
             self._ports.setdefault((each.pod, each.uid), []).append(each)
         self._reported = {pod: reached for pod, reached in self._reported.items() if pod in self._ports}
-        self._news.set()
+        self._table_changed.set()
         self.numbers.listeners_failed = len(failed)
         return AppliedRoutes(len(self._servers), failed)
 
-    async def _listen(self, where: Where, balancer: Balancer) -> str:
+    async def _listen(self, where: Address, balancer: Balancer) -> str:
         address, port = where
         carry = partial(self._carry, balancer)
         there = self._kept.take(_name_of(where))
@@ -214,7 +214,7 @@ class Proxy:
 
     # Probing.
 
-    def sight(self) -> ProbeSight:
+    def proxy_report(self) -> ProxyReport:
         """Which pods are reached, of those on real nodes: connecting to a simulated node's pod proves
         nothing."""
         services = {balancer.listener.service for balancer in self._balancers.values()}
@@ -226,15 +226,15 @@ class Proxy:
                 reached[uid] = True
             elif counts and all(count is not None and count >= UNSEEN_MAX for count in counts):
                 reached[uid] = False
-        return ProbeSight(reached, dict(self._totals))
+        return ProxyReport(reached, dict(self._totals))
 
-    async def look_for_ever(self) -> None:
-        """Probe new endpoints at once, all others every LOOK_S."""
+    async def probe_for_ever(self) -> None:
+        """Probe new endpoints at once, all others every POLL_S."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._probe_all())
             while True:
-                await self._news.wait()
-                self._news.clear()
+                await self._table_changed.wait()
+                self._table_changed.clear()
                 for each in self._endpoints():
                     if each not in self._unseen and each not in self._first_probes:
                         self._first_probes.add(each)
@@ -242,7 +242,7 @@ class Proxy:
 
     async def _probe_all(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
             await asyncio.gather(*(self._look(each) for each in self._endpoints() if each in self._unseen))
 
     async def _probe_new(self, endpoint: RouteEndpoint) -> None:
@@ -251,7 +251,7 @@ class Proxy:
         await self._look(endpoint)
         self._first_probes.discard(endpoint)
         pause_s = SOON_S
-        while pause_s < LOOK_S:
+        while pause_s < POLL_S:
             await asyncio.sleep(pause_s)
             pause_s *= 2
             if not self._unseen.get(endpoint):

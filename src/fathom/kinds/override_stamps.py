@@ -137,11 +137,13 @@ def _honoured(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
         if name in AT_THE_WRITE
     ]
     by_others = [
-        told for told in _acknowledged(old, by_server=False) if text(told.get("controller")) in controllers
+        acknowledgement
+        for acknowledgement in _acknowledged(old, by_server=False)
+        if text(acknowledgement.get("controller")) in controllers
     ]
     return {AFFECTED: list(controllers), "acknowledgements": [*by_server, *by_others]}
 
 
 def _acknowledged(obj: Obj, *, by_server: bool) -> list[Obj]:
-    told = (mapping(each) for each in items(lookup(obj, "status", "acknowledgements")))
-    return [each for each in told if (text(each.get("controller")) in AT_THE_WRITE) is by_server]
+    acknowledgements = (mapping(each) for each in items(lookup(obj, "status", "acknowledgements")))
+    return [each for each in acknowledgements if (text(each.get("controller")) in AT_THE_WRITE) is by_server]

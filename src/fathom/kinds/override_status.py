@@ -48,7 +48,7 @@ def is_marked(text: object, uid: str) -> bool:
 
 
 def has_ended(override: SchedulerOverride, now_ns: int) -> bool:
-    """Deleted, or its time is over. One that waits for its approval is not active, and has not ended."""
+    """Deleted or expired. One that waits for its approval is not active, and has not ended."""
     expires_ns = expiry_ns(override)
     return bool(override.metadata.deletion_timestamp) or (expires_ns is not None and now_ns >= expires_ns)
 
@@ -176,8 +176,8 @@ def _lost(name: str, entries: list[Acknowledgement], leases: dict[str, Component
     if name in AT_THE_WRITE or name == OVERRIDE_CONTROLLER:
         return []  # The API server; and whoever asks.
     asked = [entry.controller for entry in entries] or [name]
-    found = [(who, leases.get(lease_name(who))) for who in asked]
-    return [who for who, lease in found if lease is not None and not lease.held]
+    lease_of_each = [(who, leases.get(lease_name(who))) for who in asked]
+    return [who for who, lease in lease_of_each if lease is not None and not lease.held]
 
 
 def stopped_message(names: Iterable[str]) -> str:
@@ -188,8 +188,8 @@ def degraded_without_controllers(obj: Obj, *, now: str, now_ns: int) -> list[Obj
     """The conditions of an override while the process of the controllers has stopped, which writes them
     otherwise; None: they say so already, or the override has ended."""
     override = msgspec.convert(obj, SchedulerOverride, strict=False)
-    said = find_condition(conditions_of(obj), DEGRADED) or {}
-    if has_ended(override, now_ns) or said.get("status") == "True":
+    degraded = find_condition(conditions_of(obj), DEGRADED) or {}
+    if has_ended(override, now_ns) or degraded.get("status") == "True":
         return None
     stopped = [name for name in affected_by(override) if lease_name(name) == CONTROLLERS_LEASE]
     return set_condition(

@@ -53,11 +53,11 @@ def changes_text(override: SchedulerOverride) -> str:
 
 def ack_counts(override: SchedulerOverride) -> AckCounts:
     affected = override.status.affected_controllers or affected_controllers(set_changes(override))
-    said = {name: _said(override, name) for name in affected}
+    states = {name: _state_of(override, name) for name in affected}
     return AckCounts(
-        tuple(name for name in affected if said[name] == HONORING),
-        tuple(name for name in affected if said[name] == DECLINED),
-        tuple(name for name in affected if said[name] not in {HONORING, DECLINED}),
+        tuple(name for name in affected if states[name] == HONORING),
+        tuple(name for name in affected if states[name] == DECLINED),
+        tuple(name for name in affected if states[name] not in {HONORING, DECLINED}),
     )
 
 
@@ -71,7 +71,7 @@ def acknowledgements_of(override: SchedulerOverride, controller: str) -> list[Ac
     ]
 
 
-def _said(override: SchedulerOverride, controller: str) -> str:
+def _state_of(override: SchedulerOverride, controller: str) -> str:
     """What all of a controller's processes say; '' while one is missing. An acknowledgement of an earlier
     generation does not count: it was about another spec."""
     entries = acknowledgements_of(override, controller)

@@ -26,6 +26,8 @@ EXISTS, MISSING = "exists", "!"
 GREATER, LESS = "gt", "lt"
 
 _OBJECT_OPERATORS = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": MISSING}
+# Of node affinity, which has two more than a label selector.
+NODE_OPERATORS = {**_OBJECT_OPERATORS, "Gt": GREATER, "Lt": LESS}
 _SYMBOLS = {"=": EQUALS, "==": DOUBLE_EQUALS, "!=": NOT_EQUALS, ">": GREATER, "<": LESS}
 _PRINTED = {GREATER: ">", LESS: "<"}
 _LISTS_VALUES = frozenset({IN, NOT_IN})

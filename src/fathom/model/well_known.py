@@ -16,6 +16,7 @@ SKIP_MIRROR_LABEL = "endpointslice.kubernetes.io/skip-mirror"
 NOT_READY_TAINT, UNREACHABLE_TAINT = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 QUARANTINE_TAINT = "fathom.dev/quarantine"
+SUSPECT_TAINT = "fathom.dev/suspect"  # Its agent sends no heartbeats.
 
 # Annotations.
 # On a bound pod: the id of the decision that placed it. On an Event: of the decision that it reports.

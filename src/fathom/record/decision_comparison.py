@@ -158,16 +158,16 @@ class DecisionComparison:
         that the replay sent."""
         if self.changed is not None:
             return self.changed
-        made = self._recent.get(sent_for or "", self.newest) if replayed else None
+        decision = self._recent.get(sent_for or "", self.newest) if replayed else None
         missing = self._missing()
-        if made is not None and missing is not None and missing.time_ns > now_ns:
+        if decision is not None and missing is not None and missing.time_ns > now_ns:
             missing = None
-        if made is None and missing is None:
-            made = self.newest if self.newest is not None and self.newest.time_ns == now_ns else None
-        if made is None and missing is None:
+        if decision is None and missing is None:
+            decision = self.newest if self.newest is not None and self.newest.time_ns == now_ns else None
+        if decision is None and missing is None:
             return None
         live = None if missing is None else summary_of(missing)
-        return ChangedDecision(self.made, live, None if made is None else summary_of(made))
+        return ChangedDecision(self.made, live, None if decision is None else summary_of(decision))
 
 
 def _unpacked(table: Table) -> Table:

@@ -71,7 +71,7 @@ _pack_frame = FRAME.pack_into
 NAME = re.compile(r"(\d{8})-(\d{6})\.seg")
 
 
-class Keeping(Protocol):
+class DetailPolicy(Protocol):
     """Which times keep full detail."""
 
     @property
@@ -105,7 +105,7 @@ class Ring:
         thin: Callable[[Path], int] | None = None,
         reduce: Callable[[Path], int] | None = None,
         beside: str = "",
-        kept: Keeping | None = None,
+        kept: DetailPolicy | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`beside`: the suffix of a file that `pack`, `thin` and `reduce` may write beside a segment: it goes

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.record.ring import Keeping, Ring, runs
+from fathom.record.ring import DetailPolicy, Ring, runs
 from fathom.record.segment import TAPE, NotASegment, segments
 from fathom.seams.log import Log
 from fathom.seams.process import Birth, epoch_of
@@ -51,7 +51,7 @@ class DiskTape:
         budget_bytes: int = BUDGET_BYTES,
         whole_asks: bool = False,
         log: Log | None = None,
-        kept: Keeping | None = None,
+        kept: DetailPolicy | None = None,
     ) -> None:
         self.records = 0  # Kept in total.
         self.directory = directory

@@ -18,7 +18,7 @@ from fathom.record.tape import BadTape, Reel, reels
 FOLDER, ALONE = "tapes", "tape"
 
 
-class RunTold(msgspec.Struct, frozen=True):
+class RunSummary(msgspec.Struct, frozen=True):
     run: int
     entry: str
     incarnation: int
@@ -29,11 +29,11 @@ class RunTold(msgspec.Struct, frozen=True):
     python: str
 
 
-class TapeTold(msgspec.Struct, frozen=True):
+class TapeSummary(msgspec.Struct, frozen=True):
     process: str
     recording: bool  # A process is recording to it now.
     stored_bytes: int
-    runs: tuple[RunTold, ...]
+    runs: tuple[RunSummary, ...]
 
 
 class Exported(msgspec.Struct, frozen=True):
@@ -51,11 +51,11 @@ def directories(data: Path) -> dict[str, Path]:
     return alone | {path.name: path for path in sorted((data / FOLDER).glob("*")) if path.is_dir()}
 
 
-def shelf_of(data: Path) -> list[TapeTold]:
+def shelf_of(data: Path) -> list[TapeSummary]:
     return [_tape(path) for path in directories(data).values()]
 
 
-def _tape(directory: Path) -> TapeTold:
+def _tape(directory: Path) -> TapeSummary:
     run_list = []
     for reel in reels(directory):
         try:
@@ -63,12 +63,12 @@ def _tape(directory: Path) -> TapeTold:
         except (BadTape, NotASegment, FileNotFoundError):
             continue  # Killed before its first record was written, or dropped meanwhile.
     stored = sum(run.stored_bytes for run in run_list)
-    return TapeTold(directory.name, _is_held(directory / "lock"), stored, tuple(run_list))
+    return TapeSummary(directory.name, _is_held(directory / "lock"), stored, tuple(run_list))
 
 
-def _run(reel: Reel) -> RunTold:
+def _run(reel: Reel) -> RunSummary:
     birth = reel.birth()
-    return RunTold(
+    return RunSummary(
         run=reel.run,
         entry=birth.entry,
         incarnation=birth.incarnation,

@@ -58,7 +58,7 @@ def go_on(state: ClusterState, *, seconds: float, seed: str) -> Continuation:
     """Raises ForkFailed."""
     world = fork(state, seed)
     try:
-        before, told = counts_of(world), _Told(world)
+        before, noted = counts_of(world), _NotedChanges(world)
         run_for(world, seconds)
         return Continuation(
             seed=seed,
@@ -69,8 +69,8 @@ def go_on(state: ClusterState, *, seconds: float, seed: str) -> Continuation:
             to_revision=world.engine.store.newest,
             before=before,
             after=counts_of(world),
-            changes=tuple(told.changes[:CHANGES_MAX]),
-            more_changes=max(0, len(told.changes) - CHANGES_MAX),
+            changes=tuple(noted.changes[:CHANGES_MAX]),
+            more_changes=max(0, len(noted.changes) - CHANGES_MAX),
             trace=world.engine.trace.hexdigest(),
         )
     finally:
@@ -88,7 +88,7 @@ def counts_of(world: World) -> PodCounts:
     )
 
 
-class _Told:
+class _NotedChanges:
     def __init__(self, world: World) -> None:
         self._world = world
         self.changes: list[WorldChange] = []

@@ -144,10 +144,10 @@ def pytest_runtest_makereport(
     """Show only the run's own report; pytest's traceback adds nothing to it."""
     report = yield
     if "fathom.sim.pytest_plugin.story_tests" in sys.modules and call.excinfo is not None:
-        from fathom.sim.pytest_plugin.story_tests import BrokenStory, ToldStory  # noqa: PLC0415
+        from fathom.sim.pytest_plugin.story_tests import BrokenStory, StoryReport  # noqa: PLC0415
 
         if isinstance(call.excinfo.value, BrokenStory):
-            report.longrepr = ToldStory(str(call.excinfo.value))
+            report.longrepr = StoryReport(str(call.excinfo.value))
     return report
 
 

@@ -62,15 +62,15 @@ class Actions:
             # made another object of the name. The step is about the first one, however often it is tried.
             return Intention(earlier)
         resource, namespace = await self._where(ref, work)
-        found = await self._api.get(resource, namespace, ref.name)
-        uid = uid_of(found) if found is not None and work.verb != "create" else ""
+        current = await self._api.get(resource, namespace, ref.name)
+        uid = uid_of(current) if current is not None and work.verb != "create" else ""
         named = msgspec.structs.replace(ref, namespace=namespace, uid=uid)
-        if found is not None and work.identity in identities_on(found):
+        if current is not None and work.identity in identities_on(current):
             # 1. A patch got no answer. 2. A read did not find it. 3. It arrived. What is there now is not
             # what was there before: the first intention has the values of before.
             return Intention(named, work.record.undo_patch)
         patch = self._patch(work)
-        undone = inverse(found, patch) if found is not None and patch is not None else None
+        undone = inverse(current, patch) if current is not None and patch is not None else None
         return Intention(named, undone)
 
     async def perform(self, work: Work, time: str) -> ActResult:
@@ -86,13 +86,13 @@ class Actions:
         """Whether it was done, found by reading. Raises ApiError where nothing could be read."""
         ref, _ = self._target(work)
         resource, namespace = await self._where(ref, work)
-        found = await self._api.get(resource, namespace, ref.name)
+        current = await self._api.get(resource, namespace, ref.name)
         if work.verb == "delete" or (work.verb == "restore" and work.record.undo_patch is None):
-            if self._is_gone(found, work):
+            if self._is_gone(current, work):
                 return Done(work.record.object, None, "found by reading: it is deleted")
             return NotDone("found by reading: it was not deleted", again=True)
-        if found is not None and work.identity in identities_on(found):
-            return Done(_ref_of(found, ref, namespace), None, "found by reading")
+        if current is not None and work.identity in identities_on(current):
+            return Done(_ref_of(current, ref, namespace), None, "found by reading")
         return NotDone("found by reading: it was not done", again=True)
 
     # Each verb.
@@ -103,20 +103,20 @@ class Actions:
         outcome = await self._api.create(resource, namespace, _marked(template, work.identity))
         if not isinstance(outcome, Conflict):
             return self._result(outcome, work, namespace, time)
-        found = await self._api.get(resource, namespace, ref.name)
-        if found is None:
+        current = await self._api.get(resource, namespace, ref.name)
+        if current is None:
             return NotDone(outcome.why, again=True)
-        if work.identity in identities_on(found):
-            return Done(_ref_of(found, ref, namespace), None, "found by reading")
+        if work.identity in identities_on(current):
+            return Done(_ref_of(current, ref, namespace), None, "found by reading")
         return NotDone(f"{ref.kind} {ref.name} exists already, and this run did not make it", again=False)
 
     async def _delete(self, work: Work, time: str) -> ActResult:
         ref, _ = self._target(work)
         resource, namespace = await self._where(ref, work)
-        found = await self._api.get(resource, namespace, ref.name)
-        if found is None or self._is_gone(found, work):
+        current = await self._api.get(resource, namespace, ref.name)
+        if current is None or self._is_gone(current, work):
             return Done(work.record.object, None, "it was not there any more")
-        outcome = await self._api.delete(resource, namespace, ref.name, uid=uid_of(found))
+        outcome = await self._api.delete(resource, namespace, ref.name, uid=uid_of(current))
         if isinstance(outcome, Conflict):
             return NotDone(outcome.why, again=True)
         if isinstance(outcome, Rejected) and outcome.code == 404:
@@ -130,27 +130,29 @@ class Actions:
         ref, _ = self._target(work)
         resource, namespace = await self._where(ref, work)
         for _ in range(CONFLICTS_MAX):
-            found = await self._api.get(resource, namespace, ref.name)
-            if found is None:
+            current = await self._api.get(resource, namespace, ref.name)
+            if current is None:
                 if work.verb == "apply":
                     return await self._create(work, time)
                 return _absent(work, ref)
-            if work.identity in identities_on(found):
-                return Done(_ref_of(found, ref, namespace), None, "found by reading")
-            patch = self._to_send(work, found)
+            if work.identity in identities_on(current):
+                return Done(_ref_of(current, ref, namespace), None, "found by reading")
+            patch = self._to_send(work, current)
             if not patch:
-                return Done(_ref_of(found, ref, namespace), None, "others have changed it since: it is left")
+                return Done(
+                    _ref_of(current, ref, namespace), None, "others have changed it since: it is left"
+                )
             outcome = await self._api.patch(
-                resource, namespace, ref.name, _guarded(patch, found, work.identity)
+                resource, namespace, ref.name, _guarded(patch, current, work.identity)
             )
             if not isinstance(outcome, Conflict):
                 return self._result(outcome, work, namespace, time)
         return NotDone(f"others write {ref.kind} {ref.name} all the time", again=True)
 
-    def _to_send(self, work: Work, found: Obj) -> Obj:
+    def _to_send(self, work: Work, current: Obj) -> Obj:
         if work.verb != "restore":
             return self._patch(work) or {}
-        return still_ours(found, work.patched or {}, work.record.undo_patch or {})
+        return still_ours(current, work.patched or {}, work.record.undo_patch or {})
 
     # What and where.
 
@@ -181,17 +183,17 @@ class Actions:
     def _patch(self, work: Work) -> Obj | None:
         return patch_of(work.action)
 
-    def _is_gone(self, found: Obj | None, work: Work) -> bool:
+    def _is_gone(self, current: Obj | None, work: Work) -> bool:
         """The object that was meant: another one of the same name is not ours to delete."""
-        if found is None or is_deleting(found):
+        if current is None or is_deleting(current):
             return True
         ref, meant = self._target(work)[0], work.record.object
         if meant is None or (meant.kind, meant.name) != (ref.kind, ref.name):
             return False
         if meant.uid:
-            return uid_of(found) != meant.uid
+            return uid_of(current) != meant.uid
         # The answer to our create was lost: what we made carries the identity of the step.
-        return work.undo and work.identity.removesuffix(UNDO) not in identities_on(found)
+        return work.undo and work.identity.removesuffix(UNDO) not in identities_on(current)
 
     def _result(self, outcome: Outcome, work: Work, namespace: str, time: str) -> ActResult:
         ref, _ = self._target(work)
@@ -237,14 +239,14 @@ def _marked(template: Obj, identity: str) -> Obj:
     return {**template, "metadata": {**meta, "annotations": annotations}}
 
 
-def _guarded(patch: Obj, found: Obj, identity: str) -> Obj:
+def _guarded(patch: Obj, current: Obj, identity: str) -> Obj:
     """With the identity, and only at the revision that was read. Identities of other runs go."""
     run = identity.partition("/")[0]
-    kept = [each for each in identities_on(found) if each.partition("/")[0] == run]
+    kept = [each for each in identities_on(current) if each.partition("/")[0] == run]
     meta = metadata(patch)
     annotations = {**(meta.get("annotations") or {}), STEP_ANNOTATION: ",".join([*kept, identity])}
-    revision = lookup(found, "metadata", "resourceVersion")
-    guarded = {**meta, "resourceVersion": revision, "uid": uid_of(found), "annotations": annotations}
+    revision = lookup(current, "metadata", "resourceVersion")
+    guarded = {**meta, "resourceVersion": revision, "uid": uid_of(current), "annotations": annotations}
     return {**patch, "metadata": guarded}
 
 

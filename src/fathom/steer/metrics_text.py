@@ -16,7 +16,7 @@ _ESCAPE = re.compile(r"\\[\\\"n]")
 
 def samples(page: str, name: str, wanted: Mapping[str, str]) -> list[Obj]:
     """`{labels, value}` of each sample that has the labels. What is no number is left out."""
-    found: list[Obj] = []
+    matching: list[Obj] = []
     for line in page.splitlines():
         if not line.startswith(name):
             continue
@@ -26,8 +26,8 @@ def samples(page: str, name: str, wanted: Mapping[str, str]) -> list[Obj]:
         labels = {label: _plain(value) for label, value in _LABEL.findall(match["labels"] or "")}
         value = _number(match["value"])
         if value is not None and all(labels.get(label) == text for label, text in wanted.items()):
-            found.append({"labels": labels, "value": value})
-    return found
+            matching.append({"labels": labels, "value": value})
+    return matching
 
 
 def _plain(text: str) -> str:

@@ -62,7 +62,7 @@ async def _read(
         return await _metric(api, given.metric)
     if given.decisions is not None:
         return await _decisions(api, given.decisions, namespace, acted)
-    raise Unread("it names nothing")
+    raise Unread("it names no object, list, metric or decisions")
 
 
 async def read_object(api: Api, resources: Resources, ref: ObjectRef, namespace: str) -> Obj | None:
@@ -80,20 +80,20 @@ async def _list(api: Api, resources: Resources, wanted: ListedObjects, namespace
 
 async def _all_pages(api: Api, resource: Resource, namespace: str, options: Mapping[str, Any]) -> list[Obj]:
     page = await api.list_page(resource, namespace, **options)
-    found = list(page.items)
+    objects = list(page.items)
     for _ in range(PAGES_MAX):
         if not page.token:
-            return found
+            return objects
         page = await api.list_page(resource, namespace, token=page.token, **options)
-        found += page.items
-    raise Unread(f"there are more than {len(found)} {resource.plural}")
+        objects += page.items
+    raise Unread(f"there are more than {len(objects)} {resource.plural}")
 
 
 async def _metric(api: Api, wanted: MetricSamples) -> list[Obj]:
-    found = samples(await api.page(f"/metrics/{wanted.process}"), wanted.name, wanted.labels)
-    if not found:
+    values = samples(await api.page(f"/metrics/{wanted.process}"), wanted.name, wanted.labels)
+    if not values:
         raise Unread(f"{wanted.process} has no sample of {wanted.name}")
-    return found
+    return values
 
 
 async def _decisions(api: Api, wanted: DecisionsAbout, namespace: str, acted: Mapping[str, str]) -> list[Obj]:

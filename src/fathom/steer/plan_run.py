@@ -170,7 +170,7 @@ def _before(turn: Turn, step: RunbookStep, record: StepRecord) -> Instruction:
     if prompt is not None and not record.answer:
         return Ask(step.id, prompt.question)
     if record.answer == "no":
-        return Stop("Refused", f"step {step.id} was answered with no", step.on_failure == "undo")
+        return Stop("Refused", f"the answer at step {step.id} was no", step.on_failure == "undo")
     return Act(step.id) if writes(step) else Begin(step.id)
 
 

@@ -21,7 +21,7 @@ from tests.api.harness import Answer, Api, tell
 
 from fathom.api.admission.attempt import DELETE
 from fathom.api.admission.quota import QUOTAS as QUOTA_RESOURCE
-from fathom.api.admission.quota import RULES, drift, is_counted, mended
+from fathom.api.admission.quota import RULES, corrected_status, drift, is_counted
 from fathom.model.body import Body
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
@@ -125,9 +125,9 @@ def test_a_quota_whose_count_is_lost_is_counted_by_the_next_write(tmp_path: Path
 
 def test_a_quota_whose_count_is_lost_is_counted_by_housekeeping() -> None:
     bare = {**quota({"pods": "2"}), "status": {}}
-    assert mended(bare, World(bare)) == {"hard": {"pods": "2"}, "used": {"pods": "0"}}
+    assert corrected_status(bare, World(bare)) == {"hard": {"pods": "2"}, "used": {"pods": "0"}}
     counted = quota({"pods": "2"})
-    assert mended(counted, World(counted)) is None
+    assert corrected_status(counted, World(counted)) is None
 
 
 def test_a_namespace_without_quotas_has_no_rules(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def take_quota(world: World, view: World, what: str, spec: Obj) -> None:
         expect = Expect(key, seen.revision if seen else 0)
         world.commit([Put(key, Body(admitted.obj))], admitted.charges, expect)
     elif what == "count" and seen is not None:
-        status = mended(seen.obj, view)
+        status = corrected_status(seen.obj, view)
         if status is not None:
             world.commit([Put(key, Body({**seen.obj, "status": status}))], (), Expect(key, seen.revision))
     elif what == "lift" and seen is not None:

@@ -37,7 +37,7 @@ from fathom.agent.host.idranges import IdRanges
 from fathom.agent.host.ids import OWN_GROUP, fs_group_of
 from fathom.agent.host.images import ImagesFile, argv_of
 from fathom.agent.host.launch import Rights, Settled, identity_for, shim_spec
-from fathom.agent.host.limits import Means, fence_in, remove_groups
+from fathom.agent.host.limits import LimitEnforcement, fence_in, remove_groups
 from fathom.agent.host.orphan_processes import SHIM, end_below, shims_below
 from fathom.agent.host.probes import HostProber
 from fathom.agent.host.records import LOCK, ExitRecord, PodRecord, Records, RunRecord, boot_id, is_alive
@@ -55,7 +55,7 @@ BEGUN_S, POLL_S = 5.0, 0.05
 TOKEN_RENEW = 0.7  # Fraction of a token's lifetime after which it is renewed.
 
 
-class Ground(msgspec.Struct, frozen=True):
+class DriverSettings(msgspec.Struct, frozen=True):
     """Settings of a node's driver."""
 
     node: str
@@ -64,7 +64,7 @@ class Ground(msgspec.Struct, frozen=True):
     host_ip: str
     images: ImagesFile
     rights: Rights
-    means: Means
+    means: LimitEnforcement
     allocatable: dict[str, str]
     log_bytes: int = 10 * 1024 * 1024
 
@@ -77,11 +77,11 @@ class Tokens(msgspec.Struct, frozen=True):
 class ProcessDriver:
     """Make it on the host's loop."""
 
-    def __init__(self, ground: Ground, fetcher: Fetcher, log: Log) -> None:
-        self._ground = ground
+    def __init__(self, settings: DriverSettings, fetcher: Fetcher, log: Log) -> None:
+        self._settings = settings
         self._fetcher = fetcher
         self._log = log
-        self.records = Records(ground.directory)
+        self.records = Records(settings.directory)
         self._ranges = IdRanges()
         self._prober = HostProber(self.records.run_dir)
         self.watcher = RunWatcher(self.records, log)
@@ -116,23 +116,23 @@ class ProcessDriver:
 
     def _keep(self, pod: Obj, ip: str) -> None:
         """Record the pod, with user ids of its own if we are root."""
-        if not self._ground.rights.root:
+        if not self._settings.rights.root:
             self.records.keep_pod(pod, ip)
             return
         self._ranges.claim(self.records.pod_dir(uid_of(pod)), lambda ids: self.records.keep_pod(pod, ip, ids))
 
     def _hold_ids(self) -> None:
         """Reserve the user ids of pods that are here, so that no other pod gets them."""
-        for record in self.records.pods() if self._ground.rights.root else ():
+        for record in self.records.pods() if self._settings.rights.root else ():
             uid = uid_of(record.pod)
             if record.ids and not self._ranges.hold(record.ids, self.records.pod_dir(uid)):
                 self._log.warn("another pod on this machine has the same user ids", pod=uid, ids=record.ids)
 
     def _free_ip(self, pod: Obj) -> str:
         taken = {record.ip for record in self.records.pods()} | listening()
-        ip = next_address(self._ground.pod_range, taken, self._last_ip)
+        ip = next_address(self._settings.pod_range, taken, self._last_ip)
         if ip is None:
-            raise RuntimeError(f"every address of {self._ground.pod_range}.0/24 is taken")
+            raise RuntimeError(f"every address of {self._settings.pod_range}.0/24 is taken")
         self._last_ip = ip
         return ip
 
@@ -162,7 +162,7 @@ class ProcessDriver:
         container = next(
             candidate.spec for candidate in containers_of(launch.pod) if candidate.name == launch.container
         )
-        images = self._ground.images
+        images = self._settings.images
         program = argv_of(container, images.now())
         if isinstance(program, str):
             message = (
@@ -180,7 +180,7 @@ class ProcessDriver:
         except Unsafe as error:
             return ContainerNotStarted("CreateContainerConfigError", words_of(error))
         except OSError as error:
-            message = f"{error.strerror or error}: {error.filename or self._ground.directory}"
+            message = f"{error.strerror or error}: {error.filename or self._settings.directory}"
             return ContainerNotStarted("CreateContainerError", message)
 
     def signal(self, request: RuntimeSignal) -> None:
@@ -222,8 +222,8 @@ class ProcessDriver:
         self._tokens.pop(uid, None)
         for key in [key for key in self._locks if key[0] == uid]:
             del self._locks[key]
-        remove_groups(f"{self._ground.node}/{uid}")
-        places = [Path(self._ground.rights.places, uid)] if self._ground.rights.places else []
+        remove_groups(f"{self._settings.node}/{uid}")
+        places = [Path(self._settings.rights.places, uid)] if self._settings.rights.places else []
         moved = self.records.take_away(uid)
         return [*places, moved] if moved is not None else places
 
@@ -243,13 +243,13 @@ class ProcessDriver:
         for record in self.records.pods():
             pod, uid = self._with_account_volume(record.pod), uid_of(record.pod)
             volumes = [volume for volume in lookup(pod, "spec", "volumes") or () if changes_by_itself(volume)]
-            itself = shows_metadata(pod)
-            news = any(references(pod)) or itself or (audiences_of(pod) and not self._has_tokens(uid))
-            if not volumes or not news or all(run.exit is not None for run in self.records.runs(uid)):
+            shows_own = shows_metadata(pod)
+            changes = any(references(pod)) or shows_own or (audiences_of(pod) and not self._has_tokens(uid))
+            if not volumes or not changes or all(run.exit is not None for run in self.records.runs(uid)):
                 continue
             try:
                 fetched = await self._fetch(pod, services=False)
-                now = self._with_account_volume(await self._fetcher.pod(pod)) if itself else pod
+                now = self._with_account_volume(await self._fetcher.pod(pod)) if shows_own else pod
                 around = self._around(PodRecord(now, record.ip), fetched)
                 self._write_volumes(pod, volumes, around, fetched, record.ids)
             except (NotFetched, Unresolved, OSError) as error:
@@ -257,7 +257,7 @@ class ProcessDriver:
 
     def _with_account_volume(self, pod: Obj) -> Obj:
         """The pod with its service account volume, if volumes can be mounted."""
-        return with_account(pod) if self._ground.rights.enclosing else pod
+        return with_account(pod) if self._settings.rights.enclosing else pod
 
     async def _fetch(self, pod: Obj, *, services: bool = True) -> Fetched:
         """Fetch the pod's objects each time, but tokens only when they are due for renewal."""
@@ -278,7 +278,7 @@ class ProcessDriver:
     def _write_volumes(
         self, pod: Obj, volumes: list[Obj], around: Surroundings, fetched: Fetched, ids: int
     ) -> None:
-        rights = self._ground.rights
+        rights = self._settings.rights
         identity = identity_for(pod, containers_of(pod)[0].spec, ids, rights)
         user = (identity.host_uid, identity.host_gid) if identity is not None else None
         group = fs_group_of(pod, ids, rights.host_ids) if identity is not None else None
@@ -289,19 +289,19 @@ class ProcessDriver:
     def _place(self, uid: str) -> Path:
         """The directory of a pod's files. If nothing can be mounted, the pod's own user must have access to
         it."""
-        places = self._ground.rights.places
+        places = self._settings.rights.places
         return Path(places, uid) if places else self.records.pod_dir(uid)
 
     def _around(self, record: PodRecord, fetched: Fetched) -> Surroundings:
-        ground = self._ground
+        settings = self._settings
         return Surroundings(
             pod=record.pod,
             pod_ip=record.ip,
-            host_ip=ground.host_ip,
+            host_ip=settings.host_ip,
             config_maps=fetched.config_maps,
             secrets=fetched.secrets,
             services=fetched.services,
-            allocatable=ground.allocatable,
+            allocatable=settings.allocatable,
             base={"PATH": os.environ.get("PATH", os.defpath), "LANG": os.environ.get("LANG", "C.UTF-8")},
         )
 
@@ -310,9 +310,9 @@ class ProcessDriver:
     def _settle(
         self, launch: Launch, container: Obj, program: tuple[list[str], object], fetched: Fetched
     ) -> Settled:
-        pod, uid, ground = launch.pod, uid_of(launch.pod), self._ground
+        pod, uid, settings = launch.pod, uid_of(launch.pod), self._settings
         record = self.records.pod(uid)
-        if record is not None and ground.rights.root and not record.ids:  # Recorded by an older version.
+        if record is not None and settings.rights.root and not record.ids:  # Recorded by an older version.
             self._keep(record.pod, record.ip)
             record = self.records.pod(uid)
         if record is None:
@@ -322,10 +322,10 @@ class ProcessDriver:
             self._place(uid),
             self.records.run_dir(uid, launch.container, launch.attempt),
         )
-        identity = identity_for(pod, container, record.ids, ground.rights)
+        identity = identity_for(pod, container, record.ids, settings.rights)
         user = (identity.host_uid, identity.host_gid) if identity is not None else None
         make_places(pod_dir, run_dir, container, user)
-        if ground.rights.places:  # Every pod has access there, and volumes are open to all users.
+        if settings.rights.places:  # Every pod has access there, and volumes are open to all users.
             os.chown(pod_dir, 0, record.ids + OWN_GROUP)
             pod_dir.chmod(0o710)
         volumes = [volume for volume in lookup(pod, "spec", "volumes") or () if "hostPath" not in volume]
@@ -336,11 +336,11 @@ class ProcessDriver:
         resolv = resolv_file(pod, HOST_RESOLV)
         if resolv is not None:
             write_open(pod_dir / "resolv.conf", resolv)
-        fence = fence_in(ground.means, f"{ground.node}/{uid}/{launch.container}", container, pod)
+        fence = fence_in(settings.means, f"{settings.node}/{uid}/{launch.container}", container, pod)
         argv, image = program
         return Settled(
-            launch, container, argv, image, around, pod_dir, run_dir, fence, ground.rights, identity,  # type: ignore[arg-type]  # as `argv_of` says
-            self._boot, ground.log_bytes, pod_dir / "resolv.conf" if resolv is not None else None,
+            launch, container, argv, image, around, pod_dir, run_dir, fence, settings.rights, identity,  # type: ignore[arg-type]  # as `argv_of` says
+            self._boot, settings.log_bytes, pod_dir / "resolv.conf" if resolv is not None else None,
         )  # fmt: skip
 
     async def _spawn(self, settled: Settled, spec: dict[str, Any]) -> ContainerRun:

@@ -14,7 +14,7 @@ from fathom.agent.host.environment import Surroundings, Unresolved, environment,
 from fathom.agent.host.ids import HostIds, Identity, identity_of, ids_of_agent, may_bind_low
 from fathom.agent.host.images import Image
 from fathom.agent.host.limits import Fence
-from fathom.agent.host.mounts import Grounds, mounts_of
+from fathom.agent.host.mounts import PodPaths, mounts_of
 from fathom.agent.runtime import Launch
 from fathom.agent.variable_expansion import expand
 from fathom.model.objects import Obj, lookup
@@ -81,9 +81,9 @@ def runs_commands(container: Obj) -> bool:
     return any(isinstance(handler, dict) and "exec" in handler for handler in (*probes, *hooks))
 
 
-def grounds_of(settled: Settled) -> Grounds:
+def grounds_of(settled: Settled) -> PodPaths:
     own_hosts = settled.rights.enclosing and not lookup(settled.around.pod, "spec", "hostNetwork")
-    return Grounds(
+    return PodPaths(
         settled.pod_dir / "volumes",
         settled.run_dir / "message",
         settled.pod_dir / "hosts" if own_hosts else None,

@@ -18,7 +18,7 @@ ROOT = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
 
 
-class Means(msgspec.Struct, frozen=True):
+class LimitEnforcement(msgspec.Struct, frozen=True):
     """How limits are enforced here."""
 
     kind: str  # 'v2', 'v1' or '' for none.
@@ -35,7 +35,7 @@ class Fence(msgspec.Struct, frozen=True):
     memory_bytes: int = 0  # The limit; 0: none.
 
 
-def find_means(name: str, root: Path = ROOT) -> Means:
+def find_means(name: str, root: Path = ROOT) -> LimitEnforcement:
     """Tested by making and removing a group."""
     with contextlib.suppress(OSError):
         if {"cpu", "memory"} <= set((root / "cgroup.controllers").read_text().split()):
@@ -43,12 +43,12 @@ def find_means(name: str, root: Path = ROOT) -> Means:
             _try(group)
             for directory in (root, root / "fathom", group):
                 (directory / "cgroup.subtree_control").write_text("+cpu +memory")
-            return Means("v2")
+            return LimitEnforcement("v2")
     with contextlib.suppress(OSError):
         for controller in ("cpu", "memory"):
             _try(root / controller / "fathom" / name)
-        return Means("v1")
-    return Means(
+        return LimitEnforcement("v1")
+    return LimitEnforcement(
         "", "no cgroups: memory limits apply to the data of each process, CPU limits are not enforced"
     )
 
@@ -80,7 +80,7 @@ def limits_of(spec: Obj) -> ContainerLimits:
     return ContainerLimits(parse(str(cpu)).milli if cpu else 0, parse(str(memory)).value if memory else 0)
 
 
-def fence_in(means: Means, name: str, container: Obj, pod: Obj, root: Path = ROOT) -> Fence:
+def fence_in(means: LimitEnforcement, name: str, container: Obj, pod: Obj, root: Path = ROOT) -> Fence:
     """`name`: a path below the agent's own group, its last part being the container's. Raises OSError."""
     own, whole = limits_of(container), limits_of(pod.get("spec") or {})
     if not own and not whole:

@@ -23,15 +23,15 @@ _QUERY = Struct("=BBxxI48x")
 _LISTENER = Struct("=B3x2s2x16s44xI")
 _NUMBER = Struct("=i")
 
-Found = tuple[str, int, int]  # Address, port, inode.
+Listener = tuple[str, int, int]  # Address, port, inode.
 
 
-def tcp_listeners() -> list[Found]:
+def tcp_listeners() -> list[Listener]:
     """Listeners in this network namespace. Raises OSError if the kernel does not answer."""
     return [listener for family in (socket.AF_INET, socket.AF_INET6) for listener in _dump(family)]
 
 
-def _dump(family: int) -> Iterator[Found]:
+def _dump(family: int) -> Iterator[Listener]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, SOCK_DIAG) as kernel:
         kernel.settimeout(TIMEOUT_S)
         wanted = _QUERY.pack(family, socket.IPPROTO_TCP, LISTEN)
@@ -54,7 +54,7 @@ def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-def _listener_of(body: bytes) -> Found:
+def _listener_of(body: bytes) -> Listener:
     family, port, source, inode = _LISTENER.unpack_from(body)
     raw = source[:4] if family == socket.AF_INET else source
     return socket.inet_ntop(family, raw), int.from_bytes(port, "big"), inode

@@ -100,6 +100,11 @@ def find_rights(
     return rights, f"pods can read those of the server's files that user {os.geteuid()} can read: {why}"
 
 
+def pods_can_start(rights: Rights, *, uid_map: str) -> bool:
+    """Root runs pods as users of their own, with files that other pods do not see: it starts none without."""
+    return not rights.root or (has_pod_ids(uid_map) and (rights.enclosing or bool(rights.places)))
+
+
 def has_pod_ids(uid_map: str) -> bool:
     """Whether the agent's user namespace has all ids that pods get."""
     ranges = [[int(word) for word in line.split()] for line in uid_map.splitlines()]

@@ -49,7 +49,7 @@ class Mount(msgspec.Struct, frozen=True):
         return self.top / self.below
 
 
-class Grounds(msgspec.Struct, frozen=True):
+class PodPaths(msgspec.Struct, frozen=True):
     """Paths of the pod's files."""
 
     volumes: Path  # The pod's, each in a directory of its name.
@@ -59,30 +59,30 @@ class Grounds(msgspec.Struct, frozen=True):
     resolv: Path | None = None  # The pod's own /etc/resolv.conf.
 
 
-def mounts_of(container: Obj, around: Surroundings, env: Mapping[str, str], grounds: Grounds) -> list[Mount]:
+def mounts_of(container: Obj, around: Surroundings, env: Mapping[str, str], paths: PodPaths) -> list[Mount]:
     """Raises `Unresolved`."""
     volumes = {volume["name"]: volume for volume in lookup(around.pod, "spec", "volumes") or ()}
     mounts = []
     for mount in container.get("volumeMounts") or ():
         if mount["name"] not in volumes:
             raise Unresolved(f'the pod has no volume "{mount["name"]}"')
-        mounts.append(_mount(mount, volumes[mount["name"]], env, grounds, str(container.get("name"))))
+        mounts.append(_mount(mount, volumes[mount["name"]], env, paths, str(container.get("name"))))
     message_path = _where(str(container.get("terminationMessagePath") or MESSAGE), "terminationMessagePath")
-    for source, to in ((grounds.hosts, HOSTS), (grounds.resolv, RESOLV)):
+    for source, to in ((paths.hosts, HOSTS), (paths.resolv, RESOLV)):
         if source is not None and not any(mount.to == to for mount in mounts):
             mounts.append(Mount(source, to, read_only=True))
-    return [*mounts, Mount(grounds.message, message_path)]
+    return [*mounts, Mount(paths.message, message_path)]
 
 
-def _mount(mount: Obj, volume: Obj, env: Mapping[str, str], grounds: Grounds, container: str) -> Mount:
+def _mount(mount: Obj, volume: Obj, env: Mapping[str, str], paths: PodPaths, container: str) -> Mount:
     to = _where(mount["mountPath"], "mountPath")
     read_only = bool(mount.get("readOnly")) or any(kind in volume for kind in OURS)
     own = "emptyDir" in volume and not read_only
     below = str(mount.get("subPath") or expand(str(mount.get("subPathExpr") or ""), env))
     if host := volume.get("hostPath"):
-        top, whole = ROOT, _of_host(host, grounds)
+        top, whole = ROOT, _of_host(host, paths)
     else:
-        top, whole = grounds.volumes, str(mount["name"])
+        top, whole = paths.volumes, str(mount["name"])
     try:
         _find_or_make(top, whole, below, may_make="emptyDir" in volume or "hostPath" in volume)
         return Mount(top, to, read_only, "/".join([whole, *names_in(below)]), own)
@@ -116,14 +116,14 @@ def _find_or_make(top: Path, whole: str, below: str, *, may_make: bool) -> None:
 # Host paths.
 
 
-def _of_host(host: Obj, grounds: Grounds) -> str:
+def _of_host(host: Obj, paths: PodPaths) -> str:
     """The path below the machine's root, without links: the machine's links are resolved here, once, and the
     path found is mounted, or nothing."""
     try:
         path, kind = Path(host["path"]).resolve(), str(host.get("type") or "")
     except (OSError, RuntimeError, ValueError) as error:
         raise Unresolved(f"hostPath {host['path']}: {error}") from None
-    for hidden in map(Path, grounds.hide):
+    for hidden in map(Path, paths.hide):
         if path.is_relative_to(hidden) or hidden.is_relative_to(path):
             raise Unresolved(f"hostPath {path} is not allowed: it holds the server's own files")
     try:

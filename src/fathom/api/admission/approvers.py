@@ -30,7 +30,7 @@ def check_approver(attempt: WriteAttempt, involved: Collection[str], about: str)
     """Refuse unless the caller is a person, and none of those `involved`."""
     user = attempt.user
     if not is_person(user):
-        raise refused(attempt, f"{_real(user)} may not decide about {about}: a person must")
+        raise refused(attempt, f"{_real(user)} may not decide about {about}: only a person may")
     for name in (user.name, user.impersonator):
         if name and name in involved:
             raise refused(attempt, f"{name} may not decide about {about}: somebody else must")

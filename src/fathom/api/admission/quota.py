@@ -276,7 +276,7 @@ def _all_usage(quota: Obj, resource: str, objects: Iterable[Seen]) -> Iterator[A
             yield usage_of(resource, seen.obj)
 
 
-def mended(quota: Obj, view: View) -> Obj | None:
+def corrected_status(quota: Obj, view: View) -> Obj | None:
     """The status by a recount; None if the stored one is right."""
     return recount(quota, view) if drift(quota, view) or not is_counted(quota) else None
 

@@ -39,15 +39,15 @@ async def settle_ledger(core: Core) -> int:
 
 async def mend_ledger(core: Core) -> int:
     """Count, compare and correct until count and ledger agree."""
-    mended = 0
+    corrected = 0
     for _ in range(ROUNDS_MAX):
         wrong = drift(core.cache)
         if not wrong:
             break
         for place, (_, should) in wrong.items():
-            mended += await _correct(core, place, should)
+            corrected += await _correct(core, place, should)
         await core.catch_up()
-    return mended
+    return corrected
 
 
 async def _correct(core: Core, place: Place, should: Obj) -> int:

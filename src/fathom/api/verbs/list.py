@@ -18,8 +18,8 @@ from fathom.api.verbs.versions import (
     Continue,
     decode_continue,
     encode_continue,
+    list_revision_of,
     parse_limit,
-    which_of,
 )
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, bad_request, expired, timed_out
@@ -30,7 +30,7 @@ from fathom.store.protocol import Compacted, Entry, FutureRevision
 SCAN_ENTRIES = 1000
 
 
-class Found(msgspec.Struct, frozen=True):
+class ListedEntries(msgspec.Struct, frozen=True):
     entries: Sequence[Entry]
     revision: int
     last: str = ""  # The last key examined, '' when the list is complete.
@@ -43,23 +43,23 @@ async def list_(core: Core, call: Call) -> Response:
     return _answer(core, call, selected, choice)
 
 
-async def find(core: Core, call: Call, choice: Selection) -> Found:
+async def find(core: Core, call: Call, choice: Selection) -> ListedEntries:
     request = call.request
     limit = parse_limit(request)
     token_text = request.param("continue")
     if token_text:
         return await _next_page(core, call, choice, token_text, limit)
-    which = which_of(request)
-    if which.read == "exact":
-        return await _from_store(core, call, choice, revision=which.revision, limit=limit, after="")
-    if which.read == "newest":
+    list_revision = list_revision_of(request)
+    if list_revision.read == "exact":
+        return await _from_store(core, call, choice, revision=list_revision.revision, limit=limit, after="")
+    if list_revision.read == "newest":
         await core.catch_up()
-    elif which.read == "not-older-than":
-        await core.wait_for(which.revision)
+    elif list_revision.read == "not-older-than":
+        await core.wait_for(list_revision.revision)
     return _from_cache(core, call, choice, limit)
 
 
-async def _next_page(core: Core, call: Call, choice: Selection, text: str, limit: int) -> Found:
+async def _next_page(core: Core, call: Call, choice: Selection, text: str, limit: int) -> ListedEntries:
     if call.request.param("resourceVersion") not in {"", "0"}:
         raise bad_request("specifying resource version is not allowed when using continue")
     token = decode_continue(text)
@@ -71,7 +71,7 @@ async def _next_page(core: Core, call: Call, choice: Selection, text: str, limit
     return await _from_store(core, call, choice, revision=revision, limit=limit, after=after)
 
 
-def _from_cache(core: Core, call: Call, choice: Selection, limit: int) -> Found:
+def _from_cache(core: Core, call: Call, choice: Selection, limit: int) -> ListedEntries:
     cache = core.cache.of(call.kind.stored_as or call.kind.resource)
     entries: list[Entry] = []
     keys = _keys(core, call, choice)
@@ -82,8 +82,8 @@ def _from_cache(core: Core, call: Call, choice: Selection, limit: int) -> Found:
         entries.append(entry)
         if limit and len(entries) == limit and position + 1 < len(keys):
             remaining = len(keys) - position - 1 if choice.matches is None else None
-            return Found(entries, core.cache.reached, last=key, remaining=remaining)
-    return Found(entries, core.cache.reached)
+            return ListedEntries(entries, core.cache.reached, last=key, remaining=remaining)
+    return ListedEntries(entries, core.cache.reached)
 
 
 def _keys(core: Core, call: Call, choice: Selection) -> Sequence[str]:
@@ -98,7 +98,7 @@ def _wanted(choice: Selection, entry: Entry) -> bool:
 
 async def _from_store(
     core: Core, call: Call, choice: Selection, *, revision: int, limit: int, after: str
-) -> Found:
+) -> ListedEntries:
     prefix = call.kind.prefix if choice.namespace is None else f"{call.kind.prefix}{choice.namespace}/"
     entries: list[Entry] = []
     while True:
@@ -117,9 +117,9 @@ async def _from_store(
             if limit and len(entries) == limit and (after_this or page.more):
                 exact = choice.matches is None and (page.remaining or not page.more)
                 remaining = after_this + page.remaining if exact else None
-                return Found(entries, revision, last=entry.key, remaining=remaining)
+                return ListedEntries(entries, revision, last=entry.key, remaining=remaining)
         if not page.more:
-            return Found(entries, revision)
+            return ListedEntries(entries, revision)
         after = page.entries[-1].key
 
 
@@ -139,7 +139,7 @@ def _too_old(call: Call, after: str) -> ApiError:
     )
 
 
-def _answer(core: Core, call: Call, selected: Found, choice: Selection) -> Response:
+def _answer(core: Core, call: Call, selected: ListedEntries, choice: Selection) -> Response:
     meta = list_meta(call, selected)
     if call.form.shared:
         return Response(status=200, body=response_forms.shared_list(call.kind, selected.entries, meta))
@@ -157,7 +157,7 @@ def _encoded(call: Call, entries: Sequence[Entry]) -> Iterator[bytes]:
     return (response_forms.wire(call.kind, entry) for entry in entries)
 
 
-def list_meta(call: Call, selected: Found) -> Obj:
+def list_meta(call: Call, selected: ListedEntries) -> Obj:
     meta: Obj = {"resourceVersion": str(selected.revision)}
     if selected.last:
         start = selected.last.removeprefix(call.kind.prefix)

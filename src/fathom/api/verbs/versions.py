@@ -15,7 +15,7 @@ from fathom.model.errors import ApiError, Cause, bad_request, invalid
 Read = Literal["newest", "any", "not-older-than", "exact"]
 
 
-class Which(msgspec.Struct, frozen=True):
+class ListRevision(msgspec.Struct, frozen=True):
     """The revision at which to read a list."""
 
     read: Read
@@ -37,7 +37,7 @@ def parse_revision(text: str) -> int:
     return int(text)
 
 
-def which_of(request: Request) -> Which:
+def list_revision_of(request: Request) -> ListRevision:
     version = request.param("resourceVersion")
     match = request.param("resourceVersionMatch")
     if match and not version:
@@ -49,14 +49,14 @@ def which_of(request: Request) -> Which:
     if match == "Exact":
         if revision == 0:
             raise _forbidden('resourceVersionMatch "Exact" is forbidden for resourceVersion "0"')
-        return Which("exact", revision)
+        return ListRevision("exact", revision)
     if not version:
-        return Which("newest")
+        return ListRevision("newest")
     if revision == 0:
-        return Which("any")
+        return ListRevision("any")
     if not match and request.param("limit") not in {"", "0"}:
-        return Which("exact", revision)  # Legacy: a paged list at a revision is exact.
-    return Which("not-older-than", revision)
+        return ListRevision("exact", revision)  # Legacy: a paged list at a revision is exact.
+    return ListRevision("not-older-than", revision)
 
 
 def parse_limit(request: Request) -> int:

@@ -283,7 +283,7 @@ class WatchStream:
             self._due = min(self._end_at, self._bookmark_at) if self._bookmarks else self._end_at
             self._core.shared_timers.wake(self, at_s=self._due, now_s=self._now())
 
-    def ring(self) -> None:
+    def wake_up(self) -> None:
         self._due = 0.0
         self._watcher.wake(self._cache.end)
 

@@ -78,7 +78,7 @@ def _paused_by(override: Obj, view: View) -> Iterable[Key]:
 
 class Autoscalers:
     name = "autoscaling"
-    news = staticmethod(of_autoscaler)
+    event_reports = staticmethod(of_autoscaler)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(AUTOSCALER),
         Related(DEPLOYMENT, concerns=_named_by),
@@ -194,7 +194,7 @@ class Autoscalers:
             rivals=rivals_of(autoscaler, view.list("HorizontalPodAutoscaler", key.namespace)),
             paused_by="" if stop is None else stop.override,
             growth_paused_by="" if no_growth is None else no_growth.override,
-            history=self._history(key) or History().wished(now_s, size_of(workload)),
+            history=self._history(key) or History().with_recommendation(now_s, size_of(workload)),
             needs=self._floor.needs,
             considered=tuple(dict.fromkeys(each for pause in pauses for each in pause.considered)),
         )
@@ -211,7 +211,11 @@ class Autoscalers:
         )
 
     def _remember(self, key: Key, facts: AutoscalerFacts, decided: ReplicaDecision, now_s: float) -> None:
-        history = facts.history if decided.wish is None else facts.history.wished(now_s, decided.wish)
+        history = (
+            facts.history
+            if decided.recommendation is None
+            else facts.history.with_recommendation(now_s, decided.recommendation)
+        )
         if facts.workload is not None and decided.replicas != size_of(facts.workload):
             history = history.stepped(now_s, decided.replicas - size_of(facts.workload))
         self._histories[key] = history.shifted(-self._ahead_s())

@@ -1,6 +1,6 @@
 """How many replicas a HorizontalPodAutoscaler asks for, and why not more. Pure.
 
-    use ──> wish ──> held back? ──> stabilized ──> policies ──> min and max ──> paused? ──> replicas
+    use ──> recommendation ──> held back? ──> stabilized ──> policies ──> min and max ──> paused? ──> replicas
 
 Scaling up is held back while the present replicas do not all work yet: when the scheduler lags, a quota or a
 topology holds replicas, or they are still starting, more of them would wait at the same boundary. This is
@@ -82,9 +82,9 @@ FOUND = AutoscalerStatus(
 class ReplicaDecision(msgspec.Struct, frozen=True):
     replicas: int
     why: str
-    said: tuple[AutoscalerStatus, ...]
+    statuses: tuple[AutoscalerStatus, ...]
     metrics: tuple[Obj, ...] = ()
-    wish: int | None = None  # By the metrics alone; None if they give no number.
+    recommendation: int | None = None  # By the metrics alone; None if they give no number.
     because: str = ""  # In Kubernetes' short wording, for an Event; `why` is for the journal.
 
 
@@ -108,9 +108,9 @@ def _unless_paused(facts: AutoscalerFacts, decided: ReplicaDecision, current: in
     if not by:
         return decided
     held = AutoscalerStatus(LIMITED, "True", PAUSED, f"paused by the override {by}")
-    said = (*(status for status in decided.said if status.type != LIMITED), held)
+    statuses = (*(status for status in decided.statuses if status.type != LIMITED), held)
     why = f"held at {current} instead of {decided.replicas}: {held.message}; {decided.why}"
-    return ReplicaDecision(current, why, said, decided.metrics, decided.wish)
+    return ReplicaDecision(current, why, statuses, decided.metrics, decided.recommendation)
 
 
 def pausing(facts: AutoscalerFacts, wanted: int, current: int) -> str:
@@ -350,7 +350,7 @@ def plan_autoscaler(autoscaler: Obj, facts: AutoscalerFacts, decided: ReplicaDec
 
 def _paused_by(facts: AutoscalerFacts, decided: ReplicaDecision) -> str:
     """The override that held back what would have been done without it."""
-    held = any(status.reason == PAUSED for status in decided.said)
+    held = any(status.reason == PAUSED for status in decided.statuses)
     return (facts.paused_by or facts.growth_paused_by) if held else ""
 
 
@@ -362,7 +362,7 @@ def _is_written(autoscaler: Obj, status: Obj) -> bool:
 
 def _conditions(autoscaler: Obj, decided: ReplicaDecision, *, scales: bool, now: str) -> list[Obj]:
     conditions = conditions_of(autoscaler)
-    for status in decided.said:
+    for status in decided.statuses:
         shown = status
         if status.type == ABLE and scales and status.status == "True":
             message = (

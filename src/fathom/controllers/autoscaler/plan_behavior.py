@@ -42,23 +42,28 @@ class History(msgspec.Struct, frozen=True):
     """Earlier recommendations and steps. Kept per process: a new process begins with the present size, and
     holds that for a window."""
 
-    wishes: tuple[WantedReplicas, ...] = ()
+    recommendations: tuple[WantedReplicas, ...] = ()
     steps: tuple[ScaleStep, ...] = ()
 
-    def wished(self, now_s: float, replicas: int) -> History:
-        kept = tuple(wish for wish in self.wishes if now_s - wish.at_s <= KEEP_S)
+    def with_recommendation(self, now_s: float, replicas: int) -> History:
+        kept = tuple(
+            recommendation for recommendation in self.recommendations if now_s - recommendation.at_s <= KEEP_S
+        )
         return History((*kept, WantedReplicas(now_s, replicas)), self.steps)
 
     def shifted(self, by_s: float) -> History:
         """The same on another clock, which is this much ahead."""
         return History(
-            tuple(WantedReplicas(round(wish.at_s + by_s, 3), wish.replicas) for wish in self.wishes),
+            tuple(
+                WantedReplicas(round(recommendation.at_s + by_s, 3), recommendation.replicas)
+                for recommendation in self.recommendations
+            ),
             tuple(ScaleStep(round(step.at_s + by_s, 3), step.change) for step in self.steps),
         )
 
     def stepped(self, now_s: float, change: int) -> History:
         kept = tuple(step for step in self.steps if now_s - step.at_s <= KEEP_S)
-        return History(self.wishes, (*kept, ScaleStep(now_s, change)))
+        return History(self.recommendations, (*kept, ScaleStep(now_s, change)))
 
 
 def rules_of(autoscaler: Obj, field: str, defaults: Obj) -> Obj:
@@ -70,8 +75,8 @@ def stabilized(autoscaler: Obj, history: History, recommended: int, current: int
     """Up only to the lowest, down only to the highest recommendation within the window."""
     up_s = int(rules_of(autoscaler, "scaleUp", UP)["stabilizationWindowSeconds"])
     down_s = int(rules_of(autoscaler, "scaleDown", DOWN)["stabilizationWindowSeconds"])
-    lows = [earlier.replicas for earlier in history.wishes if now_s - earlier.at_s < up_s]
-    highs = [earlier.replicas for earlier in history.wishes if now_s - earlier.at_s < down_s]
+    lows = [earlier.replicas for earlier in history.recommendations if now_s - earlier.at_s < up_s]
+    highs = [earlier.replicas for earlier in history.recommendations if now_s - earlier.at_s < down_s]
     low, high = min([recommended, *lows]), max([recommended, *highs])
     return low if current < low else high if current > high else current
 

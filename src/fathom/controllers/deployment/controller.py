@@ -46,7 +46,7 @@ def _overridden(override: Obj, view: View) -> Iterable[Key]:
 
 class Deployments:
     name = "deployments"
-    news = staticmethod(of_deployment)
+    event_reports = staticmethod(of_deployment)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(DEPLOYMENT),
         Related(REPLICA_SET, concerns=concerned(DEPLOYMENT), indexes=FOR_CHILDREN),

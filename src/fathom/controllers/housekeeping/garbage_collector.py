@@ -6,9 +6,9 @@ from fathom.control.queue import WorkQueue
 from fathom.controllers.housekeeping.plan_garbage import (
     FOREGROUND,
     Collect,
-    Disown,
     Owner,
     Ref,
+    RemoveOwners,
     orphans_dependents,
     plan_dependent,
     plan_owner,
@@ -122,7 +122,7 @@ class Collector:
         action = plan_dependent(obj, tuple(owners), has_dependents=uid_of(obj) in self._dependents)
         if isinstance(action, Collect):
             await self._delete(ref, obj, action.policy)
-        elif isinstance(action, Disown):
+        elif isinstance(action, RemoveOwners):
             await self._disown(ref, obj, action.uids, self._cause(ref))
 
     async def _look_up(self, obj: Obj, reference: Obj) -> Owner | None:

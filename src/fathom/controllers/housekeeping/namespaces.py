@@ -22,7 +22,7 @@ FINALIZER = "kubernetes"
 RECHECK_S = 1.0  # Other controllers remove the finalizers inside; that wakes us anyway.
 
 
-class Emptying(msgspec.Struct, frozen=True):
+class NamespaceCleanup(msgspec.Struct, frozen=True):
     """What to do for a terminating namespace."""
 
     delete: tuple[str, ...] = ()  # Resources to delete all objects of.
@@ -31,12 +31,12 @@ class Emptying(msgspec.Struct, frozen=True):
     held: tuple[tuple[str, int], ...] = ()  # Finalizer -> how many objects it holds.
 
 
-def plan_namespace(namespace: Obj, contents: dict[str, list[Obj]]) -> Emptying:
+def plan_namespace(namespace: Obj, contents: dict[str, list[Obj]]) -> NamespaceCleanup:
     """`contents`: resource -> objects inside, only those that have any."""
     if not metadata(namespace).get("deletionTimestamp"):
-        return Emptying()
+        return NamespaceCleanup()
     if not contents:
-        return Emptying(finalize=FINALIZER in (lookup(namespace, "spec", "finalizers") or ()))
+        return NamespaceCleanup(finalize=FINALIZER in (lookup(namespace, "spec", "finalizers") or ()))
     finalizers: dict[str, int] = {}
     delete = []
     for resource, objs in contents.items():
@@ -46,10 +46,10 @@ def plan_namespace(namespace: Obj, contents: dict[str, list[Obj]]) -> Emptying:
             for finalizer in metadata(obj).get("finalizers") or ():
                 finalizers[finalizer] = finalizers.get(finalizer, 0) + 1
     remaining = tuple((resource, len(objs)) for resource, objs in contents.items())
-    return Emptying(delete=tuple(delete), remaining=remaining, held=tuple(sorted(finalizers.items())))
+    return NamespaceCleanup(delete=tuple(delete), remaining=remaining, held=tuple(sorted(finalizers.items())))
 
 
-def conditions(plan: Emptying, *, now: str, before: list[Obj]) -> list[Obj]:
+def conditions(plan: NamespaceCleanup, *, now: str, before: list[Obj]) -> list[Obj]:
     """What a person who waits for the deletion of the namespace wants to know."""
     remaining = ", ".join(f"{resource} has {count} resource instances" for resource, count in plan.remaining)
     finalizers = ", ".join(f"{finalizer} in {count} resource instances" for finalizer, count in plan.held)
@@ -148,7 +148,7 @@ class NamespaceController:
         with ignored(403, 404, 409):  # It exists already, or the namespace is terminating.
             await self._writer.write("POST", path, subject, cause=cause, why=why, body=account)
 
-    async def _report(self, namespace: Obj, plan: Emptying, now: str, cause: WakeCause) -> None:
+    async def _report(self, namespace: Obj, plan: NamespaceCleanup, now: str, cause: WakeCause) -> None:
         before = lookup(namespace, "status", "conditions") or []
         after = conditions(plan, now=now, before=before)
         if after == before or (plan.finalize and not before):

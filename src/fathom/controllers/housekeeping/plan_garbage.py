@@ -42,7 +42,7 @@ class Collect(msgspec.Struct, frozen=True):
     policy: str
 
 
-class Disown(msgspec.Struct, frozen=True):
+class RemoveOwners(msgspec.Struct, frozen=True):
     """Remove these owners from the object's references; it has others."""
 
     uids: tuple[str, ...]
@@ -54,7 +54,7 @@ class Release(msgspec.Struct, frozen=True):
     finalizer: str
 
 
-Action = Collect | Disown | Release
+Action = Collect | RemoveOwners | Release
 
 
 def plan_dependent(obj: Obj, owners: tuple[Owner, ...], *, has_dependents: bool) -> Action | None:
@@ -65,7 +65,7 @@ def plan_dependent(obj: Obj, owners: tuple[Owner, ...], *, has_dependents: bool)
     waiting = tuple(owner.uid for owner in owners if owner.exists and owner.waits)
     solid = len(owners) - len(gone) - len(waiting)
     if solid:
-        return Disown(gone + waiting) if gone or waiting else None
+        return RemoveOwners(gone + waiting) if gone or waiting else None
     if waiting and has_dependents:
         # Its own dependents must go first, or the owner above would be released too early.
         return Collect("Foreground")

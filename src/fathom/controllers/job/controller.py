@@ -55,7 +55,7 @@ def _concerned(pod: Obj, view: View) -> Iterable[Key]:
 
 class Jobs:
     name = "jobs"
-    news = staticmethod(of_job)
+    event_reports = staticmethod(of_job)
     watches: ClassVar[tuple[Watch, ...]] = (
         # Kubernetes validates a Job's conditions as a whole, and knows only its own.
         Primary(JOB, conditions=False),

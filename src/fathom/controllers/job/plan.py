@@ -32,10 +32,10 @@ from fathom.controllers.job.plan_failure_policy import (
     CRITERIA_MET,
     FAILURE_TARGET,
     FAILURES,
-    doom,
     has_failed,
     has_target,
     is_target,
+    job_failure_message,
     last_failures,
     limit_per_index,
     met_rule,
@@ -95,7 +95,7 @@ def plan_job(job: Obj, facts: JobFacts, *, now: str) -> Plan:
         return _finished(job, facts.pods, needs, now)
     if facts.claims.adopt or facts.claims.release:
         return _claimed(job, facts.claims)
-    if (why := doom(job, facts.pods)) and not has_target(job):
+    if (why := job_failure_message(job, facts.pods)) and not has_target(job):
         return _doomed(job, JobVerdict(False, "PodFailurePolicy", why), needs, now)
     job_tally = tally(job, facts.pods)
     if job_tally.moves:

@@ -19,7 +19,7 @@ import msgspec
 
 from fathom.control.ownership import has_finalizer
 from fathom.controllers.job.completion_indexes import index_of, is_indexed, parse_indexes, shown_indexes
-from fathom.controllers.job.plan_failure_policy import delayed, failed_indexes, has_failed, ruling
+from fathom.controllers.job.plan_failure_policy import delayed, failed_indexes, failure_verdict, has_failed
 from fathom.controllers.pod_states import SUCCEEDED, phase_of
 from fathom.model.objects import Obj, lookup, uid_of
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
@@ -90,7 +90,7 @@ def tally(job: Obj, pods: Sequence[Obj]) -> JobTally:
 
 def _counts(job: Obj, failed: Obj) -> bool:
     """A failure counts unless a rule ignores it, or its index is no longer wanted."""
-    if ruling(job, failed).action == "Ignore":
+    if failure_verdict(job, failed).action == "Ignore":
         return False
     index = index_of(failed)
     wanted = int(lookup(job, "spec", "completions") or 0)

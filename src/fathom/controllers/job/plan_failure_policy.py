@@ -26,7 +26,7 @@ CRITERIA_MET, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
 Action = Literal["Count", "Ignore", "FailIndex", "FailJob"]
 
 
-class Ruling(msgspec.Struct, frozen=True):
+class FailureVerdict(msgspec.Struct, frozen=True):
     """What follows from a failed pod."""
 
     action: Action = "Count"
@@ -61,15 +61,15 @@ def is_target(condition: Obj) -> bool:
 # The rule that applies to a failed pod.
 
 
-def ruling(job: Obj, pod: Obj) -> Ruling:
+def failure_verdict(job: Obj, pod: Obj) -> FailureVerdict:
     """The first rule that matches."""
     rules = lookup(job, "spec", "podFailurePolicy", "rules") or ()
     for place, rule in enumerate(rules):
         matched = _by_exit_code(rule, pod) or _by_condition(rule, pod)
         if matched:
             action = rule["action"]
-            return Ruling(action, f"{matched} matching {action} rule at index {place}")
-    return Ruling()
+            return FailureVerdict(action, f"{matched} matching {action} rule at index {place}")
+    return FailureVerdict()
 
 
 def _by_exit_code(rule: Obj, pod: Obj) -> str:
@@ -103,12 +103,12 @@ def _by_condition(rule: Obj, pod: Obj) -> str:
     return ""
 
 
-def doom(job: Obj, pods: Sequence[Obj]) -> str:
+def job_failure_message(job: Obj, pods: Sequence[Obj]) -> str:
     """The message of the rule by which one of its pods fails the Job; '' if none does."""
     if not lookup(job, "spec", "podFailurePolicy"):
         return ""
-    rulings = (ruling(job, pod) for pod in pods if has_failed(pod, job))
-    return next((outcome.message for outcome in rulings if outcome.action == "FailJob"), "")
+    verdicts = (failure_verdict(job, pod) for pod in pods if has_failed(pod, job))
+    return next((outcome.message for outcome in verdicts if outcome.action == "FailJob"), "")
 
 
 # Failures of an index.
@@ -136,7 +136,7 @@ def failed_indexes(job: Obj, pods: Sequence[Obj]) -> tuple[int, ...] | None:
 
 
 def _fails_index(job: Obj, pod: Obj, limit: int) -> bool:
-    action = ruling(job, pod).action
+    action = failure_verdict(job, pod).action
     return action == "FailIndex" or (action != "Ignore" and (number_of(pod, FAILURES) or 0) >= limit)
 
 
@@ -171,7 +171,7 @@ def next_counts(job: Obj, before: Obj | None) -> dict[str, str]:
     if before is None:
         return {FAILURES: "0"}
     failures, ignored = number_of(before, FAILURES) or 0, number_of(before, IGNORED) or 0
-    if ruling(job, before).action == "Ignore":
+    if failure_verdict(job, before).action == "Ignore":
         ignored += 1
     else:
         failures += 1

@@ -25,7 +25,7 @@ from fathom.controllers.node_health.events import of_node_states
 from fathom.controllers.node_health.evidence import (
     Assessment,
     EvidenceLimits,
-    Heard,
+    HeartbeatTimes,
     NodeReport,
     NodeState,
     assess,
@@ -100,7 +100,7 @@ class _LastHeartbeats(msgspec.Struct):
 
 class Nodes:
     name = "nodes"
-    news = staticmethod(of_node_states)
+    event_reports = staticmethod(of_node_states)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
         Related(SIGNS_OF_LIFE, concerns=_tainted_node_of_lease),
@@ -174,7 +174,7 @@ class Nodes:
         if max(view.age("Lease"), view.age("Node")) > FRESH_S:
             self._stale_view_ns = now_ns
         last = self._note_heartbeats(view, node, now_ns)
-        heard = Heard(
+        heard = HeartbeatTimes(
             max(last.lease_ns, self._stale_view_ns),
             max(last.status_ns, self._stale_view_ns),
             self._reports(node, now_ns),
@@ -316,7 +316,7 @@ class Evictions:
     """Evicts pods by NoExecute taints, whichever client set them."""
 
     name = "taint-evictions"
-    news = staticmethod(of_eviction)
+    event_reports = staticmethod(of_eviction)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
         Related(POD, concerns=_tainted_node_of_pod, indexes=FOR_PODS),

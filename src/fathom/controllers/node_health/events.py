@@ -9,7 +9,7 @@ NodeQuarantined, NodeForgiven             starts fail there that succeed elsewhe
 from __future__ import annotations
 
 from fathom.client.outcomes import Committed
-from fathom.control.event_writer import NORMAL, WARNING, EventChange, EventNews
+from fathom.control.event_writer import NORMAL, WARNING, EventChange, EventReport
 from fathom.control.plan import Patch, WriteStatus
 from fathom.control.watches import NODE
 from fathom.controllers.node_health.plan import HELD, STATES
@@ -21,7 +21,7 @@ from fathom.model.objects import Obj, key_of
 SUSPECT = STATES[0][1]
 
 
-def of_node_states(change: EventChange) -> tuple[EventNews, ...]:
+def of_node_states(change: EventChange) -> tuple[EventReport, ...]:
     after = _written(change)
     ready = of_node(change)
     events = [] if ready is None else [ready]
@@ -40,7 +40,7 @@ def of_node_states(change: EventChange) -> tuple[EventNews, ...]:
     return tuple(events)
 
 
-def of_quarantine(change: EventChange) -> EventNews | None:
+def of_quarantine(change: EventChange) -> EventReport | None:
     after = _written(change)
     quarantine = _became(change, after, QUARANTINED, "True")
     if quarantine is not None:
@@ -68,5 +68,5 @@ def _became(change: EventChange, after: list[Obj], name: str, status: str) -> Ob
     return condition
 
 
-def _news(change: EventChange, reason: str, message: str, type_: str) -> EventNews:
-    return EventNews(NODE, change.subject, reason, message, type_)
+def _news(change: EventChange, reason: str, message: str, type_: str) -> EventReport:
+    return EventReport(NODE, change.subject, reason, message, type_)

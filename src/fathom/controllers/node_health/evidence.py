@@ -166,7 +166,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     words: str
 
 
-class Heard(msgspec.Struct, frozen=True):
+class HeartbeatTimes(msgspec.Struct, frozen=True):
     """When we last saw heartbeats of a node, on our monotonic clock; or since when we could have."""
 
     lease_ns: int
@@ -250,7 +250,7 @@ RULES: tuple[EvidenceRule, ...] = (
 )
 
 
-def assess(heard: Heard, *, now_ns: int, limits: EvidenceLimits = EvidenceLimits()) -> Assessment:  # noqa: B008  # Frozen.
+def assess(heard: HeartbeatTimes, *, now_ns: int, limits: EvidenceLimits = EvidenceLimits()) -> Assessment:  # noqa: B008  # Frozen.
     """The state that follows from all evidence."""
     lease_s, status_s = (now_ns - heard.lease_ns) / SECOND_NS, (now_ns - heard.status_ns) / SECOND_NS
     alive = [report for report in heard.reports if report.verdict == "alive"]
@@ -282,7 +282,7 @@ def _evidence(
     return tuple(sorted(evidence, key=lambda each: _ORDER[each.signal]))
 
 
-def _is_alive(heard: Heard, now_ns: int, limits: EvidenceLimits) -> bool:
+def _is_alive(heard: HeartbeatTimes, now_ns: int, limits: EvidenceLimits) -> bool:
     """Only a renewal that we saw improves a node's state. A grace period (we have just begun to watch, or our
     view was stale) only keeps it from getting worse."""
     return heard.renewed_ns is not None and now_ns - heard.renewed_ns < limits.suspect_s * SECOND_NS

@@ -24,9 +24,14 @@ from fathom.controllers.node_health.plan_evictions import LOST
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, lookup, metadata
-from fathom.model.well_known import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT, ZONE_LABEL
+from fathom.model.well_known import (
+    NOT_READY_TAINT,
+    SUSPECT_TAINT,
+    UNREACHABLE_TAINT,
+    UNSCHEDULABLE_TAINT,
+    ZONE_LABEL,
+)
 
-SUSPECT = "fathom.dev/suspect"
 PRESSURES = {
     "MemoryPressure": "node.kubernetes.io/memory-pressure",
     "DiskPressure": "node.kubernetes.io/disk-pressure",
@@ -34,7 +39,7 @@ PRESSURES = {
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
 OURS = frozenset(
-    {UNREACHABLE_TAINT, NOT_READY_TAINT, SUSPECT, LOST, UNSCHEDULABLE_TAINT, *PRESSURES.values()}
+    {UNREACHABLE_TAINT, NOT_READY_TAINT, SUSPECT_TAINT, LOST, UNSCHEDULABLE_TAINT, *PRESSURES.values()}
 )
 
 # Conditions of a node that show its state, each with its own time.
@@ -187,7 +192,7 @@ def wanted_taints(
 
 
 def _for_state(state: NodeState, confirmed: bool) -> list[tuple[str, str]]:
-    wanted = [(SUSPECT, "NoSchedule")] if state >= NodeState.SUSPECT else []
+    wanted = [(SUSPECT_TAINT, "NoSchedule")] if state >= NodeState.SUSPECT else []
     if state >= NodeState.UNREACHABLE:
         wanted += [(UNREACHABLE_TAINT, "NoSchedule"), (UNREACHABLE_TAINT, "NoExecute")]
     return [*wanted, (LOST, "NoExecute")] if state >= NodeState.LOST and confirmed else wanted

@@ -27,7 +27,7 @@ def _node_of_failing_pod(pod: Obj, view: View) -> tuple[Key, ...]:
 
 class Trust:
     name = "node-trust"
-    news = staticmethod(of_quarantine)
+    event_reports = staticmethod(of_quarantine)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
         Related(POD, concerns=_node_of_failing_pod, indexes=FOR_PODS),

@@ -69,7 +69,9 @@ class _Acknowledging:
             self._seen[key] = (generation, loop_now_ns())
         oldest_ns = self._kit.oldest_pass_ns([loop for name in self.controllers for loop in LOOPS[name]])
         if oldest_ns is not None and oldest_ns <= self._seen[key][1]:
-            return ReconcileResult.in_s(PASS_ENDS_S, "a pass that began before the override came")
+            return ReconcileResult.in_s(
+                PASS_ENDS_S, "a pass that began before the override was seen is still going on"
+            )
         status = WriteStatus(target("SchedulerOverride", override), {"acknowledgements": entries})
         why = f"the cache has generation {generation[1]}"
         return ReconcileResult.after(await self._kit.apply(key, Plan(statuses=(status,), why=why), seen=view))

@@ -29,7 +29,7 @@ async def fetch_made_under(api: Api, uid: str, recorded: Container[Effect]) -> t
     have been removed."""
     listed = [(kind, obj) for kind, resource in KINDS.items() for obj in await _fetch_all(api, resource)]
     return tuple(
-        made for kind, obj in listed if (made := _effect(kind, obj)) in recorded or uid in _marks(obj)
+        effect for kind, obj in listed if (effect := _effect(kind, obj)) in recorded or uid in _marks(obj)
     )
 
 

@@ -105,7 +105,7 @@ def _shifting(route: Obj, view: View) -> Iterable[Key]:
 
 class Overrides:
     name = "overrides"
-    news = staticmethod(of_override)
+    event_reports = staticmethod(of_override)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(OVERRIDE, conditions=False),
         Related(POD, concerns=_marked, indexes={**FOR_PODS, "override": by_override}),
@@ -177,7 +177,7 @@ class Overrides:
         applied = await self._kit.apply(key, plan, seen=view)
         if self._remember_refusals(plan, applied):
             return ReconcileResult.in_s(SOON_S, "the server refused a pod; the others are next")
-        return ReconcileResult.after(applied, in_s=self._next_s(override, plan), why="its next look")
+        return ReconcileResult.after(applied, in_s=self._next_s(override, plan), why="the next check")
 
     def _stagger_s(self, override: SchedulerOverride) -> float:
         """How long the end of an expired override waits for its turn. A deleted one does not wait."""
@@ -191,12 +191,14 @@ class Overrides:
         """What is not cached: leases, and roles where the override grants one."""
         api, role = self._kit.api, override.spec.changes.break_glass_role
         recorded = [each for each in override.status.effects if each.effect == "role"]
-        made = await fetch_made_under(api, override.metadata.uid, recorded) if role or recorded else ()
+        made_under_it = (
+            await fetch_made_under(api, override.metadata.uid, recorded) if role or recorded else ()
+        )
         if has_ended(override, self._kit.now_ns()):
-            return OverrideFacts(made_under_it=made)
+            return OverrideFacts(made_under_it=made_under_it)
         leases = await self._leases.fetch()
         exists = await fetch_role_exists(api, role) if role else True
-        return OverrideFacts(leases=leases, role_exists=exists, made_under_it=made)
+        return OverrideFacts(leases=leases, role_exists=exists, made_under_it=made_under_it)
 
     def _collect(self, override: SchedulerOverride, view: Snapshot, fetched: OverrideFacts) -> OverrideFacts:
         namespace, uid = override.metadata.namespace, override.metadata.uid
@@ -315,5 +317,5 @@ def _workloads(override: SchedulerOverride, view: Snapshot) -> tuple[Obj, ...]:
         return ()
     kinds = list(WORKLOADS.values()) if place.kind == "workload" else [WORKLOADS.get(place.kind, "")]
     key = Key(override.metadata.namespace, place.name)
-    found = [(kind, view.get(kind, key)) for kind in kinds if kind]
-    return tuple({**obj, "kind": kind} for kind, obj in found if obj is not None)
+    workloads = [(kind, view.get(kind, key)) for kind in kinds if kind]
+    return tuple({**obj, "kind": kind} for kind, obj in workloads if obj is not None)

@@ -2,14 +2,14 @@
 
 Observed   all affected controllers have observed this generation
 Degraded   one that acknowledged it has stopped
-Ended      its time is over, or it was deleted
+Ended      it has expired, or it was deleted
 Residue    effects that the end could not undo
 """
 
 from __future__ import annotations
 
 from fathom.client.outcomes import Committed
-from fathom.control.event_writer import NORMAL, WARNING, EventChange, EventNews
+from fathom.control.event_writer import NORMAL, WARNING, EventChange, EventReport
 from fathom.control.plan import WriteStatus
 from fathom.controllers.override_pauses import OVERRIDE
 from fathom.controllers.overrides.plan import ENDED, RESIDUE
@@ -27,18 +27,18 @@ _NEWS = (
 )
 
 
-def of_override(change: EventChange) -> tuple[EventNews, ...]:
+def of_override(change: EventChange) -> tuple[EventReport, ...]:
     action = change.action
     if not isinstance(action, WriteStatus) or not isinstance(change.outcome, Committed):
         return ()
     after = conditions_of({"status": action.status})
-    news = []
+    event_reports = []
     for name, status, reason, word, type_ in _NEWS:
         condition = find_condition(after, name)
         if condition is not None and _became(change.subject, condition, name, status, reason):
             message = str(condition.get("message") or "")
-            news.append(EventNews(OVERRIDE, change.subject, word, message, type_))
-    return tuple(news)
+            event_reports.append(EventReport(OVERRIDE, change.subject, word, message, type_))
+    return tuple(event_reports)
 
 
 def _became(subject: Obj, condition: Obj, name: str, status: str, reason: str) -> bool:

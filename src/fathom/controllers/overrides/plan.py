@@ -37,7 +37,7 @@ from fathom.model.objects import Obj, metadata
 KIND = "SchedulerOverride"
 ENDED, UNDOING, RESIDUE, NOTHING_LEFT = "Ended", "Undoing", "Residue", "NothingLeft"
 NEEDS = (OWN_WRITES, NoOlderThan(FRESH_S))
-WAITS_FOR_CACHES = "the caches have not reached its end"
+WAITS_FOR_CACHES = "the caches have not reached the end of the override"
 
 
 def plan_override(
@@ -55,7 +55,7 @@ def _plan_in_force(
 ) -> Plan:
     finalizer = add_finalizer(KIND, obj, FINALIZER)
     if finalizer:
-        return Plan(patches=finalizer, why="its end has to be proven: it stays until then")
+        return Plan(patches=finalizer, why="a finalizer keeps the override until its end is proven")
     reported = report(obj, override, facts, now=now, now_ns=now_ns)
     routes = NO_ACTIONS
     evictions: tuple[Evict, ...] = ()
@@ -83,8 +83,8 @@ def _drained(override: SchedulerOverride, facts: OverrideFacts) -> tuple[Evict, 
 
 def _plan_end(obj: Obj, override: SchedulerOverride, facts: OverrideFacts, *, now: str) -> Plan:
     if not _end_is_written(obj, override):
-        why = "it was deleted" if override.metadata.deletion_timestamp else "its time is over"
-        status = _ended(obj, override, "Unknown", ENDED, f"{why}: its effects are looked for", now=now)
+        why = "it was deleted" if override.metadata.deletion_timestamp else "it has expired"
+        status = _ended(obj, override, "Unknown", ENDED, f"{why}: its effects are being looked for", now=now)
         return Plan(statuses=write_status(KIND, obj, status), why=f"it has ended: {why}")
     if facts.seen_revision < int(metadata(obj).get("resourceVersion") or 0):
         return Plan(why=WAITS_FOR_CACHES)

@@ -68,7 +68,7 @@ def _residue(
         Residue("reservation", f"Reservation {'/'.join(key_of(each))}", "it holds room on its account")
         for each in facts.reservations
     ]
-    made = [_role(each) for each in facts.made_under_it]
+    roles = [_role(each) for each in facts.made_under_it]
     listed = {each.object for each in pods}
     evictions = [each for each in _evicting(override, facts) if each.object not in listed]
     return [
@@ -77,7 +77,7 @@ def _residue(
         *reservations,
         *node_residue(override, facts),
         *route_residue(override, facts),
-        *made,
+        *roles,
     ]
 
 
@@ -114,8 +114,8 @@ def evicted_by(pod: Obj, override: SchedulerOverride) -> bool:
     return str(condition.get("reason") or "").rpartition("@")[2] == override.metadata.uid
 
 
-def _role(made: Effect) -> Residue:
-    return Residue("role", made.object, "it was made under break-glass")
+def _role(effect: Effect) -> Residue:
+    return Residue("role", effect.object, "it was made under break-glass")
 
 
 def _recharges(override: SchedulerOverride, facts: OverrideFacts, pods: Sequence[Obj]) -> tuple[Patch, ...]:

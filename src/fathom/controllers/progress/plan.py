@@ -287,7 +287,7 @@ def _why(shown: Progress) -> str:
     return f"desired={shown.desired} {counts}{' stuck at ' + shown.stuck_at if shown.stuck_at else ''}"
 
 
-Said = tuple[str, Status, str, str]  # Type, status, reason and message of a condition.
+WantedCondition = tuple[str, Status, str, str]  # Type, status, reason and message of a condition.
 
 
 def _conditions(progress: Obj, shown: Progress, generation: int, now: str, current: PodCounts) -> list[Obj]:
@@ -308,10 +308,11 @@ def _conditions(progress: Obj, shown: Progress, generation: int, now: str, curre
     return conditions
 
 
-def _wanted_conditions(shown: Progress, current: PodCounts) -> tuple[Said, ...]:
+def _wanted_conditions(shown: Progress, current: PodCounts) -> tuple[WantedCondition, ...]:
     """A condition is True, and a reason claims something, only if it holds."""
-    waits = ", ".join(reason.reason for reason in shown.pending_reasons)
-    stuck: Said = ("Stuck", "False", "WithinDeadlines", "")
+    reasons = ", ".join(reason.reason for reason in shown.pending_reasons)
+    waits = f"pending reasons: {reasons}" if reasons else ""
+    stuck: WantedCondition = ("Stuck", "False", "WithinDeadlines", "")
     if shown.stuck_at:
         stuck = ("Stuck", "True", shown.stuck_at.capitalize(), _sentences(shown))
     going = current.going is not None
@@ -332,14 +333,14 @@ def _sentences(shown: Progress) -> str:
     return "; ".join(parts)[:STUCK_LENGTH_MAX]
 
 
-def _reached(type_: str, all_: str, count: int, desired: int, *, going: bool) -> Said:
+def _reached(type_: str, all_: str, count: int, desired: int, *, going: bool) -> WantedCondition:
     if going:  # No pod is wanted any more: "all ready" would be read as that it serves.
         return type_, "False", "Deleting", "the workload is being deleted"
-    whole = count >= desired
-    return type_, "True" if whole else "False", all_ if whole else "Waiting", f"{count} of {desired} pods"
+    whole, message = count >= desired, f"{count} of {desired} pods are {type_.lower()}"
+    return type_, "True" if whole else "False", all_ if whole else "Waiting", message
 
 
-def _retrying(shown: Progress, current: PodCounts, waits: str) -> Said:
+def _retrying(shown: Progress, current: PodCounts, waits: str) -> WantedCondition:
     """Whether a scheduler looks for nodes. If not, all pods have one, or some did not reach it: they are not
     created, or something holds them back."""
     if shown.queued > shown.bound:

@@ -43,12 +43,12 @@ from fathom.controllers.repair.plan import (
 from fathom.controllers.repair.plan_overrides import OverrideApproval, approval_by_override, held
 from fathom.controllers.repair.plan_proposals import (
     APPROVED,
-    disbelieved,
     overdue_in_s,
     plan_finalizers,
     plan_proposal,
     plan_repair,
     subject_key,
+    why_not_carried_out,
 )
 from fathom.kinds import repair_proposal, reservation, workload_progress
 from fathom.kinds.override_scope import WorkloadName, workload_names
@@ -313,21 +313,21 @@ class RepairProposalsController:
         if proposed is None:
             return ReconcileResult.never()
         kind = SUBJECTS.get(str(lookup(proposed, "spec", "subject", "kind")))
-        believed = disbelieved(proposed) is None
+        believed = why_not_carried_out(proposed) is None
         subject = await self._subject(kind, proposed) if kind is not None and believed else None
         node = await self._node(subject)
         names = await self._names(subject)
         view = self._kit.snapshot()
         if view.get("RepairProposal", key) is not proposed:
             return ReconcileResult.in_s(0.1, "it changed while its subject was read")
-        said = self._of_overrides(view, proposed, subject, names)
-        plan = self._plan(proposed, subject, node, said)
+        of_overrides = self._of_overrides(view, proposed, subject, names)
+        plan = self._plan(proposed, subject, node, of_overrides)
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or plan.why != APPROVED or kind is None or subject is None:
             return ReconcileResult.after(applied, in_s=SCAN_S, why="the next scan")
-        if not await self._is_still_approved(key, subject, node, said, names):
+        if not await self._is_still_approved(key, subject, node, of_overrides, names):
             return ReconcileResult.in_s(1.0, "the decision changed")
-        by = None if lookup(proposed, "status", "approved") else said.approval
+        by = None if lookup(proposed, "status", "approved") else of_overrides.approval
         repair = plan_repair(target(kind.name, subject, kind.resource), subject, proposed, by)
         return await self._carry_out(key, repair)
 
@@ -360,15 +360,15 @@ class RepairProposalsController:
         approval = approval_by_override(proposed, approving, names=names, in_scope=in_scope, now_ns=now_ns)
         return _OfOverrides(approval, repair_pause(view, subject, names, now_ns=now_ns))
 
-    def _plan(self, proposed: Obj, subject: Obj | None, node: Obj | None, said: _OfOverrides) -> Plan:
+    def _plan(self, proposed: Obj, subject: Obj | None, node: Obj | None, of_overrides: _OfOverrides) -> Plan:
         return plan_proposal(
             proposed,
             subject,
             node,
             now_ns=self._kit.now_ns(),
             now=self._kit.now(),
-            approval=said.approval,
-            pause=said.pause,
+            approval=of_overrides.approval,
+            pause=of_overrides.pause,
         )
 
     async def _is_still_approved(
@@ -376,7 +376,7 @@ class RepairProposalsController:
         key: Key,
         subject: Obj,
         node: Obj | None,
-        said: _OfOverrides,
+        of_overrides: _OfOverrides,
         names: tuple[WorkloadName, ...],
     ) -> bool:
         """By the server's state: our view may be older than a decision that withdraws the approval, or than
@@ -384,11 +384,13 @@ class RepairProposalsController:
         proposed = await self._kit.api.get(PROPOSAL.resource, *key)
         if proposed is None:
             return False
-        if said.approval is not None:
-            override = await self._kit.api.get(OVERRIDE.resource, key.namespace, said.approval.override)
+        if of_overrides.approval is not None:
+            override = await self._kit.api.get(
+                OVERRIDE.resource, key.namespace, of_overrides.approval.override
+            )
             still = () if override is None else (override,)
-            said = self._judged(self._kit.snapshot(), still, proposed, subject, names)
-        return self._plan(proposed, subject, node, said).why == APPROVED
+            of_overrides = self._judged(self._kit.snapshot(), still, proposed, subject, names)
+        return self._plan(proposed, subject, node, of_overrides).why == APPROVED
 
     async def _subject(self, kind: WatchedKind, proposed: Obj) -> Obj | None:
         at = subject_key(proposed)

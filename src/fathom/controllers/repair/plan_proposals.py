@@ -144,7 +144,7 @@ def plan_proposal(
     spec, status = proposed.get("spec") or {}, proposed.get("status") or {}
     if status.get("phase") in OVER:
         return _forgotten(proposed, now)
-    if (why := disbelieved(proposed)) is not None:
+    if (why := why_not_carried_out(proposed)) is not None:
         return _over(proposed, "Obsolete", why, now)
     if subject is None or uid_of(subject) != lookup(spec, "subject", "uid"):
         done = "Done" if status.get("phase") == "Approved" else "Obsolete"
@@ -197,7 +197,7 @@ def _over(proposed: Obj, phase: str, why: str, now: str) -> Plan:
     return Plan(statuses=_phase(proposed, phase, why, now), why=why)
 
 
-def disbelieved(proposed: Obj) -> str | None:
+def why_not_carried_out(proposed: Obj) -> str | None:
     """Why nothing is done about a proposal even if it is approved; None: repair made it itself, about a
     permitted subject. The server accepts no other; one may have been stored before it checked."""
     if lookup(proposed, "status", "maker") != REPAIR:

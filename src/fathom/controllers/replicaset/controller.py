@@ -32,7 +32,7 @@ RACES = frozenset({"Conflict", "OutcomeUnknown", "NameTaken"})
 
 class ReplicaSets:
     name = "replicasets"
-    news = staticmethod(of_replica_set)
+    event_reports = staticmethod(of_replica_set)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(REPLICA_SET),
         Related(POD, concerns=concerned(REPLICA_SET), indexes=FOR_CHILDREN),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from fathom.explain.evidence import Evidence, ObjectRef, Objects, RecordQuery
-from fathom.explain.timeline import answer as answers
-from fathom.explain.timeline import wanted as records
+from fathom.explain.timeline import answer as timeline_answer
+from fathom.explain.timeline import wanted as timeline_wanted
 from fathom.explain.timeline.timeline import Timeline, TimelineSpec
 from fathom.model.times import duration_ns, moment_ns
 
@@ -40,11 +40,11 @@ def wanted(subject: ObjectRef, objects: Objects, spec: AskedTimeline) -> RecordQ
         )
     if spec.at and not spec.at.isdecimal() and moment_ns(spec.at) is None:
         raise BadQuestion(f"spec.at must be a revision or an RFC 3339 time, not {spec.at!r}")
-    return records.wanted(subject, objects, spec_of(spec, now_ns=0))
+    return timeline_wanted.wanted(subject, objects, spec_of(spec, now_ns=0))
 
 
 def answer(evidence: Evidence, spec: AskedTimeline) -> Timeline:
-    return answers.answer(evidence, spec_of(spec, now_ns=evidence.now_ns))
+    return timeline_answer.answer(evidence, spec_of(spec, now_ns=evidence.now_ns))
 
 
 def spec_of(spec: AskedTimeline, *, now_ns: int) -> TimelineSpec:

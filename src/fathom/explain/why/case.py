@@ -158,8 +158,8 @@ def resource_name(group: str, plural: str) -> str:
 def override_refs(evidence: Evidence, names: Iterable[str]) -> tuple[ObjectRef, ...]:
     """Overrides that an answer names, as 'NAMESPACE/NAME'."""
     keys = [Key(*name.split("/", 1)) for name in dict.fromkeys(names)]
-    found = [(key, evidence.objects.get(OVERRIDES, key)) for key in keys]
-    return tuple(ObjectRef(OVERRIDES, *key, uid_of(obj)) for key, obj in found if obj is not None)
+    overrides = [(key, evidence.objects.get(OVERRIDES, key)) for key in keys]
+    return tuple(ObjectRef(OVERRIDES, *key, uid_of(obj)) for key, obj in overrides if obj is not None)
 
 
 def events_about(objects: Objects, key: Key, uid: str) -> tuple[Obj, ...]:

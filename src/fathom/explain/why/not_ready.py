@@ -80,5 +80,5 @@ def _readiness_gate(case: PodCase) -> Explanation | None:
 
 def _unknown(case: PodCase) -> Explanation:
     ready = case.condition("Ready")
-    said = ready.get("message") or ready.get("reason") or "its agent reports no condition Ready"
-    return answer(case, STAGE, VERDICT, str(said))
+    message = ready.get("message") or ready.get("reason") or "its agent reports no condition Ready"
+    return answer(case, STAGE, VERDICT, str(message))

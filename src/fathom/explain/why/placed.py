@@ -60,12 +60,12 @@ def _crashing(case: PodCase) -> Explanation:
 def _why_here(case: PodCase, decision: Decision | None) -> str:
     if decision is None:
         id_ = (metadata(case.pod).get("annotations") or {}).get(DECISION_ANNOTATION)
-        told = (
+        decided_by = (
             f"decision {id_} placed it, and no journal that answers has it"
             if id_
             else "no decision on record placed it"
         )
-        return f"it runs on {case.node}; {told}"
+        return f"it runs on {case.node}; {decided_by}"
     score = decision.scores.get(case.node)
     fitting = decision.nodes - sum(decision.filters.values())
     of = f"the best of {fitting} nodes that fit" if fitting != 1 else "the only node that fits"

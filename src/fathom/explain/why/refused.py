@@ -41,9 +41,9 @@ def _message(owner: Obj, evidence: Evidence) -> str:
     failure = find_condition(conditions_of(owner), "ReplicaFailure") or {}
     if failure.get("status") == "True":
         return str(failure.get("message") or failure.get("reason") or "")
-    made = int(lookup(owner, "status", "replicas") or lookup(owner, "status", "active") or 0)
+    existing = int(lookup(owner, "status", "replicas") or lookup(owner, "status", "active") or 0)
     wanted = lookup(owner, "spec", "replicas") or lookup(owner, "spec", "parallelism") or 1
-    if made >= int(wanted):
+    if existing >= int(wanted):
         return ""
     events = [
         event
@@ -78,7 +78,7 @@ def _exceeded(refusal: QuotaRefusal, namespace: str, evidence: Evidence, message
     short = {
         resource: total for resource, total in needed.items() if limits.get(resource, ZERO) < total
     } or needed
-    said = " and ".join(
+    use = " and ".join(
         f"{requested[each]} {each} is requested, {used.get(each, ZERO)} of {limits.get(each)} used"
         for each in short
     )
@@ -89,7 +89,7 @@ def _exceeded(refusal: QuotaRefusal, namespace: str, evidence: Evidence, message
         commands.merge_patch("resourcequota", name, {"spec": {"hard": raised}}, namespace=namespace),
         QUOTA_ADMIN,
     )
-    return Refusal(f"ResourceQuota {name} is exhausted: {said}", change, message)
+    return Refusal(f"ResourceQuota {name} is exhausted: {use}", change, message)
 
 
 # A pod that does not exist, by name.

@@ -213,14 +213,14 @@ def _memory(container: ContainerFacts, case: PodCase) -> Trouble | None:
         return None
     of_limit = f"its limit is {limit}" if limit else "it has no limit of its own"
     used = f", {_short(ended['message'])}" if ended.get("message") else ""
-    said = (
+    end = (
         "was killed for memory"
         if killed
         else f"ended with code {ended.get('exitCode')}, inferred: out of memory"
     )
     return Trouble(
         4,
-        f"container {container.name} {said}: {of_limit}{used}{_restarts(container)}",
+        f"container {container.name} {end}: {of_limit}{used}{_restarts(container)}",
         _raise_memory(container, case),
     )
 
@@ -254,11 +254,13 @@ def _killed_by_probe(container: ContainerFacts, case: PodCase) -> Trouble | None
     if _is_over(container, case):
         return None
     message = str(container.ended.get("message") or "") or _killing_event(container, case)
-    told = kubernetes_texts.killed_by_probe(message)
-    kind = PROBE_ENDS.get(str(container.ended.get("reason")), "") or (told.kind if told is not None else "")
+    failed = kubernetes_texts.killed_by_probe(message)
+    kind = PROBE_ENDS.get(str(container.ended.get("reason")), "") or (
+        failed.kind if failed is not None else ""
+    )
     if not kind:
         return None
-    answer = told.answer if told is not None else message
+    answer = failed.answer if failed is not None else message
     cause = f"the {kind} probe of container {container.name} fails, so it is restarted{_restarts(container)}"
     return Trouble(5, f"{cause}: {_short(answer)}" if answer else cause, _probe_change(kind, container, case))
 
@@ -341,8 +343,8 @@ def _probe(container: ContainerFacts, case: PodCase) -> Trouble | None:
         return None
     kind = _unpassed(container)
     answer = _answer_of_agent(container, kind, case)
-    if not answer and (told := _unhealthy_event(container, case)) is not None:
-        kind, answer = told.kind, told.answer
+    if not answer and (failed := _unhealthy_event(container, case)) is not None:
+        kind, answer = failed.kind, failed.answer
     if not kind:
         return None
     cause = f"the {kind} probe of container {container.name} " + (
@@ -370,14 +372,14 @@ def _unpassed(container: ContainerFacts) -> str:
 def _unhealthy_event(container: ContainerFacts, case: PodCase) -> FailedProbe | None:
     """As other kubelets report it. A failed liveness probe does not keep a container from being ready."""
     path = f"{{{container.name}}}"
-    told = [
+    failed = [
         kubernetes_texts.failed_probe(str(event.get("message") or ""))
         for event in case.events
         if event.get("reason") == "Unhealthy"
         and str(lookup(event, "involvedObject", "fieldPath")).endswith(path)
         and _is_since(event, lookup(container.status, "state", "running", "startedAt"))
     ]
-    return next((each for each in reversed(told) if each is not None and each.kind != "liveness"), None)
+    return next((each for each in reversed(failed) if each is not None and each.kind != "liveness"), None)
 
 
 def _probe_change(kind: str, container: ContainerFacts, case: PodCase) -> Change:

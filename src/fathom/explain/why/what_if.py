@@ -38,10 +38,10 @@ def read_patch(text: str, namespace: str, find: FindResource) -> ObjectPatch:
     """'node/node-1={"spec":{"unschedulable":false}}'. Raises BadPatch."""
     subject, equals, patch = text.partition("=")
     kind, slash, name = subject.partition("/")
-    found = find(kind) if equals and slash and name else None
-    if found is None:
+    kind_found = find(kind) if equals and slash and name else None
+    if kind_found is None:
         raise BadPatch(f"a change must read KIND/NAME=PATCH, not {text!r}")
-    resource, namespaced = found
+    resource, namespaced = kind_found
     try:
         merge_patch = msgspec.json.decode(patch)
     except msgspec.DecodeError as error:

@@ -52,8 +52,8 @@ def active_overrides(evidence: Evidence) -> tuple[ActiveOverride, ...]:
 
 def with_overrides(explanation: Explanation, evidence: Evidence) -> Explanation:
     """Without those that the answer is about already: they are among the objects that it relates to."""
-    told = {related.key for related in explanation.related if related.resource == OVERRIDES}
-    others = tuple(each for each in active_overrides(evidence) if Key(each.namespace, each.name) not in told)
+    named = {related.key for related in explanation.related if related.resource == OVERRIDES}
+    others = tuple(each for each in active_overrides(evidence) if Key(each.namespace, each.name) not in named)
     return msgspec.structs.replace(explanation, active_overrides=others) if others else explanation
 
 

@@ -83,19 +83,19 @@ def _is_a_part(resource: str, obj: Obj) -> bool:
 def _once(explanations: list[Explanation]) -> list[Explanation]:
     """Without those that only repeat a workload's trouble."""
     workloads = [each for each in explanations if each.subject.resource in {DEPLOYMENTS, REPLICA_SETS, JOBS}]
-    told = {name for each in workloads for group in each.causes for name in group.objects}
-    told_subjects = {each.subject for each in workloads}
+    explained = {name for each in workloads for group in each.causes for name in group.objects}
+    explained_subjects = {each.subject for each in workloads}
     return [
         each
         for each in explanations
         if each.subject.resource not in {AUTOSCALERS, SERVICES, BUDGETS}
-        or not (_repeats(each, told) or (each.kind == "held" and told_subjects & {*each.related}))
+        or not (_repeats(each, explained) or (each.kind == "held" and explained_subjects & {*each.related}))
     ]
 
 
-def _repeats(explanation: Explanation, told: set[str]) -> bool:
+def _repeats(explanation: Explanation, explained: set[str]) -> bool:
     names = {name for group in explanation.causes for name in group.objects}
-    return bool(names) and names <= told
+    return bool(names) and names <= explained
 
 
 def _rank(explanation: Explanation) -> tuple[int, int, str, str]:

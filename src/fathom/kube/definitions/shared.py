@@ -18,19 +18,19 @@ from fathom.model.body import decode_json, encode_json
 from fathom.model.objects import Obj
 
 
-class Words(NamedTuple):
+class Conversion(NamedTuple):
     shown: Callable[[Obj], Obj]  # From the stored form, which is not changed.
     stored: Callable[[Obj], Obj]
 
 
 def shown(kind: Kind, obj: Obj) -> Obj:
     """A stored object in the form of the requested kind."""
-    return _WORDS[kind.stored_as].shown(obj) if kind.stored_as else obj
+    return _CONVERSIONS[kind.stored_as].shown(obj) if kind.stored_as else obj
 
 
 def stored(kind: Kind, obj: Obj) -> Obj:
     """An object as the caller wrote it, in its stored form."""
-    return _WORDS[kind.stored_as].stored(obj) if kind.stored_as else obj
+    return _CONVERSIONS[kind.stored_as].stored(obj) if kind.stored_as else obj
 
 
 # Field names of a core/v1 Event -> their names in events.k8s.io/v1.
@@ -129,9 +129,9 @@ def _read(text: str) -> Any:
         return None
 
 
-_WORDS: Final[Mapping[str, Words]] = MappingProxyType(
+_CONVERSIONS: Final[Mapping[str, Conversion]] = MappingProxyType(
     {
-        "events": Words(_event, _core_event),
-        "horizontalpodautoscalers.autoscaling": Words(_autoscaler_v1, _autoscaler_v2),
+        "events": Conversion(_event, _core_event),
+        "horizontalpodautoscalers.autoscaling": Conversion(_autoscaler_v1, _autoscaler_v2),
     }
 )

@@ -89,10 +89,10 @@ def _of_items(
 
 def _by_key(items: Sequence[Any], key: str) -> dict[Any, Obj] | None:
     """None if two items have the same key, or one has none."""
-    found: dict[Any, Obj] = {}
+    items_by_key: dict[Any, Obj] = {}
     for item in items:
         at = item.get(key) if isinstance(item, dict) else None
-        if at is None or isinstance(at, dict | list) or at in found:
+        if at is None or isinstance(at, dict | list) or at in items_by_key:
             return None
-        found[at] = item
-    return found
+        items_by_key[at] = item
+    return items_by_key

@@ -108,7 +108,7 @@ class PlacementContext(msgspec.Struct, frozen=True, kw_only=True):
     allowed: tuple[Allowed, ...] = ()
     raised: tuple[str, ...] = ()  # Overrides that may raise it in the queue; for records, no rule reads them.
     trust_lost: Mapping[str, int] = {}  # Node -> 1..100, from failed starts. (A quarantine is a taint.)
-    doubted: tuple[str, ...] = ()  # Nodes where the server refused a placement that our view allows.
+    refused_nodes: tuple[str, ...] = ()  # Nodes where the server refused a placement that our view allows.
     volumes: Mapping[tuple[str, str], Volume] = {}  # By (namespace, claim); an absent one blocks nothing.
     view_age_ms: int = 0  # Of the oldest of the caches that placements are decided from.
     seen: Mapping[str, int] = {}  # Resource -> revision decided at; passed on to the Placement.

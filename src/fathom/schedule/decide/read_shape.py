@@ -13,11 +13,10 @@ from fathom.model.podresources import REQUESTS, pod_amounts
 from fathom.model.quantity import Quantity
 from fathom.model.selectors import (
     EQUALS,
-    EXISTS,
     GREATER,
     IN,
     LESS,
-    MISSING,
+    NODE_OPERATORS,
     NOT_IN,
     NOTHING,
     LabelSelector,
@@ -42,7 +41,6 @@ from fathom.schedule.decide.shape import (
     Weighted,
 )
 
-_OPERATORS = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": MISSING, "Gt": GREATER, "Lt": LESS}
 # The ledger's limit: more than any node has, and small enough that sums and scores fit 64 bits.
 _COUNT_MAX = 2**53
 
@@ -161,7 +159,7 @@ def _node_term(term: Obj) -> NodeTerm:
 
 
 def _requirement(expression: Obj) -> Requirement:
-    operator = _OPERATORS.get(str(expression.get("operator")), IN)
+    operator = NODE_OPERATORS.get(str(expression.get("operator")), IN)
     values = tuple(sorted({str(value) for value in expression.get("values") or ()}))
     if operator in {GREATER, LESS} and not (len(values) == 1 and _is_number(values[0])):
         operator, values = IN, ()

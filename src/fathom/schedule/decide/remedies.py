@@ -211,7 +211,7 @@ def _ended(names: Iterable[str]) -> str:
 
 
 def trust(trial: Trial) -> Iterator[Remedy]:
-    effect = Effect(world={"doubted": ()})
+    effect = Effect(world={"refused_nodes": ()})
     rows = trial.opened_by(effect)
     text = f"wait until the scheduler's view of {one_of(rows)} is as new as the server's"
     yield from if_any("NodeTrust", rows, text, "time", effort=WAIT, effect=effect, count=0)

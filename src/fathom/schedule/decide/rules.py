@@ -135,7 +135,7 @@ FILTERS: tuple[FilterRule | TopologyFilter, ...] = (
         optional=False,
         boundary=NODES,
     ),
-    FilterRule("NodeTrust", steering.doubted, (NODE_ADDED, TRUST_CHANGED)),
+    FilterRule("NodeTrust", steering.refused_nodes, (NODE_ADDED, TRUST_CHANGED)),
     FilterRule(
         "CapacityClass",
         steering.reserved,

@@ -382,7 +382,7 @@ def _alike(first: PlacementContext, second: PlacementContext) -> bool:
         and first.allowed == second.allowed
         and first.holder == second.holder
         and first.trust_lost == second.trust_lost
-        and first.doubted == second.doubted
+        and first.refused_nodes == second.refused_nodes
         and first.volumes == second.volumes
         and _too_old(first) == _too_old(second)
     )

@@ -8,7 +8,7 @@ from fathom.model.objects import Obj, metadata
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
 from fathom.schedule.decide.pods import PodView
-from fathom.schedule.loop.decision_records import Circumstances
+from fathom.schedule.loop.decision_records import BatchContext
 from fathom.schedule.loop.queue import QueueEntry
 from fathom.schedule.loop.state import SchedulerState
 
@@ -46,7 +46,7 @@ class Attempts:
         entry: QueueEntry,
         pod: PodView,
         placement: Placement,
-        around: Circumstances,
+        around: BatchContext,
         verdict: str,
         **more: str,
     ) -> str:
@@ -61,13 +61,13 @@ class Attempts:
         snapshot = self._state.caches.snapshot()
         age_ms = round(1000 * min(1e6, max(snapshot.age("Node"), snapshot.age("Pod"))))
         return self._state.known.context(
-            pod, now_ns=now_ns, view_age_ms=age_ms, doubted=self._state.refused_nodes.nodes
+            pod, now_ns=now_ns, view_age_ms=age_ms, refused_nodes=self._state.refused_nodes.nodes
         )
 
-    def around(self, context: PlacementContext, pods: Sequence[PodView]) -> Circumstances:
+    def around(self, context: PlacementContext, pods: Sequence[PodView]) -> BatchContext:
         snapshot = self._state.caches.snapshot()
         seen = {kind: snapshot.seen(kind) for kind in snapshot.kinds}
-        return Circumstances(
+        return BatchContext(
             time_ns=self._state.clock.now_ns(),
             now_ns=self._state.clock.monotonic_ns(),
             seen=seen,

@@ -39,23 +39,23 @@ class CacheUpdates:
             return
         for name in self._state.known.put(kind, before, after):
             ends = after is None or (is_deleting(after) and not is_deleting(before or {}))
-            self._state.news.tell(name, kind, after or before or {}, gone=ends)
+            self._state.cluster_events.record(name, kind, after or before or {}, gone=ends)
         if kind == "SchedulerOverride":
             self._state.set_priorities()
         if kind == "Namespace" and self._state.known.tenant_changed(before, after):
             self._look_again(key_of(after or before or {}).name)
-        self._state.news.moved.set()
+        self._state.cluster_events.moved.set()
 
     def reservation_changed(self, before: Obj | None, after: Obj | None) -> None:
         """The pod that the reservation is for may be waiting: its own reservation does not block it."""
         obj = after or before or {}
         for name in self._state.known.put("Reservation", before, after):
-            self._state.news.tell_left(str(lookup(obj, "spec", "nodeName")))
-            self._state.news.tell(name, "Reservation", obj, gone=after is None)
+            self._state.cluster_events.record_freed_node(str(lookup(obj, "spec", "nodeName")))
+            self._state.cluster_events.record(name, "Reservation", obj, gone=after is None)
         view = self._state.waiting.get(holder_of(obj))
         if view is not None:
             self._state.known.nominate(view)
-        self._state.news.moved.set()
+        self._state.cluster_events.moved.set()
 
     def _look_again(self, namespace: str) -> None:
         """The namespace's pods belong to another tenant now. Also needed when the namespace arrives after its
@@ -80,17 +80,17 @@ class CacheUpdates:
             self._state.known.nominate(view)
             if view.shape.gates:
                 self._attempts.record_gates(view)
-        self._state.news.moved.set()
+        self._state.cluster_events.moved.set()
 
     def _confirmed(self, before: Obj | None, after: Obj) -> PodView | None:
         """The view of a pod that is bound where we sent it and is otherwise unchanged. Under load, half of
         all cache changes are of this kind, and the pod need not be parsed again."""
         sent = self._state.sent.get(uid_of(after))
-        if sent is None or before is None or not is_only_bound(before, after, sent.wish.node):
+        if sent is None or before is None or not is_only_bound(before, after, sent.request.node):
             return None
         return msgspec.structs.replace(
             sent.pod,
-            node=sent.wish.node,
+            node=sent.request.node,
             revision=int(metadata(after).get("resourceVersion") or 0),
             charged=charged_to(after),
         )
@@ -102,9 +102,11 @@ class CacheUpdates:
         node = lookup(last, "spec", "nodeName") or self._state.known.table.assumed(uid)
         self._state.known.table.forget(uid)
         if self._state.known.table.remove_pod(uid) or node:
-            self._state.news.tell_left(str(node))
-            self._state.news.tell(rules.POD_GONE, "Pod", last, f"{DELETED} from {node}", gone=True)
-        self._state.news.moved.set()
+            self._state.cluster_events.record_freed_node(str(node))
+            self._state.cluster_events.record(
+                rules.POD_GONE, "Pod", last, f"{DELETED} from {node}", gone=True
+            )
+        self._state.cluster_events.moved.set()
 
     def _pod_placed(self, before: Obj | None, view: PodView) -> None:
         """The pod is bound or finished; any scheduler may have bound it."""
@@ -115,17 +117,17 @@ class CacheUpdates:
         old_requests = old.view.shape.requests if old is not None else ()
         counted = self._state.known.table.put_pod(view)
         if assumed and assumed != view.node:
-            self._state.news.tell_of_room(assumed, f"is on {view.node} instead", view)
+            self._state.cluster_events.record_freed_room(assumed, f"is on {view.node} instead", view)
         detail = f"on {view.node}"
         if view.finished:
             if counted:
-                self._state.news.tell_of_room(view.node, detail, view)
+                self._state.cluster_events.record_freed_room(view.node, detail, view)
         elif was_free:
-            self._state.news.add(about_pod(rules.POD_PLACED, detail, view))
+            self._state.cluster_events.add(about_pod(rules.POD_PLACED, detail, view))
         elif counted:
-            self._state.news.add(about_pod(rules.NEIGHBOUR_CHANGED, detail, view))
+            self._state.cluster_events.add(about_pod(rules.NEIGHBOUR_CHANGED, detail, view))
             if old_requests != view.shape.requests:  # Resized: it may have freed some room.
-                self._state.news.tell_of_room(view.node, detail, view)
+                self._state.cluster_events.record_freed_room(view.node, detail, view)
 
 
 def is_only_bound(before: Obj, after: Obj, node: str) -> bool:

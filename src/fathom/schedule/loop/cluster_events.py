@@ -27,20 +27,20 @@ class ClusterEvents:
     def __bool__(self) -> bool:
         return bool(self._happened)
 
-    def tell(self, name: str, kind: str, obj: Obj, detail: str = "", *, gone: bool = False) -> None:
+    def record(self, name: str, kind: str, obj: Obj, detail: str = "", *, gone: bool = False) -> None:
         revision = int(metadata(obj).get("resourceVersion") or 0)
         detail = detail or (DELETED if gone else "")
         resource = RESOURCES.get(kind, kind)
         self._happened[name] = ClusterEvent(name, detail, resource, key_of(obj), revision, gone)
 
-    def tell_of_room(self, node: str, detail: str, pod: PodView | None = None) -> None:
+    def record_freed_room(self, node: str, detail: str, pod: PodView | None = None) -> None:
         """`pod`: the one that left the room, or does not need it, if it is known."""
-        self.tell_left(node)
+        self.record_freed_node(node)
         event = ClusterEvent(rules.POD_GONE, detail)
         self._happened[rules.POD_GONE] = event if pod is None else about_pod(rules.POD_GONE, detail, pod)
         self.moved.set()
 
-    def tell_left(self, node: str) -> None:
+    def record_freed_node(self, node: str) -> None:
         self._freed[node] = None
 
     def put(self, event: ClusterEvent) -> None:

@@ -110,7 +110,7 @@ class ClusterView:
         self._nominated: dict[str, str] = {}  # UID -> the node that we have chosen; see `nominate`.
         self.held_for: dict[str, HeldRoom] = {}  # UID of a pod -> the room reserved for it.
         self._lowest = HIGHEST  # The lowest priority of any pod so far.
-        self._doubted: tuple[str, ...] = ()
+        self._refused_nodes: tuple[str, ...] = ()
         self._lost: dict[str, int] = {}  # Node -> lost trust; only nodes that have lost some.
         self._expiries: list[tuple[int, Key]] = []  # (end, override), soonest first.
         # The next end of an override: the contexts rest on it until then. 0: not known.
@@ -333,12 +333,12 @@ class ClusterView:
         return self.preempter.preempt(pod, world, budgets)
 
     def context(
-        self, pod: PodView, *, now_ns: int, view_age_ms: int = 0, doubted: tuple[str, ...] = ()
+        self, pod: PodView, *, now_ns: int, view_age_ms: int = 0, refused_nodes: tuple[str, ...] = ()
     ) -> PlacementContext:
         """The context that the pod is decided under. The same object as before while nothing in it has
         changed, so that a pass over the nodes can go on."""
-        if doubted != self._doubted:
-            self._doubted = doubted
+        if refused_nodes != self._refused_nodes:
+            self._refused_nodes = refused_nodes
             self._contexts.clear()
         if now_ns >= self._contexts_end_ns:
             self._contexts.clear()
@@ -381,7 +381,7 @@ class ClusterView:
             allowed=tuple(allowed for override in overrides for allowed in self._allowed(override, pod)),
             raised=tuple(override_name(each) for each in overrides if raised_by(each, pod) is not None),
             trust_lost=dict(self._lost),
-            doubted=self._doubted,
+            refused_nodes=self._refused_nodes,
             volumes=self._volumes_of(pod),
             tie_seed=self._tie_seed,
         )

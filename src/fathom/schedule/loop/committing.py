@@ -71,7 +71,7 @@ class Committing:
             self._requests.binding -= 1
 
     async def _commit(self, sent: list[SentBinding]) -> None:
-        answers = await self._sender.send([binding.wish for binding in sent])
+        answers = await self._sender.send([binding.request for binding in sent])
         for binding, answer in zip(sent, answers, strict=True):
             if answer.status != "Unknown":
                 self._conclude(binding, answer)
@@ -89,11 +89,11 @@ class Committing:
         of the two bindings comes first, the other finds the pod bound."""
         self._note(sent, "unknown", 0, answer.message)
         for attempt in count(1):
-            outcome = await read_outcome(self._api, sent.wish)
+            outcome = await read_outcome(self._api, sent.request)
             if outcome is not None and outcome.status == "Unknown":
-                (outcome,) = await self._sender.send([sent.wish])
+                (outcome,) = await self._sender.send([sent.request])
                 if outcome.check == "PodBound":
-                    outcome = await read_outcome(self._api, sent.wish)
+                    outcome = await read_outcome(self._api, sent.request)
             if outcome is not None and outcome.status != "Unknown" and outcome.check not in NOT_SENT:
                 self._conclude(sent, outcome, settled=True)
                 return
@@ -119,14 +119,16 @@ class Committing:
         counts.bound_after.observe(max(0, now_ns - sent.queued_ns) / 1e9)
         self._state.land(sent, answer.revision)
         if self._state.status_writer is not None:
-            self._state.status_writer.placed(sent.pod.key, uid, node=sent.wish.node, decision=sent.decision)
+            self._state.status_writer.placed(
+                sent.pod.key, uid, node=sent.request.node, decision=sent.decision
+            )
 
     def _take_back(self, sent: SentBinding, answer: BindAnswer) -> None:
         uid, counts, now_s = sent.pod.uid, self._state.counts, asyncio.get_running_loop().time()
         counts.refused[answer.check] = counts.refused.get(answer.check, 0) + 1
         is_ours = self._state.pods.is_under_way(sent) and self._state.take_back(uid)
         if answer.check in ABOUT_NODE:
-            self._state.refused_nodes.add(sent.wish.node, answer.current_revision, now_s=now_s)
+            self._state.refused_nodes.add(sent.request.node, answer.current_revision, now_s=now_s)
         if answer.check == FENCE_LOST and self._state.term is not None:
             self._state.term.end("fenced")
         if is_ours:
@@ -152,4 +154,4 @@ class Committing:
 def _needs_no_reservation(sent: SentBinding, answer: BindAnswer) -> bool:
     """Whether the pod does not need its reservation: its binding did not use it, and was bound, or refused by
     quota. Reserved room counts against the tenant's quota, so it may itself be what is missing."""
-    return not sent.wish.reservation and (answer.status == "Bound" or answer.check == QUOTA_EXCEEDED)
+    return not sent.request.reservation and (answer.status == "Bound" or answer.check == QUOTA_EXCEEDED)

@@ -90,5 +90,5 @@ class ConsultedObjects:
     def _get(self, kind: str, path: str) -> tuple[Considered, ...]:
         """`path`: 'NAME', or 'NAMESPACE/NAME'. Empty if there is no such object."""
         namespace, _, name = path.rpartition("/")
-        found = self._objects[kind].get(Key(namespace, name))
-        return () if found is None else (found,)
+        obj = self._objects[kind].get(Key(namespace, name))
+        return () if obj is None else (obj,)

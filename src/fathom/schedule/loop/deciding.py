@@ -19,7 +19,7 @@ from fathom.schedule.decide.pods import PodView
 from fathom.schedule.loop.attempts import Attempts
 from fathom.schedule.loop.bind_requests import BindRequest
 from fathom.schedule.loop.committing import Committing
-from fathom.schedule.loop.decision_records import Circumstances
+from fathom.schedule.loop.decision_records import BatchContext
 from fathom.schedule.loop.evictions import not_fresh
 from fathom.schedule.loop.pod_moves import SentBinding
 from fathom.schedule.loop.pod_status_writer import PodMessage
@@ -28,7 +28,7 @@ from fathom.schedule.loop.preemption import PreemptionLoop
 from fathom.schedule.loop.queue import QueueEntry
 from fathom.schedule.loop.state import SchedulerState
 
-Refused = tuple[QueueEntry, PodView, Placement, Circumstances]
+Refused = tuple[QueueEntry, PodView, Placement, BatchContext]
 
 
 class Deciding:
@@ -79,7 +79,7 @@ class Deciding:
         return sent, refused
 
     def _send(
-        self, entry: QueueEntry, pod: PodView, placement: Placement, around: Circumstances
+        self, entry: QueueEntry, pod: PodView, placement: Placement, around: BatchContext
     ) -> SentBinding:
         id_ = self._attempts.record(entry, pod, placement, around, "bind", condition="PodScheduled=True")
         request = BindRequest(
@@ -112,7 +112,7 @@ class Deciding:
             annotations[CAPACITY_CLASS] = placement.capacity_class
         return annotations
 
-    def _park(self, entry: QueueEntry, pod: PodView, placement: Placement, around: Circumstances) -> None:
+    def _park(self, entry: QueueEntry, pod: PodView, placement: Placement, around: BatchContext) -> None:
         self._state.counts.unschedulable += 1
         self._state.rejecting[pod.uid] = tuple(each.rule for each in placement.rejections)
         preemption = self._state.known.preemption(pod, around.context)

@@ -46,7 +46,7 @@ OF_CLASS = frozenset({"CapacityClass"})
 LEVEL = 1  # zlib's fastest: columns of codes are mostly one value.
 
 
-class Circumstances(msgspec.Struct, frozen=True):
+class BatchContext(msgspec.Struct, frozen=True):
     """What the decisions of one batch share."""
 
     time_ns: int
@@ -91,7 +91,7 @@ class Recorder:
         entry: QueueEntry,
         pod: PodView,
         placement: Placement,
-        around: Circumstances,
+        around: BatchContext,
         *,
         verdict: str,
         names: Sequence[str],

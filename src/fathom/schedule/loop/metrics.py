@@ -108,5 +108,5 @@ def _bindings(state: SchedulerState) -> Iterable[Family]:
     yield counter("fathom_scheduler_bindings_unknown_total", unknown, counts.unknown)
     yield gauge("fathom_scheduler_bindings_in_flight", "Bindings not yet seen in the cache.", len(state.sent))
     yield gauge("fathom_scheduler_nodes", "Nodes that the scheduler knows.", len(state.known.table))
-    doubted = "Nodes whose last binding was refused; skipped until the caches catch up."
-    yield gauge("fathom_scheduler_doubted_nodes", doubted, len(state.refused_nodes.nodes))
+    about = "Nodes whose last binding was refused; skipped until the caches catch up."
+    yield gauge("fathom_scheduler_refused_nodes", about, len(state.refused_nodes.nodes))

@@ -29,7 +29,7 @@ class SentBinding(msgspec.Struct, frozen=True):
     """A placement whose binding was sent."""
 
     pod: PodView
-    wish: BindRequest
+    request: BindRequest
     decision: str
     queued_ns: int = 0  # When the pod was added to the queue; 0: not known.
 

@@ -60,7 +60,7 @@ class PodMessage(msgspec.Struct, frozen=True):
     policy: str = ""  # The policy that it waits because of; '': it would wait under the other one too.
 
 
-class ToldPod(msgspec.Struct, frozen=True):
+class SentMessage(msgspec.Struct, frozen=True):
     word: PodMessage
     at_ns: int
 
@@ -85,7 +85,7 @@ class PodStatusWriter:
         self._record = record  # Records the decision of a message that no attempt made; returns its id.
         self._log = log
         self._queue: OrderedDict[str, PodMessage] = OrderedDict()  # By UID: the newest message of each.
-        self._last: dict[str, ToldPod] = {}
+        self._last: dict[str, SentMessage] = {}
         self._events: OrderedDict[str, Obj] = OrderedDict()
         self._allowance, self._allowed_ns = EVENTS_BURST, clock.monotonic_ns()
         self._has_work = asyncio.Event()
@@ -95,10 +95,10 @@ class PodStatusWriter:
         """A pod has no node."""
         last = self._last.get(pod_message.uid)
         now_ns = self._clock.monotonic_ns()
-        if last is not None and is_no_news(last, pod_message, now_ns=now_ns):
+        if last is not None and says_the_same(last, pod_message, now_ns=now_ns):
             return
         if len(self._queue) < LINE_MAX:
-            self._last[pod_message.uid] = ToldPod(pod_message, now_ns)
+            self._last[pod_message.uid] = SentMessage(pod_message, now_ns)
             self._queue[pod_message.uid] = pod_message
             self._has_work.set()
             if pod_message.reason == "Unschedulable":
@@ -206,7 +206,7 @@ class PodStatusWriter:
             self._has_work.set()
 
 
-def is_no_news(last: ToldPod, pod_message: PodMessage, *, now_ns: int) -> bool:
+def says_the_same(last: SentMessage, pod_message: PodMessage, *, now_ns: int) -> bool:
     """Whether the message is not worth a write: another cause is at once, other counts only after a while."""
     before = last.word
     if _cause_of(before) != _cause_of(pod_message):

@@ -24,7 +24,7 @@ from fathom.schedule.decide.pods import PodView
 from fathom.schedule.decide.preempt import Preemption, Victim
 from fathom.schedule.loop.background_requests import BackgroundRequests
 from fathom.schedule.loop.cache_updates import CacheUpdates
-from fathom.schedule.loop.decision_records import Circumstances
+from fathom.schedule.loop.decision_records import BatchContext
 from fathom.schedule.loop.evictions import Evicted, carry_out
 from fathom.schedule.loop.queue import QueueEntry
 from fathom.schedule.loop.reservations import is_due, is_gone, release, reservation_for, reserve
@@ -49,7 +49,7 @@ class PreemptionLoop:
         entry: QueueEntry,
         pod: PodView,
         placement: Placement,
-        around: Circumstances,
+        around: BatchContext,
         preemption: Preemption,
     ) -> str:
         """Claim the room in our table at once, so that the next pod does not count on it too; then evict."""
@@ -77,7 +77,7 @@ class PreemptionLoop:
         claim = self._state.known.table.claims.get(pod.uid)
         if claim is not None and claim.node != but:
             self._state.known.unnominate(pod.uid)
-            self._state.news.tell_of_room(claim.node, f"room on {claim.node} was released")
+            self._state.cluster_events.record_freed_room(claim.node, f"room on {claim.node} was released")
 
     async def _evict(self, pod: PodView, preemption: Preemption, id_: str) -> None:
         try:
@@ -132,7 +132,7 @@ class PreemptionLoop:
         entry = self._state.queue.entry(uid)
         if self._being_made.pop(uid, False) and entry is not None and entry.state == "in-hand":
             self._state.pods.retry(uid, entry.cause, now_ns=self._state.clock.monotonic_ns(), backoff=False)
-            self._state.news.moved.set()
+            self._state.cluster_events.moved.set()
 
     def reserve_soon(self, pod: PodView, id_: str) -> None:
         """Reserve room whose victims were evicted already, maybe by an earlier leader that got no further."""

@@ -20,7 +20,7 @@ from fathom.cache.scope import CacheScope, ListPace
 from fathom.client.api import Api
 from fathom.control.api_connection import ApiConnection
 from fathom.control.decision_log import log_of
-from fathom.control.leadership import Ends, Leading
+from fathom.control.leadership import EndingTasks, Leading
 from fathom.control.lease import LeaderTerm, Timing
 from fathom.control.signals import SignalPublisher
 from fathom.schedule.decide.rules import RULES, Rules
@@ -104,7 +104,7 @@ class SchedulerProcess:
         """Run until asked to stop."""
         await Leading(self._inside, self.caches, self._station.elector(), self._work).run()
 
-    async def _work(self, term: LeaderTerm | None, ends: Ends) -> bool:
+    async def _work(self, term: LeaderTerm | None, ends: EndingTasks) -> bool:
         """Schedule until asked to stop, or until the lease is lost."""
         api = self._station.api(term)
         loop = asyncio.get_running_loop()

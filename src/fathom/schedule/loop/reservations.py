@@ -46,7 +46,7 @@ AWAITED_MAX = 256  # The limit in the kind's schema.
 # Create, remove a reservation that is in the way, create again; then wait for the pod's next attempt.
 TRIES_MAX = 2
 
-Standing = Literal["free", "ours", "void", "another's"]
+LeaseStatus = Literal["free", "ours", "void", "another's"]
 
 
 def reservation_for(pod: Obj, node: str, awaited: Iterable[PodView], *, now_ns: int) -> Obj:
@@ -83,7 +83,7 @@ def holder_of(reservation: Obj) -> str:
     return str(lookup(reservation, "metadata", "annotations", HOLDER_UID) or "")
 
 
-def standing_of(existing: Obj | None, wanted: Obj, *, now_ns: int) -> Standing:
+def standing_of(existing: Obj | None, wanted: Obj, *, now_ns: int) -> LeaseStatus:
     """What the object of the wanted name is to us. A void reservation of ours is replaced, as is one for
     another node."""
     if existing is None:
@@ -115,10 +115,10 @@ async def reserve(api: Api, wanted: Obj, *, now_ns: int) -> Obj | None:
         existing = await _read(api, key)
         if isinstance(existing, ApiError):
             return None
-        standing = standing_of(existing, wanted, now_ns=now_ns)
-        if existing is not None and standing == "ours":
+        lease_status = standing_of(existing, wanted, now_ns=now_ns)
+        if existing is not None and lease_status == "ours":
             return await _renewed(api, existing, wanted, now_ns=now_ns)
-        if standing == "another's" or (standing == "free" and isinstance(outcome, Conflict)):
+        if lease_status == "another's" or (lease_status == "free" and isinstance(outcome, Conflict)):
             return None  # In the latter case it was not the name: there is no room.
         if existing is not None:
             await release(api, key, uid_of(existing))

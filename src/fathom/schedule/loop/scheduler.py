@@ -71,7 +71,7 @@ class Scheduler:
         self._inside = inside
         self._state = SchedulerState(inside, caches, rules, judging=judging)
         self._rng = inside.streams.stream("settle")
-        self._requests = BackgroundRequests(inside.domain, self._state.news.moved)
+        self._requests = BackgroundRequests(inside.domain, self._state.cluster_events.moved)
         self._draining = False  # If True, no more pods are taken from the queue.
         # Sent while a pod waits for a fresh view: a server may send bookmarks seldom, or a watch be dead.
         self._probes = Probes(caches, PROBE_S)
@@ -121,7 +121,7 @@ class Scheduler:
         ]
         try:
             while True:
-                self._state.news.moved.clear()
+                self._state.cluster_events.moved.clear()
                 self._run_round(deciding)
                 await self._until_moved()
         finally:
@@ -167,11 +167,11 @@ class Scheduler:
     async def _until_moved(self) -> None:
         due_ns = self._state.queue.next_due_ns
         if due_ns is None:
-            await self._state.news.moved.wait()
+            await self._state.cluster_events.moved.wait()
             return
-        timer = asyncio.get_running_loop().call_at(due_ns / 1e9, self._state.news.moved.set)
+        timer = asyncio.get_running_loop().call_at(due_ns / 1e9, self._state.cluster_events.moved.set)
         try:
-            await self._state.news.moved.wait()
+            await self._state.cluster_events.moved.wait()
         finally:
             timer.cancel()
 
@@ -184,13 +184,13 @@ class Scheduler:
             snapshot = self._state.caches.snapshot()
             for name in self._state.refused_nodes.settle(snapshot):
                 node = snapshot.get(NODE.name, Key("", name)) or _named(Key("", name))
-                self._state.news.tell(TRUST_CHANGED, NODE.name, node)
+                self._state.cluster_events.record(TRUST_CHANGED, NODE.name, node)
             if self._state.queue.waited_for(VIEW_FRESH):
-                self._state.news.add(ClusterEvent(VIEW_FRESH))
+                self._state.cluster_events.add(ClusterEvent(VIEW_FRESH))
                 self._probe_old_caches()
             self._write_queued()
-            if self._state.news:
-                self._state.news.moved.set()
+            if self._state.cluster_events:
+                self._state.cluster_events.moved.set()
             await self._report_observed(api)
             await self._acknowledge_overrides(api)
             await self._report_stopped_controllers(api, leases)
@@ -200,7 +200,7 @@ class Scheduler:
         snapshot = self._state.caches.snapshot()
         for key in self._state.known.passing(now_ns=self._state.clock.now_ns()):
             override = snapshot.get(OVERRIDE.name, key) or _named(key)
-            self._state.news.tell(OVERRIDE_CHANGED, OVERRIDE.name, override, "ended")
+            self._state.cluster_events.record(OVERRIDE_CHANGED, OVERRIDE.name, override, "ended")
         self._state.set_priorities()
 
     def _probe_old_caches(self) -> None:
@@ -210,8 +210,8 @@ class Scheduler:
                 self._probes.ask(kind)
 
     def _answered(self, kind: str) -> None:
-        self._state.news.put(ClusterEvent(VIEW_FRESH, f"the view of {kind} is fresh"))
-        self._state.news.moved.set()
+        self._state.cluster_events.put(ClusterEvent(VIEW_FRESH, f"the view of {kind} is fresh"))
+        self._state.cluster_events.moved.set()
 
     async def _report_observed(self, api: Api) -> None:
         """Report in PolicyRollouts that every cache has reached the rollout's activation."""

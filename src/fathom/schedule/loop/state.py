@@ -80,7 +80,7 @@ class SchedulerState:
         self.sent = self.pods.sent
         self.landed = self.pods.landed
         self.recorder = Recorder(inside.journal, prefix=inside.outside.ids.uid()[:8], controller=rules.who)
-        self.news = ClusterEvents()
+        self.cluster_events = ClusterEvents()
         self.refused_nodes = RefusedNodes()
         self.rejecting: dict[
             str, tuple[str, ...]
@@ -158,13 +158,13 @@ class SchedulerState:
         say so."""
         node = self.known.table.assumed(uid)
         if self.known.table.forget(uid) and node:
-            self.news.tell_of_room(node, f"a placement on {node} failed")
+            self.cluster_events.record_freed_room(node, f"a placement on {node} failed")
 
     def _give_back_room(self, uid: str) -> None:
         """Free the room kept for the pod while it waited, and drop its unsent message."""
         claim = self.known.table.claims.get(uid)
         if claim is not None:
-            self.news.tell_of_room(claim.node, f"room on {claim.node} was released")
+            self.cluster_events.record_freed_room(claim.node, f"room on {claim.node} was released")
         self.rejecting.pop(uid, None)
         self.known.unnominate(uid)
         if self.status_writer is not None:

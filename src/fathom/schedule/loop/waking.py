@@ -24,7 +24,7 @@ class Waking:
         self._cut_short = False  # For one event: more pods of a shape waited than were tried.
 
     def wake_helped(self, *, now_ns: int) -> None:
-        happened, freed = self._state.news.take()
+        happened, freed = self._state.cluster_events.take()
         for event in happened:
             if self._state.queue.waited_for(event.name):
                 only = freed if event.name == rules.POD_GONE else None
@@ -34,7 +34,7 @@ class Waking:
                     hint = self._could_evict
                 self._state.pods.wake(event, hint, now_ns=now_ns)
                 if self._cut_short:  # All pods that were tried fit: try the rest too.
-                    self._state.news.ask_again(event, freed)
+                    self._state.cluster_events.ask_again(event, freed)
 
     def _could_place(self, freed: dict[str, None] | None, pods: Sequence[WaitingPod]) -> Hinted:
         """Which of these pods of one shape fit a node now, and what the others wait for. They are placed on

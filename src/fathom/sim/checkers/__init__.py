@@ -20,8 +20,8 @@ from fathom.sim.checkers.containers import (
     InitComesFirst,
     NothingRunsUnwanted,
     OnlyWhatRunsIsReady,
+    RestartsAreCounted,
     RestartsAreSpaced,
-    RunsAreTold,
 )
 from fathom.sim.checkers.decisions import EveryEventHasItsDecision, EveryWriteHasItsDecision
 from fathom.sim.checkers.declared_reads import ReadsAreDeclared
@@ -40,7 +40,7 @@ from fathom.sim.checkers.proposals import ProposedChangesHelp
 from fathom.sim.checkers.quiet_processes import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
 from fathom.sim.checkers.records import RecordsAreTrue
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
-from fathom.sim.checkers.statuses import WhatIsSaidIsSo
+from fathom.sim.checkers.statuses import StatusesMatchObjects
 from fathom.sim.checkers.writes import WritesAreAsAsked
 from fathom.sim.world.invariants import Checker
 
@@ -52,7 +52,7 @@ def at_home() -> list[Checker]:
         WhoDeletesNamesTheObject(),
         BoundWhereItMayBe(),
         EvictionsAreAllowed(),
-        RunsAreTold(),
+        RestartsAreCounted(),
         AddressesAreApart(),
         RestartsAreSpaced(),
         InitComesFirst(),
@@ -74,7 +74,7 @@ def at_home() -> list[Checker]:
         WritesAreAsAsked(),
         WritesAreDeclared(),
         ReadsAreDeclared(),
-        WhatIsSaidIsSo(),
+        StatusesMatchObjects(),
         RecordsAreTrue(),
         EveryWriteHasItsDecision(),
         EveryEventHasItsDecision(),

@@ -35,7 +35,7 @@ class CachesAreTrue(Checker):
 
     def __init__(self) -> None:
         self.deaths: dict[str, int] = {}  # UID -> the revision that removed it.
-        self.sights: dict[str, CacheSight] = {}  # By process: of its newest incarnation.
+        self.sights: dict[str, CacheInspector] = {}  # By process: of its newest incarnation.
 
     def commit(self, change: Seen) -> Found:
         if change.old is not None and (change.new is None or uid_of(change.new) != uid_of(change.old)):
@@ -43,14 +43,14 @@ class CachesAreTrue(Checker):
         return None
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        """Also checks processes without a `CacheSight`: their caches are read from their state."""
+        """Also checks processes without a `CacheInspector`: their caches are read from their state."""
         for name, process in world.engine.processes.items():
             caches = self.sights[name].caches if name in self.sights else _caches_in(process.state)
             if process.alive and caches is not None:
                 yield from _differences(world, name, caches)
 
 
-class CacheSight:
+class CacheInspector:
     """Observes the caches of one incarnation. An error that it finds ends the run."""
 
     def __init__(self, checker: CachesAreTrue, engine: Engine, process: str) -> None:

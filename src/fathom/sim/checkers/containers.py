@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RESTARTS_MIN = 5
 
 
-class RunsAreTold(Checker):
+class RestartsAreCounted(Checker):
     """A container's restart count only grows; and an agent removes a pod only after it has reported that no
     container of it runs. (Other processes may remove a pod at once: they know that its node is gone.)"""
 

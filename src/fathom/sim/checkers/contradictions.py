@@ -54,12 +54,12 @@ class NoContradictionInForce(Checker):
         return now_ns < ends_ns - LATE_S * SECOND_NS
 
 
-def _contradict(one: Obj, other: Obj) -> bool:
+def _contradict(override: Obj, other: Obj) -> bool:
     """In one namespace, about one target, everywhere or in one place."""
-    places = {str(lookup(each, "spec", "scope")) for each in (one, other)}
-    if _about(one) != _about(other) or not (len(places) == 1 or "cluster" in places):
+    places = {str(lookup(each, "spec", "scope")) for each in (override, other)}
+    if _about(override) != _about(other) or not (len(places) == 1 or "cluster" in places):
         return False
-    mine, theirs = (lookup(each, "spec", "changes") or {} for each in (one, other))
+    mine, theirs = (lookup(each, "spec", "changes") or {} for each in (override, other))
     return any(
         mine.get(fields[0]) and theirs.get(fields[0]) and _values(mine, fields) != _values(theirs, fields)
         for fields in EXCLUSIVE

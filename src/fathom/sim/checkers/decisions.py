@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.agent.node import is_news
+from fathom.agent.node import status_changed
 from fathom.agent.process import Agent
 from fathom.api.admission.addresses import CLAIMS
 from fathom.api.admission.quota import RULES
@@ -93,6 +93,6 @@ def is_heartbeat(change: Seen) -> bool:
     """Whether a node's status changed in nothing but the time of the heartbeat."""
     if change.resource != "nodes" or change.old is None or change.new is None:
         return False
-    return change.old.get("spec") == change.new.get("spec") and not is_news(
+    return change.old.get("spec") == change.new.get("spec") and not status_changed(
         change.old.get("status") or {}, change.new.get("status") or {}
     )

@@ -223,7 +223,7 @@ class LastHealthyReplicaStays(Checker):
         owner = owner_uid(pod)
         if not owner:
             return None
-        found = self._evicted(change, owner)
+        eviction = self._evicted(change, owner)
         ready = self._ready.setdefault(owner, {})
         if len(ready) > 1:
             self._more_s[owner] = change.at_s
@@ -233,7 +233,7 @@ class LastHealthyReplicaStays(Checker):
             ready.pop(change.key, None)
         if len(ready) > 1:
             self._more_s[owner] = change.at_s
-        return found
+        return eviction
 
     def _evicted(self, change: Seen, owner: str) -> Found:
         if not evicted_for(change.new) or evicted_for(change.old) or not _is_ready(change.old or {}):

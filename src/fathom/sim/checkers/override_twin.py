@@ -31,25 +31,25 @@ Traces = dict[str, object]
 
 
 def traces_of(world: World) -> Traces:
-    found: Traces = {}
+    traces: Traces = {}
     for pod in world.list("pods"):
         notes = metadata(pod).get("annotations") or {}
         lent = str(notes.get(ACCOUNT) or "").split("/")[3:]
         if lent or notes.get(USED):
-            found[_name("Pod", pod)] = (lent, notes.get(USED))
+            traces[_name("Pod", pod)] = (lent, notes.get(USED))
     for node in world.list("nodes"):
         cordoned, taints = lookup(node, "spec", "unschedulable"), lookup(node, "spec", "taints")
         if cordoned or taints:
-            found[_name("Node", node)] = (cordoned, taints)
+            traces[_name("Node", node)] = (cordoned, taints)
     for route in world.list(ROUTES):
         marked = (metadata(route).get("annotations") or {}).get(MADE_BY)
-        found[_name("TrafficRoute", route)] = (lookup(route, "spec", "routes"), marked)
+        traces[_name("TrafficRoute", route)] = (lookup(route, "spec", "routes"), marked)
     for workload in world.list("deployments.apps"):
         wanted, ready = lookup(workload, "spec", "replicas"), lookup(workload, "status", "readyReplicas")
-        found[_name("Deployment", workload)] = (wanted, ready)
+        traces[_name("Deployment", workload)] = (wanted, ready)
     for kind, resource in ROLES.items():
-        found |= dict.fromkeys((_name(kind, role) for role in world.list(resource)), "there")
-    return found
+        traces |= dict.fromkeys((_name(kind, role) for role in world.list(resource)), "there")
+    return traces
 
 
 class DiffersOnlyInTheResidue(Checker):

@@ -16,7 +16,7 @@ from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding
 from fathom.sim.world.store_link import at_once
 
 if TYPE_CHECKING:
-    from fathom.control.lease import Standing
+    from fathom.control.lease import LeaseStatus
     from fathom.schedule.loop.state import SchedulerState
     from fathom.sim.world.servers import SimServer
     from fathom.sim.world.world import World
@@ -42,16 +42,16 @@ class NothingIsLeftInHand(Checker):
             state = process.state
             if not process.alive:
                 continue
-            if isinstance(state, Controllers) and _may_act(_standing(state)):
+            if isinstance(state, Controllers) and _may_act(_lease_status(state)):
                 yield from _of_controllers(name, state)
-            elif isinstance(state, SchedulerProcess) and _may_act(_standing(state)):
+            elif isinstance(state, SchedulerProcess) and _may_act(_lease_status(state)):
                 yield from (
                     f"{name}: {problem}" for problem in _of_scheduler(state.scheduler._state, sums, reserved)
                 )
 
 
-def _may_act(standing: Standing | None) -> bool:
-    return standing is None or standing.state == "leading"
+def _may_act(lease_status: LeaseStatus | None) -> bool:
+    return lease_status is None or lease_status.state == "leading"
 
 
 def _of_controllers(name: str, running: Controllers) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _of_scheduler(state: SchedulerState, sums: Sums, reserved: set[str]) -> Iter
         if reservation.uid not in reserved:
             yield f"it counts {reservation.holder} for pod {uid}, but that reservation does not exist"
     for uid, sent in state.sent.items():
-        yield f"the binding of {'/'.join(sent.pod.key)} ({uid}) to {sent.wish.node} has no outcome"
+        yield f"the binding of {'/'.join(sent.pod.key)} ({uid}) to {sent.request.node} has no outcome"
     for uid in state.landed:
         yield f"pod {uid} was bound, but the scheduler's cache does not show it"
     for uid, pod in state.waiting.items():
@@ -119,10 +119,10 @@ class SomebodyLeads(Checker):
     def settled(self, world: World) -> Iterable[str | Finding]:
         leaders: dict[Key, list[str]] = {}
         for process in world.engine.processes.values():
-            standing = _standing(process.state) if process.alive else None
-            if standing is not None:
-                leading = [standing.identity] if standing.state == "leading" else []
-                leaders.setdefault(standing.lease, []).extend(leading)
+            lease_status = _lease_status(process.state) if process.alive else None
+            if lease_status is not None:
+                leading = [lease_status.identity] if lease_status.state == "leading" else []
+                leaders.setdefault(lease_status.lease, []).extend(leading)
         for key, identities in leaders.items():
             lease = world.get(LEASES, key)
             holder = lookup(lease, "spec", "holderIdentity")
@@ -131,10 +131,10 @@ class SomebodyLeads(Checker):
                 yield Finding(f"{path} is held by {holder}, but {identities or 'nobody'} leads", (path,))
 
 
-def _standing(state: object) -> Standing | None:
+def _lease_status(state: object) -> LeaseStatus | None:
     if isinstance(state, Controllers):
-        return state.standing
-    return state._station.standing if isinstance(state, SchedulerProcess) else None
+        return state.lease_status
+    return state._station.lease_status if isinstance(state, SchedulerProcess) else None
 
 
 class ServersKnowTheStore(Checker):

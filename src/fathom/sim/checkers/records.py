@@ -95,13 +95,13 @@ class RecordsAreTrue(Checker):
     def _wrong_considered(self, considered: Considered, decision: Decision) -> Iterator[str]:
         key = Key(considered.namespace, considered.name)
         recorded = ObjectState(considered.revision, considered.uid, considered.generation, exists=True)
-        said = f"{considered.resource}/{considered.name} at revision {considered.revision}"
+        claim = f"{considered.resource}/{considered.name} at revision {considered.revision}"
         if recorded not in self._states.get((considered.resource, key), []):
-            yield f"it considered {said}, which the store never had"
+            yield f"it considered {claim}, which the store never had"
             return
         seen = _seen(decision, considered.resource)
         if seen is not None and recorded not in self._in_view(considered.resource, key, seen):
-            yield f"it considered {said}, which was not in its view: {seen}"
+            yield f"it considered {claim}, which was not in its view: {seen}"
 
     def _wrong_cause(self, decision: Decision) -> Iterator[str]:
         cause = decision.cause

@@ -24,7 +24,7 @@ BUDGETS, SLICES = "poddisruptionbudgets.policy", "endpointslices.discovery.k8s.i
 PROGRESS, AUTOSCALERS = "workloadprogresses.fathom.dev", "horizontalpodautoscalers.autoscaling"
 ROLLOUTS = "policyrollouts.fathom.dev"
 # Taints of a node that is unreachable or not ready.
-DOUBTS = frozenset(
+SUSPICION_TAINTS = frozenset(
     {
         "fathom.dev/suspect",
         "fathom.dev/lost",
@@ -32,12 +32,12 @@ DOUBTS = frozenset(
         "node.kubernetes.io/not-ready",
     }
 )
-DOUBTED = frozenset({"fathom.dev/Suspect", "fathom.dev/Unreachable", "fathom.dev/Lost"})
+SUSPICION_CONDITIONS = frozenset({"fathom.dev/Suspect", "fathom.dev/Unreachable", "fathom.dev/Lost"})
 
-Wrong = Iterator[tuple[str, str, str]]  # (resource, 'namespace/name', what is wrong)
+Mismatches = Iterator[tuple[str, str, str]]  # (resource, 'namespace/name', what is wrong)
 
 
-class WhatIsSaidIsSo(Checker):
+class StatusesMatchObjects(Checker):
     name = "statuses match the objects when settled"
     patience_s = 120.0  # A clock that was wrong, a list that is never answered, a node that came back.
 
@@ -45,10 +45,10 @@ class WhatIsSaidIsSo(Checker):
         at_work = _controllers(world)
         if not at_work:
             return
-        truth = Truth(world)
+        store_facts = StoreFacts(world)
         for name, recount in RECOUNTS.items():
             if name in at_work:
-                for resource, key, wrong in recount(truth):
+                for resource, key, wrong in recount(store_facts):
                     yield Finding(f"{resource} {key}: {wrong}", (f"{resource}/{key}",))
 
 
@@ -57,7 +57,7 @@ def _controllers(world: World) -> set[str]:
     return {loop.name for state in running if isinstance(state, Controllers) for loop in state.loops}
 
 
-class Truth:
+class StoreFacts:
     """The store, read once."""
 
     def __init__(self, world: World) -> None:
@@ -105,7 +105,9 @@ def _is_live(pod: Obj) -> bool:
     return not is_deleting(pod) and lookup(pod, "status", "phase") not in TERMINAL_PHASES
 
 
-def _compared(resource: str, obj: Obj, reported: Mapping[str, object], actual: Mapping[str, object]) -> Wrong:
+def _compared(
+    resource: str, obj: Obj, reported: Mapping[str, object], actual: Mapping[str, object]
+) -> Mismatches:
     for name, value in actual.items():
         if (reported.get(name) or 0) != (value or 0):
             yield resource, _path(obj), f"{name} is reported as {reported.get(name)!r}, but is {value!r}"
@@ -123,11 +125,11 @@ def _counts(pods: Iterable[Obj]) -> dict[str, object]:
     return {"replicas": len(live), "readyReplicas": sum(_is_ready(pod) for pod in live)}
 
 
-def replica_sets(truth: Truth) -> Wrong:
-    for replica_set in truth.sets:
+def replica_sets(store_facts: StoreFacts) -> Mismatches:
+    for replica_set in store_facts.sets:
         if is_deleting(replica_set):
             continue
-        actual = {**_counts(truth.children.get(uid_of(replica_set), ())), **_generation(replica_set)}
+        actual = {**_counts(store_facts.children.get(uid_of(replica_set), ())), **_generation(replica_set)}
         yield from _compared(REPLICA_SETS, replica_set, replica_set.get("status") or {}, actual)
         wanted = int(lookup(replica_set, "spec", "replicas") or 0)
         if actual["replicas"] != wanted and not _has_failed(replica_set):
@@ -139,19 +141,19 @@ def _has_failed(replica_set: Obj) -> bool:
     return _is(replica_set, "ReplicaFailure")
 
 
-def deployments(truth: Truth) -> Wrong:
-    for deployment in truth.list(DEPLOYMENTS):
+def deployments(store_facts: StoreFacts) -> Mismatches:
+    for deployment in store_facts.list(DEPLOYMENTS):
         if is_deleting(deployment):
             continue
-        actual = {**_counts(truth.below(deployment)), **_generation(deployment)}
+        actual = {**_counts(store_facts.below(deployment)), **_generation(deployment)}
         yield from _compared(DEPLOYMENTS, deployment, deployment.get("status") or {}, actual)
 
 
-def jobs(truth: Truth) -> Wrong:
-    for job in truth.list(JOBS):
+def jobs(store_facts: StoreFacts) -> Mismatches:
+    for job in store_facts.list(JOBS):
         if is_deleting(job):
             continue
-        pods = truth.children.get(uid_of(job), ())
+        pods = store_facts.children.get(uid_of(job), ())
         live = [pod for pod in pods if _is_live(pod)]
         actual = {"active": len(live), "ready": sum(_is_ready(pod) for pod in live)}
         yield from _compared(JOBS, job, job.get("status") or {}, actual)
@@ -164,12 +166,12 @@ def jobs(truth: Truth) -> Wrong:
             yield JOBS, _path(job), "enough pods have succeeded, but it is not Complete"
 
 
-def autoscalers(truth: Truth) -> Wrong:
+def autoscalers(store_facts: StoreFacts) -> Mismatches:
     sizes = {
         _path(deployment): int(lookup(deployment, "spec", "replicas") or 0)
-        for deployment in truth.list(DEPLOYMENTS)
+        for deployment in store_facts.list(DEPLOYMENTS)
     }
-    for autoscaler in truth.list(AUTOSCALERS):
+    for autoscaler in store_facts.list(AUTOSCALERS):
         target = f"{key_of(autoscaler).namespace}/{lookup(autoscaler, 'spec', 'scaleTargetRef', 'name')}"
         if target not in sizes or is_deleting(autoscaler):
             continue
@@ -187,10 +189,10 @@ def autoscalers(truth: Truth) -> Wrong:
             )
 
 
-def progress(resource: str) -> Callable[[Truth], Wrong]:
-    def recounted(truth: Truth) -> Wrong:
-        reports = {lookup(report, "spec", "workload", "uid"): report for report in truth.list(PROGRESS)}
-        for workload in truth.list(resource):
+def progress(resource: str) -> Callable[[StoreFacts], Mismatches]:
+    def recounted(store_facts: StoreFacts) -> Mismatches:
+        reports = {lookup(report, "spec", "workload", "uid"): report for report in store_facts.list(PROGRESS)}
+        for workload in store_facts.list(resource):
             report = reports.get(uid_of(workload))
             if is_deleting(workload) or (report is None and owner_uid(workload)):
                 continue
@@ -204,7 +206,7 @@ def progress(resource: str) -> Callable[[Truth], Wrong]:
             )
             ready = int(current.get("ready") or 0) + int(before.get("ready") or 0)
             reported = {"desired": current.get("desired"), "ready": ready}
-            pods = _counts(truth.below(workload))
+            pods = _counts(store_facts.below(workload))
             actual = {
                 "desired": int(lookup(workload, "spec", "replicas") or 0),
                 "ready": pods["readyReplicas"],
@@ -217,18 +219,18 @@ def progress(resource: str) -> Callable[[Truth], Wrong]:
 # Disruption.
 
 
-def budgets(truth: Truth) -> Wrong:
-    for budget in truth.list(BUDGETS):
+def budgets(store_facts: StoreFacts) -> Mismatches:
+    for budget in store_facts.list(BUDGETS):
         selector = LabelSelector.from_object(lookup(budget, "spec", "selector") or {})
         space = key_of(budget).namespace
         covered = [
             pod
-            for pod in truth.pods
+            for pod in store_facts.pods
             if key_of(pod).namespace == space
             and selector.matches(labels_of(pod))
             and lookup(pod, "status", "phase") not in TERMINAL_PHASES
         ]
-        wanted = _wanted(truth, budget, covered)
+        wanted = _wanted(store_facts, budget, covered)
         if is_deleting(budget) or wanted is None:
             continue
         expected, desired = wanted
@@ -243,12 +245,12 @@ def budgets(truth: Truth) -> Wrong:
         yield from _compared(BUDGETS, budget, budget.get("status") or {}, actual)
 
 
-def _wanted(truth: Truth, budget: Obj, covered: list[Obj]) -> tuple[int, int] | None:
+def _wanted(store_facts: StoreFacts, budget: Obj, covered: list[Obj]) -> tuple[int, int] | None:
     """(expected pods, healthy pods required); None where a pod has no controller that says how many."""
     least, missing = lookup(budget, "spec", "minAvailable"), lookup(budget, "spec", "maxUnavailable")
     if isinstance(least, int):
         return len(covered), least
-    sizes = [truth.size_above(pod) for pod in covered]
+    sizes = [store_facts.size_above(pod) for pod in covered]
     if None in sizes:
         return None
     whole = sum(dict(size for size in sizes if size is not None).values())
@@ -265,10 +267,10 @@ def _share(part: int | str, whole: int) -> int:
 # Services.
 
 
-def slices(truth: Truth) -> Wrong:
+def slices(store_facts: StoreFacts) -> Mismatches:
     """Each pod that a Service selects and that has an address is in one slice, with its true conditions."""
-    all_slices = truth.list(SLICES)
-    for service in truth.list("services"):
+    all_slices = store_facts.list(SLICES)
+    for service in store_facts.list("services"):
         if is_deleting(service) or not lookup(service, "spec", "selector"):
             continue
         key = key_of(service)
@@ -288,24 +290,24 @@ def slices(truth: Truth) -> Wrong:
             for endpoint in endpoint_slice.get("endpoints") or ()
         )
         actual = sorted(
-            (uid_of(pod), _is_ready(pod) and not is_deleting(pod), _zone(truth, pod))
-            for pod in served(truth, service)
+            (uid_of(pod), _is_ready(pod) and not is_deleting(pod), _zone(store_facts, pod))
+            for pod in served(store_facts, service)
         )
         if listed != actual:
             yield SLICES, _path(service), f"its slices have {listed}, its pods are {actual}"
 
 
-def _zone(truth: Truth, pod: Obj) -> str:
+def _zone(store_facts: StoreFacts, pod: Obj) -> str:
     node_name = lookup(pod, "spec", "nodeName")
-    nodes = (node for node in truth.list("nodes") if key_of(node).name == node_name)
+    nodes = (node for node in store_facts.list("nodes") if key_of(node).name == node_name)
     return next((labels_of(node).get("topology.kubernetes.io/zone", "") for node in nodes), "")
 
 
-def served(truth: Truth, service: Obj) -> list[Obj]:
+def served(store_facts: StoreFacts, service: Obj) -> list[Obj]:
     selector = lookup(service, "spec", "selector") or {}
     return [
         pod
-        for pod in truth.pods
+        for pod in store_facts.pods
         if key_of(pod).namespace == key_of(service).namespace
         and all(labels_of(pod).get(name) == value for name, value in selector.items())
         and lookup(pod, "status", "podIP")
@@ -313,9 +315,9 @@ def served(truth: Truth, service: Obj) -> list[Obj]:
     ]
 
 
-def endpoints(truth: Truth) -> Wrong:
-    by_path = {_path(obj): obj for obj in truth.list("endpoints")}
-    for service in truth.list("services"):
+def endpoints(store_facts: StoreFacts) -> Mismatches:
+    by_path = {_path(obj): obj for obj in store_facts.list("endpoints")}
+    for service in store_facts.list("services"):
         if is_deleting(service) or not lookup(service, "spec", "selector"):
             continue
         subsets = (by_path.get(_path(service)) or {}).get("subsets") or ()
@@ -323,7 +325,11 @@ def endpoints(truth: Truth) -> Wrong:
             listed = sorted(
                 str(address.get("ip")) for subset in subsets for address in subset.get(field) or ()
             )
-            pods = [pod for pod in served(truth, service) if not is_deleting(pod) and _is_ready(pod) == ready]
+            pods = [
+                pod
+                for pod in served(store_facts, service)
+                if not is_deleting(pod) and _is_ready(pod) == ready
+            ]
             actual = sorted(str(lookup(pod, "status", "podIP")) for pod in pods)
             if listed != actual:
                 yield (
@@ -336,18 +342,22 @@ def endpoints(truth: Truth) -> Wrong:
 # Nodes.
 
 
-def nodes(truth: Truth) -> Wrong:
-    """A node whose agent runs and is reachable is ready and has no taint or condition of doubt left."""
-    for node in truth.list("nodes"):
+def nodes(store_facts: StoreFacts) -> Mismatches:
+    """A node whose agent runs and is reachable is ready, with no taint or condition of a suspected node."""
+    for node in store_facts.list("nodes"):
         name = key_of(node).name
-        if name not in truth.agents or "fathom.dev/declare-lost" in (metadata(node).get("annotations") or {}):
+        if name not in store_facts.agents or "fathom.dev/declare-lost" in (
+            metadata(node).get("annotations") or {}
+        ):
             continue
-        taints = sorted({str(taint.get("key")) for taint in lookup(node, "spec", "taints") or ()} & DOUBTS)
+        taints = sorted(
+            {str(taint.get("key")) for taint in lookup(node, "spec", "taints") or ()} & SUSPICION_TAINTS
+        )
         if taints:
             yield "nodes", name, f"its agent is reachable, but it has the taint {', '.join(taints)}"
         conditions = lookup(node, "status", "conditions") or ()
         for condition in conditions:
-            if condition.get("type") in DOUBTED and condition.get("status") == "True":
+            if condition.get("type") in SUSPICION_CONDITIONS and condition.get("status") == "True":
                 yield "nodes", name, f"its agent is reachable, but its condition {condition['type']} is True"
         if not _is_ready(node):
             yield "nodes", name, "its agent is reachable, but it is not Ready"
@@ -356,9 +366,9 @@ def nodes(truth: Truth) -> Wrong:
 # Policies.
 
 
-def policy_rollouts(truth: Truth) -> Wrong:
+def policy_rollouts(store_facts: StoreFacts) -> Mismatches:
     """A rollout that is complete or rolled back has no canary any more."""
-    for rollout in truth.list(ROLLOUTS):
+    for rollout in store_facts.list(ROLLOUTS):
         status, generation = rollout.get("status") or {}, metadata(rollout).get("generation")
         active = {"Complete": lookup(rollout, "spec", "to"), "RolledBack": status.get("active")}
         # A status of an older spec is not final: the policy of the current one may not exist yet.
@@ -370,10 +380,10 @@ def policy_rollouts(truth: Truth) -> Wrong:
 # Capacity.
 
 
-def reservations(truth: Truth) -> Wrong:
+def reservations(store_facts: StoreFacts) -> Mismatches:
     """Every active reservation of a pod belongs to one that still waits."""
-    waiting = {uid_of(pod) for pod in truth.pods if not lookup(pod, "spec", "nodeName")}
-    for reservation in truth.list(RESERVATIONS):
+    waiting = {uid_of(pod) for pod in store_facts.pods if not lookup(pod, "spec", "nodeName")}
+    for reservation in store_facts.list(RESERVATIONS):
         holder = lookup(reservation, "metadata", "annotations", "fathom.dev/pod-uid")
         if (
             holder
@@ -383,7 +393,7 @@ def reservations(truth: Truth) -> Wrong:
             yield RESERVATIONS, _path(reservation), "it is active, but its pod does not wait"
 
 
-RECOUNTS: dict[str, Callable[[Truth], Wrong]] = {
+RECOUNTS: dict[str, Callable[[StoreFacts], Mismatches]] = {
     "replicasets": replica_sets,
     "deployments": deployments,
     "jobs": jobs,

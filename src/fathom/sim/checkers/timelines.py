@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from fathom.explain.evidence import ObjectRef
-from fathom.explain.timeline import answer as answers
+from fathom.explain.timeline import answer as timeline_answer
 from fathom.explain.timeline.timeline import Edge, Timeline, TimelineSpec, path_of, write_id
 from fathom.model.objects import lookup
 from fathom.model.well_known import DECISION_ANNOTATION
@@ -33,14 +33,14 @@ class ComparedEdges(msgspec.Struct):
 
 
 def compare(live: LiveRecords, true: ObjectTimelines, subject: ObjectRef, into: ComparedEdges) -> None:
-    made = answers.answer(live.evidence(subject), UNFOLDED)
-    edges = dict.fromkeys(edge for edge in contracted(made) if edge.cause != edge.effect)
+    timeline = timeline_answer.answer(live.evidence(subject), UNFOLDED)
+    edges = dict.fromkeys(edge for edge in contracted(timeline) if edge.cause != edge.effect)
     for edge in edges:
         if _is_within_server(edge, true):
             continue
         into.recorded += 1
         into.inferred += edge.inferred
-        if not is_true(edge, true, made):
+        if not is_true(edge, true, timeline):
             into.false.append(f"{path_of(subject)}: {edge.cause} {edge.kind} {edge.effect}")
     pairs = {(edge.cause, edge.effect) for edge in edges}
     woken = {edge.effect for edge in edges if edge.kind in {"woke", "used"}}
@@ -96,7 +96,7 @@ def _whole(id_: str, ids: dict[str, str]) -> str:
     return id_.partition("/")[0] if id_.startswith("decision:") else id_
 
 
-def is_true(edge: Edge, true: ObjectTimelines, made: Timeline) -> bool:
+def is_true(edge: Edge, true: ObjectTimelines, timeline: Timeline) -> bool:
     if edge.effect.startswith("decision:"):
         decision = edge.effect.removeprefix("decision:")
         if edge.cause.startswith("decision:"):
@@ -109,7 +109,7 @@ def is_true(edge: Edge, true: ObjectTimelines, made: Timeline) -> bool:
         return edge.cause.removeprefix("decision:") in true.requests
     if edge.effect.startswith("condition:"):
         return _changed_condition(edge, true)
-    return _is_reported(edge, true, made)
+    return _is_reported(edge, true, timeline)
 
 
 def _is_named(edge: Edge, true: ObjectTimelines) -> bool:
@@ -138,11 +138,11 @@ def _changed_condition(edge: Edge, true: ObjectTimelines) -> bool:
     return bool(before != after)
 
 
-def _is_reported(edge: Edge, true: ObjectTimelines, made: Timeline) -> bool:
+def _is_reported(edge: Edge, true: ObjectTimelines, timeline: Timeline) -> bool:
     """The process that decided wrote the Event, which names the decision. An Event of an older version names
     none: then it is about the decision's own subject."""
     decided = true.decisions.get(edge.cause.removeprefix("decision:"))
-    name = next(entry.ids.get("event", "") for entry in made.entries if entry.id == edge.effect)
+    name = next(entry.ids.get("event", "") for entry in timeline.entries if entry.id == edge.effect)
     writes = (written for written in true.writes.values() if written.ref.resource == "events")
     event = next((written for written in writes if written.ref.name == name), None)
     if decided is None or event is None:
@@ -167,8 +167,8 @@ class TimelinesAreTrue(Checker):
         if compared.false:
             yield f"{len(compared.false)} edges are false: {compared.false[0]}"
         if len(compared.missing) > (1 - FOUND_MIN) * compared.expected:
-            found = f"{len(compared.missing)} of {compared.expected} edges of the chronicle are missing"
-            yield f"{found}: {compared.missing[0]}"
+            missing = f"{len(compared.missing)} of {compared.expected} edges of the chronicle are missing"
+            yield f"{missing}: {compared.missing[0]}"
 
 
 def compare_all(live: LiveRecords, true: ObjectTimelines) -> ComparedEdges:

@@ -10,7 +10,7 @@ import msgspec
 
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected
-from fathom.kinds.preview_answer import Outcome as Counted
+from fathom.kinds.preview_answer import Outcome as PreviewOutcome
 from fathom.kinds.preview_answer import Refusal
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.model.resource import Resource
@@ -38,9 +38,9 @@ class TriedObject(msgspec.Struct, frozen=True):
 
 
 class Future(msgspec.Struct, frozen=True, kw_only=True):
-    now: Counted
-    then: Counted | None = None  # None: the object was refused.
-    after_the_end: Counted | None = None
+    now: PreviewOutcome
+    then: PreviewOutcome | None = None  # None: the object was refused.
+    after_the_end: PreviewOutcome | None = None
     status: Obj = {}  # Of the object when it was counted.
     status_after: Obj = {}
     touched: tuple[Place, ...] = ()
@@ -65,10 +65,10 @@ def future(
         now = watch.outcome(seed)
         notes: tuple[str, ...] = ()
         if tried is not None:
-            made = _make(world, tried)
-            if isinstance(made, Refusal):
-                return Future(now=now, refused=made)
-            notes = _approve(world, tried, made)
+            created = _make(world, tried)
+            if isinstance(created, Refusal):
+                return Future(now=now, refused=created)
+            notes = _approve(world, tried, created)
         run_for(world, moments.then_s - world.now_s)
         then, status = watch.outcome(seed), _status(world, tried)
         run_for(world, moments.after_s - world.now_s)
@@ -141,13 +141,13 @@ def _make(world: World, tried: TriedObject) -> Obj | Refusal:
     raise ForkFailed(f"the API server of the fork did not say whether it stored the object: {outcome.cause}")
 
 
-def _approve(world: World, tried: TriedObject, made: Obj) -> tuple[str, ...]:
+def _approve(world: World, tried: TriedObject, created: Obj) -> tuple[str, ...]:
     """What waits for an approval does nothing before it."""
-    approval = lookup(made, "status", "approval") or {}
+    approval = lookup(created, "status", "approval") or {}
     if not approval.get("required") or approval.get("approved"):
         return ()
-    meta = metadata(made)
-    decision = {"metadata": {"uid": uid_of(made)}, "status": {"approval": {"approved": True}}}
+    meta = metadata(created)
+    decision = {"metadata": {"uid": uid_of(created)}, "status": {"approval": {"approved": True}}}
 
     async def write(api: Api) -> Outcome:
         namespace, name = str(meta.get("namespace") or ""), str(meta["name"])

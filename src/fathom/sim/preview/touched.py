@@ -48,9 +48,9 @@ def touched_by(
 ) -> tuple[Touched, ...]:
     """The target and what concerns it, then what the override makes others do."""
     places = dict.fromkeys(_places_of_target(objects, override))
-    for one, other in zip(without, with_, strict=True):
-        known = frozenset(one.touched)
-        places |= dict.fromkeys(place for place in other.touched if place not in known)
+    for future_without, future_with in zip(without, with_, strict=True):
+        known = frozenset(future_without.touched)
+        places |= dict.fromkeys(place for place in future_with.touched if place not in known)
     held = [(place, objects.get(place)) for place in _with_owners(objects, places)]
     return tuple(touched_object(_kind_of(obj), obj) for _, obj in held[:TOUCHED_MAX] if obj is not None)
 

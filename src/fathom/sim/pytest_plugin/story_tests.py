@@ -68,7 +68,7 @@ class BrokenStory(Failed):
     """A run broke an invariant. Its message is the whole report."""
 
 
-class ToldStory(TerminalRepr):
+class StoryReport(TerminalRepr):
     """A report that is shown once, in full: pytest's summary, which is uncut on a build server, repeats only
     its first line."""
 
@@ -159,11 +159,11 @@ class _ScenarioRun:
 
     def _fail(self, result: Result) -> NoReturn:
         patch = self._config.getoption("--fathom-patch")
-        run_report, telling = report(self._story, result.plan, patch=patch or "")
+        run_report, scenario_run = report(self._story, result.plan, patch=patch or "")
         if self._test:
             run_report = msgspec.structs.replace(run_report, rerun=self._rerun() if run_report.rerun else "")
         out = Path(self._config.getoption("--fathom-out"))
-        kept = keep(run_report, telling, patch=Path(patch) if patch else None, out=out)
+        kept = keep(run_report, scenario_run, patch=Path(patch) if patch else None, out=out)
         again = self._again(kept)
         self._ledger.failures.append(run_report.rerun or again)
         raise BrokenStory("\n".join([*as_lines(run_report), f"replay:  {again}"]), pytrace=False)

@@ -25,7 +25,7 @@ from fathom.sim.report.artifact_head import (
     patch_of,
 )
 from fathom.sim.report.run_report import RunReport
-from fathom.sim.world.scenario import RunPlan, Telling
+from fathom.sim.world.scenario import RunPlan, ScenarioRun
 from fathom.sim.world.trace import LogEntry
 from fathom.sim.world.versions import Versions, versions
 from fathom.sim.world.violation import Violation
@@ -65,22 +65,22 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     patch: PatchHead | None = None
 
 
-def artifact_of(report: RunReport, telling: Telling, *, patch: Path | None = None) -> Artifact:
-    engine, result = telling.engine, report.result
+def artifact_of(report: RunReport, scenario_run: ScenarioRun, *, patch: Path | None = None) -> Artifact:
+    engine, result = scenario_run.engine, report.result
     entries = engine.trace.log or []
     log, logged = _packed_log(entries)
     return Artifact(
         format=FORMAT,
         versions=versions(),
         plan=result.plan,
-        configuration=_configuration(telling),
+        configuration=_configuration(scenario_run),
         violation=result.violation,
         trace=result.trace,
         inputs=result.inputs,
         fired=result.fired,
         timeline=report.lines,
-        streams=_streams(telling),
-        objects=_packed_objects(telling),
+        streams=_streams(scenario_run),
+        objects=_packed_objects(scenario_run),
         log=log,
         logged=logged,
         sections=tuple(sections(entries[logged:])),
@@ -88,8 +88,8 @@ def artifact_of(report: RunReport, telling: Telling, *, patch: Path | None = Non
     )
 
 
-def _configuration(telling: Telling) -> Configuration:
-    world = telling.world
+def _configuration(scenario_run: ScenarioRun) -> Configuration:
+    world = scenario_run.world
     processes = {
         process.name: {
             "server": process.server,
@@ -98,7 +98,7 @@ def _configuration(telling: Telling) -> Configuration:
         for process in world.engine.processes.values()
     }
     checkers = tuple(checker.name for checker in world.checkers)
-    return Configuration(telling.scenario.servers, checkers, processes)
+    return Configuration(scenario_run.scenario.servers, checkers, processes)
 
 
 def sections(entries: list[LogEntry]) -> list[int]:
@@ -106,8 +106,8 @@ def sections(entries: list[LogEntry]) -> list[int]:
     return [zlib.crc32(msgspec.json.encode(entries[start : start + SECTION])) for start in starts]
 
 
-def _streams(telling: Telling) -> tuple[str, ...]:
-    engine = telling.engine
+def _streams(scenario_run: ScenarioRun) -> tuple[str, ...]:
+    engine = scenario_run.engine
     lives = [
         f"{process.name}/{incarnation}"
         for process in engine.processes.values()
@@ -116,8 +116,8 @@ def _streams(telling: Telling) -> tuple[str, ...]:
     return ("faults", "workload", *engine.oracle.streams, *lives)
 
 
-def _packed_objects(telling: Telling) -> str:
-    packed = _pack(telling.world.initial)
+def _packed_objects(scenario_run: ScenarioRun) -> str:
+    packed = _pack(scenario_run.world.initial)
     return packed if len(packed) <= OBJECTS_BYTES_MAX else ""
 
 

@@ -1,6 +1,6 @@
 """Chronicle: the events of a run and their causes, recorded for timelines and for lineage search.
 
-    Took (an input) ──> RequestSent ──> CommitSeen ──> LogLine (a reply, a watch chunk) ──> Took ──> …
+    InputReceived ──> RequestSent ──> CommitSeen ──> LogLine (a reply, a watch chunk) ──> InputReceived ──> …
 
 Every event names its cause, so that timelines show causes as edges and exploration can find what an outcome
 depended on. It costs about as much again as the run, so most runs are not chronicled.
@@ -36,7 +36,7 @@ class ChronicleEvent(msgspec.Struct, frozen=True, kw_only=True):
     cause: int = NOBODY
 
 
-class Took(ChronicleEvent, frozen=True):
+class InputReceived(ChronicleEvent, frozen=True):
     """A process got an input."""
 
     kind: int
@@ -70,14 +70,14 @@ class LogLine(ChronicleEvent, frozen=True):
     covers: bool  # It covers all objects of the kind up to that revision, not only one.
 
 
-class Struck(ChronicleEvent, frozen=True):
+class FaultTookEffect(ChronicleEvent, frozen=True):
     """A fault took effect; `what` says how. Its cause is the event that it affected."""
 
     fault: AnyFault
     what: str
 
 
-class Lived(ChronicleEvent, frozen=True):
+class ProcessChanged(ChronicleEvent, frozen=True):
     what: str  # 'starts', 'dies', 'is paused', …
 
 
@@ -112,7 +112,7 @@ class Chronicle:
         return self._follows
 
     def input(self, process: SimProcess, kind: int, number: int) -> None:
-        self._current = self._add(Took, process, self._follows, kind=kind, number=number)
+        self._current = self._add(InputReceived, process, self._follows, kind=kind, number=number)
 
     def asked(self, process: SimProcess, number: int, ask: Ask) -> int:
         return self._add(
@@ -150,18 +150,20 @@ class Chronicle:
             covers=covers,
         )
 
-    def struck(self, process: SimProcess, fault: AnyFault, what: str, cause: int = NOBODY) -> None:
+    def fault_took_effect(self, process: SimProcess, fault: AnyFault, what: str, cause: int = NOBODY) -> None:
         """Recorded once for each fault, process and effect, however often the fault takes effect."""
         if (fault, process.name, what) not in self._recorded:
             self._recorded.add((fault, process.name, what))
-            self._add(Struck, process, cause, fault=fault, what=what)
+            self._add(FaultTookEffect, process, cause, fault=fault, what=what)
 
-    def lived(self, process: SimProcess, what: str) -> None:
-        self._add(Lived, process, NOBODY, what=what)
+    def process_changed(self, process: SimProcess, what: str) -> None:
+        self._add(ProcessChanged, process, NOBODY, what=what)
 
     def world(self, now_ns: int, what: str) -> None:
         """Record an event that belongs to no process."""
-        self.events.append(Lived(id=len(self.events), at_ns=now_ns, process="", incarnation=0, what=what))
+        self.events.append(
+            ProcessChanged(id=len(self.events), at_ns=now_ns, process="", incarnation=0, what=what)
+        )
 
     def audited(self, process: SimProcess, entry: AuditEntry) -> None:
         self._add(Audited, process, NOBODY, entry=entry)

@@ -8,7 +8,7 @@ from fathom.api.watch_cache import REGISTRY
 from fathom.control.ownership import controller_of
 from fathom.model.objects import Obj, uid_of, with_metadata
 from fathom.seams.seam import Input
-from fathom.sim.report.chronicle import NOBODY, Chronicle, CommitSeen, LogLine, Took
+from fathom.sim.report.chronicle import NOBODY, Chronicle, CommitSeen, InputReceived, LogLine
 from fathom.store.protocol import Change
 
 # Of a larger family, the timeline shows only the owner and the object itself.
@@ -59,7 +59,7 @@ def hearing(chronicle: Chronicle) -> dict[tuple[str, int, str], list[tuple[int, 
     """(process, incarnation, resource) -> (event, the revision that it had seen by then), in order."""
     revisions_seen: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
     for event in chronicle.events:
-        if not isinstance(event, Took) or event.cause == NOBODY:
+        if not isinstance(event, InputReceived) or event.cause == NOBODY:
             continue
         message = chronicle.events[event.cause]
         if isinstance(message, LogLine) and message.covers:
@@ -72,7 +72,7 @@ def answers(chronicle: Chronicle) -> dict[int, tuple[str, int, int]]:
     """Commit -> (process, incarnation, event): which process got the answer to its write, and when."""
     answered: dict[int, tuple[str, int, int]] = {}
     for event in chronicle.events:
-        if isinstance(event, Took) and event.cause != NOBODY:
+        if isinstance(event, InputReceived) and event.cause != NOBODY:
             message = chronicle.events[event.cause]
             if isinstance(message, LogLine) and message.kind is Input.REPLY and message.cause != NOBODY:
                 answered.setdefault(message.cause, (event.process, event.incarnation, event.id))
@@ -84,7 +84,7 @@ def single_reads(chronicle: Chronicle) -> dict[tuple[str, int, str, int], int]:
     the answer to a read or to a lost race."""
     reads: dict[tuple[str, int, str, int], int] = {}
     for event in chronicle.events:
-        if isinstance(event, Took) and event.cause != NOBODY:
+        if isinstance(event, InputReceived) and event.cause != NOBODY:
             message = chronicle.events[event.cause]
             if isinstance(message, LogLine) and message.revision and not message.covers:
                 key = (event.process, event.incarnation, message.resource, message.revision)

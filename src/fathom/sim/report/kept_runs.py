@@ -11,7 +11,7 @@ import msgspec
 from fathom.sim import FAILURES
 from fathom.sim.report.artifact import artifact_of, write
 from fathom.sim.report.run_report import RunReport, as_lines, replay_command, report
-from fathom.sim.world.scenario import Result, RunPlan, Scenario, Telling, sweep, tell
+from fathom.sim.world.scenario import Result, RunPlan, Scenario, ScenarioRun, sweep, tell
 
 # Of one invariant in one scenario: more are counted, and not kept.
 KEPT_MAX = 3
@@ -27,10 +27,10 @@ class KeptRun(msgspec.Struct, frozen=True):
 
 
 def keep(
-    run_report: RunReport, telling: Telling, *, patch: Path | None = None, out: Path = FAILURES
+    run_report: RunReport, scenario_run: ScenarioRun, *, patch: Path | None = None, out: Path = FAILURES
 ) -> KeptRun:
     file = out / file_name(run_report.result.plan)
-    write(artifact_of(run_report, telling, patch=patch), file)
+    write(artifact_of(run_report, scenario_run, patch=patch), file)
     replay = replay_command(run_report.result.plan, str(file), patch=run_report.patch)
     return KeptRun(file, run_report.rerun or replay, replay)
 
@@ -52,8 +52,8 @@ def keep_some(
         sort = (result.plan.scenario, result.violation.invariant)
         counts[sort] = counts.get(sort, 0) + 1
         if counts[sort] <= KEPT_MAX:
-            again, telling = report(scenarios[result.plan.scenario], result.plan, patch=str(patch or ""))
-            kept.append(keep(again, telling, patch=patch, out=out))
+            again, scenario_run = report(scenarios[result.plan.scenario], result.plan, patch=str(patch or ""))
+            kept.append(keep(again, scenario_run, patch=patch, out=out))
     return kept
 
 
@@ -62,7 +62,7 @@ def must_hold(scenario: Scenario, plan: RunPlan, *, out: Path = FAILURES) -> Res
     result = tell(scenario, plan)
     sweep()
     if result.violation is not None:
-        run_report, telling = report(scenario, plan)
-        kept = keep(run_report, telling, out=out)
+        run_report, scenario_run = report(scenario, plan)
+        kept = keep(run_report, scenario_run, out=out)
         raise AssertionError("\n".join(as_lines(run_report, artifact=str(kept.file))))
     return result

@@ -26,9 +26,9 @@ from fathom.sim.report.chronicle import (
     Chronicle,
     CommitSeen,
     DecisionMade,
+    InputReceived,
     LogLine,
     RequestSent,
-    Took,
     resource_of,
 )
 from fathom.sim.report.evidence import answers, hearing, single_reads
@@ -153,7 +153,7 @@ class ObjectTimelines:
     def _brought(self, decided: DecisionMade) -> Iterator[Written]:
         """What the watch brought with the input in which the process decided."""
         took = self._chronicle.events[decided.cause] if decided.cause != NOBODY else None
-        if not isinstance(took, Took) or took.cause == NOBODY:
+        if not isinstance(took, InputReceived) or took.cause == NOBODY:
             return
         message = self._chronicle.events[took.cause]
         if not isinstance(message, LogLine) or message.kind is not Input.CHUNK:

@@ -14,9 +14,9 @@ import msgspec
 from fathom.model.times import SECOND_NS
 from fathom.seams.seam import Input
 from fathom.sim.report.artifact import SECTION, Artifact, log_of, sections
-from fathom.sim.report.chronicle import Chronicle, RequestSent, Took
+from fathom.sim.report.chronicle import Chronicle, InputReceived, RequestSent
 from fathom.sim.world.process import ARRIVED
-from fathom.sim.world.scenario import Result, Scenario, Telling
+from fathom.sim.world.scenario import Result, Scenario, ScenarioRun
 from fathom.sim.world.trace import LogEntry
 from fathom.sim.world.versions import differences, versions
 from fathom.sim.world.violation import Violation
@@ -54,26 +54,28 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay(artifact: Artifact, scenario: Scenario) -> tuple[Replayed, Result]:
-    telling = Telling(scenario, artifact.plan)
+    scenario_run = ScenarioRun(scenario, artifact.plan)
     log: list[LogEntry] = []
-    telling.engine.trace.log = log
-    result = telling.run()
+    scenario_run.engine.trace.log = log
+    result = scenario_run.run()
     same = result.trace == artifact.trace and result.violation == artifact.violation
     return Replayed(
         reproduced=same,
         violation=result.violation,
         inputs=result.inputs,
-        divergence=None if same else _divergence(artifact, telling, log, result),
+        divergence=None if same else _divergence(artifact, scenario_run, log, result),
         warnings=tuple(differences(artifact.versions, versions())),
     ), result
 
 
-def _divergence(artifact: Artifact, telling: Telling, seen: list[LogEntry], result: Result) -> RunDivergence:
+def _divergence(
+    artifact: Artifact, scenario_run: ScenarioRun, seen: list[LogEntry], result: Result
+) -> RunDivergence:
     recorded = log_of(artifact)
     at = _first_difference(recorded, seen)
     complete = artifact.logged == artifact.inputs
     if at < len(recorded) or (complete and at < len(seen)):
-        words = _Words(_asks_before(telling, at), telling.engine.began_ns)
+        words = _Words(_asks_before(scenario_run, at), scenario_run.engine.began_ns)
         was, now = _at(recorded, at), _at(seen, at)
         return RunDivergence(at + 1, f"recorded {words.of(was)}, now {words.of(now, was)}")
     for index, (was_sum, now_sum) in enumerate(_pairs(artifact.sections, sections(seen[at:]))):
@@ -105,13 +107,13 @@ def _pairs(was: Sequence[int], now: Sequence[int]) -> list[tuple[int, int]]:
 Asks = dict[tuple[str, int], str]
 
 
-def _asks_before(telling: Telling, index: int) -> Asks:
+def _asks_before(scenario_run: ScenarioRun, index: int) -> Asks:
     """(process, number) -> 'METHOD path', of all requests before an input. Runs the scenario again."""
     chronicle = Chronicle()
-    Telling(telling.scenario, telling.plan, chronicle=chronicle).run()
+    ScenarioRun(scenario_run.scenario, scenario_run.plan, chronicle=chronicle).run()
     requests: Asks = {}
     for event in chronicle.events:
-        if isinstance(event, Took):
+        if isinstance(event, InputReceived):
             index -= 1
             if index < 0:
                 break

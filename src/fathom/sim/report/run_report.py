@@ -13,7 +13,7 @@ from fathom.sim.report.chronicle import Chronicle
 from fathom.sim.report.timeline import timeline
 from fathom.sim.world.faults import AnyFault, sentence
 from fathom.sim.world.process import EPOCH_NS
-from fathom.sim.world.scenario import Result, RunPlan, Scenario, Telling, plan_of
+from fathom.sim.world.scenario import Result, RunPlan, Scenario, ScenarioRun, plan_of
 
 CAUSES_MAX = 6
 
@@ -40,19 +40,19 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     tale: tuple[str, ...] = ()  # The scenario's own summary, where it has one.
 
 
-def report(scenario: Scenario, plan: RunPlan, *, patch: str = "") -> tuple[RunReport, Telling]:
+def report(scenario: Scenario, plan: RunPlan, *, patch: str = "") -> tuple[RunReport, ScenarioRun]:
     """Run it again with everything recorded; the run is the same."""
     chronicle = Chronicle()
-    telling = Telling(scenario, plan, chronicle=chronicle)
-    telling.engine.trace.log = []
-    result = telling.run()
+    scenario_run = ScenarioRun(scenario, plan, chronicle=chronicle)
+    scenario_run.engine.trace.log = []
+    result = scenario_run.run()
     run_timeline = timeline(
         chronicle,
-        began_ns=telling.engine.began_ns,
+        began_ns=scenario_run.engine.began_ns,
         processes=scenario.menu.processes,
         violation=result.violation,
     )
-    lines = lines_of(run_timeline, origin_ns=EPOCH_NS + telling.engine.began_ns)
+    lines = lines_of(run_timeline, origin_ns=EPOCH_NS + scenario_run.engine.began_ns)
     until_s = result.violation.at_s if result.violation is not None else result.sim_s
     causes = [
         ReportedCause(number, line.culprit, line.who, line.what)
@@ -67,8 +67,8 @@ def report(scenario: Scenario, plan: RunPlan, *, patch: str = "") -> tuple[RunRe
         causes=tuple(causes),
         rerun=rerun(scenario, plan, patch=patch),
         patch=patch,
-        tale=_tale(scenario, plan, chronicle, began_ns=telling.engine.began_ns),
-    ), telling
+        tale=_tale(scenario, plan, chronicle, began_ns=scenario_run.engine.began_ns),
+    ), scenario_run
 
 
 def _tale(scenario: Scenario, plan: RunPlan, chronicle: Chronicle, *, began_ns: int) -> tuple[str, ...]:

@@ -26,9 +26,9 @@ from fathom.sim.report.chronicle import (
     ChronicleEvent,
     CommitSeen,
     DecisionMade,
-    Lived,
+    FaultTookEffect,
+    ProcessChanged,
     RequestSent,
-    Struck,
 )
 from fathom.sim.report.evidence import answers, family, hearing, path_of, resource_of
 from fathom.sim.world.active_faults import DRIVER
@@ -142,14 +142,14 @@ class _TimelineBuilder:
         match event:
             case CommitSeen():
                 self._commit(event)
-            case Struck() if event.process != DRIVER:
+            case FaultTookEffect() if event.process != DRIVER:
                 self._strike(event)
-            case Lived() if self._matters(event):
+            case ProcessChanged() if self._matters(event):
                 self._add(event, event.what, source="process")
             case DecisionMade():
                 self._decision(event)
 
-    def _strike(self, event: Struck) -> None:
+    def _strike(self, event: FaultTookEffect) -> None:
         request = self._request_of(event.cause) if isinstance(event.fault, OfMessages) else None
         where = f"{request.method} {request.target.partition('?')[0]}: " if request is not None else ""
         entry = self._add(
@@ -169,7 +169,7 @@ class _TimelineBuilder:
             ref = ObjectRef(subject.resource, subject.namespace, subject.name, subject.uid)
             self._add(event, text, source="decision", about=ref)
 
-    def _matters(self, event: Lived) -> bool:
+    def _matters(self, event: ProcessChanged) -> bool:
         first = event.what == "starts" and event.incarnation == 1
         return event.process != DRIVER and not first
 
@@ -284,7 +284,7 @@ class _TimelineBuilder:
         return ()
 
 
-def _possible_cause(event: Struck) -> str:
+def _possible_cause(event: FaultTookEffect) -> str:
     if isinstance(event.fault, LoseReply):
         return LOST
     if isinstance(event.fault, SlowRequest):

@@ -63,8 +63,8 @@ async def break_glass_left_open(world: World) -> None:
     author, reviewer = Person(world, AUTHOR), Person(world, REVIEWER)
     assert not isinstance(await author.does(_fix), Committed), "she may do it without break-glass"
     broken = override(NAME, {"breakGlassRole": ROLE}, target=f"workload/{WEB}", lasts=f"{LASTS_S}s")
-    made = await author.insists(lambda api: api.create(OVERRIDES, "default", broken))
-    assert isinstance(made, (Committed, Conflict)), made
+    created = await author.insists(lambda api: api.create(OVERRIDES, "default", broken))
+    assert isinstance(created, (Committed, Conflict)), created
     ends_s = world.now_s + LASTS_S
     for work in (_fix, _make_role, _make_binding):
         outcome = await author.insists(work)

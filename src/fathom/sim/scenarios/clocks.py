@@ -13,8 +13,8 @@ from fathom.sim.scenarios.real import (
     NODES,
     SCHEDULERS,
     deployment,
-    employ_cluster,
     ready_pods,
+    run_real_cluster,
     standard,
     until_ready,
 )
@@ -76,7 +76,7 @@ def checkers() -> Sequence[Checker]:
 async def clocks_are_set(world: World) -> None:
     """The wall clock of one process is set, and later that of another: no node is tainted, no pod is deleted
     or restarted, and a stuck rollout is not given up before its deadline."""
-    employ_cluster(world, spare=False)
+    run_real_cluster(world, spare=False)
     await world.apply(DEPLOYMENTS, alone_for_a_while("web", 6))
     await world.apply(DEPLOYMENTS, deployment("stands", 2))
     await until_ready(world, "web", 6, within_s=SET_AT_S / 2)

@@ -14,8 +14,8 @@ from fathom.sim.scenarios.real import (
     SCHEDULERS,
     checkers,
     deployment,
-    employ_cluster,
     ready_pods,
+    run_real_cluster,
     until_ready,
 )
 from fathom.sim.world.fault_menu import Menu
@@ -33,7 +33,7 @@ QUIET_S = 90.0
 async def cluster(world: World) -> None:
     """Workloads are rolled out, scaled and rolled out again while all parts of a cluster fail: in the end
     each has its replicas, and never two pods in one slot."""
-    employ_cluster(world)
+    run_real_cluster(world)
     for name, replicas in (("web", 4), ("api", 3)):
         await world.apply(DEPLOYMENTS, deployment(name, replicas))
     for step in range(world.scale):
@@ -46,7 +46,7 @@ async def cluster(world: World) -> None:
 @scenario(Menu(processes=DECIDERS, kinds=KINDS, seconds=30, most=5), checkers=checkers)
 async def a_node_dies(world: World) -> None:
     """A node dies: its pods are replaced on other nodes, once, and only when the node is certainly gone."""
-    employ_cluster(world)
+    run_real_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("web", 6))
     await world.sleep(5 + 20 * world.rng.random())
     world.kill(world.rng.choice(NODES))
@@ -69,7 +69,7 @@ BINDING = (
 async def binding_during_node_failure(world: World) -> None:
     """A binding times out although it committed, and the node's heartbeat is late: the pod is bound once, no
     pod is evicted, and the pod's conditions say how far it is."""
-    employ_cluster(world, nodes=("node-1", "node-2", "node-3"))
+    run_real_cluster(world, nodes=("node-1", "node-2", "node-3"))
     await world.sleep(20.5)
     await world.apply(DEPLOYMENTS, deployment("risk-api", 3))
     await world.sleep(4)
@@ -103,7 +103,7 @@ async def a_crash_at_any_write_of_a_cluster(world: World) -> None:
     """A workload is rolled out, rolled out again and scaled in a whole cluster. The scheduler, the
     controllers, an agent or the API server crashes after one of its writes (the seed says which): in the end
     the workload has its replicas."""
-    employ_cluster(world, nodes=NODES[:3])
+    run_real_cluster(world, nodes=NODES[:3])
     await world.apply(DEPLOYMENTS, deployment("web", 4))
     await world.sleep(15)
     await world.apply(DEPLOYMENTS, deployment("web", 4, tag=2))

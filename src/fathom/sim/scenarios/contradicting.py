@@ -159,13 +159,13 @@ async def need_approvals(world: World, word: str) -> None:
 
 def _judge(world: World, names: tuple[str, str], both: tuple[Outcome, Outcome]) -> None:
     refused = [each for each in both if not isinstance(each, (Committed, Unknown))]
-    told = dict(zip(names, both, strict=True))
+    outcomes = dict(zip(names, both, strict=True))
     if len(refused) > 1:
-        world.broken(EXACTLY_ONE, f"both were refused: {told}")
+        world.broken(EXACTLY_ONE, f"both were refused: {outcomes}")
     if all(isinstance(each, Committed) for each in both):
-        world.broken(EXACTLY_ONE, f"neither was refused: {told}")
+        world.broken(EXACTLY_ONE, f"neither was refused: {outcomes}")
     for name, other in (names, names[::-1]):
-        outcome = told[name]
+        outcome = outcomes[name]
         if isinstance(outcome, Conflict) and (
             other not in outcome.why or "Contradiction" not in outcome.causes
         ):

@@ -29,7 +29,7 @@ from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.objects import NAMESPACES, NODES, REPLICA_SETS, node, replica_set
 from fathom.sim.scenarios.replicas import look_at_the_end
 from fathom.sim.scenarios.serving import SERVICES, service
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, CrashAtWrite
 from fathom.sim.world.invariants import Checker
@@ -69,7 +69,7 @@ async def crash_after_any_write(world: World) -> None:
     """A workload is created, scaled and served, a Job runs, claims come and go. The controllers, the agent or
     the API server crash after one of their writes (the seed says which): in the end everything is as
     specified."""
-    troubles = employ(world, ReplicaSets, Jobs, EndpointSlices, EndpointsOfServices, Cleanup)
+    troubles = run_managers_and_agents(world, ReplicaSets, Jobs, EndpointSlices, EndpointsOfServices, Cleanup)
     await world.apply(NAMESPACES, {"metadata": {"name": CLOUD}})
     for number in (1, 2, 3):
         await world.apply(NODES, node(f"node-{number}"))

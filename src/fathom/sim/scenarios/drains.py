@@ -18,7 +18,14 @@ from fathom.sim.checkers.rollouts import ChildrenWithinSurge, RolledOut
 from fathom.sim.checkers.workloads import OnePodPerSlot
 from fathom.sim.scenarios.objects import PODS
 from fathom.sim.scenarios.serving import SERVICES, service
-from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, all_but, come_to_rest, employ
+from fathom.sim.scenarios.staff import (
+    AGENT,
+    AT_THE_TOP,
+    MANAGERS,
+    all_but,
+    come_to_rest,
+    run_managers_and_agents,
+)
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, WORKLOADS, deployment
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
@@ -79,7 +86,7 @@ async def drains_seen_late(world: World) -> None:
 
 
 async def _evict_and_roll(world: World) -> None:
-    troubles = employ(
+    troubles = run_managers_and_agents(
         world,
         Deployments,
         ReplicaSets,

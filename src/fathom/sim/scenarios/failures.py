@@ -24,8 +24,8 @@ from fathom.sim.scenarios.real import (
     SCHEDULERS,
     checkers,
     deployment,
-    employ_cluster,
     ready_pods,
+    run_real_cluster,
     standard,
     until_ready,
 )
@@ -51,7 +51,7 @@ MENU = Menu(processes=DECIDERS)
 )
 async def timeout_means_failure(world: World) -> None:
     """Creates and bindings commit but their replies are lost: each is carried out once."""
-    employ_cluster(world)
+    run_real_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("web", 5))
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
     assert len(world.list("pods", "default")) == 5
@@ -70,7 +70,7 @@ CALM = 2.0
 async def retry_storm(world: World) -> None:
     """The API server answers everything with 503 for forty seconds: processes back off and send few requests,
     and the cluster recovers afterwards."""
-    employ_cluster(world)
+    run_real_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("web", 5))
     await world.sleep(10.0 + STORM_S)
     requests = sum(count for (fault, _), count in world.engine.faults.fired.items() if fault == "refuse")
@@ -93,7 +93,7 @@ async def retry_storm(world: World) -> None:
 async def duplicate_ownership(world: World) -> None:
     """Leaders pause in the middle of a rollout, others take over, and the old leaders resume: none of their
     writes is accepted."""
-    employ_cluster(world)
+    run_real_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("web", 5))
     await world.sleep(12)
     await world.apply(DEPLOYMENTS, deployment("web", 5, tag=2))
@@ -108,7 +108,7 @@ async def duplicate_ownership(world: World) -> None:
 async def permanent_partial_state(world: World) -> None:
     """A reservation whose pod is gone, an expired reservation and a pod on a deleted node: in the end all
     three are removed."""
-    employ_cluster(world)
+    run_real_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("web", 3))
     await world.apply(RESERVATIONS, reservation("orphan", pod="gone", uid="gone-uid"))
     await world.apply(RESERVATIONS, reservation("late", expires="2026-01-01T00:01:00Z"))
@@ -160,7 +160,7 @@ def pod_on(name: str, node: str) -> Obj:
 async def failure_detector_too_aggressive(world: World) -> None:
     """Three of five nodes are silent for two minutes, all at once: the brake holds, all three are treated
     alike, and no pod is evicted."""
-    employ_cluster(world)
+    run_real_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("web", 5))
     await until_ready(world, "web", 5)
     before = {pod["metadata"]["uid"] for pod in ready_pods(world, "web")}
@@ -200,7 +200,7 @@ def _conditions_and_taints(world: World, name: str) -> tuple[object, ...]:
 )
 async def late_heartbeats(world: World) -> None:
     """Single heartbeats come late, now from one node and now from another: no node is declared lost."""
-    employ_cluster(world, spare=False)
+    run_real_cluster(world, spare=False)
     await world.apply(DEPLOYMENTS, deployment("web", 5))
     await world.sleep(90)
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
@@ -216,7 +216,7 @@ HOLDERS = [f"{'very-' * 8}long-name-{number}.example.com/disk" for number in ran
 async def a_persons_decision(world: World) -> None:
     """Finalizers hold a deleted workload: repair proposes to remove them, does nothing by itself, and acts
     when a person has approved."""
-    employ_cluster(world)
+    run_real_cluster(world)
     blocked = deployment("held", 0)
     blocked["metadata"]["finalizers"] = HOLDERS
     created = await world.apply(DEPLOYMENTS, blocked)
@@ -260,7 +260,7 @@ HELD = {"image": '{"fail": "image"}', "probe": '{"fail": "readiness"}', "crash":
 async def progress_hidden_in_logs(world: World) -> None:
     """Workloads cannot pull their image, fail their probe or crash: the WorkloadProgress of each says where
     it is stuck, for the generation that it names."""
-    employ_cluster(world)
+    run_real_cluster(world)
     for name, script in HELD.items():
         await world.apply(DEPLOYMENTS, deployment(name, 2, notes={"fathom.dev/simulated": script}))
     await world.sleep(60)

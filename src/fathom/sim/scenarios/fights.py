@@ -213,7 +213,7 @@ class SwingingLoad:
     watches = Autoscalers.watches
     reads = Autoscalers.reads
     writes = Autoscalers.writes
-    news = Autoscalers.news
+    event_reports = Autoscalers.event_reports
     few = 3
 
     def __call__(self, kit: Kit) -> Autoscalers:
@@ -277,7 +277,7 @@ LEADERS_CHANGE = all_but("crash", "stop", "crash-at-write", "stop-at-write", "pa
 )
 async def busy_but_well(world: World) -> None:
     """Workloads are rolled out, rolled back and scaled while leaders change: the detector names nothing."""
-    real.employ_cluster(world, events=True)
+    real.run_real_cluster(world, events=True)
     for name, replicas in (("web", 6), ("api", 4)):
         await world.apply(real.DEPLOYMENTS, real.deployment(name, replicas))
         await world.apply(SERVICE.resource, service(name))

@@ -73,10 +73,10 @@ class OverridesForbid(Checker):
         self._since_s: dict[str, float] = {}  # Scope -> since when the workload has been in it.
 
     def commit(self, change: Seen) -> Found:
-        found = self._judged(change)
+        violation = self._judged(change)
         inside = self._scopes()
         self._since_s = {scope: self._since_s.get(scope, change.at_s) for scope in inside}
-        return found
+        return violation
 
     def _judged(self, change: Seen) -> Found:
         match change.resource:
@@ -106,11 +106,11 @@ class OverridesForbid(Checker):
         return None if by is None else f"{change.key.name} grew from {before} to {after} under {by}"
 
     def _placed(self, change: Seen) -> Found:
-        old, found = self._pods.pop(change.key, None), None
+        old, violation = self._pods.pop(change.key, None), None
         if change.new is not None:
-            found = self._bound(change, old) or self._created(change, old)
+            violation = self._bound(change, old) or self._created(change, old)
             self._pods[change.key] = change.new
-        return found
+        return violation
 
     def _bound(self, change: Seen, old: Obj | None) -> Found:
         where = str(lookup(change.new, "spec", "nodeName") or "")

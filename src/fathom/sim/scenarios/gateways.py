@@ -15,7 +15,7 @@ from fathom.model.user import User
 from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.objects import REPLICA_SETS, replica_set
 from fathom.sim.scenarios.serving import SERVICES, service
-from fathom.sim.scenarios.staff import MANAGERS, come_to_rest, employ
+from fathom.sim.scenarios.staff import MANAGERS, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Finding
 from fathom.sim.world.scenario import Scenario, scenario
@@ -78,7 +78,7 @@ def checkers() -> Sequence[Checker]:
 async def gateway_follows(world: World) -> None:
     """Services, their pods and their route weights change: in the end the gateway knows all ready endpoints
     and has seen all weights."""
-    troubles = employ(world, ReplicaSets, EndpointSlices, kinds=("/pods", "/endpointslices"))
+    troubles = run_managers_and_agents(world, ReplicaSets, EndpointSlices, kinds=("/pods", "/endpointslices"))
     world.process(GATEWAY, begin_gateway, account=User(accounts.GATEWAY))
     for name in WORKLOADS:
         await world.apply(SERVICES, service(name))

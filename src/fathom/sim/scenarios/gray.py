@@ -18,7 +18,7 @@ from fathom.sim.scenarios.real import (
     NODES,
     ZONES,
     deployment,
-    employ_cluster,
+    run_real_cluster,
     standard,
     until_ready,
 )
@@ -72,7 +72,7 @@ async def gray_nodes(world: World) -> None:
     """Pods fail to start on two of five nodes: one node is quarantined, with its reason, and no node is
     blamed for a workload that fails everywhere. Deleted pods start elsewhere, and the node is forgiven when a
     person resets its trust."""
-    employ_cluster(world, nodes=SOUND)
+    run_real_cluster(world, nodes=SOUND)
     for index, name in enumerate(GRAY):
         world.process(
             name,

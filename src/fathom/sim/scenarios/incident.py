@@ -22,10 +22,10 @@ from fathom.sim.report.chronicle import (
     Chronicle,
     ChronicleEvent,
     CommitSeen,
-    Lived,
+    InputReceived,
     LogLine,
+    ProcessChanged,
     RequestSent,
-    Took,
     resource_of,
 )
 from fathom.sim.report.evidence import hearing
@@ -35,7 +35,7 @@ LEADER, NEXT, REPAIR = "scheduler-1", "scheduler-2", "repair"
 COUNTS = {1: "one reservation", 2: "two reservations"}
 
 E = TypeVar("E", bound=ChronicleEvent)
-Told = tuple[ChronicleEvent, str]
+TimelineLine = tuple[ChronicleEvent, str]
 
 
 def tale(chronicle: Chronicle, began_ns: int) -> Sequence[str]:
@@ -54,25 +54,25 @@ class Incident:
         # In the order of their creation.
         self.names = {name: f"res-{'abcdefgh'[at]}" for at, (_, name) in enumerate(self._made[:8])}
 
-    def lines(self) -> Iterator[Told]:
+    def lines(self) -> Iterator[TimelineLine]:
         if not self._made:
             return
         first, name = self._made[0]
         yield first, f"scheduler creates reservation {self.names[name]}"
-        for event in self._of(Took, first.process):
+        for event in self._of(InputReceived, first.process):
             if isinstance(cause := self._cause(event), LogLine) and cause.status == 504:
                 yield event, "API write commits but client sees timeout"
                 break
-        for lived in self._of(Lived, first.process):
-            if lived.what == "dies":
-                yield lived, "scheduler leader restarts"
+        for process_changed in self._of(ProcessChanged, first.process):
+            if process_changed.what == "dies":
+                yield process_changed, "scheduler leader restarts"
                 break
         for request in self._of(RequestSent, NEXT):
             if request.method == "POST" and resource_of(request.target) == RESERVATIONS:
                 yield from self._retry(first, request)
                 break
 
-    def _retry(self, first: CommitSeen, request: RequestSent) -> Iterator[Told]:
+    def _retry(self, first: CommitSeen, request: RequestSent) -> Iterator[TimelineLine]:
         heard = self._heard.get((NEXT, request.incarnation, RESERVATIONS), [])
         upto = max((revision for event, revision in heard if event < request.id), default=0)
         yield request, f"new leader reads {'stale' if upto < first.revision else 'fresh'} reservation cache"
@@ -90,7 +90,7 @@ class Incident:
         done = isinstance(event, CommitSeen) or (isinstance(event, LogLine) and event.status == 409)
         return done and event.id > request.id and request in self._chronicle.past_of(event.id)
 
-    def _repair(self, end: ChronicleEvent) -> Iterator[Told]:
+    def _repair(self, end: ChronicleEvent) -> Iterator[TimelineLine]:
         """When repair next receives events of reservations, and how many it knows then."""
         heard = self._heard.get((REPAIR, 1, RESERVATIONS), [])
         late = [(self._chronicle.events[at], upto) for at, upto in heard]

@@ -12,7 +12,7 @@ from fathom.sim.checkers.final_state import WhenSettled, unfinished_jobs
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds
 from fathom.sim.scenarios.objects import PODS, pod_spec
 from fathom.sim.scenarios.shared_agent import RUNS_S, NodeTroubles
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, employ
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -57,7 +57,7 @@ def checkers() -> Sequence[Checker]:
 async def finished_jobs(world: World) -> None:
     """Jobs run while images are slow and a node dies, and some of their pods, and some Jobs, are deleted: no
     success is counted twice, and every Job ends."""
-    await _run_jobs(world, employ(world, Jobs, kinds=KINDS))
+    await _run_jobs(world, run_managers_and_agents(world, Jobs, kinds=KINDS))
 
 
 @scenario(
@@ -75,7 +75,7 @@ async def finished_jobs(world: World) -> None:
 async def jobs_seen_late(world: World) -> None:
     """Jobs run while managers receive events of one kind late and of another at once, and leaders change: no
     success is counted twice, and every Job ends."""
-    await _run_jobs(world, employ(world, Jobs, kinds=KINDS))
+    await _run_jobs(world, run_managers_and_agents(world, Jobs, kinds=KINDS))
 
 
 async def _run_jobs(world: World, troubles: NodeTroubles) -> None:

@@ -9,7 +9,7 @@ from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
 from fathom.sim.scenarios.objects import REPLICA_SETS, replica_set
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
-from fathom.sim.scenarios.staff import MANAGERS, OF_PROCESSES, all_but, come_to_rest, employ
+from fathom.sim.scenarios.staff import MANAGERS, OF_PROCESSES, all_but, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, HoldWatch, Pause, SlowRequest, StaleServer
 from fathom.sim.world.invariants import Checker
@@ -39,7 +39,7 @@ def checkers() -> Sequence[Checker]:
 )
 async def leaders(world: World) -> None:
     """Leaders stop, pause, are cut off and lose their lease: none of them writes in another's term."""
-    troubles = employ(world, ReplicaSets, servers=2)
+    troubles = run_managers_and_agents(world, ReplicaSets, servers=2)
     await keep_changing(world, WORKLOADS)
     await come_to_rest(world, troubles)
     for name in WORKLOADS:
@@ -61,7 +61,7 @@ LATE: tuple[AnyFault, ...] = (
 async def written_late_to_a_stale_server(world: World) -> None:
     """A leader's write arrives after its term, at an API server that has not heard of the next term: the
     store refuses it."""
-    troubles = employ(world, ReplicaSets, servers=2)
+    troubles = run_managers_and_agents(world, ReplicaSets, servers=2)
     await world.sleep(0.01)
     world.pause(MANAGERS[1], 3.0)  # The other one leads.
     await world.sleep(5.05 - world.now_s)

@@ -11,7 +11,7 @@ from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, lookup, metadata
 from fathom.sim.checkers import at_home
-from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, come_to_rest, employ
+from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, come_to_rest, run_managers_and_agents
 from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, autoscaler, deployment
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.scenario import Scenario, scenario
@@ -31,12 +31,12 @@ class Load:
         self.known = True
 
 
-class Told:
+class AutoscalersOfLoad:
     """Autoscalers with the metrics of a Load, to start a process with."""
 
     name = Autoscalers.name
     watches = Autoscalers.watches
-    news = Autoscalers.news
+    event_reports = Autoscalers.event_reports
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -68,7 +68,9 @@ async def autoscaler_told_nothing(world: World) -> None:
     """The load is high, then unknown, then low: the autoscaler grows to its limit, stays there while metrics
     are missing, and shrinks only when the load stays low."""
     load = Load()
-    troubles = employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(load))
+    troubles = run_managers_and_agents(
+        world, Deployments, ReplicaSets, DeploymentProgress, AutoscalersOfLoad(load)
+    )
     web = deployment("web", 2)
     web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": ASKED}}
     await world.apply(DEPLOYMENTS, web)

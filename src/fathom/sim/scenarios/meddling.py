@@ -16,7 +16,7 @@ KEY = Key("default", NAME)
 LONG_AGO = "2020-01-01T00:00:00Z"
 
 
-class Meddler:
+class InterferingUser:
     def __init__(self, world: World) -> None:
         self._world = world
         self._before: Obj | None = None  # As it was some time ago.

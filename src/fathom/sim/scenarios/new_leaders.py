@@ -13,7 +13,7 @@ from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.scenarios import workloads
 from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, node, pod_spec, replica_set
 from fathom.sim.scenarios.shared_agent import NodeTroubles
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ, leads
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, leads, run_managers_and_agents
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, KINDS, deployment, let_the_first_lead
 from fathom.sim.world.controllers import nudge
 from fathom.sim.world.fault_menu import Menu
@@ -50,7 +50,7 @@ async def what_a_new_leader_has_not_heard(world: World) -> None:
     stuck rollout is scaled: available pods stay. Pods that their deleted owner released stay. Pods on a node
     that no manager has heard of stay."""
     await world.apply(NODES, node("node-1"))
-    troubles = employ(world, Deployments, ReplicaSets, RepairPods, kinds=KINDS)
+    troubles = run_managers_and_agents(world, Deployments, ReplicaSets, RepairPods, kinds=KINDS)
     await let_the_first_lead(world)
     await world.apply(DEPLOYMENTS, deployment("web", 3, surge=1, missing=0))
     await world.apply(DEPLOYMENTS, deployment("api", 4, surge=1, missing=2))

@@ -11,15 +11,15 @@ from fathom.explain.status import StatusView, explain_status
 from fathom.explain.why_of.stuck import stuck
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.sim.checkers.explanations import troubles
-from fathom.sim.scenarios.loads import HIGH, Load, Told
+from fathom.sim.scenarios.loads import HIGH, AutoscalersOfLoad, Load
 from fathom.sim.scenarios.real import (
     DECIDERS,
     DEPLOYMENTS,
     SCHEDULERS,
     checkers,
     deployment,
-    employ_cluster,
     ready_pods,
+    run_real_cluster,
     standard,
     until_ready,
 )
@@ -59,7 +59,7 @@ async def pending_after_rollback(world: World) -> None:
     watch of quotas is held. The status view shows that the last decision used an older quota."""
     load = Load()
     load.nanos = IDLE
-    employ_cluster(world, controllers=with_load(load))
+    run_real_cluster(world, controllers=with_load(load))
     await world.apply(NAMESPACES, {"metadata": {"name": "default", "labels": {"fathom.dev/tenant": TENANT}}})
     await world.apply(QUOTAS, own("TenantQuota", TENANT, limits(zone_c="200m")))
     await world.apply(DEPLOYMENTS, spread_over_zones(deployment(NAME, BEFORE)))
@@ -103,7 +103,7 @@ def status_of(world: World) -> StatusView:
 def with_load(load: Load) -> list[Controller]:
     """The controllers of a cluster, but an autoscaler that measures this load."""
     names = [name for name in CONTROLLERS if name != "controllers/autoscaler"]
-    return [*(load_controller(name) for name in names), Told(load)]
+    return [*(load_controller(name) for name in names), AutoscalersOfLoad(load)]
 
 
 def limits(*, zone_c: str) -> Obj:
@@ -156,7 +156,7 @@ async def stuck_workloads_are_explained(world: World) -> None:
     """Workloads wait for capacity, a quota, an image and a readiness probe; a rollout is paused, a Job is
     suspended, a Service selects nothing, a node is cordoned: none of them is said to be well, and the list of
     what is stuck has them all."""
-    employ_cluster(world)
+    run_real_cluster(world)
     await world.apply(DEPLOYMENTS, deployment("well", 2))
     await world.apply(DEPLOYMENTS, deployment("large", 2, cpu="500"))
     await world.apply(

@@ -10,7 +10,7 @@ from fathom.model.objects import Obj, key_of, lookup
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
 from fathom.sim.scenarios.replicas import WORKLOADS, keep_changing, look_at_the_end
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, come_to_rest, employ
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -57,7 +57,7 @@ def checkers() -> Sequence[Checker]:
 async def quota_changes(world: World) -> None:
     """Workloads outgrow their quota, which shrinks and grows, and the defaults of admission change: the usage
     of the quota is right all the time, and in the end every workload has its pods."""
-    troubles = employ(world, ReplicaSets, servers=2)
+    troubles = run_managers_and_agents(world, ReplicaSets, servers=2)
     for name, work in _changes(world).items():
         world.happening(name, work)
     await world.apply(LIMITS, defaults("100m"))

@@ -29,11 +29,11 @@ from fathom.sim.report.chronicle import (
     ChronicleEvent,
     CommitSeen,
     DecisionMade,
-    Lived,
+    FaultTookEffect,
+    InputReceived,
     LogLine,
+    ProcessChanged,
     RequestSent,
-    Struck,
-    Took,
 )
 from fathom.sim.scenarios import preempting
 from fathom.sim.scenarios.failures import RESERVATIONS as RESERVATION
@@ -141,7 +141,11 @@ def _admitted(event: ChronicleEvent, _: Chronicle) -> str:
 
 
 def _delayed(event: ChronicleEvent, _: Chronicle) -> str:
-    if isinstance(event, Struck) and isinstance(event.fault, HoldWatch) and "quota" in event.fault.match:
+    if (
+        isinstance(event, FaultTookEffect)
+        and isinstance(event.fault, HoldWatch)
+        and "quota" in event.fault.match
+    ):
         return f"delay quota watch by {event.fault.for_s:.0f} seconds"
     return ""
 
@@ -156,14 +160,14 @@ def _scheduled(event: ChronicleEvent, _: Chronicle) -> str:
 
 
 def _timed_out(event: ChronicleEvent, chronicle: Chronicle) -> str:
-    if not isinstance(event, Took) or event.process != LEADER or event.cause < 0:
+    if not isinstance(event, InputReceived) or event.process != LEADER or event.cause < 0:
         return ""
     reply = chronicle.events[event.cause]
     return "timeout binding write after commit" if isinstance(reply, LogLine) and reply.status == 504 else ""
 
 
 def _restarted(event: ChronicleEvent, _: Chronicle) -> str:
-    died = isinstance(event, Lived) and event.process == LEADER and event.what == "dies"
+    died = isinstance(event, ProcessChanged) and event.process == LEADER and event.what == "dies"
     return "restart scheduler leader" if died else ""
 
 

@@ -14,7 +14,7 @@ from fathom.model.objects import Key, metadata
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.basics import CONFIG_MAPS
-from fathom.sim.scenarios.meddling import Meddler
+from fathom.sim.scenarios.meddling import InterferingUser
 from fathom.sim.scenarios.objects import NAMESPACES
 from fathom.sim.scenarios.staff import OF_HISTORY, all_but, move
 from fathom.sim.world.fault_menu import Menu
@@ -36,7 +36,7 @@ TURN_S = 0.4
 BURST = 4
 
 
-class Leafing:
+class PagedReader:
     """Lists by the page, with a rest between two pages; then again at the revision of the first page, and not
     older than a revision that another client has just seen."""
 
@@ -134,14 +134,14 @@ async def read_from_long_ago(world: World) -> None:
     world.engine.drip_s = DRIP_S
     world.happening("cut", lambda: world.soon(lambda: cut(world)))
 
-    def leaf(inside: Inside) -> Leafing:
-        return Leafing(inside, lambda: world.engine.store.newest)
+    def leaf(inside: Inside) -> PagedReader:
+        return PagedReader(inside, lambda: world.engine.store.newest)
 
     await world.apply(NAMESPACES, {"metadata": {"name": SPACES[1]}})
     for number, name in enumerate(READERS):
         reader = leaf if name.startswith("pages") else Resuming
         world.process(name, reader, server=1 + number % 2, space=SPACES[0] if number % 2 else "")
-    meddler = Meddler(world)
+    meddler = InterferingUser(world)
     for turn in range(world.scale):
         for _ in range(BURST):
             await come_or_go(world)

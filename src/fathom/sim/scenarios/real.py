@@ -42,7 +42,7 @@ def checkers() -> Sequence[Checker]:
     return [*standard(), EveryWorkloadIsServed()]
 
 
-def employ_cluster(
+def run_real_cluster(
     world: World,
     *,
     nodes: Sequence[str] = NODES,

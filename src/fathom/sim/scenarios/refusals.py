@@ -18,7 +18,7 @@ from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds, OnePodP
 from fathom.sim.scenarios.drains import BUDGETS, budget
 from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.serving import SERVICES, service
-from fathom.sim.scenarios.staff import MANAGERS, come_to_rest, employ
+from fathom.sim.scenarios.staff import MANAGERS, come_to_rest, run_managers_and_agents
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, Refuse
@@ -66,7 +66,7 @@ def checkers() -> Sequence[Checker]:
 async def refused_now_and_then(world: World) -> None:
     """Some writes of the controllers are refused while a workload is created, rolled out and scaled and Jobs
     run: refused writes are retried, and in the end everything is as specified."""
-    troubles = employ(
+    troubles = run_managers_and_agents(
         world,
         Deployments,
         ReplicaSets,
@@ -112,7 +112,7 @@ def for_long(seed: str) -> Sequence[AnyFault]:
 async def refused_for_long(world: World) -> None:
     """One method, or all writes of one kind, are refused for 40 seconds: no controller gives up, and all
     finish soon after."""
-    troubles = employ(world, Deployments, ReplicaSets, Jobs, EndpointSlices)
+    troubles = run_managers_and_agents(world, Deployments, ReplicaSets, Jobs, EndpointSlices)
     await world.sleep(0.01)
     world.pause(MANAGERS[1], 100.0)
     await world.apply(SERVICES, service("web"))

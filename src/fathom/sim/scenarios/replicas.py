@@ -22,7 +22,7 @@ from fathom.sim.scenarios.staff import (
     UNREST,
     all_but,
     come_to_rest,
-    employ,
+    run_managers_and_agents,
 )
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
@@ -64,7 +64,7 @@ def _desired_of_progress(progress: Obj) -> tuple[str, int, object] | None:
 async def replicas(world: World) -> None:
     """ReplicaSets are scaled and their pods deleted while controllers and agents fail: never too many pods,
     and in the end as many as specified."""
-    await tell_of_changes(world, employ(world, *CONTROLLERS))
+    await tell_of_changes(world, run_managers_and_agents(world, *CONTROLLERS))
 
 
 @scenario(
@@ -75,7 +75,7 @@ async def replicas(world: World) -> None:
 async def replicas_seen_late(world: World) -> None:
     """ReplicaSets are scaled and their pods deleted while watches of one kind are held or break off and
     others are not: never too many pods, and in the end as many as specified."""
-    await tell_of_changes(world, employ(world, *CONTROLLERS))
+    await tell_of_changes(world, run_managers_and_agents(world, *CONTROLLERS))
 
 
 @scenario(
@@ -93,7 +93,7 @@ async def replicas_seen_late(world: World) -> None:
 async def replicas_handed_over(world: World) -> None:
     """ReplicaSets are scaled and their pods deleted while leaders crash and their successors have missed
     events of one kind: never too many pods, and in the end as many as specified."""
-    await tell_of_changes(world, employ(world, *CONTROLLERS, kinds=KINDS))
+    await tell_of_changes(world, run_managers_and_agents(world, *CONTROLLERS, kinds=KINDS))
 
 
 @scenario(
@@ -104,7 +104,7 @@ async def replicas_handed_over(world: World) -> None:
 async def answers_come_late(world: World) -> None:
     """Replies to writes come late, and the youngest pods are deleted before their controller knows of them:
     never too many pods, and in the end as many as specified."""
-    troubles = employ(world, *CONTROLLERS)
+    troubles = run_managers_and_agents(world, *CONTROLLERS)
     for name in WORKLOADS:
         await world.apply(REPLICA_SETS, replica_set(name, 3))
     for _ in range(world.scale):
@@ -133,7 +133,7 @@ async def answers_come_late(world: World) -> None:
 async def replicas_behind_two_servers(world: World) -> None:
     """ReplicaSets are scaled and their pods deleted behind two API servers, of which one may be far behind,
     and a balancer moves clients between them: never too many pods, and in the end as many as specified."""
-    await tell_of_changes(world, employ(world, *CONTROLLERS, servers=2))
+    await tell_of_changes(world, run_managers_and_agents(world, *CONTROLLERS, servers=2))
 
 
 async def tell_of_changes(world: World, troubles: NodeTroubles) -> None:

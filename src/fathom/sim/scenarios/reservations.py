@@ -14,7 +14,7 @@ from fathom.sim.scenarios.objects import NODES, REPLICA_SETS, node, replica_set
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
 from fathom.sim.scenarios.scheduling import CLASSES, LEASE, SCHEDULERS, run_scheduler
 from fathom.sim.scenarios.shared_agent import NodeTroubles
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, TIMING, UNREST, all_but, employ
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, TIMING, UNREST, all_but, run_managers_and_agents
 from fathom.sim.world.controllers import nudge, run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
@@ -40,7 +40,7 @@ def checkers() -> Sequence[Checker]:
 async def reservations(world: World) -> None:
     """Replicas of high priority reserve the room of their victims while they are scaled and deleted: each
     intent has one reservation, none is left behind, and every replica gets a node."""
-    await _scale_urgent_workloads(world, employ(world, ReplicaSets, kinds=KINDS))
+    await _scale_urgent_workloads(world, run_managers_and_agents(world, ReplicaSets, kinds=KINDS))
 
 
 @scenario(
@@ -59,7 +59,9 @@ async def reservations(world: World) -> None:
 async def reservations_behind_two_servers(world: World) -> None:
     """Replicas of high priority reserve room behind two API servers, of which one may be far behind: each
     intent has one reservation, none is left behind, and every replica gets a node."""
-    await _scale_urgent_workloads(world, employ(world, ReplicaSets, kinds=KINDS, servers=2), servers=2)
+    await _scale_urgent_workloads(
+        world, run_managers_and_agents(world, ReplicaSets, kinds=KINDS, servers=2), servers=2
+    )
 
 
 @scenario(
@@ -77,7 +79,9 @@ async def reservations_behind_two_servers(world: World) -> None:
 async def reservations_handed_over(world: World) -> None:
     """Replicas of high priority reserve room while leaders crash and their successors have not heard of the
     reservations: each intent has one reservation, none is left behind, and every replica gets a node."""
-    await _scale_urgent_workloads(world, employ(world, ReplicaSets, kinds=("/reservations",)))
+    await _scale_urgent_workloads(
+        world, run_managers_and_agents(world, ReplicaSets, kinds=("/reservations",))
+    )
 
 
 async def _scale_urgent_workloads(world: World, troubles: NodeTroubles, *, servers: int = 1) -> None:

@@ -12,8 +12,8 @@ from fathom.sim.scenarios.real import (
     DEPLOYMENTS,
     NODES,
     deployment,
-    employ_cluster,
     ready_pods,
+    run_real_cluster,
     standard,
     until_ready,
 )
@@ -43,7 +43,7 @@ def listening() -> Sequence[Checker]:
 async def a_node_comes_back(world: World) -> None:
     """A node is silent for 30 to 114 seconds and comes back: its pods, which tolerate that, are still there,
     and its taints and conditions are taken back."""
-    employ_cluster(world, spare=False)
+    run_real_cluster(world, spare=False)
     await world.apply(DEPLOYMENTS, patient("web", 6))
     await world.sleep(SILENT_AT_S - 1 - world.now_s)
     before = {uid_of(pod) for pod in ready_pods(world, "web")}
@@ -97,7 +97,7 @@ def checkers() -> Sequence[Checker]:
 async def agents_begin_anew(world: World) -> None:
     """Agents crash and stop while their pods start, fail, end and are deleted: they report what runs, and the
     workloads become ready."""
-    employ_cluster(world, nodes=NODES[:2])
+    run_real_cluster(world, nodes=NODES[:2])
     for name, script in SCRIPTS.items():
         await world.apply(DEPLOYMENTS, deployment(name, 2, notes={"fathom.dev/simulated": script}))
     await world.sleep(15 + 10 * world.rng.random())

@@ -14,8 +14,8 @@ from fathom.sim.scenarios.real import (
     MANAGERS,
     checkers,
     deployment,
-    employ_cluster,
     ready_pods,
+    run_real_cluster,
     until_ready,
 )
 from fathom.sim.world.fault_menu import Menu
@@ -43,7 +43,7 @@ async def rollback_among_others(world: World) -> None:
     """Version 5 never becomes ready and is rolled back while repair releases leaked reservations and the
     quota changes: the healthy pods of version 4 stay, and in the end no pod of version 5 and no leaked
     reservation is left."""
-    employ_cluster(world)
+    run_real_cluster(world)
     await world.apply(QUOTAS, quota("10"))
     await world.apply(DEPLOYMENTS, version(4))
     await until_ready(world, NAME, REPLICAS, within_s=300)

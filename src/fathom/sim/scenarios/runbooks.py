@@ -217,8 +217,8 @@ def _check_end(world: World) -> None:
     wrong = [step for step in effects if effects[step] != wanted[step] and step not in late]
     ended = phase in (runbook_run.SUCCEEDED, runbook_run.ABORTED)
     if not ended or wrong:
-        told = [line.get("text") for line in lookup(run, "status", "history") or ()]
-        world.broken("a run ends as its record says", f"{phase}, wrong: {wrong}; {told[-5:]}")
+        lines = [line.get("text") for line in lookup(run, "status", "history") or ()]
+        world.broken("a run ends as its record says", f"{phase}, wrong: {wrong}; {lines[-5:]}")
     world.sometimes(f"a run that {'was aborted' if phase == runbook_run.ABORTED else 'succeeded'}")
 
 

@@ -17,7 +17,7 @@ from fathom.schedule.loop.process import SchedulerProcess, SchedulerSettings
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
-from fathom.sim.checkers.caches import CachesAreTrue, CacheSight
+from fathom.sim.checkers.caches import CacheInspector, CachesAreTrue
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
 from fathom.sim.checkers.scheduling import NoSchedulablePodIdles
 from fathom.sim.scenarios.objects import NODES, PODS
@@ -56,7 +56,7 @@ def run_scheduler(world: World, name: str, *, server: int = 1, **settings: Any) 
             checker.elected[name] = Key(*lease.split("/"))
 
     def entry(inside: Inside) -> SchedulerProcess:
-        sight = CacheSight(caches_checker, world.engine, name) if caches_checker is not None else None
+        sight = CacheInspector(caches_checker, world.engine, name) if caches_checker is not None else None
         options = {"who": name, "user_agent": name, **inside.options}
         running = SchedulerProcess(
             inside, msgspec.convert(options, SchedulerSettings, strict=False), observer=sight

@@ -13,7 +13,7 @@ from fathom.sim.checkers.final_state import WhenSettled, untrue_endpoints
 from fathom.sim.checkers.workloads import ChildrenWithinBounds
 from fathom.sim.scenarios.replicas import keep_changing
 from fathom.sim.scenarios.shared_agent import NodeTroubles
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, employ
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, run_managers_and_agents
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
@@ -42,7 +42,7 @@ def checkers() -> Sequence[Checker]:
 async def endpoints(world: World) -> None:
     """Pods of ReplicaSets come, go and fail their probes: in the end endpoints are exactly the ready pods."""
     await _change_workloads(
-        world, employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=KINDS)
+        world, run_managers_and_agents(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=KINDS)
     )
 
 
@@ -62,7 +62,7 @@ async def endpoints_seen_late(world: World) -> None:
     """Pods of ReplicaSets come and go while managers receive events of one kind late and of another at once,
     and leaders change: in the end endpoints are exactly the ready pods."""
     await _change_workloads(
-        world, employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=KINDS)
+        world, run_managers_and_agents(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=KINDS)
     )
 
 

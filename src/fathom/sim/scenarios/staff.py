@@ -42,7 +42,7 @@ OF_PROCESSES = (
 OF_ANSWERS = ("slow-reply", "lose-reply", "slow-request", "hold-watch")
 OF_HISTORY = ("compact", "drop-watch", "partition", "stale-server", "crash")
 
-# The happenings of `manage` and `employ`, for a menu.
+# The happenings of `manage` and `run_managers_and_agents`, for a menu.
 AT_THE_TOP = ("lose-lease", "handover", "shuffle", "nudge")
 UNREST = (*AT_THE_TOP, "slow-image", "failing-probe", "blink", "node-dies", "fair")
 
@@ -52,7 +52,7 @@ def all_but(*kinds: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name, _ in MAKERS if name not in kinds))
 
 
-def employ(
+def run_managers_and_agents(
     world: World, *controllers: Controller, kinds: Sequence[str] = ("/pods",), servers: int = 1
 ) -> NodeTroubles:
     """Run the managers, each on its own API server if there are several, and the agents."""
@@ -120,8 +120,8 @@ async def _hand_over(world: World, kinds: Sequence[str]) -> None:
 
 
 def leads(world: World, name: str) -> bool:
-    standing = getattr(world.state(name), "standing", None)
-    return world.engine.processes[name].alive and standing is not None and standing.state == "leading"
+    lease_status = getattr(world.state(name), "lease_status", None)
+    return world.engine.processes[name].alive and lease_status is not None and lease_status.state == "leading"
 
 
 async def _lose_lease(world: World) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fathom.model.objects import Key, Obj, is_deleting, uid_of
 from fathom.sim.scenarios.objects import NODES as NODE_KIND
 from fathom.sim.scenarios.objects import PODS, pod_spec
-from fathom.sim.scenarios.real import DECIDERS, NODES, employ_cluster, standard
+from fathom.sim.scenarios.real import DECIDERS, NODES, run_real_cluster, standard
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.scenario import Scenario, scenario
@@ -79,7 +79,7 @@ def checkers() -> Sequence[Checker]:
 async def driven_away(world: World) -> None:
     """A node gets a NoExecute taint for repair: pods that do not tolerate it are evicted, pods that tolerate
     it for 30 seconds stay that long, and pods that tolerate it stay, whichever process crashes meanwhile."""
-    employ_cluster(world, nodes=(NODE,))
+    run_real_cluster(world, nodes=(NODE,))
     await world.until(
         lambda: world.get("nodes", Key("", NODE)) is not None, within_s=60, what="the node is registered"
     )

@@ -12,7 +12,7 @@ from fathom.sim.scenarios.real import (
     DEPLOYMENTS,
     checkers,
     deployment,
-    employ_cluster,
+    run_real_cluster,
     until_ready,
 )
 from fathom.sim.scenarios.rollback import QUOTAS, quota
@@ -40,7 +40,7 @@ def compared() -> Sequence[Checker]:
 async def names_are_used_again(world: World) -> None:
     """Pods are deleted and replaced under the same names while a quota makes some of them wait: no timeline
     has an edge between an object and its namesake's records."""
-    employ_cluster(world, events=True)
+    run_real_cluster(world, events=True)
     await world.apply(QUOTAS, quota("10"))
     await world.apply(DEPLOYMENTS, deployment(NAME, REPLICAS))
     await until_ready(world, NAME, REPLICAS, within_s=300)

@@ -20,7 +20,14 @@ from fathom.sim.checkers.workloads import OnePodPerSlot
 from fathom.sim.scenarios.drains import BUDGETS, KINDS
 from fathom.sim.scenarios.objects import NODES, node
 from fathom.sim.scenarios.serving import SERVICES
-from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, QUIET_S, come_to_rest, employ
+from fathom.sim.scenarios.staff import (
+    AGENT,
+    AT_THE_TOP,
+    MANAGERS,
+    QUIET_S,
+    come_to_rest,
+    run_managers_and_agents,
+)
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, WORKLOADS, deployment
 from fathom.sim.world.controllers import nudge
 from fathom.sim.world.fault_menu import Menu
@@ -63,7 +70,7 @@ async def not_all_is_well(world: World) -> None:
     """First no pod is ready, and then all are: both times budgets, endpoints and progress say so."""
     controllers = (Deployments, ReplicaSets, DeploymentProgress)
     beside = (DisruptionBudgets, EndpointSlices, EndpointsOfServices)
-    troubles = employ(world, *controllers, *beside, kinds=KINDS)
+    troubles = run_managers_and_agents(world, *controllers, *beside, kinds=KINDS)
     for name, selector in SELECTORS.items():
         await world.apply(SERVICES, _service(name, selector))
         await world.apply(BUDGETS, _budget(name, selector))

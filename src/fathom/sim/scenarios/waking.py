@@ -22,7 +22,7 @@ WOKEN = "a waiting pod is woken by the event that helps it"
 TOLD = "a placed pod has a Scheduled event"
 EVENTS = Resource("", "v1", "events")
 STEPS = {**WAITS, **CHOICES}
-DOUBTED = "doubted"
+REFUSED_FIRST = "doubted"
 SOON_S = 8.0  # A few round trips and a batch. The queue's own timer ends after 54 s at the earliest.
 
 
@@ -49,9 +49,9 @@ async def who_waits_is_woken(world: World) -> None:
     for priority_class in classes():
         await world.apply(CLASSES, priority_class)
     await world.sleep(3 - world.now_s)
-    await refused(world, DOUBTED)
-    await leaves(world, DOUBTED)
-    await _wait_until_placed(world, DOUBTED)
+    await refused(world, REFUSED_FIRST)
+    await leaves(world, REFUSED_FIRST)
+    await _wait_until_placed(world, REFUSED_FIRST)
     for name in world.rng.sample(sorted(STEPS), world.scale):
         prepare, help_it = STEPS[name]
         await prepare(world, name)

@@ -38,7 +38,7 @@ from fathom.sim.scenarios.staff import (
     MANAGERS,
     all_but,
     come_to_rest,
-    employ,
+    run_managers_and_agents,
 )
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, Crash, CrashAtWrite, HoldWatch
@@ -91,7 +91,7 @@ def checkers() -> Sequence[Checker]:
 async def rollouts(world: World) -> None:
     """Deployments are rolled forward and back and scaled while everything fails: never too many pods, never
     too few available ones, and in the end what was specified."""
-    troubles = employ(world, Deployments, ReplicaSets, kinds=KINDS)
+    troubles = run_managers_and_agents(world, Deployments, ReplicaSets, kinds=KINDS)
     await _roll_at_random(world)
     await come_to_rest(world, troubles)
 
@@ -112,7 +112,7 @@ async def rollouts_seen_late(world: World) -> None:
     """Deployments are rolled and scaled while managers receive events of one kind late and of another at
     once, and leaders change: never too many pods, never too few available ones, and in the end what was
     specified."""
-    troubles = employ(world, Deployments, ReplicaSets, kinds=KINDS)
+    troubles = run_managers_and_agents(world, Deployments, ReplicaSets, kinds=KINDS)
     await _roll_at_random(world)
     await come_to_rest(world, troubles)
 
@@ -135,7 +135,7 @@ async def a_crash_at_any_write_of_a_rollout(world: World) -> None:
     """A Deployment is created, rolled forward and back and scaled. The controllers, the agent or the API
     server crash after one of their writes (the seed says which; seeds 0, 1, 2, … go through all): the
     rollouts complete within their limits."""
-    troubles = employ(world, Deployments, ReplicaSets, kinds=KINDS)
+    troubles = run_managers_and_agents(world, Deployments, ReplicaSets, kinds=KINDS)
     await let_the_first_lead(world)
     await world.apply(DEPLOYMENTS, deployment("web", 3))
     await world.sleep(6)
@@ -201,7 +201,7 @@ def deaf_successor(seed: str) -> Sequence[AnyFault]:
 async def a_job_with_a_deaf_successor(world: World) -> None:
     """The new leader of a Job has received no events of its pods for a while: it counts none of them
     twice."""
-    troubles = employ(world, Jobs, kinds=OF_JOBS)
+    troubles = run_managers_and_agents(world, Jobs, kinds=OF_JOBS)
     await let_the_first_lead(world)
     await world.sleep(4.1)
     await world.apply(JOBS, job("once", completions=6, parallelism=2, runs_s=1.0))
@@ -210,7 +210,7 @@ async def a_job_with_a_deaf_successor(world: World) -> None:
 
 
 async def _run_jobs(world: World) -> None:
-    troubles = employ(world, Jobs, kinds=OF_JOBS)
+    troubles = run_managers_and_agents(world, Jobs, kinds=OF_JOBS)
     for number in range(3):
         # Short ones and many, so that at every moment some pod is being counted.
         short_job = job(f"job-{number}", completions=6 + number, parallelism=3, runs_s=world.rng.random())
@@ -316,7 +316,9 @@ def deaf_to_endpoints(seed: str) -> Sequence[AnyFault]:
 async def endpoints_with_a_deaf_successor(world: World) -> None:
     """A new leader compares with old endpoints: when it receives their events, it looks again, and in the end
     they are the ready pods."""
-    troubles = employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=OF_ENDPOINTS)
+    troubles = run_managers_and_agents(
+        world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=OF_ENDPOINTS
+    )
     await let_the_first_lead(world)
     await world.apply(SERVICES, service("web"))
     await world.sleep(5.2)
@@ -329,7 +331,7 @@ async def endpoints_with_a_deaf_successor(world: World) -> None:
 
 async def _serve_deployments(world: World) -> None:
     controllers = (Deployments, ReplicaSets, EndpointSlices, EndpointsOfServices, DisruptionBudgets)
-    troubles = employ(world, *controllers, kinds=OF_ENDPOINTS)
+    troubles = run_managers_and_agents(world, *controllers, kinds=OF_ENDPOINTS)
     for name in WORKLOADS:
         await world.apply(SERVICES, service(name))
         await world.apply(DEPLOYMENTS, deployment(name, 2))
@@ -404,7 +406,7 @@ MOST = 12
 async def autoscaler_under_lag(world: World) -> None:
     """The load is high and the scheduler lags: the autoscaler asks for more replicas only when those that it
     asked for are ready, and still reaches its limit."""
-    troubles = employ(world, Deployments, ReplicaSets, DeploymentProgress, LoadedAutoscalers)
+    troubles = run_managers_and_agents(world, Deployments, ReplicaSets, DeploymentProgress, LoadedAutoscalers)
     await world.apply(NODES, node("node-1"))
     await world.apply(DEPLOYMENTS, unplaced("web", 2))
     await world.apply(AUTOSCALERS, autoscaler("web", MOST))

@@ -246,7 +246,7 @@ def as_lines(summary: ExploreSummary, kept: Sequence[KeptRun] = ()) -> list[str]
 
 
 def _rerun(kept: KeptRun) -> list[str]:
-    return [] if kept.rerun.startswith("fathom replay ") else [f"rerun:   {kept.rerun}"]
+    return [] if kept.rerun == kept.replay else [f"rerun:   {kept.rerun}"]
 
 
 def _by_invariant(violations: Sequence[Result]) -> Iterator[str]:

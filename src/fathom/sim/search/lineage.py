@@ -21,7 +21,7 @@ from fathom.sim.report.chronicle import Chronicle
 from fathom.sim.search.lineage_faults import LineageFault, lineage_faults
 from fathom.sim.search.lineage_sites import Site, Support, hearers, supports_of
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.scenario import Result, RunPlan, Scenario, Telling, plan_of
+from fathom.sim.world.scenario import Result, RunPlan, Scenario, ScenarioRun, plan_of
 
 MOST = 12  # Lineage faults of a run.
 TURNS_MAX = 8  # Of one lineage fault at a site.
@@ -78,8 +78,8 @@ class Search:
         if not chosen:
             return None
         self._planned += 1
-        struck = [fault for lineage_fault in chosen for fault in lineage_fault.faults]
-        faults = tuple(sorted(dict.fromkeys((*base.faults, *struck)), key=lambda fault: fault.at_s))
+        added = [fault for lineage_fault in chosen for fault in lineage_fault.faults]
+        faults = tuple(sorted(dict.fromkeys((*base.faults, *added)), key=lambda fault: fault.at_s))
         return msgspec.structs.replace(base, faults=faults)
 
     def _chosen(self, known: Known, *, upto: int) -> list[LineageFault]:
@@ -137,9 +137,9 @@ def in_turn(moments: Sequence[LineageFault], turn: int) -> Iterator[LineageFault
 def told(scenario: Scenario, plan: RunPlan) -> tuple[Result, list[Support]]:
     """One run of a search, and what it depended on until the world was healed."""
     chronicle = Chronicle()
-    telling = Telling(scenario, plan, chronicle=chronicle)
-    result = telling.run()
-    engine = telling.engine
+    scenario_run = ScenarioRun(scenario, plan, chronicle=chronicle)
+    result = scenario_run.run()
+    engine = scenario_run.engine
     processes = frozenset(scenario.menu.processes)
     supports = supports_of(chronicle, engine.began_ns, processes, until_ns=engine.faults.healed_ns)
     return result, supports

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from fathom.sim.search.lineage_sites import NewsSite, Site, Support, WriteSite, role_of
+from fathom.sim.search.lineage_sites import Site, Support, WatchSite, WriteSite, role_of
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import (
     AnyFault,
@@ -84,10 +84,10 @@ Hearers = Mapping[str, frozenset[str]]  # Kind -> the roles that watch it.
 
 def lineage_faults(support: Support, menu: Menu, hearers: Hearers) -> list[LineageFault]:
     """Only faults that the scenario's menu allows."""
-    if isinstance(support, NewsSite) and not singled_out(support.resource, menu):
+    if isinstance(support, WatchSite) and not singled_out(support.resource, menu):
         return []
     candidates = (
-        _of_write(support, menu, hearers) if isinstance(support, WriteSite) else _of_news(support, menu)
+        _of_write(support, menu, hearers) if isinstance(support, WriteSite) else _of_watch(support, menu)
     )
     aside = 0 if support.resource not in RESTLESS else 2 if _named(support.resource, menu) else 4
     return [
@@ -206,15 +206,15 @@ def _watched(resource: str) -> str:
     return f"/{resource.partition('.')[0]}"
 
 
-def _of_news(news: NewsSite, menu: Menu) -> Iterator[LineageFault]:
-    at_s = max(0.0, round(news.at_s - EARLIER_S, 6))
-    me, kind = news.process, _watched(news.resource)
+def _of_watch(watch: WatchSite, menu: Menu) -> Iterator[LineageFault]:
+    at_s = max(0.0, round(watch.at_s - EARLIER_S, 6))
+    me, kind = watch.process, _watched(watch.resource)
     drop = DropWatch(at_s=round(at_s + 0.5, 6), target=me, match=kind)
-    stale = StaleServer(at_s=at_s, target=news.server, for_s=AWAY_S)
+    stale = StaleServer(at_s=at_s, target=watch.server, for_s=AWAY_S)
     yield LineageFault("half open", OFTEN, (Partition(at_s=at_s, target=me, for_s=3.0, drops=True),))
     yield LineageFault("deaf for once", OFTEN, (HoldWatch(at_s=at_s, target=me, match=kind, for_s=AWAY_S),))
     yield from _happenings(at_s, menu)
-    elsewhere = [name for name in menu.servers if name != news.server]
+    elsewhere = [name for name in menu.servers if name != watch.server]
     for name in menu.happenings[:FEW] if elsewhere else ():
         event = Happening(at_s=round(at_s + BEHIND_S, 6), name=name)
         behind = (msgspec.structs.replace(stale, target=server) for server in elsewhere)
@@ -229,8 +229,8 @@ def _of_news(news: NewsSite, menu: Menu) -> Iterator[LineageFault]:
         Partition(at_s=at_s, target=me, for_s=3.0),
         drop,
         Compact(at_s=at_s + 1.0),
-        Crash(at_s=at_s + 1.5, target=news.server, for_s=0.5),  # The server loses its history too.
+        Crash(at_s=at_s + 1.5, target=watch.server, for_s=0.5),  # The server loses its history too.
     )
     yield LineageFault("forgotten", SELDOM, forgotten)
     yield LineageFault("cut off", SELDOM, (Partition(at_s=at_s, target=me, for_s=LONG_S),))
-    yield LineageFault("server dies", RARELY, (Crash(at_s=at_s, target=news.server, for_s=2.0),))
+    yield LineageFault("server dies", RARELY, (Crash(at_s=at_s, target=watch.server, for_s=2.0),))

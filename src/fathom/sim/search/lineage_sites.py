@@ -38,7 +38,7 @@ class WriteSite(msgspec.Struct, frozen=True):
         return (role_of(self.process), self.method, f"{shape(self.path)} {self.about}".rstrip())
 
 
-class NewsSite(msgspec.Struct, frozen=True):
+class WatchSite(msgspec.Struct, frozen=True):
     """A watch chunk that a process under test got."""
 
     process: str
@@ -51,7 +51,7 @@ class NewsSite(msgspec.Struct, frozen=True):
         return (role_of(self.process), "hears of", self.resource)
 
 
-Support = WriteSite | NewsSite
+Support = WriteSite | WatchSite
 
 
 def role_of(process: str) -> str:
@@ -74,7 +74,7 @@ def supports_of(
             if event.method in WRITES:
                 supports.append(_write(event, at_s, changed.get(event.id, ())))
         elif isinstance(event, LogLine) and _tells_of_a_change(chronicle, event):
-            supports.append(NewsSite(event.process, servers[event.process], at_s, event.resource))
+            supports.append(WatchSite(event.process, servers[event.process], at_s, event.resource))
     return supports
 
 
@@ -128,6 +128,6 @@ def hearers(supports: Sequence[Support]) -> dict[str, frozenset[str]]:
     """Kind -> the roles that watch it."""
     roles_of: dict[str, set[str]] = {}
     for support in supports:
-        if isinstance(support, NewsSite):
+        if isinstance(support, WatchSite):
             roles_of.setdefault(support.resource, set()).add(role_of(support.process))
     return {kind: frozenset(roles) for kind, roles in roles_of.items()}

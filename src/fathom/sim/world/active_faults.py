@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from fathom.model.times import SECOND_NS
 from fathom.seams.seam import Ask
 from fathom.sim.world.faults import (
     AnyFault,
     CrashAtWrite,
-    Fault,
     HoldWatch,
     OfCommits,
     OfMessages,
@@ -26,8 +25,6 @@ FOREVER_NS = 1 << 62
 DRIVER = "driver"  # The process that runs the scenario. No fault touches it.
 
 NO_ASK = Ask("", "")
-
-F = TypeVar("F", bound=Fault)
 
 
 class PlannedFaults:

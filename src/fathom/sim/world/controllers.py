@@ -16,7 +16,7 @@ from fathom.model.cause import WakeCause
 from fathom.model.objects import Key
 from fathom.model.user import User
 from fathom.seams.process import Inside
-from fathom.sim.checkers.caches import CachesAreTrue, CacheSight
+from fathom.sim.checkers.caches import CacheInspector, CachesAreTrue
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
 from fathom.sim.world.process import SimProcess
 from fathom.sim.world.world import World
@@ -35,7 +35,7 @@ def run_controllers(
     _elect(world, name, str(settings.get("lease", "")))
 
     def entry(inside: Inside) -> Controllers:
-        sight = CacheSight(checker, world.engine, name) if checker is not None else None
+        sight = CacheInspector(checker, world.engine, name) if checker is not None else None
         running = Controllers(
             inside,
             controllers,

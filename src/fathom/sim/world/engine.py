@@ -209,7 +209,7 @@ class Engine:
             case world_faults.Pause():
                 self.pause(process, fault.for_s)
             case world_faults.Skew():
-                self.lived(process, f"gets a clock that is wrong by {fault.skew_s:g} s")
+                self.process_changed(process, f"gets a clock that is wrong by {fault.skew_s:g} s")
                 process.set_clock(round(fault.skew_s * SECOND_NS))
 
     def struck_at_write(self, process: SimProcess, fault: world_faults.CrashAtWrite) -> None:
@@ -225,7 +225,7 @@ class Engine:
             process.wanted = False
         if not process.alive:
             return
-        self.lived(process, "dies")
+        self.process_changed(process, "dies")
         self._end(process)
         if restart_after_s is not None:
             self.after(round(restart_after_s * SECOND_NS), self._restart, process, process.incarnation, None)
@@ -233,7 +233,7 @@ class Engine:
     def stop(self, process: SimProcess, grace_s: float, *, word: str = "stop") -> None:
         """Signal the process to stop; end it after the grace period; then start it again."""
         if process.alive:
-            self.lived(process, f"is asked to {word}")
+            self.process_changed(process, f"is asked to {word}")
             process.signal(word)
             self.after(round(grace_s * SECOND_NS), self._stopped, process, process.incarnation, word)
 
@@ -255,7 +255,7 @@ class Engine:
 
     def pause(self, process: SimProcess, for_s: float) -> None:
         if process.alive:
-            self.lived(process, "is paused")
+            self.process_changed(process, "is paused")
             until_ns = self.now_ns + round(for_s * SECOND_NS)
             process.paused_until_ns = max(process.paused_until_ns, until_ns)
             process.pause()
@@ -264,7 +264,7 @@ class Engine:
     def _resume(self, process: SimProcess, incarnation: int) -> None:
         paused = process.paused and process.incarnation == incarnation
         if paused and self.now_ns >= process.paused_until_ns:
-            self.lived(process, "resumes")
+            self.process_changed(process, "resumes")
             process.resume()
 
     def heal(self) -> None:
@@ -318,9 +318,9 @@ class Engine:
         if not self.aftermath_s:
             self.halt()
 
-    def lived(self, process: SimProcess, what: str) -> None:
+    def process_changed(self, process: SimProcess, what: str) -> None:
         if self.chronicle is not None:
-            self.chronicle.lived(process, what)
+            self.chronicle.process_changed(process, what)
 
     def tell(self, what: str) -> None:
         """Record an event of the world that belongs to no process."""

@@ -219,7 +219,9 @@ class Network:
             named = target in {"*", exchange.process.name, exchange.server}
             if exchange.stream and named and match in exchange.ask.target and not exchange.over:
                 if self._world.chronicle is not None:
-                    self._world.chronicle.lived(exchange.process, f"loses its watch of {_kind(exchange)}")
+                    self._world.chronicle.process_changed(
+                        exchange.process, f"loses its watch of {_kind(exchange)}"
+                    )
                 self._break(exchange)
 
     def server_ended(self, server: str) -> None:
@@ -348,7 +350,7 @@ class Network:
 
     def _struck(self, exchange: Exchange, fault: AnyFault, effect: str) -> None:
         if self._world.chronicle is not None:
-            self._world.chronicle.struck(exchange.process, fault, effect, exchange.event)
+            self._world.chronicle.fault_took_effect(exchange.process, fault, effect, exchange.event)
 
     def _go_on(self, exchange: Exchange) -> None:
         if not exchange.backlog:

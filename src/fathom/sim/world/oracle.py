@@ -30,18 +30,6 @@ class Oracle(Protocol):
         ...
 
 
-class Fifo:
-    """Every message takes the same time: messages arrive in the order they were sent."""
-
-    streams: tuple[str, ...] = ()
-
-    def heal(self) -> None:
-        pass
-
-    def latency_ns(self, source: str, target: str, now_ns: int) -> int:
-        return MS // 2
-
-
 class Seeded:
     """Between 0.2 and 2.2 ms; now and then ten times that, and seldom a hundred times: a GC pause, a
     retransmission."""

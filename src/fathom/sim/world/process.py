@@ -83,7 +83,7 @@ class SimProcess:
         self.inside = self._new_inside(predecessor)
         self.domain, self.seam = self.inside.domain, self.inside.seam
         self._seam_process = Process(self.domain, self.seam, self._begin)
-        self.world.lived(self, "starts")
+        self.world.process_changed(self, "starts")
         self.deliver(Input.START, 0, 0, b"")
 
     def _new_inside(self, predecessor: Inside | None = None) -> Inside:

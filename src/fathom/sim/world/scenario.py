@@ -1,4 +1,4 @@
-"""Scenario: a short test of a cluster, run with many seeds and every invariant. Telling: one run of it."""
+"""Scenario: a short test of a cluster, run with many seeds and every invariant. ScenarioRun: one run."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def oracle_of(strategy: Strategy, streams: Streams) -> Oracle:
     return Priorities(streams) if strategy == "pct" else Seeded(streams)
 
 
-class Telling:
+class ScenarioRun:
     """One run. Its engine stays, to be inspected afterwards."""
 
     def __init__(
@@ -207,7 +207,7 @@ def _place(error: BaseException) -> str:
 
 
 def tell(scenario: Scenario, plan: RunPlan) -> Result:
-    return Telling(scenario, plan).run()
+    return ScenarioRun(scenario, plan).run()
 
 
 def sweep() -> None:

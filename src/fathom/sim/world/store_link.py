@@ -335,7 +335,7 @@ class StoreLink:
         if chronicle is not None:
             by = self._world.committer
             follows = by.exchange.event if by is not None and by.exchange is not None else -1
-            chronicle.struck(self._process, fault, effect, follows)
+            chronicle.fault_took_effect(self._process, fault, effect, follows)
 
 
 def _settle(future: asyncio.Future[Any], result: Any) -> None:

@@ -13,7 +13,7 @@ BREAKS = "no write that an override forbids"
 
 def charge(plugin, attempt, view):  # type: ignore[no-untyped-def]
     judged = RIGHT(plugin, attempt, view)
-    return tuple(Charge((), one.writes) for one in judged)
+    return tuple(Charge((), charge.writes) for charge in judged)
 
 
 RIGHT = expansion.PausedExpansion.charge

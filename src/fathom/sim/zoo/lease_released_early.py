@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fathom.control.leadership import Ends, Leading
+from fathom.control.leadership import EndingTasks, Leading
 from fathom.control.lease import Fenced
 from fathom.sim.zoo import put_back
 
@@ -18,7 +18,7 @@ async def lead(self: Any, elector: Any, term: Any, stopping: Any) -> None:
     loop = asyncio.get_running_loop()
     self._inside.identity = term.identity
     keeping = loop.create_task(elector.keep(term))
-    working = loop.create_task(self._work_when_synced(term, Ends(stopping, keeping)))
+    working = loop.create_task(self._work_when_synced(term, EndingTasks(stopping, keeping)))
     await asyncio.wait((working, stopping, keeping), return_when=asyncio.FIRST_COMPLETED)
     if stopping.done():
         keeping.cancel()

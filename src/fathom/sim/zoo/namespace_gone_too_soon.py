@@ -13,7 +13,7 @@ BREAKS = "only objects without owners are garbage-collected"
 _right = namespaces.plan_namespace
 
 
-def without_what_goes(namespace: Obj, contents: dict[str, list[Obj]]) -> namespaces.Emptying:
+def without_what_goes(namespace: Obj, contents: dict[str, list[Obj]]) -> namespaces.NamespaceCleanup:
     remaining = {name: objs for name, objs in contents.items() if not all(is_deleting(obj) for obj in objs)}
     return _right(namespace, remaining)
 

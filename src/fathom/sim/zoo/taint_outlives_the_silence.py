@@ -8,6 +8,7 @@ from typing import Any
 from fathom.controllers.node_health import plan
 from fathom.controllers.node_health.evidence import NodeState
 from fathom.model.objects import Obj, lookup
+from fathom.model.well_known import SUSPECT_TAINT
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("a-node-comes-back",)
@@ -19,7 +20,7 @@ _right = plan.wanted_taints
 def and_those_of_before(node: Obj, state: NodeState, **more: Any) -> list[Obj]:
     wanted = _right(node, state, **more)
     before = [taint for taint in lookup(node, "spec", "taints") or () if taint not in wanted]
-    return wanted + [taint for taint in before if taint.get("key") == plan.SUSPECT]
+    return wanted + [taint for taint in before if taint.get("key") == SUSPECT_TAINT]
 
 
 put_back(plan, "wanted_taints", and_those_of_before)

@@ -50,14 +50,20 @@ def _same_target(override: SchedulerOverride, other: SchedulerOverride) -> bool:
         or override.metadata.name == other.metadata.name
     ):
         return False
-    one, two = named(override.spec.target), named(other.spec.target)
-    return one is not None and two is not None and one.name == two.name and _same_kind(one, two)
+    target, other_target = named(override.spec.target), named(other.spec.target)
+    return (
+        target is not None
+        and other_target is not None
+        and target.name == other_target.name
+        and _same_kind(target, other_target)
+    )
 
 
-def _same_kind(one: Named, two: Named) -> bool:
+def _same_kind(target: Named, other_target: Named) -> bool:
     """`workload/x` may be any kind of workload."""
-    return one.kind == two.kind or (
-        "workload" in {one.kind, two.kind} and not {one.kind, two.kind} & {"node", "zone", "pool"}
+    return target.kind == other_target.kind or (
+        "workload" in {target.kind, other_target.kind}
+        and not {target.kind, other_target.kind} & {"node", "zone", "pool"}
     )
 
 

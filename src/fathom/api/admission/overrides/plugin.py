@@ -133,7 +133,7 @@ class SchedulerOverrides(Plugin):
         self._check_not_over(attempt)
         self._check_verbs(attempt, override)
         if override.spec.changes.approve_repairs and not is_person(attempt.user):
-            raise refused(attempt, f"{attempt.user.name} may not approve repairs: a person must")
+            raise refused(attempt, f"{attempt.user.name} may not approve repairs: only a person may")
         if override.spec.changes.break_glass_role:
             _check_break_glass(attempt, override, view)
         if attempt.operation == CREATE and (causes := ambiguity(override, view)):
@@ -234,9 +234,11 @@ def _approves(attempt: WriteAttempt) -> bool:
 
 
 def _check_break_glass(attempt: WriteAttempt, override: SchedulerOverride, view: View) -> None:
-    """For a person, under the own name: the audit log must say who did what."""
+    """For a person under their own name: the audit log must say who did what."""
     if attempt.user.impersonator or not is_person(attempt.user):
-        raise refused(attempt, "break-glass is for a person, who asks under the own name")
+        raise refused(
+            attempt, "break-glass is for a person under their own name: no service account, no impersonation"
+        )
     role = override.spec.changes.break_glass_role
     seen = view.get(CLUSTER_ROLES, Key("", role))
     if seen is not None and not is_marked(seen.obj):

@@ -41,10 +41,10 @@ def _avoidance_text(avoidance: Avoided) -> str:
     return f"node(s) are to be avoided ({avoidance.label} in {', '.join(avoidance.values)})"
 
 
-def doubted(_: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) -> Codes:
+def refused_nodes(_: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) -> Codes:
     """Nodes where the server has just refused a placement that our view allows."""
     codes = rows.codes()
-    for name in world.doubted:
+    for name in world.refused_nodes:
         codes[rows.named(name)] = reasons.code(_REFUSED)
     return codes
 

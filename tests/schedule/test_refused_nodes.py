@@ -28,13 +28,13 @@ def view(*, pods: tuple[int, float], nodes: tuple[int, float]) -> Snapshot:
         ((40, 60.0), (40, 50.0), "nodes have not been heard of since"),
     ],
 )
-def test_a_doubt_lasts_while(pods: tuple[int, float], nodes: tuple[int, float], why: str) -> None:
+def test_a_refused_node_is_skipped_while(pods: tuple[int, float], nodes: tuple[int, float], why: str) -> None:
     refused_nodes = RefusedNodes()
     refused_nodes.add("node-1", 40, now_s=50.0)
     assert (refused_nodes.settle(view(pods=pods, nodes=nodes)), refused_nodes.nodes) == ([], ("node-1",)), why
 
 
-def test_only_doubts_that_the_view_has_caught_up_with_are_over() -> None:
+def test_only_refusals_that_the_view_has_caught_up_with_are_over() -> None:
     refused_nodes = RefusedNodes()
     refused_nodes.add("node-1", 40, now_s=50.0)
     refused_nodes.add("node-2", 41, now_s=50.0)
@@ -43,7 +43,7 @@ def test_only_doubts_that_the_view_has_caught_up_with_are_over() -> None:
     assert (over, refused_nodes.nodes) == (["node-1", "node-3"], ("node-2",))
 
 
-def test_who_refuses_again_is_doubted_anew() -> None:
+def test_a_node_that_refuses_again_is_skipped_again() -> None:
     refused_nodes = RefusedNodes()
     refused_nodes.add("node-1", 40, now_s=50.0)
     refused_nodes.add("node-1", 44, now_s=55.0)
