@@ -169,5 +169,7 @@ def _library() -> Any:
     try:
         from cel_expr_python import cel  # noqa: PLC0415  # An extra: only runbooks need it.
     except ImportError as error:
-        raise NoConditions("conditions of runbooks need a library: pip install 'fathom-control[runbooks]'") from error
+        raise NoConditions(
+            "conditions of runbooks need a library: pip install 'fathom-control[runbooks]'"
+        ) from error
     return cel
