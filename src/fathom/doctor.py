@@ -176,7 +176,7 @@ def _cgroups(_: Examined) -> Finding:
     remove_groups(name)
     if means.kind:
         return Finding("cgroups", "ok", f"cgroups {means.kind}: CPU and memory limits are enforced")
-    advice = "run as root, or have systemd delegate a group: systemd-run --user --scope -p Delegate=yes"
+    advice = "run as root, which may make cgroups; deploy/fathom.service does"
     return Finding("cgroups", "warning", means.note, advice)
 
 
