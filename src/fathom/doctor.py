@@ -22,6 +22,8 @@ from typing import Literal
 
 import msgspec
 
+from fathom import data_format
+
 State = Literal["ok", "warning", "failure"]
 
 GIB = 1 << 30
@@ -50,7 +52,19 @@ class Examined(msgspec.Struct, frozen=True):
 
 
 def examine(examined: Examined) -> Iterator[Finding]:
-    for check in (_python, _kernel, _memory, _disk, _files, _clock, _port, _addresses, _cgroups, _isolation):
+    for check in (
+        _python,
+        _kernel,
+        _memory,
+        _disk,
+        _data,
+        _files,
+        _clock,
+        _port,
+        _addresses,
+        _cgroups,
+        _isolation,
+    ):
         try:
             yield check(examined)
         except OSError as error:
@@ -97,6 +111,16 @@ def _disk(examined: Examined) -> Finding:
     if free_bytes < DISK_WARN_BYTES:
         return Finding("disk", "warning", found, "the records of a busy cluster take up to 2 GiB: free some")
     return Finding("disk", "ok", found)
+
+
+def _data(examined: Examined) -> Finding:
+    try:
+        found = data_format.check(examined.data)
+    except data_format.UnknownFormat as error:
+        return Finding("data", "failure", error.problem, error.advice)
+    if not found:
+        return Finding("data", "ok", f"{examined.data} is new, or from before format 1")
+    return Finding("data", "ok", f"{examined.data} has format {found}")
 
 
 def _files(_: Examined) -> Finding:
@@ -152,7 +176,7 @@ def _cgroups(_: Examined) -> Finding:
     remove_groups(name)
     if means.kind:
         return Finding("cgroups", "ok", f"cgroups {means.kind}: CPU and memory limits are enforced")
-    advice = "run as root, or have systemd delegate a group: systemd-run --user --scope -p Delegate=yes"
+    advice = "run as root, which may make cgroups; deploy/fathom.service does"
     return Finding("cgroups", "warning", means.note, advice)
 
 

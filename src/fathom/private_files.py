@@ -15,7 +15,15 @@ OTHERS = 0o077  # Every right of group and world.
 
 
 # Our files directly in a data directory. Other files there may be the user's: `--data .` is allowed.
-OURS = ("store.db", "store.db-wal", "store.db-shm", "tokens.csv", "kubeconfig", "gateway.json")
+OURS = (
+    "store.db",
+    "store.db-wal",
+    "store.db-shm",
+    "tokens.csv",
+    "kubeconfig",
+    "gateway.json",
+    "data-format.json",
+)
 
 
 class NotOurs(Exception):

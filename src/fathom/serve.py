@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from fathom import __version__
+from fathom import __version__, data_format
 from fathom.agent.api_server_link import AgentsOverHttps
 from fathom.api import extension_authentication
 from fathom.api.admission.addresses import ADDRESSES
@@ -82,11 +82,12 @@ def run_api(
     plugins: list[str] | None = None,
     service_addresses: IPv4Network = ADDRESSES,
 ) -> None:
-    """Serve until a signal stops us. Raises NotOurs, StoreUnavailable, PkiError."""
+    """Serve until a signal stops us. Raises NotOurs, UnknownFormat, StoreUnavailable, PkiError."""
     gc.set_threshold(GC_CONTAINERS, 10, 10)
     take_all()
     data = data.absolute()
     os.umask(0o077)  # No other user may read keys, nor Secrets in the store.
+    data_format.check(data)  # First: a directory of a newer fathom is left as it is.
     warnings = prepare_directory(data)
     store = store or f"sqlite:{data}"
     _refuse_lost_store(data, store)
@@ -154,6 +155,7 @@ async def _run(
     opened = await open_store(store)
     traces = open_traces(os.environ, log)
     try:
+        data_format.adopt(data)  # A store elsewhere has not done so.
         if await opened.revision() > 1 and not (data / "pki" / "ca.key").exists():
             warnings.append(
                 "a new CA was made for an existing store: credentials of the old CA are not valid any more"

@@ -29,7 +29,7 @@ def test_a_machine_that_runs_these_tests_can_run_a_cluster(
     words = ["doctor", "--data", str(tmp_path / "data"), "--port", str(port)]
     assert run(words) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len([line for line in lines if line.startswith(("ok", "warning"))]) == 12
+    assert len([line for line in lines if line.startswith(("ok", "warning"))]) == 13
     assert run([*words, "-o", "json"]) == 0
     assert {finding["state"] for finding in json.loads(capsys.readouterr().out)} <= {"ok", "warning"}
 

@@ -49,6 +49,16 @@ def run_pod(data: Path) -> None:
         time.sleep(0.2)
 
 
+def test_pods_of_a_fathom_that_is_installed_elsewhere_are_found_and_ended(tmp_path: Path) -> None:
+    """After an upgrade into another virtual environment the shims of the old one go on."""
+    spec = tmp_path / "agents/node-1/pods/some-uid/runs/main/0/spec.json"
+    shim = [sys.executable, "-c", "input()", "/elsewhere/fathom/agent/shim.py", str(spec)]
+    with subprocess.Popen(shim, stdin=subprocess.PIPE) as process:
+        done = fathom(tmp_path, "down", "--data", str(tmp_path), "--grace", "1s")
+        assert process.wait(10) == -signal.SIGKILL
+    assert done.stdout.splitlines()[1:] == ["ended 1 pods: some-uid"]
+
+
 def test_who_is_stopped_and_who_lives_on_is_said_and_down_ends_those_too(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with up(data, command=CLUSTER) as (process, _):

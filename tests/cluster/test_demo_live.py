@@ -58,6 +58,20 @@ def test_without_a_terminal_it_asks_for_yes(tmp_path: Path) -> None:
     )
 
 
+def test_without_the_extra_for_runbooks_it_says_so_before_it_starts_anything(tmp_path: Path) -> None:
+    program = "import sys; sys.modules['cel_expr_python'] = None; from fathom.cli.main import main; main()"
+    words = ("demo", "risk-api", "--yes", "--data", str(tmp_path / "demo"))
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr, list(tmp_path.iterdir())) == (
+        2,
+        "",
+        "fathom: error: conditions of runbooks need a library: pip install 'fathom-control[runbooks]'\n",
+        [],
+    )
+
+
 @pytest.mark.parametrize(
     ("exit_code", "output", "complaint"),
     [

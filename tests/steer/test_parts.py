@@ -129,7 +129,7 @@ def test_without_the_library_for_conditions_one_line_says_what_to_install(
     monkeypatch.setitem(sys.modules, "cel_expr_python", None)
     Conditions(CONTENT)  # It has no conditions.
     content = RunbookSpec(preconditions=(RunbookCondition(name="c", expression="true"),))
-    with pytest.raises(NoConditions, match=r"pip install 'fathom\[runbooks\]'"):
+    with pytest.raises(NoConditions, match=r"pip install 'fathom-control\[runbooks\]'"):
         Conditions(content)
 
 

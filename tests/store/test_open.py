@@ -96,7 +96,7 @@ def test_without_the_extra_a_store_in_etcd_says_what_to_install(
     answer = fathom_without_etcd(tmp_path, *command, *data)
     assert answer.returncode != 0
     (line,) = [line for line in (answer.stdout + answer.stderr).splitlines() if "etcd support" in line]
-    assert line.endswith("etcd support is not installed; install it with: pip install 'fathom[etcd]'")
+    assert line.endswith("etcd support is not installed; install it with: pip install 'fathom-control[etcd]'")
     assert "Traceback" not in answer.stdout + answer.stderr
 
 

@@ -210,7 +210,7 @@ def test_a_missing_extra_is_said_in_one_line_and_the_process_goes_on() -> None:
     )
     [line] = ended.stderr.splitlines()
     assert json.loads(line)["warning"] == (
-        "spans are not sent to http://c:4318: traces need OpenTelemetry: pip install 'fathom[traces]'"
+        "spans are not sent to http://c:4318: traces need OpenTelemetry: pip install 'fathom-control[otel]'"
     )
 
 
@@ -221,7 +221,7 @@ def test_a_missing_extra_is_said_in_one_line_and_the_process_goes_on() -> None:
         (
             "sys.modules['opentelemetry'] = None",
             "http://127.0.0.1:4318",
-            "fathom: error: --traces: traces need OpenTelemetry: pip install 'fathom[traces]'",
+            "fathom: error: --traces: traces need OpenTelemetry: pip install 'fathom-control[otel]'",
         ),
         (
             "pass",

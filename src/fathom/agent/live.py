@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from fathom import __version__, private_files
+from fathom import __version__, data_format, private_files
 from fathom.agent.addresses import node_address
 from fathom.agent.host.api_reads import Fetcher
 from fathom.agent.host.backend import AgentBackend
@@ -154,8 +154,10 @@ class AgentMachine(msgspec.Struct, frozen=True):
 
 
 def _machine(wanted: AgentsWanted, outside: Outside, log: Log) -> AgentMachine:
+    data_format.check(wanted.data)
     for warning in private_files.prepare_directory(wanted.data):
         log.warn("data directory", warning=warning)
+    data_format.adopt(wanted.data)
     if wanted.driver == "simulated":
         return AgentMachine(
             Rights(False, False),

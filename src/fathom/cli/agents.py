@@ -95,6 +95,7 @@ def agent(
     from fathom.agent.live import AgentsWanted, named_nodes, run_agents_live  # noqa: PLC0415
     from fathom.api.auth.certificates import PkiError  # noqa: PLC0415
     from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
+    from fathom.data_format import UnknownFormat  # noqa: PLC0415
     from fathom.model.formats import dns_subdomain  # noqa: PLC0415
     from fathom.private_files import NotOurs  # noqa: PLC0415
     from fathom.seams.log import JsonLog  # noqa: PLC0415
@@ -135,7 +136,7 @@ def agent(
 
     try:
         run_on_uvloop(run())
-    except (BadImages, BadKubeconfig, AlreadyRuns, NotOurs, PkiError) as error:
+    except (BadImages, BadKubeconfig, AlreadyRuns, NotOurs, PkiError, UnknownFormat) as error:
         raise Problem(str(error)) from error
 
 

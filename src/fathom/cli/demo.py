@@ -35,7 +35,12 @@ def risk_api(
     """
     from fathom.demo.player import DemoFailed, Stage, play, start_cluster  # noqa: PLC0415  # See the package's docstring.
     from fathom.demo.risk_api import STORY  # noqa: PLC0415
+    from fathom.steer.conditions import NoConditions, need_library  # noqa: PLC0415
 
+    try:
+        need_library()  # Now, not after a minute, when the story comes to its runbook.
+    except NoConditions as error:
+        raise Problem(str(error)) from error
     if not yes and not sys.stdin.isatty():
         raise Problem("there is no terminal to wait at: give --yes to run it unattended")
     stage = Stage(data.absolute())

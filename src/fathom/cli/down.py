@@ -12,6 +12,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from fathom.cli.data_directory import checked
 from fathom.cli.kubeconfig import DEFAULT_DATA
 from fathom.cli.problem import Problem
 from fathom.terminal import say
@@ -45,6 +46,7 @@ def down(
     data = data.absolute()
     if not data.is_dir():
         raise Problem(f"there is no cluster in {data}: name its directory with --data")
+    checked(data)
     stopped = _stop_supervisor(data)
     say(f"stopped the control plane in {data}" if stopped else f"no control plane runs in {data}")
     pods = living_pods(data)

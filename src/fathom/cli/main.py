@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fathom import __version__
 from fathom.cli.commands import COMMANDS, help_lines
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
 from fathom.terminal import say, say_text
@@ -91,9 +92,7 @@ def make_app() -> App:
 
 
 def version_text() -> str:
-    from importlib.metadata import version as installed_version  # noqa: PLC0415  # Slow, and rarely asked for.
-
-    return f"fathom {installed_version('fathom')}"
+    return f"fathom {__version__}"
 
 
 def version() -> None:

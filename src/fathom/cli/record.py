@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from fathom.cli.data_directory import checked
 from fathom.cli.kubeconfig import DEFAULT_DATA, data_beside
 from fathom.cli.object_reference import duration_s, object_reference
 from fathom.cli.problem import ANSWER_IS_NO, Problem
@@ -48,7 +49,7 @@ def status(
 
     from fathom.record.tape_list import shelf_of  # noqa: PLC0415
 
-    data = data or _default_data()
+    data = checked(data or _default_data())
     tapes = shelf_of(data)
     if as_json:
         say_json(msgspec.json.format(msgspec.json.encode(tapes)).decode())
@@ -103,14 +104,14 @@ def export(
     are being recorded."""
     file = file or out
     if around:
-        _export_incident(file, data or _default_data(), around, namespace, window, until)
+        _export_incident(file, checked(data or _default_data()), around, namespace, window, until)
         return
     if file is None:
         raise Problem("name the file to write: fathom record export FILE")
     from fathom.record.tape_list import export as export_tape  # noqa: PLC0415
 
     with _tape_errors_as_problems():
-        done = export_tape(data or _default_data(), file, process=process, run=run)
+        done = export_tape(checked(data or _default_data()), file, process=process, run=run)
     say(f"exported run {done.run} of {done.process} to {file}: {_size(file.stat().st_size)}")
 
 
@@ -163,7 +164,7 @@ def keep(
     from fathom.seams.outside import SystemClock  # noqa: PLC0415
 
     reference, around_s = object_reference(around, namespace), duration_s(for_, "--for")
-    data = data or _default_data()
+    data = checked(data or _default_data())
     if not data.is_dir():
         raise Problem(f"{data} does not exist: --data names the data directory of a cluster")
     now_ns, around_ns = SystemClock().now_ns(), round(around_s * SECOND_NS)

@@ -85,6 +85,7 @@ def api(
     from fathom import serve  # noqa: PLC0415  # Only this command pays for the server's modules.
     from fathom.api.admission.plugins import UnknownPlugin  # noqa: PLC0415
     from fathom.api.auth.certificates import PkiError  # noqa: PLC0415
+    from fathom.data_format import UnknownFormat  # noqa: PLC0415
     from fathom.private_files import NotOurs  # noqa: PLC0415
     from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
 
@@ -104,6 +105,7 @@ def api(
         NotOurs,
         PkiError,
         StoreUnavailable,
+        UnknownFormat,
         UnknownPlugin,
     ) as error:  # One line each.
         raise Problem(str(error)) from error

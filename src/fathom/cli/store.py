@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from fathom.cli.data_directory import checked
 from fathom.cli.kubeconfig import DEFAULT_DATA
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
@@ -32,7 +33,7 @@ def backup(file: Annotated[Path, Parameter(help="File to write.")], /, *, data: 
     from fathom.store import backup as store_backup  # noqa: PLC0415  # See the package's docstring.
 
     with _store_errors_as_problems():
-        say(f"backed up {data} to {_summary(store_backup.backup(data, file))}")
+        say(f"backed up {data} to {_summary(store_backup.backup(checked(data), file))}")
 
 
 def restore(
@@ -55,7 +56,7 @@ def verify(path: Annotated[Path, Parameter(help="Data directory, or backup.")] =
     if not path.exists():
         raise Problem(f"{path} does not exist")
     with _store_errors_as_problems():
-        verified = store_verify.verify(path)
+        verified = store_verify.verify(checked(path))
     if verified.sound:
         say(f"sound: {_summary(verified)}")
         return 0

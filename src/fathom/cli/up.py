@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from fathom.cli.agents import AllowHostIds, host_ids_of
+from fathom.cli.data_directory import checked
 from fathom.cli.kubeconfig import DEFAULT_DATA
 from fathom.cli.problem import Problem
 from fathom.cli.serve import (
@@ -93,7 +94,7 @@ def up(
     _ask_for_traces(traces)
     host_ids_of(allow_host_ids)  # Checked here, as zones: agents would report it at every restart.
     os.umask(0o077)  # No other user may read keys, nor Secrets in the store.
-    data = data.absolute()
+    data = checked(data.absolute())
     try:
         make_directory(data)
     except NotOurs as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
+from fathom.cli.data_directory import checked
 from fathom.cli.kubeconfig import data_beside, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.model.times import micro_timestamp
@@ -187,7 +188,7 @@ def journals(data: Path) -> list[Path]:
 def _read_decisions(data: Path, wanted: Any) -> list[KeptDecision]:
     from fathom.record.journal import read_journal  # noqa: PLC0415
 
-    records = [record for path in journals(data) for record in read_journal(path, wanted)]
+    records = [record for path in journals(checked(data)) for record in read_journal(path, wanted)]
     return sorted(records, key=lambda record: record.decision.time_ns)
 
 

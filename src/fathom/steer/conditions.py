@@ -166,9 +166,16 @@ def all_conditions(content: RunbookSpec) -> tuple[RunbookCondition, ...]:
     return (*content.preconditions, *content.stop_if, *of_steps, *content.postconditions)
 
 
+def need_library() -> None:
+    """For whoever will judge conditions later. Raises NoConditions."""
+    _library()
+
+
 def _library() -> Any:
     try:
         from cel_expr_python import cel  # noqa: PLC0415  # An extra: only runbooks need it.
     except ImportError as error:
-        raise NoConditions("conditions of runbooks need a library: pip install 'fathom[runbooks]'") from error
+        raise NoConditions(
+            "conditions of runbooks need a library: pip install 'fathom-control[runbooks]'"
+        ) from error
     return cel

@@ -50,6 +50,7 @@ def restore(file: Path, data_dir: Path) -> Verified:
         _copy(file, draft)
         _check_sound(draft)
         _raise_revision(draft)
+        sqlite_file.adopt_format(data_dir)
         sqlite_file.put_in_place(draft, path)
     finally:
         draft.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fathom.store.etcd_link import EtcdOptions
 
 ETCD_PORT = 2379
-NO_ETCD = "etcd support is not installed; install it with: pip install 'fathom[etcd]'"
+NO_ETCD = "etcd support is not installed; install it with: pip install 'fathom-control[etcd]'"
 FORMS = "memory:, sqlite:DIR or etcd://HOST:PORT[,HOST:PORT]"
 
 _ETCD_OPTIONS = frozenset({"ca", "cert", "key", "tls", "timeout"})

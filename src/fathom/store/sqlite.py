@@ -86,6 +86,7 @@ class SqliteStore:
         sqlite_file.prepare_directory(data_dir)
         lock = sqlite_file.DirectoryLock(data_dir)
         try:
+            sqlite_file.adopt_format(data_dir)
             path = data_dir / sqlite_file.DATABASE
             sqlite_file.create_if_absent(path)
             return cls(path, sqlite_file.connect(path), lock)

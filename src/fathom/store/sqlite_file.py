@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TypeVar
 from urllib.parse import quote
 
-from fathom import private_files
+from fathom import data_format, private_files
 from fathom.store.unusable import (
     StoreDamaged,
     StoreForeign,
@@ -91,6 +91,7 @@ class DirectoryLock:
 
 def prepare_directory(data_dir: Path) -> list[str]:
     """Make the directory readable by its owner only. Returns what had to be changed for that."""
+    check_format(data_dir)  # First: a directory of a newer fathom is left as it is.
     try:
         warnings = _try_make(data_dir, lambda: private_files.prepare_directory(data_dir))
     except private_files.NotOurs as error:
@@ -100,6 +101,19 @@ def prepare_directory(data_dir: Path) -> list[str]:
             f"{data_dir} is not writable: change its owner or mode, or choose another directory"
         )
     return warnings
+
+
+def check_format(data_dir: Path) -> None:
+    try:
+        _try_make(data_dir, lambda: data_format.check(data_dir))
+    except data_format.UnknownFormat as error:
+        raise StoreForeign(str(error)) from None
+
+
+def adopt_format(data_dir: Path) -> None:
+    """With the lock held: nobody else may use what is being upgraded."""
+    check_format(data_dir)
+    _try_make(data_dir, lambda: data_format.adopt(data_dir))
 
 
 def _try_make(path: Path, make: Callable[[], T]) -> T:

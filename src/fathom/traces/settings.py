@@ -18,7 +18,7 @@ SAMPLER, SAMPLER_ARG = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 RATIO_SAMPLERS = frozenset({"traceidratio", "parentbased_traceidratio"})
 NEVER_SAMPLERS = frozenset({"always_off", "parentbased_always_off"})
 NEEDED = ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk")
-HOW_TO_INSTALL = "traces need OpenTelemetry: pip install 'fathom[traces]'"
+HOW_TO_INSTALL = "traces need OpenTelemetry: pip install 'fathom-control[otel]'"
 
 
 class TraceSettings(msgspec.Struct, frozen=True):

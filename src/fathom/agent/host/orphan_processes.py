@@ -17,6 +17,8 @@ from fathom.agent.host.records import RunRecord, is_alive
 from fathom.agent.host.sockets import family, parent_of
 
 SHIM = Path(__file__).parent.parent / "shim.py"
+# Of any install: pods outlive an upgrade into another virtual environment.
+ANY_SHIM = "/fathom/agent/shim.py"
 ROUNDS, PAUSE_S = 50, 0.01  # They may fork while they are being killed.
 
 
@@ -49,10 +51,14 @@ def shims_below(directory: Path) -> Iterator[tuple[int, Path]]:
         with contextlib.suppress(OSError):
             raw = Path(f"/proc/{name}/cmdline").read_bytes() if name.isdigit() else b""
             arguments = os.fsdecode(raw).split("\0")
-            if str(SHIM) in arguments:
+            if _runs_shim(arguments):
                 yield from (
                     (int(name), Path(argument).parent) for argument in arguments if argument.startswith(stem)
                 )
+
+
+def _runs_shim(arguments: list[str]) -> bool:
+    return any(argument.endswith(ANY_SHIM) for argument in arguments)
 
 
 def orphans_of(record: RunRecord) -> Iterator[int]:
@@ -83,7 +89,7 @@ def _belongs(pid: int, record: RunRecord) -> bool:
 def _has_shim(pid: int | None) -> bool:
     while pid is not None and pid > 1:
         with contextlib.suppress(OSError):
-            if os.fsencode(SHIM) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            if _runs_shim(os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).split("\0")):
                 return True
         pid = parent_of(pid)
     return False
