@@ -28,21 +28,30 @@ from fathom.kinds.override_stamps import (
 from fathom.kinds.override_validation import validate, validate_update
 from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, REQUIRED, Count, Name, Time, field_schema, one_of
 from fathom.kinds.shape import Conditions, Meta, Shape
+from fathom.kinds.traffic_route import WEIGHT_MAX
 from fathom.model.column import Column
 from fathom.model.objects import Obj, labels_of, metadata
 from fathom.model.times import duration_ns, moment_ns
-from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, REGION_LABEL, ZONE_LABEL
+from fathom.model.well_known import (
+    HOSTNAME_LABEL,
+    POOL_LABEL,
+    REGION_LABEL,
+    USER_PRIORITY_MAX,
+    USER_PRIORITY_MIN,
+    ZONE_LABEL,
+)
 
 USED_OVERRIDES = "fathom.dev/overrides"  # On a bound pod: the overrides that its placement uses.
 
 NODE_CLASS_LABEL = "fathom.dev/node-class"
 APPROVAL_LAPSES_NS = HOUR_NS  # What nobody has approved by then is no longer the answer to the incident.
+Weight = Annotated[int, field_schema(minimum=0, maximum=WEIGHT_MAX)]
 TARGET_LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
 
 
-def _about(change: str) -> msgspec.Meta:
+def _about(change: str, **keywords: int) -> msgspec.Meta:
     """What `kubectl explain` says of the change: the words of the table."""
-    return field_schema(CHANGES[change].about)
+    return field_schema(CHANGES[change].about, **keywords)
 
 
 class Changes(Shape, frozen=True):
@@ -63,12 +72,15 @@ class Changes(Shape, frozen=True):
     allow_reserved_capacity_class: Annotated[Name, _about("allowReservedCapacityClass")] = ""
     # Absent: all pods of the target.
     reserved_replicas: Annotated[Count | None, _about("reservedReplicas")] = None
-    raise_priority: Annotated[int | None, _about("raisePriority")] = None
+    # As far as a PriorityClass of a user may: those of the system stay ahead.
+    raise_priority: Annotated[
+        int | None, _about("raisePriority", minimum=USER_PRIORITY_MIN, maximum=USER_PRIORITY_MAX)
+    ] = None
     cordon: Annotated[bool, _about("cordon")] = False
     drain: Annotated[bool, _about("drain")] = False
     approve_repairs: Annotated[tuple[Name, ...], _about("approveRepairs")] = ()
     # Region or pool -> weight.
-    traffic_weights: Annotated[dict[str, Count], _about("trafficWeights")] = msgspec.field(
+    traffic_weights: Annotated[dict[str, Weight], _about("trafficWeights")] = msgspec.field(
         default_factory=dict
     )
     break_glass_role: Annotated[Name, _about("breakGlassRole")] = ""

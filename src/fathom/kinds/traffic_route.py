@@ -13,13 +13,14 @@ from fathom.model.column import Column
 from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 
+WEIGHT_MAX = 1_000_000
 _PLACES = ("region", "zone", "pool")
 
 
 class Route(Shape, frozen=True):
     """One of region, zone and pool: where this share of the traffic goes."""
 
-    weight: Annotated[int, field_schema(required=True, minimum=0, maximum=1_000_000)] = 0
+    weight: Annotated[int, field_schema(required=True, minimum=0, maximum=WEIGHT_MAX)] = 0
     region: Name = ""
     zone: Name = ""
     pool: Name = ""

@@ -35,3 +35,6 @@ DECISION_HEADER = "fathom-decision"  # The recorded decision that the write carr
 ACTOR_HEADER = "fathom-actor"  # The part of fathom that writes: 'controllers/deployment', 'agent/node-1'.
 
 NODE_LEASE_NAMESPACE = "kube-node-lease"
+
+# Priorities of pods and PriorityClasses that a user may set; those of the system are above.
+USER_PRIORITY_MIN, USER_PRIORITY_MAX = -(2**31), 1_000_000_000
