@@ -137,6 +137,8 @@ def test_an_override_that_is_ending_has_neither_acknowledgements_nor_a_way_to_un
     obj["metadata"]["deletionTimestamp"] = "2026-03-01T12:13:00Z"
     lines = show_lines(obj, now_ns=NOW_NS)
     assert lines[0] == "override default/risk-api-eu-west-recovery: Ending"
+    until = next(line.split() for line in lines if line.startswith("  until"))
+    assert until[1:6] == ["2026-03-01T12:13:00Z", "(it", "was", "ended),", "instead"]
     assert not any(line.startswith(("  honoured by", "  undo it with")) for line in lines)
     assert list_lines([obj], now_ns=NOW_NS, with_namespace=False)[1].split()[-2:] == ["-", "Ending"]
 

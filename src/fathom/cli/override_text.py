@@ -161,6 +161,8 @@ def _until(override: SchedulerOverride, now_ns: int) -> str:
         return f"{lasts} after its approval{times}"
     if ends_ns is None:
         return f"no end is known, so it is not in force (expiresAfter: {lasts})"
+    if ended := override.metadata.deletion_timestamp:
+        return f"{ended} (it was ended), instead of {timestamp(ends_ns)}{times}"
     left = f"in {remaining(override, now_ns)}" if now_ns < ends_ns else "it has ended"
     return f"{timestamp(ends_ns)} ({left}), {lasts} after it was written{times}"
 

@@ -342,7 +342,7 @@ DEFINITION = KindDefinition(
         Column(
             "Changes", "string", "=override_changes", "What it changes.", json_path=".status.changes[*].name"
         ),
-        Column("Author", "string", ".status.author"),
+        Column("Owner", "string", ".status.author"),
         Column(
             "Expires",
             "string",
