@@ -491,10 +491,10 @@ def test_where_controllers_run_nobody_takes_the_proof_away(tmp_path: Path) -> No
         bare = {"metadata": {"finalizers": None}}
         refused = await api.patch(f"{MINE}/soon", bare)
         assert (refused.status, "the controllers run" in message(refused)) == (403, True)
-        left = {"type": "RepairComplete", "status": "False", "reason": "Residue", "observedGeneration": 1}
-        judged = {"status": {"conditions": [left]}}
-        assert (await api.patch(f"{MINE}/soon/status", judged)).status == 200
-        assert (await api.patch(f"{MINE}/soon", bare)).status == 200
+        for reason, code in (("Ended", 403), ("Undoing", 403), ("Residue", 200)):
+            proof = {"type": "RepairComplete", "status": "False", "reason": reason, "observedGeneration": 1}
+            reported = await api.patch(f"{MINE}/soon/status", {"status": {"conditions": [proof]}})
+            assert (reported.status, (await api.patch(f"{MINE}/soon", bare)).status) == (200, code)
         assert (await api.patch(f"{MINE}/later", bare)).status == 403
         clock.move(minutes=1)
         assert (await api.patch(f"{MINE}/later", bare)).status == 200

@@ -10,7 +10,7 @@ import msgspec
 
 from fathom.api.admission.attempt import WriteAttempt, refused
 from fathom.kinds.override_status import CONTROLLERS_LEASE
-from fathom.kinds.override_summary import proof_of
+from fathom.kinds.override_summary import RESIDUE, proof_of
 from fathom.kinds.scheduler_override import SchedulerOverride
 from fathom.kinds.shape import GROUP, read
 from fathom.model.accounts import CONTROLLERS, SYSTEM_NAMESPACE
@@ -37,10 +37,12 @@ def check_finalizers(attempt: WriteAttempt, view: View, *, now_ns: int) -> None:
 
 
 def _end_is_judged(override: Obj) -> bool:
+    """Not while its effects are looked for, or undone."""
     try:
-        return proof_of(read(SchedulerOverride, override)) is not None
+        proof = proof_of(read(SchedulerOverride, override))
     except msgspec.ValidationError:
         return True  # No fathom server stores one, and no controller can read it.
+    return proof is not None and (proof.status == "True" or proof.reason == RESIDUE)
 
 
 def _controllers_run(view: View, now_ns: int) -> bool:
