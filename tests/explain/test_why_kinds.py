@@ -504,7 +504,7 @@ def test_an_active_override_says_who_honours_it_and_until_when() -> None:
 
 
 def test_an_override_whose_acknowledger_has_stopped_is_not_as_wanted() -> None:
-    calm = override(acks=[{"controller": "scheduler", "state": "Honoring"}])
+    calm = override(acks=({"controller": "scheduler", "state": "Honoring"},))
     stopped = {"type": "Degraded", "status": "True", "message": "scheduler does not renew its lease"}
     calm["status"]["conditions"] = [stopped]
     answer = explain(calm, deployment())

@@ -83,9 +83,13 @@ def test_the_table_has_every_field_of_changes_in_their_order() -> None:
 
 def test_kubectl_explain_says_what_the_table_says() -> None:
     schema = scheduler_override.DEFINITION.schema["properties"]["spec"]["properties"]["changes"]
-    assert {name: field["description"] for name, field in schema["properties"].items()} == {
-        name: rule.about for name, rule in CHANGES.items()
-    }
+    said = {name: field["description"] for name, field in schema["properties"].items()}
+    assert said == {name: rule.explained for name, rule in CHANGES.items()}
+    assert said["drain"] == (
+        "As cordon, and pods on the target's nodes are evicted, as disruption budgets allow."
+        " Targets: node/, zone/, pool/. At most 168h. Verb: drain."
+        " Carried out by: scheduler, override-controller."
+    )
 
 
 def test_a_priority_is_raised_and_a_weight_set_as_far_as_elsewhere_and_no_further() -> None:

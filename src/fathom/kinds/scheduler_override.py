@@ -4,7 +4,7 @@ processes use one predicate for whether it is active, also while the store canno
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -49,9 +49,9 @@ Weight = Annotated[int, field_schema(minimum=0, maximum=WEIGHT_MAX)]
 TARGET_LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
 
 
-def _about(change: str, **keywords: int) -> msgspec.Meta:
-    """What `kubectl explain` says of the change: the words of the table."""
-    return field_schema(CHANGES[change].about, **keywords)
+def _about(change: str, **keywords: Any) -> msgspec.Meta:
+    """What `kubectl explain` says of the change: its row of the table."""
+    return field_schema(CHANGES[change].explained, **keywords)
 
 
 class Changes(Shape, frozen=True):
@@ -94,7 +94,10 @@ class OverrideSpec(Shape, frozen=True):
         ),
     ] = ""
     scope: Annotated[
-        str, field_schema("Where it applies: region/, zone/, node/ or pool/NAME, or cluster: everywhere.")
+        str,
+        field_schema(
+            "Where it applies; must be set: region/, zone/, node/ or pool/NAME, or cluster: everywhere."
+        ),
     ] = ""
     reason: Annotated[
         str, field_schema("Why the override is needed.", required=True, minLength=1, maxLength=1024)
@@ -111,7 +114,9 @@ class OverrideSpec(Shape, frozen=True):
         ),
     ] = ""
     # Unknown changes reach `validate`, which refuses them: dropping one would accept what is never done.
-    changes: Annotated[Changes, REQUIRED, KEEPS_UNKNOWN_FIELDS] = Changes()
+    changes: Annotated[
+        Changes, field_schema("What it changes: one thing at least.", required=True), KEEPS_UNKNOWN_FIELDS
+    ] = Changes()
 
 
 class Acknowledgement(Shape, frozen=True):
