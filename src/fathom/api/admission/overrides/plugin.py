@@ -24,7 +24,7 @@ from fathom.api.admission.overrides.limits import (
     changes_to_approve,
     limits_in_force,
 )
-from fathom.api.admission.overrides.references import ambiguity, names_of_nothing
+from fathom.api.admission.overrides.references import ambiguity, deployments_behind, names_of_nothing
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.break_glass import is_marked
@@ -175,7 +175,8 @@ class SchedulerOverrides(Plugin):
         ]
         if causes:
             raise refused(attempt, "; ".join(cause.message for cause in causes), causes)
-        for relation in conflicts.relations(override, in_force, node_labels(view).values()):
+        behind = deployments_behind((override, *in_force), view)
+        for relation in conflicts.relations(override, in_force, node_labels(view).values(), behind):
             other = quoted(relation.other.metadata.name)
             if relation.relation == conflicts.CONTRADICTORY:
                 raise _contradiction(attempt, relation)
