@@ -6,6 +6,10 @@ import asyncio
 import contextlib
 import io
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +60,19 @@ class Person:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run([*words, "--kubeconfig", str(self.kubeconfig)])
         return code, out.getvalue(), err.getvalue()
+
+
+def at_a_terminal(words: tuple[str, ...], typed: str) -> tuple[int, str, str]:
+    """Run the command with a terminal as its input."""
+    terminal, end = pty.openpty()
+    try:
+        os.write(terminal, typed.encode())
+        command = [sys.executable, "-m", "fathom.cli", *words]
+        ran = subprocess.run(command, stdin=end, capture_output=True, text=True, check=False, timeout=60)
+    finally:
+        os.close(terminal)
+        os.close(end)
+    return ran.returncode, ran.stdout, ran.stderr
 
 
 Steering = Callable[[Api, Callable[[str], Person]], Awaitable[None]]

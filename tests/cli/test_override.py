@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 from tests.api.harness import ADMIN, JANE, Api
-from tests.cli.steering import FLAGS, LESSON, OWN, Obj, Person, acknowledge, steered
+from tests.cli.steering import FLAGS, LESSON, OWN, Obj, Person, acknowledge, at_a_terminal, steered
 from tests.security.people import grant
 
 People = Callable[[str], Person]
@@ -278,19 +274,6 @@ def test_a_person_at_a_terminal_is_asked_first(tmp_path: Path, typed: str, code:
         assert await _exists(api, PATH) is exists
 
     steered(story, tmp_path)
-
-
-def at_a_terminal(words: tuple[str, ...], typed: str) -> tuple[int, str, str]:
-    """Run the command with a terminal as its input."""
-    terminal, end = pty.openpty()
-    try:
-        os.write(terminal, typed.encode())
-        command = [sys.executable, "-m", "fathom.cli", *words]
-        ran = subprocess.run(command, stdin=end, capture_output=True, text=True, check=False, timeout=60)
-    finally:
-        os.close(terminal)
-        os.close(end)
-    return ran.returncode, ran.stdout, ran.stderr
 
 
 def test_an_unreachable_server_leaves_the_outcome_open_and_says_so(tmp_path: Path) -> None:

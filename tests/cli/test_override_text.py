@@ -107,6 +107,16 @@ def test_an_approval_says_who_decided_and_about_which_spec() -> None:
     assert refused["approval"] == "refused by bob at 2026-03-01T12:05:00Z"
 
 
+def test_a_risky_change_that_nobody_must_approve_says_why() -> None:
+    obj = lesson()
+    obj["spec"]["changes"] = {"trafficWeights": {"eu-west": 1}}
+    shown = next(line for line in show_lines(obj, now_ns=NOW_NS) if line.startswith("  approval"))
+    assert shown == "  approval      not needed (it is risky, and the SteeringLimits have approvals off)"
+    obj["spec"]["changes"] = {"breakGlassRole": "fixer"}
+    shown = next(line for line in show_lines(obj, now_ns=NOW_NS) if line.startswith("  approval"))
+    assert shown.split() == ["approval", "not", "needed"]
+
+
 def test_the_approver_sees_the_whole_hash_of_the_spec() -> None:
     obj = lesson(approval={"required": True, "specHash": "0123456789abcdef"})
     lines = approval_lines(obj, place="prod", now_ns=NOW_NS)
@@ -137,6 +147,8 @@ def test_an_override_that_is_ending_has_neither_acknowledgements_nor_a_way_to_un
     obj["metadata"]["deletionTimestamp"] = "2026-03-01T12:13:00Z"
     lines = show_lines(obj, now_ns=NOW_NS)
     assert lines[0] == "override default/risk-api-eu-west-recovery: Ending"
+    until = next(line.split() for line in lines if line.startswith("  until"))
+    assert until[1:6] == ["2026-03-01T12:13:00Z", "(it", "was", "ended),", "instead"]
     assert not any(line.startswith(("  honoured by", "  undo it with")) for line in lines)
     assert list_lines([obj], now_ns=NOW_NS, with_namespace=False)[1].split()[-2:] == ["-", "Ending"]
 

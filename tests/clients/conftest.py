@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.clients.kubectl import Kubectl, minor_of
+import yaml
+from tests.clients.kubectl import As, Kubectl, minor_of
 from tests.clients.running import Server, running
 
 NAME_MAX = 40  # Leaves room for a number, and for what tests append to their namespace's name.
 
 MINOR_MIN = 32  # Of kubectl: older ones work too, but say many things in other words.
+
+ASKED_MAX = 100  # The server looks at the token file now and then.
 
 
 @pytest.fixture(scope="session")
@@ -64,3 +69,28 @@ def node_name(server: Server, namespace: str) -> Iterator[str]:
     server.request("POST", "/api/v1/nodes", {"metadata": {"name": namespace}})
     yield namespace
     server.request("DELETE", f"/api/v1/nodes/{namespace}")
+
+
+@pytest.fixture
+def person(kubectl: Kubectl, server: Server, tmp_path: Path) -> Iterator[As]:
+    """kubectl as somebody, known by a line of the token file."""
+    tokens = server.data / "tokens.csv"
+    before = tokens.read_text() if tokens.exists() else None
+    lines = [] if before is None else [before]
+
+    def as_person(name: str) -> Kubectl:
+        token = secrets.token_hex(16)
+        lines.append(f"{token},{name},{name}\n")
+        tokens.write_text("".join(lines))
+        tokens.chmod(0o600)
+        config = yaml.safe_load(server.kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": token}
+        own = tmp_path / f"{name}.kubeconfig"
+        own.write_text(yaml.safe_dump(config))
+        somebody = dataclasses.replace(kubectl, kubeconfig=own)
+        asked = (somebody.run("auth whoami").code for _ in range(ASKED_MAX))
+        assert 0 in asked, "the server does not read the token file"
+        return somebody
+
+    yield as_person
+    tokens.write_text(before or "")

@@ -176,6 +176,9 @@ class Started:
             self._over = not piece
 
 
+As = Callable[[str], Kubectl]  # kubectl as somebody of this name.
+
+
 @cache
 def minor_of(binary: str) -> int:
     command = [binary, "version", "--client", "-o", "json"]

@@ -2,48 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import secrets
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-import yaml
-from tests.clients.kubectl import Kubectl, manifest
+from tests.clients.kubectl import As, Kubectl, manifest
 from tests.clients.objects import Obj, config_map
-from tests.clients.running import Server
 
 pytestmark = pytest.mark.kubectl
-
-ASKED_MAX = 100  # The server looks at the token file now and then.
-
-As = Callable[[str], Kubectl]
-
-
-@pytest.fixture
-def person(kubectl: Kubectl, server: Server, tmp_path: Path) -> Iterator[As]:
-    """kubectl as somebody, known by a line of the token file."""
-    tokens = server.data / "tokens.csv"
-    before = tokens.read_text() if tokens.exists() else None
-    lines = [] if before is None else [before]
-
-    def as_person(name: str) -> Kubectl:
-        token = secrets.token_hex(16)
-        lines.append(f"{token},{name},{name}\n")
-        tokens.write_text("".join(lines))
-        tokens.chmod(0o600)
-        config = yaml.safe_load(server.kubeconfig.read_text())
-        config["users"][0]["user"] = {"token": token}
-        own = tmp_path / f"{name}.kubeconfig"
-        own.write_text(yaml.safe_dump(config))
-        somebody = dataclasses.replace(kubectl, kubeconfig=own)
-        asked = (somebody.run("auth whoami").code for _ in range(ASKED_MAX))
-        assert 0 in asked, "the server does not read the token file"
-        return somebody
-
-    yield as_person
-    tokens.write_text(before or "")
 
 
 def override(name: str, **changes: object) -> Obj:

@@ -38,7 +38,7 @@ def test_an_override_is_applied_as_it_stands_and_shown(kubectl: Kubectl) -> None
         applied.err.splitlines()
     )
     titles, line = kubectl.ok("get sov").splitlines()
-    assert titles.split() == ["NAME", "TARGET", "CHANGES", "AUTHOR", "EXPIRES", "ACK", "STATE", "AGE"]
+    assert titles.split() == ["NAME", "TARGET", "CHANGES", "OWNER", "EXPIRES", "ACK", "STATE", "AGE"]
     cells = line.split()
     assert [*cells[:4], *cells[5:8]] == [
         "risk-api-eu-west-recovery",

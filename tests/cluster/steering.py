@@ -22,15 +22,11 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 COLLEAGUE = "system:serviceaccount:default:colleague"
 
 
-def make_colleague(cluster: Cluster, directory: Path, *, role: str = "admin") -> Path:
-    """The kubeconfig of somebody who has the role in the namespace default and reads metrics; with the role
-    cluster-admin, everywhere."""
+def make_colleague(cluster: Cluster, directory: Path) -> Path:
+    """The kubeconfig of a service account that administers the namespace default and reads metrics."""
     cluster.ask("POST", f"/api/v1{DEFAULT}/serviceaccounts", {"metadata": {"name": "colleague"}})
-    everywhere = role == "cluster-admin"
-    bindings = f"{RBAC}/clusterrolebindings" if everywhere else f"{RBAC}{DEFAULT}/rolebindings"
-    cluster.ask("POST", bindings, _binding("colleague", role))
-    if not everywhere:
-        cluster.ask("POST", f"{RBAC}/clusterrolebindings", _binding("colleague", "system:monitoring"))
+    cluster.ask("POST", f"{RBAC}{DEFAULT}/rolebindings", _binding("colleague", "admin"))
+    cluster.ask("POST", f"{RBAC}/clusterrolebindings", _binding("colleague", "system:monitoring"))
     token = cluster.ask("POST", f"/api/v1{DEFAULT}/serviceaccounts/colleague/token", {"spec": {}})
     config = yaml.safe_load((cluster.data / "kubeconfig").read_text())
     config["users"][0]["user"] = {"token": token["status"]["token"]}

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 from tests.cluster.living import Cluster, until
-from tests.cluster.steering import COLLEAGUE, DEFAULT, Obj, command, make_colleague, ran
+from tests.cluster.steering import DEFAULT, RBAC, Obj, Person, command, ran
 
 pytest.importorskip("fathom.controllers.overrides", reason="no controller acknowledges overrides")
 
 OWN = "/apis/fathom.dev/v1alpha1"
 BOOK = "recover-workload-from-stale-zone"
+COLLEAGUE = "colleague"
 
 
 def spread(app: str) -> Obj:
@@ -72,10 +73,7 @@ def test_a_workload_is_recovered_by_two_people_and_nothing_remains(tmp_path: Pat
     try:
         cluster.start()
         stale = furnish(cluster, app, region, pool)
-        admin, colleague = (
-            cluster.data / "kubeconfig",
-            make_colleague(cluster, tmp_path, role="cluster-admin"),
-        )
+        admin, colleague = cluster.data / "kubeconfig", _colleague(cluster, tmp_path)
         values = {"workload": app, "region": region, "zone": f"{region}-a", "capacityClass": pool}
         words = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
         code, text, _ = ran(admin, "plan", BOOK, *words)
@@ -90,6 +88,18 @@ def test_a_workload_is_recovered_by_two_people_and_nothing_remains(tmp_path: Pat
         cluster.stop()
     finally:
         cluster.end()
+
+
+def _colleague(cluster: Cluster, directory: Path) -> Path:
+    """The kubeconfig of a second person, who administers the cluster."""
+    person = Person(cluster, COLLEAGUE)
+    binding = {
+        "metadata": {"name": COLLEAGUE},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": COLLEAGUE}],
+    }
+    cluster.ask("POST", f"{RBAC}/clusterrolebindings", binding)
+    return person.kubeconfig(directory)
 
 
 def _run_and_kill(cluster: Cluster, words: tuple[str, ...], directory: Path, chance: random.Random) -> None:

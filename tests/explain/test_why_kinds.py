@@ -507,6 +507,16 @@ def test_an_active_override_says_who_honours_it_and_until_when() -> None:
     assert answer.verdict == f"is active until {at(900)} by alice, honoured by scheduler"
 
 
+def test_an_override_whose_acknowledger_has_stopped_is_not_as_wanted() -> None:
+    calm = override(acks=({"controller": "scheduler", "state": "Honoring"},))
+    stopped = {"type": "Degraded", "status": "True", "message": "scheduler does not renew its lease"}
+    calm["status"]["conditions"] = [stopped]
+    answer = explain(calm, deployment())
+    assert (answer.verdict, answer.cause) == ("is degraded", "scheduler does not renew its lease")
+    calm["status"]["conditions"] = [{**stopped, "status": "False"}]
+    assert explain(calm, deployment()).as_wanted
+
+
 def test_an_override_that_a_controller_declined_is_not_as_wanted() -> None:
     acks = (
         {"controller": "scheduler", "state": "Honoring"},

@@ -120,7 +120,8 @@ def test_the_state_says_how_far_it_is(status: Obj, now_ns: int, state: str, expi
 def test_an_override_that_is_being_deleted_is_ending() -> None:
     obj = lesson()
     obj["metadata"]["deletionTimestamp"] = "2026-03-01T12:13:00Z"
-    assert state_of(read(SchedulerOverride, obj), NOW_NS) == "Ending"
+    made = read(SchedulerOverride, obj)
+    assert (state_of(made, NOW_NS), remaining(made, NOW_NS)) == ("Ending", "ended")
 
 
 def test_kubectl_shows_the_same_columns() -> None:
@@ -130,7 +131,7 @@ def test_kubectl_shows_the_same_columns() -> None:
         "Name": "risk-api-eu-west-recovery",
         "Target": "workload/risk-api",
         "Changes": "pauseAutoscaler,avoidZones,allowReservedCapacityClass",
-        "Author": "alice",
+        "Owner": "alice",
         "Expires": "31m",
         "Ack": "2/3",
         "State": "Observed 2/3",

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fathom.kinds import scheduler_override
+from fathom.kinds import scheduler_override, traffic_route
 from fathom.kinds.definition import Stamp
 from fathom.kinds.override_changes import ADMIN_VERBS, CHANGES, TARGETS, effective_changes
 from fathom.kinds.override_stamps import (
@@ -28,6 +28,7 @@ from fathom.kinds.scheduler_override import (
     override_active,
 )
 from fathom.kinds.shape import read
+from fathom.kube.rules.cluster.priority_classes import USER_VALUE_MAX
 from fathom.model.objects import Obj
 
 START, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:30:00Z"
@@ -83,8 +84,22 @@ def test_the_table_has_every_field_of_changes_in_their_order() -> None:
 def test_kubectl_explain_says_what_the_table_says() -> None:
     schema = scheduler_override.DEFINITION.schema["properties"]["spec"]["properties"]["changes"]
     explained = {name: field["description"] for name, field in schema["properties"].items()}
-    abouts = {name: rule.about for name, rule in CHANGES.items()}
-    assert {name: text[: len(abouts[name])] for name, text in explained.items()} == abouts
+    rows = {name: rule.explained for name, rule in CHANGES.items()}
+    assert {name: text[: len(rows[name])] for name, text in explained.items()} == rows
+    assert explained["drain"] == (
+        "As cordon, and pods on the target's nodes are evicted, as disruption budgets allow."
+        " Targets: node/, zone/, pool/. At most 168h. Verb: drain."
+        " Carried out by: scheduler, override-controller."
+    )
+
+
+def test_a_priority_is_raised_and_a_weight_set_as_far_as_elsewhere_and_no_further() -> None:
+    schema = scheduler_override.DEFINITION.schema["properties"]["spec"]["properties"]["changes"]["properties"]
+    bounds = ("minimum", "maximum")
+    assert [schema["raisePriority"][bound] for bound in bounds] == [-(2**31), USER_VALUE_MAX]
+    route = traffic_route.DEFINITION.schema["properties"]["spec"]["properties"]["routes"]["items"]
+    weight = schema["trafficWeights"]["additionalProperties"]
+    assert [weight[bound] for bound in bounds] == [route["properties"]["weight"][bound] for bound in bounds]
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -107,6 +122,30 @@ def test_a_change_is_accepted_for_the_targets_of_its_row_and_for_no_others(chang
     [
         ({"reason": "recovery-capacity"}, []),
         ({"reason": " \t\n"}, ["spec.reason"]),
+        ({"reason": "\u200b \ufeff\u2060\u00ad"}, ["spec.reason"]),
+        ({"reason": "\u3164\u2800\x00\u0301"}, ["spec.reason"]),
+        ({"reason": "\u0434\u0430"}, []),
+        ({"target": "workload/a/b"}, ["spec.target"]),
+        ({"target": "workload/x "}, ["spec.target"]),
+        ({"target": "deployment/*"}, ["spec.target"]),
+        ({"target": "zone/a b", "changes": {"cordon": True}}, ["spec.target"]),
+        ({"target": "zone/Zone_A.1", "changes": {"cordon": True}}, []),
+        ({"target": "node/n.example.com", "changes": {"cordon": True}}, []),
+        ({"scope": "region/eu/west"}, ["spec.scope"]),
+        ({"scope": "region/ "}, ["spec.scope"]),
+        ({"scope": "node/Rack_7"}, []),
+        ({"changes": {"avoidZones": ["a", "*"]}}, ["spec.changes.avoidZones[1]"]),
+        ({"changes": {"avoidNodes": ["n 1"]}}, ["spec.changes.avoidNodes[0]"]),
+        ({"changes": {"avoidNodeClasses": [" "]}}, ["spec.changes.avoidNodeClasses[0]"]),
+        ({"changes": {"avoidPools": ["a/b"]}}, ["spec.changes.avoidPools[0]"]),
+        ({"changes": {"avoidTopology": {"": ["7"]}}}, ["spec.changes.avoidTopology"]),
+        ({"changes": {"avoidTopology": {"a b": ["7"]}}}, ["spec.changes.avoidTopology"]),
+        ({"changes": {"avoidTopology": {"rack": ["7!"]}}}, ["spec.changes.avoidTopology.rack[0]"]),
+        ({"changes": {"allowReservedCapacityClass": "a/b"}}, ["spec.changes.allowReservedCapacityClass"]),
+        ({"changes": {"approveRepairs": ["P"]}}, ["spec.changes.approveRepairs[0]"]),
+        ({"changes": {"trafficWeights": {"": 1}}}, ["spec.changes.trafficWeights"]),
+        ({"changes": {"breakGlassRole": "a/b"}}, ["spec.changes.breakGlassRole"]),
+        ({"changes": {"breakGlassRole": "system:fixer"}}, []),
         ({"scope": ""}, ["spec.scope"]),
         ({"scope": "region/eu-west"}, []),
         ({"scope": "everywhere"}, ["spec.scope"]),
@@ -140,6 +179,7 @@ def test_an_override_of_before_without_a_scope_stays_writable() -> None:
 def test_an_extension_needs_a_reason_of_its_own() -> None:
     old = override()
     assert fields(override(expiresAfter="20m"), old) == ["spec.reason"]
+    assert fields(override(expiresAfter="20m", reason=" why\u200b "), old) == ["spec.reason"]
     assert fields(override(expiresAfter="20m", reason="it is not over"), old) == []
 
 

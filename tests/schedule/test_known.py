@@ -105,6 +105,14 @@ def test_pods_that_an_override_has_let_in_count_against_it() -> None:
     meta = {"name": "in", "namespace": "shop", "uid": "in", "annotations": {"fathom.dev/overrides": "shop/o"}}
     known.view({"metadata": meta, "spec": {"nodeName": "n", "containers": []}})
     assert known.context(pod(known), now_ns=NOW).allowed[0].left == 1
+    known.put("SchedulerOverride", None, own("SchedulerOverride", "again", spec, namespace="shop"))
+    elsewhere = {**spec, "scope": "zone/b"}
+    known.put("SchedulerOverride", None, own("SchedulerOverride", "there", elsewhere, namespace="shop"))
+    others = {"shop/again": 1, "shop/o": 1, "shop/there": 2}
+    assert {each.override: each.left for each in known.context(pod(known), now_ns=NOW).allowed} == others
+    for name in ("again", "there"):
+        gone = own("SchedulerOverride", name, spec, namespace="shop")
+        known.put("SchedulerOverride", gone, None)
     known.gone("in")
     assert known.context(pod(known), now_ns=NOW).allowed[0].left == 2
 

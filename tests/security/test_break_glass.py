@@ -338,3 +338,32 @@ def test_secrets_with_a_token_of_an_account_are_out_of_its_reach(tmp_path: Path)
         assert (await api.post(path, lasting, token="eve")).status == 201
 
     tell(story, tmp_path)
+
+
+def test_a_watch_that_it_allows_sends_nothing_after_the_end(tmp_path: Path) -> None:
+    clock = MovedClock()
+
+    async def story(api: Api) -> None:
+        await prepare(api)
+        assert (await breaks(api)).status == 201
+        watching = await api.watch(MAPS, token="eve")
+        await api.post(MAPS, config_map("before"))
+        assert await watching.take(1) == [("ADDED", "before")]
+        clock.move(minutes=10)
+        await api.post(MAPS, config_map("after"))
+        assert await watching.next() is None
+
+    tell(story, tmp_path, clock=clock)
+
+
+def test_a_watch_that_roles_allow_goes_on_after_the_end(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await prepare(api)
+        assert (await breaks(api)).status == 201
+        watching = await api.watch(MAPS, token="eve")
+        await grant(api, "eve", "view", "mine")
+        assert (await api.delete(f"{MINE}/o", token="eve")).status == 200
+        await api.post(MAPS, config_map("after"))
+        assert await watching.take(1) == [("ADDED", "after")]
+
+    tell(story, tmp_path)

@@ -27,6 +27,7 @@ from fathom.kinds.override_stamps import hash_of
 from fathom.kinds.scheduler_override import SchedulerOverride, override_active
 from fathom.kinds.shape import read
 from fathom.model.objects import Obj
+from fathom.model.times import timestamp
 from fathom.model.user import User
 from fathom.record.audit_reading import read_entries
 
@@ -473,6 +474,32 @@ def test_only_the_controllers_and_the_clusters_administrator_remove_fathoms_fina
         assert await left([], by=ADMIN) == 200
 
     tell(story, tmp_path)
+
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/fathom-system/leases"
+
+
+def test_where_controllers_run_nobody_takes_the_proof_away(tmp_path: Path) -> None:
+    clock = MovedClock()
+
+    async def story(api: Api) -> None:
+        await gather(api, User(CONTROLLERS))
+        for name in ("soon", "later"):
+            assert (await api.post(MINE, override(name), token=ANN)).status == 201
+        spec = {"holderIdentity": "me", "leaseDurationSeconds": 15, "renewTime": timestamp(clock.now_ns())}
+        assert (await api.post(LEASE, {"metadata": {"name": "controllers"}, "spec": spec})).status == 201
+        bare = {"metadata": {"finalizers": None}}
+        refused = await api.patch(f"{MINE}/soon", bare)
+        assert (refused.status, "the controllers run" in message(refused)) == (403, True)
+        for reason, code in (("Ended", 403), ("Undoing", 403), ("Residue", 200)):
+            proof = {"type": "RepairComplete", "status": "False", "reason": reason, "observedGeneration": 1}
+            reported = await api.patch(f"{MINE}/soon/status", {"status": {"conditions": [proof]}})
+            assert (reported.status, (await api.patch(f"{MINE}/soon", bare)).status) == (200, code)
+        assert (await api.patch(f"{MINE}/later", bare)).status == 403
+        clock.move(minutes=1)
+        assert (await api.patch(f"{MINE}/later", bare)).status == 200
+
+    tell(story, tmp_path, clock=clock)
 
 
 def test_the_audit_log_alone_shows_that_what_was_approved_is_what_was_written(tmp_path: Path) -> None:

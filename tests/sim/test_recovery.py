@@ -13,14 +13,15 @@ from tests.sim.crashing import survived
 
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.scenarios.scheduling import SCHEDULERS
-from fathom.sim.scenarios.staff import MANAGERS
+from fathom.sim.scenarios.staff import AGENT, MANAGERS
 
 RECOVERY = SCENARIOS["safe-recovery"]
 SEED = os.environ.get("FATHOM_RECOVERY_SEED", "1")
 
 
 @pytest.mark.parametrize(
-    ("processes", "numbers"), [(MANAGERS, (12, 60)), (SCHEDULERS, (6, 30)), (("api-1",), (80,))]
+    ("processes", "numbers"),
+    [(MANAGERS, (12, 60)), (SCHEDULERS, (6, 30)), (("api-1",), (80,)), ((AGENT,), (4,))],
 )
 def test_a_death_after_some_writes_of_a_recovery_leaves_nothing_behind(
     processes: tuple[str, ...], numbers: tuple[int, ...]
@@ -30,6 +31,6 @@ def test_a_death_after_some_writes_of_a_recovery_leaves_nothing_behind(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("process", [*MANAGERS, *SCHEDULERS, "api-1"])
+@pytest.mark.parametrize("process", [*MANAGERS, *SCHEDULERS, "api-1", AGENT])
 def test_a_death_after_any_write_of_a_recovery_leaves_nothing_behind(process: str) -> None:
     assert survived(RECOVERY, process, seed=SEED) >= 1

@@ -12,7 +12,9 @@ from fathom.kinds.override_validation import validate as validate_override
 from fathom.kinds.runbook import Runbook, spec_hash, writes
 from fathom.kinds.runbook_validation import validate
 from fathom.kinds.shape import read
-from fathom.steer.conditions import Conditions
+from fathom.model.objects import Obj
+from fathom.model.times import moment_ns
+from fathom.steer.conditions import Conditions, Facts, Observation
 from fathom.steer.runbook_library import library
 from fathom.steer.templates import filled, resolved, values_of
 
@@ -72,3 +74,29 @@ def test_a_runbook_keeps_its_hash_when_it_is_stored(tmp_path: Path) -> None:
             assert spec_hash(read(Runbook, answer.obj).spec) == spec_hash(book.spec)
 
     tell(story, tmp_path)
+
+
+HERE = {"name": "other", "namespace": "default"}
+OTHERS = [
+    ({"metadata": HERE, "status": {"expiresAt": "2026-01-01T12:10:00Z"}}, "False"),
+    ({"metadata": HERE, "status": {}}, "False"),  # It waits for its approval.
+    ({"metadata": HERE, "status": {"expiresAt": "2026-01-01T11:50:00Z"}}, "True"),
+    ({"metadata": {**HERE, "deletionTimestamp": "2026-01-01T11:50:00Z"}, "status": {}}, "True"),
+    ({"metadata": {**HERE, "name": "mine"}, "status": {}}, "True"),
+]
+
+
+@pytest.mark.parametrize(("other", "value"), OTHERS)
+@pytest.mark.parametrize(
+    ("name", "condition"),
+    [("recover-workload-from-stale-zone", "no-other-override"), ("drain-zone", "no-other-drain")],
+)
+def test_an_override_that_has_ended_and_stays_as_a_record_is_in_nobodys_way(
+    name: str, condition: str, other: Obj, value: str
+) -> None:
+    content = BOOKS[name].spec
+    spec = {"target": "workload/risk-api", "changes": {"drain": True}}
+    seen = {"overrides": Observation([{**other, "spec": spec}])}
+    facts = Facts(moment_ns("2026-01-01T12:00:00Z") or 0, GIVEN, {"name": "mine"}, {}, seen)
+    asked = [each for each in content.preconditions if each.name == condition]
+    assert [verdict.value for verdict in Conditions(content).judge(asked, facts)] == [value]

@@ -258,3 +258,6 @@ def test_the_report_has_what_a_post_mortem_needs_and_marks_what_audit_does_not_c
 def test_a_report_is_made_of_any_record() -> None:
     empty = msgspec.convert({}, RunbookRun)
     assert report_text(empty, frozenset()).startswith("# ")
+    asked = msgspec.structs.replace(empty.spec, parameters={"reason": "metrics are wrong"})
+    given = report_text(msgspec.structs.replace(empty, spec=asked), frozenset())
+    assert "| reason | metrics are wrong |" in given

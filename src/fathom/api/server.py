@@ -13,6 +13,7 @@ import asyncio
 import traceback
 
 from fathom.api import response_forms
+from fathom.api.auth.allowed_stream import while_allowed
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.core import Call, Core, WriteVerdicts
@@ -145,7 +146,8 @@ class ApiServer:
         with self._throttle.room(user, target):
             call = self._call(request, target, user, request_id)
             call.audit.break_glass = allowed.override
-            return await self._answer(call)
+            answer = await self._answer(call)
+            return while_allowed(answer, self._authorizer, user, target) if allowed.override else answer
 
     def _call(self, request: Request, target: RequestTarget, user: User, request_id: str) -> Call:
         headers = request.headers

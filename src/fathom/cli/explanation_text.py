@@ -35,8 +35,9 @@ def moment_lines(document: Document) -> list[str]:
     return [f"as of revision {as_of.get('revision')} at {as_of.get('time')}, from the {source}"]
 
 
-def override_lines(document: Document, subject: str = "workload") -> list[str]:
+def override_lines(document: Document) -> list[str]:
     """One line for each override that is active for the subject."""
+    subject = _subject_word(document)
     return [
         f"override {each['name']} (by {each['author'] or 'somebody unknown'}, ends in {each['endsIn']})"
         f" is active for this {subject}: {', '.join(each['changes'])}"
@@ -52,7 +53,7 @@ def _subject_word(document: Document) -> str:
 def _evidence(document: Document, *, wide: bool) -> Iterator[str]:
     yield from moment_lines(document)
     yield from _change(document)
-    yield from override_lines(document, _subject_word(document))
+    yield from override_lines(document)
     yield from (f"fight: {line}" for line in document.get("fights") or ())
     for group in document.get("groups") or ():
         yield _group(group, wide=wide)

@@ -7,7 +7,15 @@ from typing import Any
 
 from fathom.cli.documents import table
 from fathom.cli.problem import Problem
-from fathom.kinds.override_changes import BY_ACTION, BY_ITSELF, CHANGES, EVERYWHERE, STAYS
+from fathom.kinds.override_changes import (
+    BREAK_GLASS,
+    BY_ACTION,
+    BY_ITSELF,
+    CHANGES,
+    EVERYWHERE,
+    HIGH,
+    STAYS,
+)
 from fathom.kinds.override_summary import (
     NO_MATCH,
     ack_counts,
@@ -161,6 +169,8 @@ def _until(override: SchedulerOverride, now_ns: int) -> str:
         return f"{lasts} after its approval{times}"
     if ends_ns is None:
         return f"no end is known, so it is not in force (expiresAfter: {lasts})"
+    if ended := override.metadata.deletion_timestamp:
+        return f"{ended} (it was ended), instead of {timestamp(ends_ns)}{times}"
     left = f"in {remaining(override, now_ns)}" if now_ns < ends_ns else "it has ended"
     return f"{timestamp(ends_ns)} ({left}), {lasts} after it was written{times}"
 
@@ -203,10 +213,17 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def _as_approvals_are_off(override: SchedulerOverride) -> str:
+    """Of a risky change: a second person would have to approve it where SteeringLimits ask for that."""
+    rules = [CHANGES[name] for name in set_changes(override)]
+    risky = any(rule.risk == HIGH and rule.control_class != BREAK_GLASS for rule in rules)
+    return " (it is risky, and the SteeringLimits have approvals off)" if risky else ""
+
+
 def _approval(override: SchedulerOverride) -> str:
     approval = override.status.approval
     if approval is None or (not approval.required and approval.approved is None):
-        return "not needed"
+        return f"not needed{_as_approvals_are_off(override)}"
     if approval.approved is None:
         author = override.status.author or "its author"
         command = _command("approve", override)

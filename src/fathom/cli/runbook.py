@@ -159,6 +159,7 @@ def resume(
     take_over: Annotated[
         bool, Parameter(negative=(), help="Also if another client seems to be at work on the run.")
     ] = False,
+    yes: Yes = False,
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Go on with a run that was left or has stopped, whoever began it. What was done is found by reading, and
@@ -166,7 +167,14 @@ def resume(
     from fathom.cli.runbooks import resume_run  # noqa: PLC0415
 
     status = _awaited(
-        resume_run(found_kubeconfig(kubeconfig), namespace, run_name, _answers(answers), take_over=take_over)
+        resume_run(
+            found_kubeconfig(kubeconfig),
+            namespace,
+            run_name,
+            _answers(answers),
+            take_over=take_over,
+            yes=yes,
+        )
     )
     return _exit_code(status, "Succeeded")
 

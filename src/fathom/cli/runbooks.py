@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.cli.confirmation import confirm, place_of
+from fathom.cli.problem import Problem
 from fathom.client.api import Api, own_resource
 from fathom.client.kubeconfig import BadKubeconfig
 from fathom.client.once import api_of
@@ -23,7 +24,7 @@ from fathom.kinds.runbook import Runbook, RunbookSpec, spec_hash
 from fathom.kinds.runbook_run import PinnedRunbook, RunbookRun, RunbookRunSpec, RunbookRunStatus
 from fathom.kinds.shape import API_VERSION, Meta, read
 from fathom.model.errors import ApiError
-from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.objects import Obj, key_of, lookup, metadata
 from fathom.model.resource import Resource
 from fathom.model.times import micro_timestamp
 from fathom.seams.outside import live
@@ -182,9 +183,10 @@ async def start_run(kubeconfig: Path | None, request: RunRequest) -> RunbookRunS
         Conditions(found.spec)  # Before anything is written: every expression compiles.
         holder = await _whoami(api)
         if not request.yes:
-            say(f"{found.name} version {found.spec.version} in {request.namespace}, as {holder}:")
+            where = f"context {place_of(kubeconfig)}"
+            say(where, f"{found.name} version {found.spec.version} in {request.namespace}, as {holder}:")
             say(*planned_steps(draft))
-            _confirm("Carry it out?")
+            confirm("Carry it out?", yes=False)
         plain: Obj = msgspec.json.decode(msgspec.json.encode(draft))
         body = {"apiVersion": API_VERSION, "kind": runbook_run.DEFINITION.kind, **plain}
         outcome = await api.create(RUNS, request.namespace, body)
@@ -196,8 +198,15 @@ async def start_run(kubeconfig: Path | None, request: RunRequest) -> RunbookRunS
 
 
 async def resume_run(
-    kubeconfig: Path | None, namespace: str, name: str, answers: Mapping[str, str], *, take_over: bool
+    kubeconfig: Path | None,
+    namespace: str,
+    name: str,
+    answers: Mapping[str, str],
+    *,
+    take_over: bool,
+    yes: bool,
 ) -> RunbookRunStatus:
+    """A person at a terminal is asked; without one, that a run goes on was agreed to when it began."""
     async with connected(kubeconfig) as api:
         run = await find_run(api, namespace, name)
         status = read(RunbookRun, run).status
@@ -207,6 +216,8 @@ async def resume_run(
                 "wait, or take the run over with --take-over"
             )
         await _warn_of_another_version(api, read(RunbookRun, run))
+        if not yes and sys.stdin.isatty():
+            _ask(kubeconfig, run, "Go on with it?")
         return await _carried_out(api, run, await _whoami(api), answers)
 
 
@@ -232,9 +243,7 @@ async def abort_run(
     async with connected(kubeconfig) as api:
         run = await find_run(api, namespace, name)
         if not yes:
-            status = read(RunbookRun, run).status
-            say(f"run {namespace}/{name}: {status.phase} {status.message}".rstrip())
-            _confirm("Undo it?")
+            _ask(kubeconfig, run, "Undo it?")
         return await _carried_out(api, run, await _whoami(api), {}, abort=reason)
 
 
@@ -277,12 +286,12 @@ def _terminal(answers: Mapping[str, str]) -> Surroundings:
     return Surroundings(now_ns=clock.now_ns, sleep=asyncio.sleep, tell=tell, answer=answer)
 
 
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise Problem("nobody is asked without a terminal: add --yes")
-    say(f"{question} [yes/no]")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Problem("nothing was done", exit_code=ANSWER_IS_NO)
+def _ask(kubeconfig: Path | None, run: Obj, question: str) -> None:
+    """Raises Problem unless somebody at a terminal agrees, who sees where and about what."""
+    status, key = read(RunbookRun, run).status, key_of(run)
+    state = f"run {key.namespace}/{key.name}: {status.phase} {status.message}".rstrip()
+    say(f"context {place_of(kubeconfig)}", state)
+    confirm(question, yes=False)
 
 
 async def _whoami(api: Api) -> str:

@@ -67,6 +67,13 @@ class ChangeRule(msgspec.Struct, frozen=True):
     def lasts_ns_max(self) -> int:
         return self.control_class.hours_max * HOUR_NS
 
+    @property
+    def explained(self) -> str:
+        """The row in one line."""
+        targets = ", ".join(f"{kind}/" for kind in self.control_class.targets)
+        limits = f"Targets: {targets}. At most {self.control_class.hours_max}h. Verb: {self.verb}."
+        return f"{self.about} {limits} Carried out by: {', '.join(self.enforced_by)}."
+
 
 def _avoid(what: str) -> ChangeRule:
     about = f"New pods of the target are not placed {what}."

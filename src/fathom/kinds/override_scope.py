@@ -70,3 +70,14 @@ def workload_in_scope(scope: str, own_nodes: Iterable[Labels], cluster_nodes: It
         return True
     own = list(own_nodes)
     return any(scope_includes(scope, labels) for labels in (own or cluster_nodes))
+
+
+def grant_the_same(one: SchedulerOverride, other: SchedulerOverride) -> bool:
+    """Whether both let as many pods into the same class, in the same place. Of the same pods, that is one
+    grant: what is used of the one is used of the other."""
+    mine, theirs = one.spec.changes, other.spec.changes
+    return (
+        mine.allow_reserved_capacity_class == theirs.allow_reserved_capacity_class
+        and mine.reserved_replicas == theirs.reserved_replicas
+        and one.spec.scope == other.spec.scope
+    )

@@ -188,10 +188,23 @@ def degraded_without_controllers(obj: Obj, *, now: str, now_ns: int) -> list[Obj
     """The conditions of an override while the process of the controllers has stopped, which writes them
     otherwise; None: they say so already, or the override has ended."""
     override = msgspec.convert(obj, SchedulerOverride, strict=False)
+    stopped = [name for name in affected_by(override) if lease_name(name) == CONTROLLERS_LEASE]
+    return _degraded(obj, override, stopped, now=now, now_ns=now_ns)
+
+
+def degraded_without_anybody(obj: Obj, *, now: str, now_ns: int) -> list[Obj] | None:
+    """The same where nobody runs but the API server."""
+    override = msgspec.convert(obj, SchedulerOverride, strict=False)
+    stopped = [name for name in affected_by(override) if name not in AT_THE_WRITE]
+    return _degraded(obj, override, stopped, now=now, now_ns=now_ns)
+
+
+def _degraded(
+    obj: Obj, override: SchedulerOverride, stopped: list[str], *, now: str, now_ns: int
+) -> list[Obj] | None:
     degraded = find_condition(conditions_of(obj), DEGRADED) or {}
     if has_ended(override, now_ns) or degraded.get("status") == "True":
         return None
-    stopped = [name for name in affected_by(override) if lease_name(name) == CONTROLLERS_LEASE]
     return set_condition(
         conditions_of(obj),
         type=DEGRADED,

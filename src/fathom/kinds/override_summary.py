@@ -131,8 +131,10 @@ def proof_of(override: SchedulerOverride) -> Condition | None:
 
 
 def remaining(override: SchedulerOverride, now_ns: int) -> str:
-    """'31m'; 'ended' after its end, and '-' while that is unknown, as before an approval."""
+    """'31m'; 'ended' after its end or deletion, and '-' while the end is unknown, as before an approval."""
     ends_ns = expiry_ns(override)
+    if override.metadata.deletion_timestamp:
+        return "ended"
     if waits_for_approval(override) or ends_ns is None:
         return "-"
     return human_duration((ends_ns - now_ns) / SECOND_NS) if now_ns < ends_ns else "ended"

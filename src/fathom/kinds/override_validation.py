@@ -14,7 +14,8 @@ from fathom.kinds.override_changes import (
     effective_changes,
     named,
 )
-from fathom.kinds.values import NO_DURATION, mapping, text
+from fathom.kinds.override_names import change_name_causes, place_name_causes
+from fathom.kinds.values import NO_DURATION, is_blank, mapping, text, visible
 from fathom.model import causes
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import Cause, Causes
@@ -43,7 +44,8 @@ def validate_update(obj: Obj, old: Obj) -> list[Cause]:
     errors = causes.unchanged("spec.target", spec.get("target"), before.get("target"))
     if text(before.get("scope")) and not text(spec.get("scope")):
         errors.append(causes.required("spec.scope", SCOPE_NEEDED))
-    if spec.get("expiresAfter") != before.get("expiresAfter") and spec.get("reason") == before.get("reason"):
+    is_new = visible(text(spec.get("reason"))) != visible(text(before.get("reason")))
+    if spec.get("expiresAfter") != before.get("expiresAfter") and not is_new:
         errors.append(causes.invalid("spec.reason", spec.get("reason"), NEW_REASON_NEEDED))
     roles = (mapping(each.get("changes")).get("breakGlassRole") for each in (spec, before))
     if any(roles):
@@ -59,9 +61,10 @@ def _spec_causes(obj: Obj, spec: Obj) -> list[Cause]:
         errors += _misplaced_causes(target, changes)
     if text(spec.get("scope")) not in {"", EVERYWHERE}:
         errors += _place_causes(spec["scope"], "spec.scope", SCOPES)
-    if not text(spec.get("reason")).strip():
+    if is_blank(text(spec.get("reason"))):
         errors.append(causes.required("spec.reason", "must say why the override is needed"))
     errors += _change_causes(changes)
+    errors += change_name_causes(changes)
     errors += _expiry_causes(text(spec.get("expiresAfter")), changes)
     return errors
 
@@ -79,7 +82,9 @@ def _place_causes(value: str, field: str, kinds: tuple[str, ...]) -> list[Cause]
     place = named(value)
     if place is None:
         return [causes.invalid(field, value, f"must be of the form {kinds[0]}/NAME")]
-    return [] if place.kind in kinds else [causes.not_supported(field, place.kind, kinds)]
+    if place.kind not in kinds:
+        return [causes.not_supported(field, place.kind, kinds)]
+    return list(place_name_causes(place, field))
 
 
 def _misplaced_causes(target: str, changes: Obj) -> Iterator[Cause]:

@@ -4,7 +4,7 @@ processes use one predicate for whether it is active, also while the store canno
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -28,21 +28,30 @@ from fathom.kinds.override_stamps import (
 from fathom.kinds.override_validation import validate, validate_update
 from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, Count, Name, Time, field_schema, one_of
 from fathom.kinds.shape import Conditions, Meta, ObservedGeneration, Shape
+from fathom.kinds.traffic_route import WEIGHT_MAX
 from fathom.model.column import Column
 from fathom.model.objects import Obj, labels_of, metadata
 from fathom.model.times import duration_ns, moment_ns
-from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, REGION_LABEL, ZONE_LABEL
+from fathom.model.well_known import (
+    HOSTNAME_LABEL,
+    POOL_LABEL,
+    REGION_LABEL,
+    USER_PRIORITY_MAX,
+    USER_PRIORITY_MIN,
+    ZONE_LABEL,
+)
 
 USED_OVERRIDES = "fathom.dev/overrides"  # On a bound pod: the overrides that its placement uses.
 
 NODE_CLASS_LABEL = "fathom.dev/node-class"
 APPROVAL_LAPSES_NS = HOUR_NS  # What nobody has approved by then is no longer the answer to the incident.
+Weight = Annotated[int, field_schema(minimum=0, maximum=WEIGHT_MAX)]
 TARGET_LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
 
 
-def _about(change: str, form: str = "") -> msgspec.Meta:
-    """What `kubectl explain` says of the change: the words of the table, and how its value is written."""
-    return field_schema(" ".join(text for text in (CHANGES[change].about, form) if text))
+def _about(change: str, form: str = "", **keywords: Any) -> msgspec.Meta:
+    """What `kubectl explain` says of the change: its row of the table, and how its value is written."""
+    return field_schema(" ".join(text for text in (CHANGES[change].explained, form) if text), **keywords)
 
 
 class Changes(Shape, frozen=True):
@@ -70,14 +79,18 @@ class Changes(Shape, frozen=True):
     reserved_replicas: Annotated[
         Count | None, _about("reservedReplicas", "Absent: all pods of the target.")
     ] = None
-    raise_priority: Annotated[int | None, _about("raisePriority", "Example: 1000.")] = None
+    # As far as a PriorityClass of a user may: those of the system stay ahead.
+    raise_priority: Annotated[
+        int | None,
+        _about("raisePriority", "Example: 1000.", minimum=USER_PRIORITY_MIN, maximum=USER_PRIORITY_MAX),
+    ] = None
     cordon: Annotated[bool, _about("cordon")] = False
     drain: Annotated[bool, _about("drain")] = False
     approve_repairs: Annotated[
         tuple[Name, ...], _about("approveRepairs", "Its value lists their names.")
     ] = ()
     traffic_weights: Annotated[
-        dict[str, Count],
+        dict[str, Weight],
         _about("trafficWeights", "Example: {eu-west: 3, eu-central: 1}."),
     ] = msgspec.field(default_factory=dict)
     break_glass_role: Annotated[
@@ -443,7 +456,7 @@ DEFINITION = KindDefinition(
         Column(
             "Changes", "string", "=override_changes", "What it changes.", json_path=".status.changes[*].name"
         ),
-        Column("Author", "string", ".status.author"),
+        Column("Owner", "string", ".status.author"),
         Column(
             "Expires",
             "string",

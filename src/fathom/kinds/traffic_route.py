@@ -13,6 +13,7 @@ from fathom.model.column import Column
 from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 
+WEIGHT_MAX = 1_000_000
 _PLACES = ("region", "zone", "pool")
 
 
@@ -24,7 +25,7 @@ class Route(Shape, frozen=True):
             " tenth connection. 0: only used if no other endpoint is left.",
             required=True,
             minimum=0,
-            maximum=1_000_000,
+            maximum=WEIGHT_MAX,
         ),
     ] = 0
     region: Annotated[

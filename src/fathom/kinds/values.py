@@ -5,6 +5,7 @@ A value of a wrong type is skipped here: the schema check reports it.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,8 @@ from fathom.model.quantity import ZERO, parse
 from fathom.model.times import duration_ns
 
 NO_DURATION = "must be a duration such as 30s, 45m or 1h30m"
+# Letters and symbols that show nothing: the fillers of Hangul, and Braille without dots.
+SHOW_NOTHING = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 
 
 def mapping(value: Any) -> Obj:
@@ -27,6 +30,25 @@ def items(value: Any) -> list[Any]:
 
 def text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def is_blank(written: str) -> bool:
+    """Whether a reader sees nothing: spaces, control characters, characters without width, lone accents."""
+    return not any(_shows(char) for char in written)
+
+
+def visible(written: str) -> str:
+    """What a reader sees of it, with one space between words."""
+    return " ".join("".join(char for char in written if _is_seen(char)).split())
+
+
+def _is_seen(char: str) -> bool:
+    return _shows(char) or char.isspace() or unicodedata.category(char).startswith("M")
+
+
+def _shows(char: str) -> bool:
+    """Letters, numbers, punctuation and symbols do."""
+    return char not in SHOW_NOTHING and unicodedata.category(char)[0] in "LNPS"
 
 
 def amount_causes(amounts: Any, field: str) -> Iterator[Cause]:

@@ -38,3 +38,6 @@ ACTOR_HEADER = "fathom-actor"  # The part of fathom that writes: 'controllers/de
 NODE_LEASE_NAMESPACE = "kube-node-lease"
 # What `apply` declared last: a copy of the object. kubectl and fathom share it.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+# Priorities of pods and PriorityClasses that a user may set; those of the system are above.
+USER_PRIORITY_MIN, USER_PRIORITY_MAX = -(2**31), 1_000_000_000

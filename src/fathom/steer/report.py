@@ -45,7 +45,8 @@ def _head(run: RunbookRun) -> str:
         ("hash", spec.runbook.hash),
         ("started by", status.author),
         ("carried out by", ", ".join(_people(run)) or "nobody"),
-        ("reason", spec.reason or "none given"),
+        # A runbook may ask for it: for the override that it makes.
+        ("reason", spec.reason or spec.parameters.get("reason") or "none given"),
         ("started", status.started_at or "not started"),
         ("ended", status.ended_at or "not ended"),
         ("result", " ".join(part for part in (status.phase, _in_brackets(status.reason)) if part)),

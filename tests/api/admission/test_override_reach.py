@@ -23,7 +23,7 @@ from fathom.api.admission.overrides.limits import (
     changes_to_approve,
     limits_in_force,
 )
-from fathom.api.admission.overrides.references import ambiguity, names_of_nothing
+from fathom.api.admission.overrides.references import ambiguity, deployments_behind, names_of_nothing
 from fathom.kinds.scheduler_override import BlastRadius, SchedulerOverride
 from fathom.kinds.shape import read
 from fathom.kinds.steering_limits import SteeringLimitsSpec
@@ -286,6 +286,32 @@ def test_only_overrides_of_one_target_with_a_common_place_relate(mine: Obj, thei
     labels = [each["metadata"]["labels"] for each in NODES]
     found = relations(override(**mine), (override("other", **theirs),), labels)
     assert bool(found) is meet
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "meet"),
+    [
+        ("replicaset/web-1", "deployment/web", True),
+        ("workload/web", "replicaset/web-1", True),
+        ("workload/web-1", "workload/web", True),
+        ("replicaset/web-1", "replicaset/web-2", False),
+        ("replicaset/web-1", "job/web", False),
+        ("replicaset/alone", "deployment/web", False),
+    ],
+)
+def test_a_replica_set_is_a_part_of_its_deployment(mine: str, theirs: str, meet: bool) -> None:
+    deployments = {("shop", "web-1"): "web", ("shop", "web-2"): "web"}
+    found = relations(override(target=mine), (override("other", target=theirs),), (), deployments)
+    assert bool(found) is meet
+
+
+def test_the_deployment_behind_a_target_is_its_owner() -> None:
+    owner = {"kind": "Deployment", "name": "web", "controller": True}
+    owned = named("ReplicaSet", "web-1")
+    owned["metadata"]["ownerReferences"] = [owner]
+    view = Cluster(owned, named("ReplicaSet", "alone"))
+    overrides = [override(target=f"replicaset/{name}") for name in ("web-1", "alone", "gone")]
+    assert deployments_behind(overrides, view) == {("shop", "web-1"): "web"}
 
 
 def test_break_glass_of_two_people_does_not_meet() -> None:

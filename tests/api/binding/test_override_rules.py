@@ -21,10 +21,12 @@ REGION, POOL = "topology.kubernetes.io/region", "fathom.dev/pool"
 [OVERRIDE] = [kind for kind in OWN_KINDS if kind.kind == "SchedulerOverride"]
 
 
-async def ordered(api: Api, target: str, scope: str, changes: Obj, *, namespace: str) -> None:
+async def ordered(
+    api: Api, target: str, scope: str, changes: Obj, *, namespace: str, name: str = "stop"
+) -> None:
     spec = {"target": target, "scope": scope, "reason": "works", "expiresAfter": "10m", "changes": changes}
     path = f"{OWN}/namespaces/{namespace}/scheduleroverrides"
-    made = await api.post(path, own("SchedulerOverride", "stop", spec))
+    made = await api.post(path, own("SchedulerOverride", name, spec))
     assert made.status == 201, made.obj
 
 
@@ -101,13 +103,15 @@ def test_a_pod_in_a_class_is_charged_to_the_override_and_given_back(tmp_path: Pa
         for name in ("db-1", "db-2"):
             await api.post(PODS, pod(name, ownerReferences=[owner], annotations=into))
 
-        async def use(name: str, where: str) -> str:
-            [result] = await batch(api, item(name, where, annotations=into, overrides=["stop"]))
+        async def use(name: str, where: str, by: str = "stop") -> str:
+            [result] = await batch(api, item(name, where, annotations=into, overrides=[by]))
             return str(result.get("check") or "")
 
         assert await use("db-1", "far") == "ClassReserved", "the override is not for this region"
         assert await use("db-1", "gold") == ""
         assert await use("db-2", "gold") == "ClassReserved"
+        await ordered(api, "workload/db", "region/eu-west", changes, namespace="default", name="again")
+        assert await use("db-2", "gold", "again") == "ClassReserved", "the same twice is not twice as much"
         assert list(book(api, TENANT_BOOKS, "default")["overrides"].values()) == [1]
         await api.delete(f"{PODS}/db-1", {"gracePeriodSeconds": 0})
         assert "overrides" not in book(api, TENANT_BOOKS, "default")

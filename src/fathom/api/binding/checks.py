@@ -26,6 +26,7 @@ from fathom.api.ledger.holdings import (
 )
 from fathom.api.ledger.room import NodeRoom, exceeds_quota, lacks_room, taken_port
 from fathom.kinds.capacity_class import CAPACITY_CLASS, CAPACITY_CLASSES
+from fathom.kinds.override_scope import grant_the_same
 from fathom.kinds.reservation import HOLDER_UID, RESERVATIONS, Reservation, reservation_usable
 from fathom.kinds.scheduler_override import (
     OVERRIDES,
@@ -286,11 +287,22 @@ def _allowed_by_override(account: Account, case: Case, revision: int) -> Account
         changes, uid = override.spec.changes, override.metadata.uid
         if changes.allow_reserved_capacity_class != account.capacity_class:
             continue
-        most, used = changes.reserved_replicas, case.books.tenant(account.tenant).overrides.get(uid, 0)
+        most, used = changes.reserved_replicas, _used(override, account.tenant, case)
         if most is None or used < most:
             return account._replace(override=uid)
         why = f"override {override.metadata.name} allows {most} replicas in the class, and {used} are there"
     return Refusal(requests.CLASS_RESERVED, why, revision)
+
+
+def _used(override: SchedulerOverride, tenant: str, case: Case) -> int:
+    """How many pods are in the class by this override, and by those in force that grant the same."""
+    alike = {
+        each.spec.metadata.uid
+        for each in case.facts.overrides_about(case.workload)
+        if grant_the_same(each.spec, override) and override_active(each.spec, case.at.now_ns)
+    }
+    used = case.books.tenant(tenant).overrides
+    return sum(used.get(uid, 0) for uid in alike | {override.metadata.uid})
 
 
 def judge_room(case: Case, wanted: Holding, node_revision: int) -> Refusal | None:

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from cyclopts import Parameter
 
+from fathom.cli.explanation_text import override_lines
 from fathom.cli.explanations import ApiServer, Question
 from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects.answers import done
@@ -89,7 +90,12 @@ def _why(server: ApiServer, obj: Obj, namespace: str) -> list[str]:
         answer = server.explain(Question(kind=obj["kind"].lower(), name=name, namespace=at))
     except Problem:
         return []
-    return ["Why:", f"  {answer.get('summary')}"]
+    return why_lines(answer)
+
+
+def why_lines(answer: Obj) -> list[str]:
+    """The verdict, and the overrides that are active. Pure."""
+    return ["Why:", *(f"  {line}" for line in (str(answer.get("summary")), *override_lines(answer)))]
 
 
 def _events(server: ApiServer, obj: Obj) -> list[str]:

@@ -40,6 +40,7 @@ class Rollout(msgspec.Struct, frozen=True):
     message: str
     done: bool = False
     failed: bool = False
+    paused: str = ""  # Why it does not go on, as its controller says.
 
 
 class _Deployment:
@@ -109,14 +110,21 @@ def rollout_of(deployment: Obj, *, revision: int = 0) -> Rollout:
     wanted = spec.get("replicas", 1)
     updated, total = status.get("updatedReplicas") or 0, status.get("replicas") or 0
     available = status.get("availableReplicas") or 0
-    waiting = f'Waiting for deployment "{name}" rollout to finish: '
+    waiting, paused = f'Waiting for deployment "{name}" rollout to finish: ', _paused(status)
     if updated < wanted:
-        return Rollout(f"{waiting}{updated} out of {wanted} new replicas have been updated...")
+        return Rollout(f"{waiting}{updated} out of {wanted} new replicas have been updated...", paused=paused)
     if total > updated:
-        return Rollout(f"{waiting}{total - updated} old replicas are pending termination...")
+        return Rollout(f"{waiting}{total - updated} old replicas are pending termination...", paused=paused)
     if available < updated:
-        return Rollout(f"{waiting}{available} of {updated} updated replicas are available...")
+        return Rollout(f"{waiting}{available} of {updated} updated replicas are available...", paused=paused)
     return Rollout(f'deployment "{name}" successfully rolled out', done=True)
+
+
+def _paused(status: Obj) -> str:
+    """kubectl does not say it: it waits, and nobody knows for what."""
+    conditions = status.get("conditions") or ()
+    paused = (each for each in conditions if each.get("reason") == "DeploymentPaused")
+    return next((str(each.get("message") or "") for each in paused), "")
 
 
 @app.command
@@ -135,20 +143,23 @@ def status(
     """
     deployment = _Deployment(what, namespace, kubeconfig)
     until = time.monotonic() + duration_s(timeout, "--timeout") if timeout else None
-    last = ""
+    last = last_paused = ""
     while True:
         try:
             rollout = rollout_of(deployment.read(), revision=revision)
         except NoAnswerNow:
             if not last or not watch:
                 raise
-            rollout = Rollout(last)  # The server may be starting again.
+            rollout = Rollout(last, paused=last_paused)  # The server may be starting again.
         if rollout.failed:
             ask = f"ask with `fathom why deployment/{deployment.name} -n {deployment.namespace}`"
             raise Problem(f"{rollout.message}; {ask}", exit_code=ANSWER_IS_NO)
         if rollout.message != last:
             say(rollout.message)
             last = rollout.message
+        if rollout.paused != last_paused:
+            say(rollout.paused or "The rollout goes on.")
+            last_paused = rollout.paused
         if rollout.done or not watch:
             return 0
         if until is not None and time.monotonic() >= until:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from fathom.controllers.housekeeping.event_expiry import EXPIRE_S
 from fathom.controllers.housekeeping.namespaces import RECHECK_S
 from fathom.controllers.housekeeping.resource_quotas import EVERY_S as QUOTAS_EVERY_S
+from fathom.controllers.housekeeping.stopped_acknowledgers import EVERY_S as ACKNOWLEDGERS_EVERY_S
 from fathom.controllers.housekeeping.tenant_quotas import EVERY_S as TENANTS_EVERY_S
 from fathom.model.accounts import HOUSEKEEPING as ACCOUNT
 from fathom.model.declared import API_SERVER, GARBAGE_QUEUE, Actor, Reads, Timer, Writes
@@ -87,6 +88,15 @@ TENANTS = Actor(
     calls=(API_SERVER,),
     timers=(Timer("usage of tenants", TENANTS_EVERY_S),),
 )
+ACKNOWLEDGERS = Actor(
+    name="housekeeping/stopped-acknowledgers",
+    process=PROCESS,
+    account=ACCOUNT,
+    reads=(Reads("SchedulerOverride"), Reads("Lease", ("spec",))),
+    writes=(Writes("SchedulerOverride", ("status.conditions",)),),
+    calls=(API_SERVER,),
+    timers=(Timer("leases of those who carry out overrides", ACKNOWLEDGERS_EVERY_S),),
+)
 EVENTS = Actor(
     name="housekeeping/events",
     process=PROCESS,
@@ -107,5 +117,5 @@ FIGHTS = Actor(
 )
 
 ACTORS = (
-    GARBAGE, NAMESPACES, DEFINITIONS, SCALE_RIGHTS, QUOTAS, TENANTS, EVENTS, FIGHTS, BOOTSTRAP,
+    GARBAGE, NAMESPACES, DEFINITIONS, SCALE_RIGHTS, QUOTAS, TENANTS, ACKNOWLEDGERS, EVENTS, FIGHTS, BOOTSTRAP,
 )  # fmt: skip

@@ -22,6 +22,8 @@ from fathom.controllers.housekeeping.namespaces import RECHECK_S, NamespaceContr
 from fathom.controllers.housekeeping.plan_garbage import Ref
 from fathom.controllers.housekeeping.resource_quotas import EVERY_S as QUOTAS_EVERY_S
 from fathom.controllers.housekeeping.resource_quotas import Mend, QuotaController
+from fathom.controllers.housekeeping.stopped_acknowledgers import EVERY_S as ACKNOWLEDGERS_EVERY_S
+from fathom.controllers.housekeeping.stopped_acknowledgers import StoppedAcknowledgers
 from fathom.controllers.housekeeping.tenant_quotas import EVERY_S as TENANTS_EVERY_S
 from fathom.controllers.housekeeping.tenant_quotas import TenantController
 from fathom.controllers.housekeeping.writer import HousekeepingWriter
@@ -72,6 +74,9 @@ class Housekeeping:
         self._namespace = NamespaceController(writer=writer("namespaces"), view=view, resources=resources)
         self._quotas = QuotaController(writer=writer("resource-quotas"), view=view, mend=mend_quota)
         self._tenants = TenantController(writer=writer("tenant-quotas"), view=view, status=tenant_status)
+        self._acknowledgers = StoppedAcknowledgers(
+            writer=writer("stopped-acknowledgers"), view=view, clock=outside.clock
+        )
         self._events = EventController(writer=writer("events"), view=view)
         self._definition = DefinitionController(
             writer=writer("custom-definitions"), view=view, resources=resources
@@ -98,6 +103,9 @@ class Housekeeping:
             group.create_task(self._periodically("quotas", self._quotas.recount, QUOTAS_EVERY_S))
             group.create_task(self._periodically("tenants", self._tenants.report, TENANTS_EVERY_S))
             group.create_task(self._periodically("events", self._expire, EXPIRE_S))
+            group.create_task(
+                self._periodically("acknowledgers", self._acknowledgers.report, ACKNOWLEDGERS_EVERY_S)
+            )
 
     async def _periodically(
         self, controller: str, work: Callable[[], Awaitable[None]], every_s: float

@@ -30,6 +30,7 @@ from fathom.kinds.override_changes import (
     SCHEDULER,
     affected_controllers,
 )
+from fathom.kinds.override_status import DEGRADED
 from fathom.kinds.scheduler_override import (
     SchedulerOverride,
     approval_given,
@@ -190,6 +191,8 @@ def _trouble(
         return SubjectTrouble(
             "applies to nothing", f"there is no {override.spec.target} in {namespace}", change
         )
+    if (degraded := _degraded(override)) is not None:
+        return degraded
     declined = [state for state in states if state.state == DECLINED]
     if declined:
         cause = "; ".join(f"{state.controller}: {state.message}" for state in declined)
@@ -200,6 +203,15 @@ def _trouble(
         change = Change("wait until its caches have caught up, or check its connection", "", NOBODY)
         return SubjectTrouble("is not honoured yet", cause, change)
     return None
+
+
+def _degraded(override: SchedulerOverride) -> SubjectTrouble | None:
+    """Somebody has acknowledged it, and may not run any more."""
+    said = [each for each in override.status.conditions if each.type == DEGRADED and each.status == "True"]
+    if not said:
+        return None
+    change = Change("start what has stopped; until then not all of it is carried out", "", OPERATOR)
+    return SubjectTrouble("is degraded", said[0].message, change)
 
 
 def _residue_trouble(override: SchedulerOverride) -> SubjectTrouble:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from fathom.kinds.capacity_class import CapacityClass
+from fathom.kinds.override_scope import grant_the_same
 from fathom.kinds.policy_rollout import PolicyRollout
 from fathom.kinds.reservation import HOLDER_UID, HOLDING, Reservation
 from fathom.kinds.scheduler_override import USED_OVERRIDES, SchedulerOverride, expiry_ns, override_active
@@ -31,6 +32,7 @@ from fathom.schedule.decide.preempt import DisruptionBudget, Preempter, Preempti
 from fathom.schedule.decide.resolve import (
     allowed_by,
     avoided_by,
+    concerns,
     needs_of,
     other_policy,
     override_name,
@@ -378,7 +380,9 @@ class ClusterView:
             policy=policy_for(pod, self._objects("PolicyRollout"), policies),
             quota=None if quota is None else quota_of(quota),
             avoided=tuple(avoidance for override in overrides for avoidance in avoided_by(override, pod)),
-            allowed=tuple(allowed for override in overrides for allowed in self._allowed(override, pod)),
+            allowed=tuple(
+                allowed for override in overrides for allowed in self._allowed(override, pod, overrides)
+            ),
             raised=tuple(override_name(each) for each in overrides if raised_by(each, pod) is not None),
             trust_lost=dict(self._lost),
             refused_nodes=self._refused_nodes,
@@ -394,9 +398,16 @@ class ClusterView:
         policy = other_policy(pod, context.policy, self._objects("PolicyRollout"), policies)
         return None if policy is None else msgspec.structs.replace(context, policy=policy)
 
-    def _allowed(self, override: SchedulerOverride, pod: PodView) -> Iterable[Any]:
-        name = override_name(override)
-        used = sum(name in overrides.split(",") for overrides in self._users.values())
+    def _allowed(
+        self, override: SchedulerOverride, pod: PodView, active: list[SchedulerOverride]
+    ) -> Iterable[Any]:
+        """Pods that another override has let in which grants the pod the same count too, as at the bind."""
+        if not override.spec.changes.allow_reserved_capacity_class:
+            return ()
+        alike = {
+            override_name(each) for each in active if grant_the_same(each, override) and concerns(each, pod)
+        }
+        used = sum(not alike.isdisjoint(overrides.split(",")) for overrides in self._users.values())
         return allowed_by(override, pod, used=used)
 
     def _volumes_of(self, pod: PodView) -> dict[tuple[str, str], Any]:

@@ -11,6 +11,7 @@ The column `merge` of the table of changes decides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -30,33 +31,53 @@ class Relation(msgspec.Struct, frozen=True):
     other: SchedulerOverride
 
 
+# (namespace, ReplicaSet) -> the Deployment that it is a part of.
+Deployments = Mapping[tuple[str, str], str]
+
+
 def relations(
-    override: SchedulerOverride, others: Iterable[SchedulerOverride], nodes: Iterable[Mapping[str, str]]
+    override: SchedulerOverride,
+    others: Iterable[SchedulerOverride],
+    nodes: Iterable[Mapping[str, str]],
+    deployments: Deployments = MappingProxyType({}),
 ) -> list[Relation]:
     """To every other override with the same target and a common place. `nodes`: the labels of each."""
     labels = tuple(nodes)
     return [
         Relation(change, _relation(change, override, other), other)
         for other in others
-        if _same_target(override, other) and _common_place(override.spec.scope, other.spec.scope, labels)
+        if _same_target(override, other, deployments)
+        and _common_place(override.spec.scope, other.spec.scope, labels)
         for change in changes_of(override)
         if _is_about_same(change, override, other)
     ]
 
 
-def _same_target(override: SchedulerOverride, other: SchedulerOverride) -> bool:
+def _same_target(override: SchedulerOverride, other: SchedulerOverride, deployments: Deployments) -> bool:
+    """The same, or one is a part of the other. Two parts of one Deployment have no pod in common."""
     if (
         override.metadata.namespace != other.metadata.namespace
         or override.metadata.name == other.metadata.name
     ):
         return False
-    target, other_target = named(override.spec.target), named(other.spec.target)
-    return (
-        target is not None
-        and other_target is not None
-        and target.name == other_target.name
-        and _same_kind(target, other_target)
+    first, second = named(override.spec.target), named(other.spec.target)
+    if first is None or second is None:
+        return False
+    whole_of_first, whole_of_second = (
+        _whole(each, override.metadata.namespace, deployments) for each in (first, second)
     )
+    return _is_same(first, second) or _is_same(whole_of_first, second) or _is_same(first, whole_of_second)
+
+
+def _whole(target: Named, namespace: str, deployments: Deployments) -> Named:
+    """The Deployment that a ReplicaSet is a part of; itself otherwise."""
+    may_be_part = target.kind in {"replicaset", "workload"}
+    deployment = deployments.get((namespace, target.name)) if may_be_part else None
+    return target if deployment is None else Named("deployment", deployment)
+
+
+def _is_same(first: Named, second: Named) -> bool:
+    return first.name == second.name and _same_kind(first, second)
 
 
 def _same_kind(target: Named, other_target: Named) -> bool:

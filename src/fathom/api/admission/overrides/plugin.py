@@ -16,6 +16,7 @@ from fathom.api.admission.approvers import APPROVAL, check_approver, is_person
 from fathom.api.admission.attempt import CREATE, UPDATE, Charge, WriteAttempt, refused
 from fathom.api.admission.overrides import conflicts
 from fathom.api.admission.overrides.blast_radius import blast_radius, node_labels
+from fathom.api.admission.overrides.finalizer import check_finalizers
 from fathom.api.admission.overrides.limits import (
     beyond_extensions,
     beyond_limits,
@@ -23,7 +24,7 @@ from fathom.api.admission.overrides.limits import (
     changes_to_approve,
     limits_in_force,
 )
-from fathom.api.admission.overrides.references import ambiguity, names_of_nothing
+from fathom.api.admission.overrides.references import ambiguity, deployments_behind, names_of_nothing
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.break_glass import is_marked
@@ -43,14 +44,12 @@ from fathom.kinds.scheduler_override import (
     override_active,
 )
 from fathom.kinds.shape import GROUP, VERSION, read
-from fathom.model.accounts import CONTROLLERS
 from fathom.model.body import Body
 from fathom.model.causes import quoted
 from fathom.model.declared import Reads, Writes
 from fathom.model.errors import ApiError, Cause, conflict, invalid
-from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.objects import Key, Obj, lookup
 from fathom.model.times import timestamp
-from fathom.model.user import MASTERS
 from fathom.model.view import View
 from fathom.seams.outside import Clock
 from fathom.store.protocol import Expect, Put
@@ -77,6 +76,7 @@ class SchedulerOverrides(Plugin):
         Reads("Job", ("metadata",)),
         Reads("ReplicaSet", ("metadata",)),
         Reads("RepairProposal", ("metadata",)),
+        Reads("Lease", ("spec",)),
     )
     writes = (
         Writes("SchedulerOverride", ("status",)),
@@ -110,7 +110,7 @@ class SchedulerOverrides(Plugin):
         if attempt.subresource == APPROVAL:
             self._check_approval(attempt, view)
             return
-        _check_finalizers(attempt)
+        check_finalizers(attempt, view, now_ns=self._clock.now_ns())
         if _changes_spec(attempt):
             self._check_spec(attempt, view)
 
@@ -175,7 +175,8 @@ class SchedulerOverrides(Plugin):
         ]
         if causes:
             raise refused(attempt, "; ".join(cause.message for cause in causes), causes)
-        for relation in conflicts.relations(override, in_force, node_labels(view).values()):
+        behind = deployments_behind((override, *in_force), view)
+        for relation in conflicts.relations(override, in_force, node_labels(view).values(), behind):
             other = quoted(relation.other.metadata.name)
             if relation.relation == conflicts.CONTRADICTORY:
                 raise _contradiction(attempt, relation)
@@ -208,17 +209,6 @@ class SchedulerOverrides(Plugin):
             raise conflict(OVERRIDES, attempt.name, why)
         if _approves(attempt):
             self._check_reach(attempt, read(SchedulerOverride, attempt.obj), view)
-
-
-def _check_finalizers(attempt: WriteAttempt) -> None:
-    """The controllers remove fathom's finalizer, when nothing of the override is left. Where no controller
-    runs any more, the cluster's administrator may."""
-    before, after = (metadata(obj or {}).get("finalizers") or () for obj in (attempt.old, attempt.obj))
-    removed = [name for name in before if name.startswith(f"{GROUP}/") and name not in after]
-    user = attempt.user
-    if not removed or MASTERS in user.groups or (user.name == CONTROLLERS and not user.impersonator):
-        return
-    raise refused(attempt, f"only {CONTROLLERS} removes {removed[0]}, when nothing of the override is left")
 
 
 def _changes_spec(attempt: WriteAttempt) -> bool:

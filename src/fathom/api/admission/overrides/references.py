@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fathom.api.auth.rbac import CLUSTER_ROLES
 from fathom.kinds.capacity_class import CAPACITY_CLASSES
 from fathom.kinds.override_changes import EVERYWHERE, WORKLOAD_TARGETS, Named, named
+from fathom.kinds.override_scope import controller_name
 from fathom.kinds.repair_proposal import PROPOSALS
 from fathom.kinds.scheduler_override import NODE_CLASS_LABEL, SchedulerOverride, scope_includes
 from fathom.model import causes
@@ -45,6 +46,20 @@ def ambiguity(override: SchedulerOverride, view: View) -> list[Cause]:
 
 def _exists(kind: str, name: str, namespace: str, view: View) -> bool:
     return view.get(WORKLOADS[kind][1], Key(namespace, name)) is not None
+
+
+def deployments_behind(overrides: Iterable[SchedulerOverride], view: View) -> dict[tuple[str, str], str]:
+    """(namespace, ReplicaSet) -> Deployment, for those that the overrides target."""
+    found = {}
+    for override in overrides:
+        target, namespace = named(override.spec.target), override.metadata.namespace
+        if target is None or target.kind not in {"replicaset", "workload"}:
+            continue
+        seen = view.get(WORKLOADS["replicaset"][1], Key(namespace, target.name))
+        owner = None if seen is None else controller_name(seen.obj)
+        if owner is not None and owner.kind == "deployment":
+            found[namespace, target.name] = owner.name
+    return found
 
 
 def names_of_nothing(override: SchedulerOverride, nodes: Nodes, view: View) -> list[str]:

@@ -7,9 +7,10 @@ from fathom.kube.rules.pod.spec import check_preemption_policy
 from fathom.model import causes
 from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, metadata
+from fathom.model.well_known import USER_PRIORITY_MAX
 
 SYSTEM_PREFIX = "system-"
-USER_VALUE_MAX = 1_000_000_000
+USER_VALUE_MAX = USER_PRIORITY_MAX
 SYSTEM_CLASSES = {
     "system-node-critical": 2 * USER_VALUE_MAX + 1000,
     "system-cluster-critical": 2 * USER_VALUE_MAX,
