@@ -1,0 +1,67 @@
+"""The site of these pages, for Sphinx: `script/docs` builds it.
+
+The pages are Markdown that a code host shows as well. README.md lists them, and the navigation is made from its sections
+here: no page needs markup of Sphinx.
+"""
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PYPROJECT = (HERE.parent / "pyproject.toml").read_text()
+
+project = "fathom"
+release = version = re.search(r'^version = "(.+)"$', PYPROJECT, flags=re.M)[1]
+extensions = ["myst_parser"]
+source_suffix = {".md": "markdown"}
+root_doc = "README"
+exclude_patterns = ["examples", "site"]
+nitpicky = True
+highlight_language = "none"
+suppress_warnings = ["misc.highlighting_failure"]  # `…` stands for what an example leaves out.
+myst_heading_anchors = 4
+
+html_theme = "furo"
+html_title = f"fathom {release}"
+html_static_path = ["site"]
+html_css_files = ["site.css"]
+html_js_files = []
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+html_use_index = False
+html_theme_options = {"footer_icons": []}
+
+LINK = re.compile(r"\]\(([\w/-]+)\.md\)")
+REFERENCE = "Reference"  # Where a page stands that README.md does not list.
+
+
+def sections(text):
+    """The second-level headings of README.md, each with the pages that its links name first."""
+    taken = {root_doc}
+    listed = {}
+    for part in re.split(r"^## ", text, flags=re.M)[1:]:
+        title, _, body = part.partition("\n")
+        listed[title] = [page for page in dict.fromkeys(LINK.findall(body)) if page not in taken]
+        taken.update(listed[title])
+    return listed
+
+
+def toctree(pages, caption="", depth=1):
+    head = ["```{toctree}", ":hidden:", f":maxdepth: {depth}", *([f":caption: {caption}"] if caption else [])]
+    return "\n".join(["", *head, "", *(f"/{page}" for page in pages), "```", ""])
+
+
+def add_navigation(app, name, source):
+    if name == root_doc:
+        listed = sections(source[0])
+        known = {page for pages in listed.values() for page in pages}
+        listed[REFERENCE] += sorted(page for page in app.env.found_docs - known - {name} if "/" not in page)
+        source[0] += "".join(toctree(pages, title) for title, pages in listed.items())
+    elif name == "decisions/README":
+        source[0] += toctree(sorted(page for page in app.env.found_docs if page.startswith("decisions/0")))
+
+
+def setup(app):
+    app.connect("source-read", add_navigation)
+    return {"parallel_read_safe": True}
