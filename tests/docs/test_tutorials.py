@@ -1,0 +1,76 @@
+"""Every command of the tutorials and of the concepts' pages, typed from top to bottom on a cluster of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.docs.console import steps
+from tests.docs.terminal import Terminal
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+FOLLOWED = ("tutorials/*.md", "concepts/*.md", "writing-a-controller.md", "backup.md", "upgrading.md")
+PAGES = sorted(str(page.relative_to(DOCS)) for pattern in FOLLOWED for page in DOCS.glob(pattern))
+NORMALLY = {"tutorials/first-cluster.md"}
+# Several clusters run at once while tests do: each takes a free port.
+UP = '() { if [ "$1" = up ]; then shift; command fathom up --port 0 "$@"; else command fathom "$@"; fi; }'
+
+
+def place(tmp_path: Path) -> Path:
+    """A directory with the files of a clone."""
+    files = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(files, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    clone = tmp_path / "fathom"
+    for name in listed:
+        if (ROOT / name).is_file():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, clone / name)
+    return clone
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    """That of somebody who has just logged in: no cluster, no virtual environment."""
+    kept = {name: value for name, value in os.environ.items() if not re.match(r"KUBECONFIG|VIRTUAL_ENV|FATHOM|PS1", name)}
+    paths = [path for path in kept["PATH"].split(":") if not path.startswith(str(Path(sys.prefix)))]
+    return {**kept, "HOME": str(tmp_path), "PATH": ":".join(paths), "BASH_FUNC_fathom%%": UP, "COLUMNS": "200"}
+
+
+def follow(page: str, tmp_path: Path, *, install: bool) -> None:
+    clone = place(tmp_path)
+    variables = environment(tmp_path)
+    if not install:  # The one that these tests run in was made by the same command.
+        (clone / ".venv").symlink_to(sys.prefix)
+        variables["PATH"] = f"{sys.prefix}/bin:{variables['PATH']}"
+    try:
+        with Terminal(clone, variables) as terminal:
+            for step in steps((DOCS / page).read_text()):
+                if install or step.note != "install":
+                    assert terminal.type(step) == ""
+    finally:
+        for data in clone.glob("**/up.lock"):
+            subprocess.run(
+                [sys.executable, "-m", "fathom.cli", "down", "--data", data.parent, "--grace", "0s"],
+                capture_output=True,
+                check=False,
+            )
+
+
+@pytest.mark.live
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[] if page in NORMALLY else [pytest.mark.full]) for page in PAGES]
+)
+def test_a_page_prints_what_it_says(page: str, tmp_path: Path) -> None:
+    follow(page, tmp_path, install=False)
+
+
+@pytest.mark.live
+@pytest.mark.full
+def test_the_first_page_works_in_the_install_that_it_makes(tmp_path: Path) -> None:
+    follow("tutorials/first-cluster.md", tmp_path, install=True)
