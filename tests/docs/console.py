@@ -84,4 +84,4 @@ def matches(expected: tuple[str, ...], printed: str, *, begins: bool = False) ->
 def _pattern(expected: str) -> str:
     if expected.strip() == ANY:
         return r"(?:.*\n)*?"
-    return r".*".join(map(re.escape, compared(expected).split(ANY))) + r"\n"
+    return r".*".join(map(re.escape, re.split(rf" ?{ANY} ?", compared(expected)))) + r"\n"

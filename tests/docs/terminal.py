@@ -14,6 +14,7 @@ from tests.docs.console import Step, matches
 
 END = "end-of-step"
 PATIENCE_S = 120.0
+LOOKING_AGAIN_S = 40.0
 POLL_S = 0.2
 # A person looks again when a pod is not ready yet. What only reads may be asked again, and nothing else.
 READS = re.compile(
@@ -55,7 +56,7 @@ class Terminal:
         """What is wrong with what the command prints and how it ends; '' if nothing is."""
         if step.note == "keeps running":
             return self._leave_running(step)
-        until_s = time.monotonic() + (PATIENCE_S if READS.match(step.command) else 0)
+        until_s = time.monotonic() + (LOOKING_AGAIN_S if READS.match(step.command) else 0)
         while True:
             printed, code = self._run(step.command)
             if code == step.exit_code and matches(step.output, printed):

@@ -50,8 +50,9 @@ def follow(page: str, tmp_path: Path, *, install: bool) -> None:
     try:
         with Terminal(clone, variables) as terminal:
             for step in steps((DOCS / page).read_text()):
-                if install or step.note != "install":
-                    assert terminal.type(step) == ""
+                wrong = terminal.type(step) if install or step.note != "install" else ""
+                if wrong:
+                    pytest.fail(f"docs/{page}, {wrong}", pytrace=False)
     finally:
         for data in clone.glob("**/up.lock"):
             subprocess.run(
