@@ -23,7 +23,7 @@ myst_heading_anchors = 4
 
 html_theme = "furo"
 html_title = f"fathom {release}"
-html_static_path = ["site"]
+html_static_path = ["site/static"]
 html_css_files = ["site.css"]
 html_js_files = []
 html_copy_source = False

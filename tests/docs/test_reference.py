@@ -1,0 +1,98 @@
+"""The pages that are made from the code are current, and name every command that prints JSON."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from cyclopts import App
+
+from fathom.cli.main import make_app
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def script(*words: str) -> int:
+    main = runpy.run_path(str(ROOT / "script" / "reference"))["main"]
+    code: int = main(list(words))
+    return code
+
+
+@pytest.fixture(scope="module")
+def documents(request: pytest.FixtureRequest) -> tuple[Any, ...]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS / "site")
+        found: tuple[Any, ...] = importlib.import_module("json_outputs").DOCUMENTS
+    return found
+
+
+def test_the_pages_are_those_that_the_code_makes() -> None:
+    """Else run `script/reference`."""
+    assert script("--check") == 0
+
+
+def test_a_page_that_lacks_a_field_is_found_and_written_anew(tmp_path: Path) -> None:
+    names = ("kind-fields.md", "invariants.md", "json.md")
+    for name in names:
+        lines = (DOCS / name).read_text().splitlines()
+        row = next(line for line in reversed(lines) if line.startswith("| "))
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines if line != row))
+    assert script("--check", str(tmp_path)) == 1
+    assert script(str(tmp_path)) == 0
+    assert [(tmp_path / name).read_text() for name in names] == [(DOCS / name).read_text() for name in names]
+
+
+def commands(app: App, path: tuple[str, ...] = ()) -> Iterator[tuple[str, App]]:
+    for name in app:
+        child = app[name]
+        if not name.startswith("-"):
+            yield " ".join((*path, name)), child
+            yield from commands(child, (*path, name))
+
+
+def prints_json(command: App) -> bool:
+    if command.default_command is None:
+        return False
+    for argument in command.assemble_argument_collection():
+        choices = argument.get_choices() or ()
+        if "--json" in argument.names or ("--output" in argument.names and "json" in choices):
+            return True
+    return False
+
+
+def test_every_command_that_prints_json_is_on_the_page(documents: tuple[Any, ...]) -> None:
+    listed = {command for document in documents for command in document.commands}
+    found = {name for name, command in commands(make_app()) if prints_json(command)}
+    assert sorted(found - listed) == []
+    assert sorted(listed - found) == ["get"]  # Its -o takes more than names of formats: jsonpath=….
+
+
+def test_examples_have_only_fields_that_there_are(documents: tuple[Any, ...]) -> None:
+    examples = [document for document in documents if document.example is not None]
+    assert examples
+    for document in examples:
+        decoded = msgspec.convert(document.example, document.shapes[0])
+        assert unknown(document.example, json.loads(msgspec.json.encode(decoded))) == []
+
+
+def unknown(example: Any, decoded: Any, path: str = "") -> list[str]:
+    if isinstance(example, dict):
+        missing = [f"{path}.{name}" for name in example if name not in decoded]
+        kept = [name for name in example if name in decoded]
+        return missing + [each for name in kept for each in unknown(example[name], decoded[name], f"{path}.{name}")]
+    if isinstance(example, list):
+        return [each for a, b in zip(example, decoded, strict=True) for each in unknown(a, b, f"{path}[]")]
+    return []
+
+
+def test_every_field_of_a_kind_has_words() -> None:
+    page = (DOCS / "kind-fields.md").read_text()
+    assert re.findall(r"^\| `([^`]*)` \| [^|]* \|  \|$", page, flags=re.M) == []
