@@ -68,7 +68,7 @@ class Terminal:
     def _run(self, command: str) -> tuple[str, int]:
         begin = self._out.stat().st_size
         assert self._shell.stdin is not None
-        self._shell.stdin.write(f"{{ {command}\n}} </dev/null; echo {END} $?\n".encode())
+        self._shell.stdin.write(f"{{ {command}\n}} </dev/null; printf '\\n{END} %s\\n' $?\n".encode())
         self._shell.stdin.flush()
         until_s = time.monotonic() + PATIENCE_S
         while True:
