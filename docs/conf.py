@@ -25,41 +25,45 @@ html_theme = "furo"
 html_title = f"fathom {release}"
 html_static_path = ["site/static"]
 html_css_files = ["site.css"]
-html_js_files = []
+html_search_scorer = str(HERE / "site" / "scorer.js")
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
 html_use_index = False
 html_theme_options = {"footer_icons": []}
 
-LINK = re.compile(r"\]\(([\w/-]+)\.md\)")
+LINK = re.compile(r"\[([^\]]+)\]\(([\w/-]+)\.md\)")
 REFERENCE = "Reference"  # Where a page stands that README.md does not list.
 
 
 def sections(text):
-    """The second-level headings of README.md, each with the pages that its links name first."""
+    """Second-level headings of README.md -> pages that its links name first -> the words of the link."""
     taken = {root_doc}
     listed = {}
     for part in re.split(r"^## ", text, flags=re.M)[1:]:
         title, _, body = part.partition("\n")
-        listed[title] = [page for page in dict.fromkeys(LINK.findall(body)) if page not in taken]
+        listed[title] = {page: words for words, page in reversed(LINK.findall(body)) if page not in taken}
+        listed[title] = dict(reversed(listed[title].items()))
         taken.update(listed[title])
     return listed
 
 
-def toctree(pages, caption="", depth=1):
-    head = ["```{toctree}", ":hidden:", f":maxdepth: {depth}", *([f":caption: {caption}"] if caption else [])]
-    return "\n".join(["", *head, "", *(f"/{page}" for page in pages), "```", ""])
+def toctree(pages, caption=""):
+    head = ["```{toctree}", ":hidden:", ":maxdepth: 1", *([f":caption: {caption}"] if caption else [])]
+    lines = [f"{words[0].upper()}{words[1:]} </{page}>" if words else f"/{page}" for page, words in pages.items()]
+    return "\n".join(["", *head, "", *lines, "```", ""])
 
 
 def add_navigation(app, name, source):
     if name == root_doc:
         listed = sections(source[0])
         known = {page for pages in listed.values() for page in pages}
-        listed[REFERENCE] += sorted(page for page in app.env.found_docs - known - {name} if "/" not in page)
+        unlisted = sorted(page for page in app.env.found_docs - known - {name} if "/" not in page)
+        listed[REFERENCE] |= dict.fromkeys(unlisted, "")
         source[0] += "".join(toctree(pages, title) for title, pages in listed.items())
     elif name == "decisions/README":
-        source[0] += toctree(sorted(page for page in app.env.found_docs if page.startswith("decisions/0")))
+        pages = sorted(page for page in app.env.found_docs if page.startswith("decisions/0"))
+        source[0] += toctree(dict.fromkeys(pages, "")).replace(":hidden:\n", "")
 
 
 def setup(app):

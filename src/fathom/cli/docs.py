@@ -30,6 +30,9 @@ def docs(
     open_browser: Annotated[
         bool, Parameter(name="--open", negative=(), help="Also open the site in a browser.")
     ] = False,
+    site: Annotated[
+        Path | None, Parameter(help="Directory of another built site. Default: the one of this installation.")
+    ] = None,
 ) -> None:
     """Serve the documentation as a site on this machine until Ctrl-C, and print its address. It needs no
     network, and other machines cannot connect to it.
@@ -37,9 +40,9 @@ def docs(
     fathom docs
     fathom docs --port 0 --open
     """
-    site = find_site(PLACES)
+    pages = partial(SitePages, directory=str(find_site((site,) if site else PLACES)))
     try:
-        server = http.server.ThreadingHTTPServer((LOOPBACK, port), partial(SitePages, directory=str(site)))
+        server = http.server.ThreadingHTTPServer((LOOPBACK, port), pages)
     except OSError as error:
         raise Problem(f"port {port} cannot be used ({error.strerror}): choose another with --port") from error
     with server:
@@ -57,7 +60,7 @@ def find_site(places: tuple[Path, ...]) -> Path:
     for place in places:
         if (place / "index.html").is_file():
             return place
-    raise Problem("the site is not built: run script/docs in the clone, or read docs/README.md there")
+    raise Problem(f"there is no site in {places[-1]}: build it with script/docs, or read docs/README.md")
 
 
 class SitePages(http.server.SimpleHTTPRequestHandler):
