@@ -81,7 +81,7 @@ class Terminal:
 
     def _leave_running(self, step: Step) -> str:
         out = self._directory.parent / f"left-{len(self._left)}.out"
-        process = self._start(["bash", "--norc", "-c", f"exec {step.command}"], out)
+        process = self._start(["bash", "--norc", "-c", step.command], out)
         self._left.append((process, out))
         until_s = time.monotonic() + PATIENCE_S
         while not matches(step.output, out.read_text(), begins=True):

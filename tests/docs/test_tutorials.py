@@ -1,4 +1,4 @@
-"""Every command of the tutorials and of the concepts' pages, typed from top to bottom on a cluster of its own."""
+"""Every command of the tutorials and of the concepts' pages is typed, each page on a cluster of its own."""
 
 from __future__ import annotations
 
@@ -18,6 +18,14 @@ DOCS = ROOT / "docs"
 FOLLOWED = ("tutorials/*.md", "concepts/*.md", "writing-a-controller.md", "backup.md", "upgrading.md")
 PAGES = sorted(str(page.relative_to(DOCS)) for pattern in FOLLOWED for page in DOCS.glob(pattern))
 NORMALLY = {"tutorials/first-cluster.md"}
+# Commands of README.md that no page has, and the test that runs them.
+ELSEWHERE = {
+    "script/server": "tests/cli/test_up.py",  # `fathom up`, after script/setup.
+    "script/test": "itself",
+    "fathom demo risk-api": "tests/cluster/test_demo_live.py",
+    "fathom sim explore all --seeds 0..100 -j 2": "tests/sim/test_scenarios.py",
+    "fathom sim zoo": "tests/sim/test_zoo.py",
+}
 # Several clusters run at once while tests do: each takes a free port.
 UP = '() { if [ "$1" = up ]; then shift; command fathom up --port 0 "$@"; else command fathom "$@"; fi; }'
 
@@ -36,9 +44,10 @@ def place(tmp_path: Path) -> Path:
 
 def environment(tmp_path: Path) -> dict[str, str]:
     """That of somebody who has just logged in: no cluster, no virtual environment."""
-    kept = {name: value for name, value in os.environ.items() if not re.match(r"KUBECONFIG|VIRTUAL_ENV|FATHOM|PS1", name)}
-    paths = [path for path in kept["PATH"].split(":") if not path.startswith(str(Path(sys.prefix)))]
-    return {**kept, "HOME": str(tmp_path), "PATH": ":".join(paths), "BASH_FUNC_fathom%%": UP, "COLUMNS": "200"}
+    own = re.compile(r"KUBECONFIG|VIRTUAL_ENV|FATHOM|PS1")
+    kept = {name: value for name, value in os.environ.items() if not own.match(name)}
+    path = ":".join(each for each in kept["PATH"].split(":") if not each.startswith(sys.prefix))
+    return {**kept, "HOME": str(tmp_path), "PATH": path, "BASH_FUNC_fathom%%": UP, "COLUMNS": "200"}
 
 
 def follow(page: str, tmp_path: Path, *, install: bool) -> None:
@@ -75,3 +84,12 @@ def test_a_page_prints_what_it_says(page: str, tmp_path: Path) -> None:
 @pytest.mark.full
 def test_the_first_page_works_in_the_install_that_it_makes(tmp_path: Path) -> None:
     follow("tutorials/first-cluster.md", tmp_path, install=True)
+
+
+def test_every_command_of_the_readme_is_run_by_a_page() -> None:
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(), flags=re.M | re.S)
+    lines = [line.partition("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    commands = [line for line in lines if re.match(r"(fathom|kubectl|curl|script/\w+)\b", line)]
+    typed = [step.command for page in PAGES for step in steps((DOCS / page).read_text())]
+    assert len(commands) > 20
+    assert [one for one in commands if one not in ELSEWHERE and not any(one in whole for whole in typed)] == []
