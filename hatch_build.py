@@ -1,5 +1,5 @@
-"""Puts the built site of the documentation into wheel and sdist, for `fathom docs`. Built by `script/docs` before a
-release; a package without it works, and `fathom docs` says what is missing."""
+"""Puts the built site of the documentation into wheel and sdist, for `fathom docs`. `script/docs` builds it
+before a release; a package without it works, and `fathom docs` says what is missing."""
 
 from pathlib import Path
 from typing import Any

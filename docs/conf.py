@@ -1,7 +1,7 @@
 """The site of these pages, for Sphinx: `script/docs` builds it.
 
-The pages are Markdown that a code host shows as well. README.md lists them, and the navigation is made from its sections
-here: no page needs markup of Sphinx.
+The pages are Markdown that a code host shows as well. README.md lists them, and the navigation is made from
+its sections here: no page needs markup of Sphinx.
 """
 
 import re
@@ -50,7 +50,9 @@ def sections(text):
 
 def toctree(pages, caption=""):
     head = ["```{toctree}", ":hidden:", ":maxdepth: 1", *([f":caption: {caption}"] if caption else [])]
-    lines = [f"{words[0].upper()}{words[1:]} </{page}>" if words else f"/{page}" for page, words in pages.items()]
+    lines = [
+        f"{words[0].upper()}{words[1:]} </{page}>" if words else f"/{page}" for page, words in pages.items()
+    ]
     return "\n".join(["", *head, "", *lines, "```", ""])
 
 

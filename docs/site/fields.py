@@ -1,5 +1,5 @@
-"""The fields of a Struct as rows of a table: path, type, words. Words are a schema's description, else the comment in the
-source."""
+"""The fields of a Struct as rows of a table: path, type, words. Words are a schema's description, else the
+comment in the source, else what the name means everywhere."""
 
 import ast
 import inspect as source_of
@@ -31,7 +31,11 @@ def rows(shape, *, skip=frozenset(), path="", above=()):
         here = f"{path}.{field.encode_name}" if path else field.encode_name
         name, nested = type_words(kind)
         required = " Required." if described.get("required") else ""
-        words = described.get("description") or comment_of(shape, field.name) or general(field.encode_name, nested)
+        words = (
+            described.get("description")
+            or comment_of(shape, field.name)
+            or general(field.encode_name, nested)
+        )
         yield f"{here}{nested_mark(kind)}", name, f"{words}{required}".strip()
         if nested is not None and nested not in above:
             yield from rows(nested, path=f"{here}{nested_mark(kind)}", above=(*above, shape))
@@ -110,11 +114,17 @@ def comments(shape):
         return {}
     lines = Path(file).read_text().splitlines()
     tree = ast.parse("\n".join(lines))
-    body = next(each.body for each in ast.walk(tree) if isinstance(each, ast.ClassDef) and first <= each.lineno <= first + 5 and each.name == shape.__name__)
+    body = next(
+        each.body
+        for each in ast.walk(tree)
+        if isinstance(each, ast.ClassDef)
+        and first <= each.lineno <= first + 5
+        and each.name == shape.__name__
+    )
     found = {}
     for statement in body:
         if isinstance(statement, ast.AnnAssign):
-            said = re.search(r"#\s(?!noqa)(.*)$", lines[statement.end_lineno - 1][statement.end_col_offset:])
+            said = re.search(r"#\s(?!noqa)(.*)$", lines[statement.end_lineno - 1][statement.end_col_offset :])
             found[statement.target.id] = said[1].split("  # ")[0].strip() if said else ""
     return found
 

@@ -37,26 +37,51 @@ DOCUMENTS = (
     Document(
         "fathom why",
         ("why",),
-        """`fathom why KIND/NAME -o json` prints an Explanation; of several objects, a list of them. Without a name: what is
-        stuck, an object whose `items` are Explanations. [Why](why.md#the-document) says more about the fields.""",
+        """`fathom why KIND/NAME -o json` prints an Explanation; of several objects, a list of
+        them. Without a name: what is stuck, an object whose `items` are Explanations.
+        [Why](why.md#the-document) says more about the fields.""",
         (Explanation,),
         {
-            "subject": {"resource": "pods", "namespace": "shop", "name": "web-0", "uid": "4e1c3c0e-7f5b-4d6e-9a55-0f6a3f1f2a10"},
-            "summary": "pod shop/web-0 is not scheduled: 3 of 3 nodes have too little free cpu (NodeResourcesFit). Change: lower cpu of container web to 666m (the pod's owner)",
+            "subject": {
+                "resource": "pods",
+                "namespace": "shop",
+                "name": "web-0",
+                "uid": "4e1c3c0e-7f5b-4d6e-9a55-0f6a3f1f2a10",
+            },
+            "summary": "pod shop/web-0 is not scheduled: 3 of 3 nodes have too little free cpu."
+            " Change: lower cpu of container web to 666m (the pod's owner)",
             "verdict": "is not scheduled",
             "asWanted": False,
             "cause": "3 of 3 nodes have too little free cpu (NodeResourcesFit)",
             "stage": "unschedulable",
-            "change": {"what": "lower cpu of container web to 666m", "who": "the pod's owner", "nodes": 3, "oneOf": 1},
-            "groups": [{"reason": "NodeResourcesFit: Insufficient cpu", "count": 3, "nodes": ["node-1", "node-2", "node-3"]}],
+            "change": {
+                "what": "lower cpu of container web to 666m",
+                "who": "the pod's owner",
+                "nodes": 3,
+                "oneOf": 1,
+            },
+            "groups": [
+                {
+                    "reason": "NodeResourcesFit: Insufficient cpu",
+                    "count": 3,
+                    "nodes": ["node-1", "node-2", "node-3"],
+                }
+            ],
             "freshness": [{"kind": "Node", "used": 126, "applied": 126, "latest": 126, "ageMs": 12}],
         },
     ),
-    Document("fathom why, without a name", (), "What is stuck, worst first.", (StuckObjects,), {"asWanted": True, "items": [], "gaps": []}),
+    Document(
+        "fathom why, without a name",
+        (),
+        "What is stuck, worst first.",
+        (StuckObjects,),
+        {"asWanted": True, "items": [], "gaps": []},
+    ),
     Document(
         "fathom status",
         ("status",),
-        "The joined view of one workload. Each field has a `value` and its `source`. [Status](status.md) says what each is.",
+        """The joined view of one workload. Each field has a `value` and its `source`.
+        [Status](status.md) says what each is.""",
         (StatusView,),
     ),
     Document(
@@ -68,14 +93,32 @@ DOCUMENTS = (
             "subject": {"resource": "deployments.apps", "namespace": "shop", "name": "web"},
             "generation": 2,
             "entries": [
-                {"id": "write:79:replicasets.apps/shop/web-7f2", "time": "2026-11-17T12:23:29.180000Z", "source": "audit", "actor": "deployments", "text": "creates replicaset web-7f2", "revision": 79}
+                {
+                    "id": "write:79:replicasets.apps/shop/web-7f2",
+                    "time": "2026-11-17T12:23:29.180000Z",
+                    "source": "audit",
+                    "actor": "deployments",
+                    "text": "creates replicaset web-7f2",
+                    "revision": 79,
+                }
             ],
-            "edges": [{"cause": "decision:1d63", "effect": "write:79:replicasets.apps/shop/web-7f2", "kind": "wrote"}],
+            "edges": [
+                {
+                    "cause": "decision:1d63",
+                    "effect": "write:79:replicasets.apps/shop/web-7f2",
+                    "kind": "wrote",
+                }
+            ],
             "gaps": [],
             "time": "2026-11-17T12:24:00.000000Z",
         },
     ),
-    Document("fathom coupling", ("coupling",), "Who can change the inputs of a decision. [Coupling](coupling.md#json) says more.", (Coupling,)),
+    Document(
+        "fathom coupling",
+        ("coupling",),
+        "Who can change the inputs of a decision. [Coupling](coupling.md#json) says more.",
+        (Coupling,),
+    ),
     Document(
         "fathom decisions",
         ("decisions",),
@@ -93,7 +136,12 @@ DOCUMENTS = (
         ("doctor",),
         "A list of findings.",
         (Finding,),
-        {"check": "port", "state": "failure", "found": "127.0.0.1:6443 is in use", "advice": "stop the other server, or choose another with --port"},
+        {
+            "check": "port",
+            "state": "failure",
+            "found": "127.0.0.1:6443 is in use",
+            "advice": "stop the other server, or choose another with --port",
+        },
     ),
     Document(
         "fathom record status",
@@ -105,43 +153,77 @@ DOCUMENTS = (
             "recording": True,
             "stored_bytes": 16777216,
             "runs": [
-                {"run": 1, "entry": "scheduler", "incarnation": 1, "since": "2026-11-17T12:26:53.992601Z", "until": "2026-11-17T12:27:43.722554Z", "stored_bytes": 16777216, "fathom": "0.1.0", "python": "3.11.7"}
+                {
+                    "run": 1,
+                    "entry": "scheduler",
+                    "incarnation": 1,
+                    "since": "2026-11-17T12:26:53.992601Z",
+                    "until": "2026-11-17T12:27:43.722554Z",
+                    "stored_bytes": 16777216,
+                    "fathom": "0.1.0",
+                    "python": "3.11.7",
+                }
             ],
         },
     ),
     Document(
         "fathom replay",
         ("replay",),
-        """Of a single tape: a ReplayResult. Of an incident, or with `--continue`: `matched`, `tapes` (a list of ReplayedTape) and
-        `continuation` (a Continuation, or `null`). With `--patch`: `patch`, `changes` (names) and `tapes`. Of the file of a simulated
-        run: [simulation](simulation.md#json).""",
+        """Of a single tape: a ReplayResult. Of an incident, or with `--continue`: `matched`,
+        `tapes` (a list of ReplayedTape) and `continuation` (a Continuation, or `null`). With
+        `--patch`: `patch`, `changes` (names) and `tapes`. Of the file of a simulated run:
+        [simulation](simulation.md#json).""",
         (ReplayResult, ReplayedTape, Continuation),
     ),
     Document(
         "fathom get, apply, override, repair, runbook",
         (
-            "get", "apply", "repair list", "runbook list", "override list", "override show", "override create", "override review",
+            "get",
+            "apply",
+            "repair list",
+            "runbook list",
+            "override list",
+            "override show",
+            "override create",
+            "override review",
         ),
-        """Objects as the API has them: one object, or for several a `List` with `items`. `repair list` and `runbook list` print a plain
-        JSON list of objects. [Fields of the kinds](kind-fields.md) has the fields of fathom's own.""",
+        """Objects as the API has them: one object, or for several a `List` with `items`. `repair
+        list` and `runbook list` print a plain JSON list of objects. [Fields of the
+        kinds](kind-fields.md) has the fields of fathom's own.""",
     ),
     Document(
         "fathom sim",
         ("sim list", "sim run", "sim explore", "sim check-determinism", "sim shrink", "sim zoo"),
-        """`sim list` prints a list of `name` and `about`. The documents of the others are in [simulation](simulation.md#json), field by
-        field; a test compares them.""",
+        """`sim list` prints a list of `name` and `about`. The documents of the others are in
+        [simulation](simulation.md#json), field by field; a test compares them.""",
     ),
     Document(
         "fathom bench",
         (
-            "bench api", "bench watch", "bench record", "bench cache", "bench sim", "bench fork", "bench cluster", "bench schedule",
+            "bench api",
+            "bench watch",
+            "bench record",
+            "bench cache",
+            "bench sim",
+            "bench fork",
+            "bench cluster",
+            "bench schedule",
             "bench why",
         ),
-        """Each prints what it measured, with the load (`parameters`) and the machine. [Benchmarks](benchmarks.md) says what is
-        measured, and how.""",
+        """Each prints what it measured, with the load (`parameters`) and the machine.
+        [Benchmarks](benchmarks.md) says what is measured, and how.""",
         (
-            ApiResult, WatchResult, ScheduleResult, DecideResult, ScaleResult, RecordingCost, RecordResult, CacheResult, KopfComparison,
-            ClusterResult, WhyResult,
+            ApiResult,
+            WatchResult,
+            ScheduleResult,
+            DecideResult,
+            ScaleResult,
+            RecordingCost,
+            RecordResult,
+            CacheResult,
+            KopfComparison,
+            ClusterResult,
+            WhyResult,
         ),
     ),
 )

@@ -4,6 +4,7 @@ import importlib
 import json
 import pkgutil
 import sys
+import textwrap
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -24,8 +25,9 @@ def kind_fields():
     lines = [
         "# Fields of the kinds",
         "",
-        f"Every field of the kinds of `fathom.dev/v1alpha1`, beside `apiVersion`, `kind` and `metadata`. {MADE}",
-        "[Kinds](kinds.md) has an example of each, and says who writes and reads it. `kubectl explain` says the same.",
+        *paragraph(f"""Every field of the kinds of `fathom.dev/v1alpha1`, beside `apiVersion`, `kind` and
+            `metadata`. {MADE} [Kinds](kinds.md) has an example of each, and says who writes and
+            reads it."""),
     ]
     for kind in sorted(KINDS, key=lambda kind: kind.kind):
         lines += ["", f"## {kind.kind}", "", about(kind), "", *table(rows(kind.shape, skip=OF_EVERY_OBJECT))]
@@ -44,8 +46,9 @@ def invariants():
     lines = [
         "# Invariants",
         "",
-        "What must be true in every run of the [simulator](simulation.md), after every commit or when the cluster has come to",
-        f"rest. A scenario fails as soon as one is broken. {MADE}",
+        *paragraph(f"""What must be true in every run of the [simulator](simulation.md), after every commit
+            or when the cluster has come to rest. A scenario fails as soon as one is broken.
+            {MADE}"""),
     ]
     for title, checkers in checker_groups().items():
         lines += ["", f"## {title}", "", "| invariant | what is checked |", "| --- | --- |"]
@@ -68,7 +71,9 @@ def checker_groups():
 def all_checkers():
     for module in pkgutil.iter_modules(fathom.sim.checkers.__path__):
         importlib.import_module(f"fathom.sim.checkers.{module.name}")
-    found = [each for each in below(Checker) if each.name and each.__module__.startswith("fathom.sim.checkers.")]
+    found = [
+        each for each in below(Checker) if each.name and each.__module__.startswith("fathom.sim.checkers.")
+    ]
     return sorted(found, key=lambda checker: (checker.name, checker.__qualname__))
 
 
@@ -82,18 +87,27 @@ def json_outputs():
     lines = [
         "# JSON outputs",
         "",
-        "Commands that print one JSON document for programs, with `-o json` or `--json`. **The names are stable**: fields may be",
-        "added, but no field is renamed, removed or changes its meaning within an API version. Times are RFC 3339, in UTC.",
-        "A path with `[]` is of each item of a list, one with `.*` of each value of a map. Fields that are not known are `null`, `0`",
-        f"or empty. {MADE}",
+        *paragraph(f"""Commands that print one JSON document for programs, with `-o json` or `--json`.
+            **The names are stable**: fields may be added, but no field is renamed, removed or
+            changes its meaning within an API version. Times are RFC 3339, in UTC. A path with
+            `[]` is of each item of a list, one with `.*` of each value of a map. Fields that
+            are not known are `null`, `0` or empty. {MADE}"""),
     ]
     for document in DOCUMENTS:
-        lines += ["", f"## {document.title}", "", " ".join(document.about.split())]
+        lines += ["", f"## {document.title}", "", *paragraph(document.about)]
         for shape in document.shapes:
-            lines += ["", *([f"`{shape.__name__}`:", ""] if len(document.shapes) > 1 else []), *table(rows(shape))]
+            lines += [
+                "",
+                *([f"`{shape.__name__}`:", ""] if len(document.shapes) > 1 else []),
+                *table(rows(shape)),
+            ]
         if document.example is not None:
             lines += ["", "```json", json.dumps(document.example, indent=2, ensure_ascii=False), "```"]
     return text_of(lines)
+
+
+def paragraph(text):
+    return textwrap.wrap(" ".join(text.split()), 130, break_long_words=False, break_on_hyphens=False)
 
 
 def text_of(lines):

@@ -4,12 +4,12 @@
     > more of it         a line that continues the command, as bash shows it
     output               all other lines: what the command prints, both streams
 
-`…` in an output stands for anything within a line, and alone on a line for any number of lines. Times, ids, addresses and
-the width of columns differ from run to run, and are not compared. A command that ends with another code than 0 says so:
-`$ fathom why   # exit code 1`. A comment before a block says what is special about it:
+`…` in an output stands for anything within a line, and alone on a line for any number of lines. Times, ids,
+addresses and the width of columns differ from run to run, and are not compared. A command that ends with
+another code than 0 says so: `$ fathom why   # exit code 1`. A comment before a block says what is special:
 
     <!-- test: keeps running -->   one command, in a terminal of its own until the page ends
-    <!-- test: install -->         run only where the install is tested too; elsewhere, the install is the one at hand
+    <!-- test: install -->         run only where the install is tested; elsewhere it is the one at hand
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import re
 from typing import NamedTuple
 
 ANY = "…"
-FENCE = re.compile(r"^(?:<!-- test: (?P<note>[^\n]*) -->\n\n?)?```console\n(?P<body>.*?)^```$", flags=re.M | re.S)
+FENCE = re.compile(
+    r"^(?:<!-- test: (?P<note>[^\n]*) -->\n\n?)?```console\n(?P<body>.*?)^```$", flags=re.M | re.S
+)
 EXIT_CODE = re.compile(r"#.*\bexit code (\d+)\s*$")
 CHANGING = (
     (re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+Z)?"), "DATE"),

@@ -18,7 +18,8 @@ LOOKING_AGAIN_S = 40.0
 POLL_S = 0.2
 # A person looks again when a pod is not ready yet. What only reads may be asked again, and nothing else.
 READS = re.compile(
-    r"(kubectl|fathom) (get|why|status|timeline|coupling|decisions|logs|override (list|show)|record status)\b|curl "
+    r"(kubectl|fathom) (get|why|status|timeline|coupling|decisions|logs|override (list|show)|record status)\b"
+    r"|curl "
 )
 
 
@@ -27,7 +28,7 @@ class Terminal:
 
     def __init__(self, directory: Path, environment: dict[str, str]) -> None:
         self._directory, self._environment = directory, environment
-        self._left: list[tuple[subprocess.Popen[bytes], Path]] = []
+        self._left: list[subprocess.Popen[bytes]] = []
         self._out = directory.parent / "shell.out"
 
     def __enter__(self) -> Terminal:
@@ -35,7 +36,7 @@ class Terminal:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        for process, _ in [(self._shell, self._out), *reversed(self._left)]:
+        for process in (self._shell, *reversed(self._left)):
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGINT if process is not self._shell else signal.SIGKILL)
             process.wait(60)
@@ -82,7 +83,7 @@ class Terminal:
     def _leave_running(self, step: Step) -> str:
         out = self._directory.parent / f"left-{len(self._left)}.out"
         process = self._start(["bash", "--norc", "-c", step.command], out)
-        self._left.append((process, out))
+        self._left.append(process)
         until_s = time.monotonic() + PATIENCE_S
         while not matches(step.output, out.read_text(), begins=True):
             if time.monotonic() > until_s or process.poll() is not None:
@@ -93,4 +94,5 @@ class Terminal:
 
 def _complaint(step: Step, printed: str) -> str:
     wanted = "\n".join(step.output)
-    return f"line {step.line}: $ {step.command}\n--- the page says (exit code {step.exit_code})\n{wanted}\n--- printed\n{printed}"
+    said = f"--- the page says (exit code {step.exit_code})\n{wanted}\n--- printed\n{printed}"
+    return f"line {step.line}: $ {step.command}\n{said}"

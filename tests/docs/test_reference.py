@@ -87,7 +87,9 @@ def unknown(example: Any, decoded: Any, path: str = "") -> list[str]:
     if isinstance(example, dict):
         missing = [f"{path}.{name}" for name in example if name not in decoded]
         kept = [name for name in example if name in decoded]
-        return missing + [each for name in kept for each in unknown(example[name], decoded[name], f"{path}.{name}")]
+        return missing + [
+            each for name in kept for each in unknown(example[name], decoded[name], f"{path}.{name}")
+        ]
     if isinstance(example, list):
         return [each for a, b in zip(example, decoded, strict=True) for each in unknown(a, b, f"{path}[]")]
     return []

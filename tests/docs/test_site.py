@@ -37,7 +37,9 @@ def served(*words: str, directory: Path = ROOT, command: list[str] = FATHOM) -> 
     with process:
         try:
             assert process.stdout is not None
-            said = re.fullmatch(r"documentation: (http://\S+) \(Ctrl-C ends it\)\n", process.stdout.readline())
+            said = re.fullmatch(
+                r"documentation: (http://\S+) \(Ctrl-C ends it\)\n", process.stdout.readline()
+            )
             assert said
             url = urlsplit(said[1])
             yield str(url.hostname), int(url.port or 0)
@@ -57,9 +59,17 @@ def get(address: tuple[str, int], path: str) -> tuple[int, str, str]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("docs")
-    words = ["--builder", "html", "--fail-on-warning", "--keep-going", "--quiet", "--doctree-dir", made / "doctrees"]
+    words = [
+        "--builder",
+        "html",
+        "--fail-on-warning",
+        "--keep-going",
+        "--quiet",
+        "--doctree-dir",
+        str(made / "doctrees"),
+    ]
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", *words, ROOT / "docs", made / "site"],
+        [sys.executable, "-m", "sphinx", *words, str(ROOT / "docs"), str(made / "site")],
         capture_output=True,
         text=True,
         check=False,
@@ -125,7 +135,9 @@ def test_where_there_is_no_site_it_is_said_how_to_build_it(tmp_path: Path) -> No
 @pytest.mark.full
 def test_a_wheel_carries_the_site(site: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
-    ignored = shutil.ignore_patterns(".git", ".venv", "build", "dist", ".*_cache", "__pycache__", ".hypothesis")
+    ignored = shutil.ignore_patterns(
+        ".git", ".venv", "build", "dist", ".*_cache", "__pycache__", ".hypothesis"
+    )
     shutil.copytree(ROOT, clone, ignore=ignored)
     shutil.copytree(site, clone / "build" / "site")
     subprocess.run(

@@ -92,4 +92,6 @@ def test_every_command_of_the_readme_is_run_by_a_page() -> None:
     commands = [line for line in lines if re.match(r"(fathom|kubectl|curl|script/\w+)\b", line)]
     typed = [step.command for page in PAGES for step in steps((DOCS / page).read_text())]
     assert len(commands) > 20
-    assert [one for one in commands if one not in ELSEWHERE and not any(one in whole for whole in typed)] == []
+    assert [
+        one for one in commands if one not in ELSEWHERE and not any(one in whole for whole in typed)
+    ] == []
