@@ -21,8 +21,8 @@ SCALARS = {
 OF_EVERY_OBJECT = frozenset({"apiVersion", "kind", "metadata"})
 
 
-def rows(shape, *, skip=frozenset(), path="", above=()):
-    """(path, type, words) of every field, those of a nested Struct below it."""
+def rows(shape, *, skip=frozenset(), path="", above=(), general=GENERAL):
+    """(path, type, words) of every field, those of a nested Struct below it, unless it is among `above`."""
     info = inspect.type_info(shape)
     for field in info.fields:
         if not path and field.encode_name in skip:
@@ -34,19 +34,19 @@ def rows(shape, *, skip=frozenset(), path="", above=()):
         words = (
             described.get("description")
             or comment_of(shape, field.name)
-            or general(field.encode_name, nested)
+            or meaning(field.encode_name, nested, general)
         )
         yield f"{here}{nested_mark(kind)}", name, f"{words}{required}".strip()
         if nested is not None and nested not in above:
-            yield from rows(nested, path=f"{here}{nested_mark(kind)}", above=(*above, shape))
+            yield from rows(nested, path=f"{here}{nested_mark(kind)}", above=(*above, shape), general=general)
 
 
-def general(name, nested):
+def meaning(name, nested, general):
     """What the Struct of the field says about itself, else what the name means everywhere."""
-    said = nested.__dict__.get("__doc__") if nested is not None else None
     if name == "status" and nested is None:
         return "True, False or Unknown, of a condition."
-    return GENERAL.get(name) or " ".join((said or "").split())
+    said = nested.__dict__.get("__doc__") if nested is not None else None
+    return " ".join((said or "").split()) or general.get(name, "")
 
 
 def unwrapped(info):

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from fields import OF_EVERY_OBJECT, cell, rows, table
 from json_outputs import DOCUMENTS
+from words import OF_OUTPUTS
 
 import fathom.sim.checkers
 from fathom.kinds.all import KINDS
@@ -93,14 +94,13 @@ def json_outputs():
             `[]` is of each item of a list, one with `.*` of each value of a map. Fields that
             are not known are `null`, `0` or empty. {MADE}"""),
     ]
+    shown = []
     for document in DOCUMENTS:
         lines += ["", f"## {document.title}", "", *paragraph(document.about)]
         for shape in document.shapes:
-            lines += [
-                "",
-                *([f"`{shape.__name__}`:", ""] if len(document.shapes) > 1 else []),
-                *table(rows(shape)),
-            ]
+            named = [f"`{shape.__name__}`:", ""] if len(document.shapes) > 1 else []
+            lines += ["", *named, *table(rows(shape, above=tuple(shown), general=OF_OUTPUTS))]
+            shown.append(shape)
         if document.example is not None:
             lines += ["", "```json", json.dumps(document.example, indent=2, ensure_ascii=False), "```"]
     return text_of(lines)
