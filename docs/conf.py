@@ -17,6 +17,7 @@ source_suffix = {".md": "markdown"}
 root_doc = "README"
 exclude_patterns = ["examples", "site"]
 nitpicky = True
+smartquotes = False  # Quotes here are of code as often as not.
 highlight_language = "none"
 suppress_warnings = ["misc.highlighting_failure"]  # `…` stands for what an example leaves out.
 myst_heading_anchors = 4
@@ -33,6 +34,8 @@ html_use_index = False
 html_theme_options = {"footer_icons": []}
 
 LINK = re.compile(r"\[([^\]]+)\]\(([\w/-]+)\.md\)")
+# To a page of the repository that the site does not have: only its words stay.
+OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+[A-Z]\w*\.md(?:#[^)]*)?\)")
 REFERENCE = "Reference"  # Where a page stands that README.md does not list.
 
 
@@ -56,6 +59,17 @@ def toctree(pages, caption=""):
     return "\n".join(["", *head, "", *lines, "```", ""])
 
 
+def read_source(app, name, source):
+    source[0] = OUTSIDE.sub(drop_link(name), source[0])
+    add_navigation(app, name, source)
+
+
+def drop_link(name):
+    """Only of links that leave docs/: as many steps up as the page is deep, and one more."""
+    depth = name.count("/") + 1
+    return lambda match: match[1] if match[0].count("../") >= depth else match[0]
+
+
 def add_navigation(app, name, source):
     if name == root_doc:
         listed = sections(source[0])
@@ -69,5 +83,5 @@ def add_navigation(app, name, source):
 
 
 def setup(app):
-    app.connect("source-read", add_navigation)
+    app.connect("source-read", read_source)
     return {"parallel_read_safe": True}

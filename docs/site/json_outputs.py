@@ -83,6 +83,29 @@ DOCUMENTS = (
         """The joined view of one workload. Each field has a `value` and its `source`.
         [Status](status.md) says what each is.""",
         (StatusView,),
+        {
+            "workload": {"resource": "deployments.apps", "namespace": "shop", "name": "web"},
+            "generation": {"value": 1, "source": "Deployment shop/web: metadata.generation"},
+            "rollbackObserved": {
+                "value": None,
+                "source": "no PolicyRollout of this workload was rolled back",
+            },
+            "pendingReplicas": {"value": ["web-7f2-0"], "source": "pods of shop/web at revision 105"},
+            "lastReason": {"value": "capacity", "source": "decision ca8c5467-4 of scheduler"},
+            "cacheRevision": {"Node": {"value": 76, "source": "decision ca8c5467-4 of scheduler"}},
+            "latestRevision": {"Node": {"value": 73, "source": "Node node-2: metadata.resourceVersion"}},
+            "autoscalerReason": {
+                "value": None,
+                "source": "no HorizontalPodAutoscaler has this workload as its target",
+            },
+            "repairCondition": {
+                "value": {"type": "RepairComplete", "status": "True"},
+                "source": "condition RepairComplete",
+            },
+            "serviceLevels": {},
+            "activeOverrides": [],
+            "gaps": [],
+        },
     ),
     Document(
         "fathom timeline",
@@ -118,12 +141,49 @@ DOCUMENTS = (
         ("coupling",),
         "Who can change the inputs of a decision. [Coupling](coupling.md#json) says more.",
         (Coupling,),
+        {
+            "subject": "Deployment shop/web spec.replicas",
+            "summary": "Deployment shop/web spec.replicas: written by alice (kubectl)",
+            "silent": ["controllers/autoscaling"],
+            "inputs": [
+                {
+                    "reader": "controllers/deployments",
+                    "kind": "Deployment",
+                    "fields": ["spec.replicas"],
+                    "source": "cache",
+                    "calls": True,
+                    "writers": [{"actor": "controllers/autoscaling", "fields": ["spec.replicas"]}],
+                }
+            ],
+            "links": [],
+            "observed": [],
+        },
     ),
     Document(
         "fathom decisions",
         ("decisions",),
         "A list, oldest first. [The scheduler](scheduling.md) says what a decision has.",
         (KeptDecision,),
+        {
+            "decision": {
+                "id": "c418d39e-07b7-4261-88ed-e0e65c38b75b",
+                "time_ns": 1794921105193686505,
+                "controller": "deployment-progress",
+                "subject": {"resource": "deployments.apps", "namespace": "shop", "name": "web"},
+                "verdict": "status",
+                "cause": {"kind": "timer", "detail": "it was written within the last second"},
+                "seen": {"Deployment": {"revision": 102, "age_ms": 595}},
+                "actions": ["status WorkloadProgress shop/deployment-web"],
+            },
+            "outcomes": [
+                {
+                    "id": "c418d39e-07b7-4261-88ed-e0e65c38b75b",
+                    "time_ns": 1794921105201956306,
+                    "result": "committed",
+                    "revision": 103,
+                }
+            ],
+        },
     ),
     Document(
         "fathom override preview",

@@ -193,7 +193,7 @@ OF_OUTPUTS = {
     "score": "Its points; `null` where the pod does not fit.",
     "seconds": "How many seconds it took, by the clock of the process.",
     "seed": "The seed of everything random.",
-    "seeds": "How many seeds were tried.",
+    "seeds": "The seeds that were tried.",
     "stored_bytes": "The size on disk.",
     "summary": "The first line, for people.",
     "target": "What it is aimed at.",
