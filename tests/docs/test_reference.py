@@ -90,7 +90,7 @@ def unknown(value: Any, paths: set[str], path: str = "") -> list[str]:
         return [each for item in value for each in unknown(item, paths, path)]
     if not isinstance(value, dict) or (path and not any(known.startswith(f"{path}.") for known in paths)):
         return []
-    found = []
+    found: list[str] = []
     for name, item in value.items():
         here = f"{path}.{name}" if path else name
         row = next((one for one in (here, f"{here}[]", f"{here}.*") if one in paths), None)
