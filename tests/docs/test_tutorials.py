@@ -10,14 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.docs.console import steps
+from tests.docs.console import Step, steps
 from tests.docs.terminal import Terminal
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 FOLLOWED = ("tutorials/*.md", "concepts/*.md", "writing-a-controller.md", "backup.md", "upgrading.md")
 PAGES = sorted(str(page.relative_to(DOCS)) for pattern in FOLLOWED for page in DOCS.glob(pattern))
-NORMALLY = {"tutorials/first-cluster.md"}
+NORMALLY = {"tutorials/first-cluster.md", "tutorials/read-a-why.md"}
+PROGRAMS = ("curl", "etcd")  # That a page may need, and a machine may lack.
 # Commands of README.md that no page has, and the test that runs them.
 ELSEWHERE = {
     "script/server": "tests/cli/test_up.py",  # `fathom up`, after script/setup.
@@ -27,7 +28,7 @@ ELSEWHERE = {
     "fathom sim zoo": "tests/sim/test_zoo.py",
 }
 # Several clusters run at once while tests do: each takes a free port.
-UP = '() { if [ "$1" = up ]; then shift; command fathom up --port 0 "$@"; else command fathom "$@"; fi; }'
+UP = '() { case "$1" in up|doctor) command fathom "$1" --port 0 "${@:2}" ;; *) command fathom "$@" ;; esac; }'
 
 
 def place(tmp_path: Path) -> Path:
@@ -50,20 +51,29 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**kept, "HOME": str(tmp_path), "PATH": path, "BASH_FUNC_fathom%%": UP, "COLUMNS": "200"}
 
 
+def skip_without_programs(typed: list[Step], path: str) -> None:
+    for program in PROGRAMS:
+        needed = any(step.command.startswith(program) for step in typed)
+        if needed and not shutil.which(program, path=path):
+            pytest.skip(f"{program} is not installed")
+
+
 def follow(page: str, tmp_path: Path, *, install: bool) -> None:
     clone = place(tmp_path)
     variables = environment(tmp_path)
     if not install:  # The one that these tests run in was made by the same command.
         (clone / ".venv").symlink_to(sys.prefix)
         variables["PATH"] = f"{sys.prefix}/bin:{variables['PATH']}"
+    typed = steps((DOCS / page).read_text())
+    skip_without_programs(typed, variables["PATH"])
     try:
         with Terminal(clone, variables) as terminal:
-            for step in steps((DOCS / page).read_text()):
+            for step in typed:
                 wrong = terminal.type(step) if install or step.note != "install" else ""
                 if wrong:
                     pytest.fail(f"docs/{page}, {wrong}", pytrace=False)
     finally:
-        for data in clone.glob("**/up.lock"):
+        for data in clone.glob("*/up.lock"):
             subprocess.run(
                 [sys.executable, "-m", "fathom.cli", "down", "--data", data.parent, "--grace", "0s"],
                 capture_output=True,
