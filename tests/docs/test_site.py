@@ -79,7 +79,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made / "site"
 
 
-def test_every_page_is_in_the_site_and_in_its_navigation(site: Path) -> None:
+def test_the_site_is_whole_and_served(site: Path) -> None:
+    """One test: where tests are spread over processes, each would build the site."""
+    every_page_is_in_the_site_and_in_its_navigation(site)
+    a_browser_loads_nothing_from_elsewhere(site)
+    words_are_found_without_a_server(site)
+    a_running_command_serves_pages_and_no_lists_of_directories(site)
+
+
+def every_page_is_in_the_site_and_in_its_navigation(site: Path) -> None:
     pages = {page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md")}
     assert [str(page) for page in sorted(pages) if not (site / page).is_file()] == []
     home = (site / "index.html").read_text()
@@ -87,7 +95,7 @@ def test_every_page_is_in_the_site_and_in_its_navigation(site: Path) -> None:
     assert [str(page) for page in sorted(listed) if f'href="{page}"' not in home] == []
 
 
-def test_a_browser_loads_nothing_from_elsewhere(site: Path) -> None:
+def a_browser_loads_nothing_from_elsewhere(site: Path) -> None:
     files = [*site.rglob("*.html"), *site.rglob("*.css")]
     loaded = {
         (str(file.relative_to(site)), next(filter(None, match.groups())))
@@ -99,13 +107,13 @@ def test_a_browser_loads_nothing_from_elsewhere(site: Path) -> None:
     assert [file.name for file in site.rglob("*") if file.suffix in {".woff", ".woff2", ".ttf"}] == []
 
 
-def test_words_are_found_without_a_server(site: Path) -> None:
+def words_are_found_without_a_server(site: Path) -> None:
     index = (site / "searchindex.js").read_text()
     assert index.startswith("Search.setIndex(")
     assert [word for word in ("overrid", "incid", "unschedul") if word not in index] == []  # Stems.
 
 
-def test_a_running_command_serves_pages_and_no_lists_of_directories(site: Path) -> None:
+def a_running_command_serves_pages_and_no_lists_of_directories(site: Path) -> None:
     with served("--site", str(site)) as address:
         for path, words in {
             "/": "Your first cluster",
