@@ -193,7 +193,7 @@ def test_no_file_names_a_machine_path_or_a_package_index() -> None:
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("name", ["setup", "server", "test"])
+@pytest.mark.parametrize("name", ["setup", "server", "test", "docs"])
 def test_scripts_are_plain_posix_shell(name: str) -> None:
     script = ROOT / "script" / name
     text = script.read_text()

@@ -57,6 +57,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("kubeconfig", "fathom.cli.kubeconfig:kubeconfig", "Print the kubeconfig of a data directory"),
         Command("serve", "fathom.cli.serve:app", "Run one process of the control plane"),
         Command("store", "fathom.cli.store:app", "Back up, restore and verify the store"),
+        Command("docs", "fathom.cli.docs:docs", "Serve the documentation as a site on this machine"),
     ),
 }
 VERSION = Command("version", "", "The versions of fathom and Python")
