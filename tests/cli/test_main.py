@@ -65,6 +65,7 @@ def test_a_question_loads_no_other_command_and_no_event_loop() -> None:
     others = {where.partition(":")[0] for where in COMMANDS.values()} - {
         "fathom.cli.why",
         "fathom.cli.kubeconfig",
+        "fathom.cli.main",
     }
     assert others.intersection(loaded) == set()
     assert {"asyncio", "numpy", "aiohttp", "cryptography"}.intersection(loaded) == set()

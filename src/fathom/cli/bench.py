@@ -76,10 +76,17 @@ def _each_at_least_one(type_: object, counts: tuple[int, ...]) -> None:
         raise ValueError("a cluster needs at least one node")
 
 
+HELP = """Benchmarks of API servers, schedulers, caches, recording, simulated and whole clusters.
+
+fathom bench api
+fathom bench schedule --json
+"""
+
+
 def make_app() -> App:
     app = App(
         name="bench",
-        help="Benchmarks of API servers, schedulers, caches, recording, simulated and whole clusters.",
+        help=HELP,
     )
     app.command(api)
     app.command(watch)
@@ -109,7 +116,13 @@ def api(
     where: Where = NEW_SERVER,
     as_json: AsJson = False,
 ) -> None:
-    """Measure creates, gets, updates and lists of an API server, and its memory."""
+    """Measure creates, gets, updates and lists of an API server, and its memory.
+
+    Prints the figures and the machine; with --json, one document.
+
+    fathom bench api
+    fathom bench api --kubeconfig cluster.yaml --json
+    """
     from fathom.bench.api import ApiLoad, run_api  # noqa: PLC0415
 
     load = ApiLoad(connections, objects, object_bytes, seconds)
@@ -127,7 +140,13 @@ def watch(
     where: Where = NEW_SERVER,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how fast every watcher receives every write."""
+    """Measure how fast every watcher receives every write.
+
+    Prints the figures and the machine; with --json, one document.
+
+    fathom bench watch
+    fathom bench watch --watchers 100 --writes 1000
+    """
     from fathom.bench.watch import WatchLoad, run_watch  # noqa: PLC0415
 
     load = WatchLoad(watchers, writes, object_bytes, connections)
@@ -142,7 +161,13 @@ def record(
     data: Annotated[Path | None, Parameter(help="Directory for the temporary tape.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure what recording and replaying an input costs, in time and bytes. Starts no server."""
+    """Measure what recording and replaying an input costs, in time and bytes. Starts no server.
+
+    Prints the figures and the machine; with --json, one document.
+
+    fathom bench record
+    fathom bench record --json
+    """
     from fathom.bench import record as bench_record  # noqa: PLC0415
 
     result = bench_record.run_record(bench_record.RecordLoad(inputs, data))
@@ -169,7 +194,13 @@ def cache(
     where: Where = NEW_SERVER,
     as_json: AsJson = False,
 ) -> None:
-    """Measure fathom's client caches: event rate, memory, first sync, snapshots; compare with kopf."""
+    """Measure fathom's client caches: event rate, memory, first sync, snapshots; compare with kopf.
+
+    Prints the figures and the machine; with --json, one document.
+
+    fathom bench cache
+    fathom bench cache --json
+    """
     from fathom.bench import cache as bench_cache  # noqa: PLC0415
 
     load = bench_cache.CacheLoad(objects, events, http_objects, connections, kopf_objects)
@@ -194,7 +225,13 @@ def sim(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how much faster than real time simulated clusters run. Starts no server."""
+    """Measure how much faster than real time simulated clusters run. Starts no server.
+
+    Prints the figures and the machine; with --json, one document.
+
+    fathom bench sim
+    fathom bench sim --json
+    """
     from fathom.bench.result import this_machine  # noqa: PLC0415
     from fathom.sim.search import bench as sim_bench  # noqa: PLC0415
 
@@ -211,7 +248,13 @@ def fork(
     seed: Annotated[str, Parameter(help="Seed of everything random in the fork.")] = "1",
     as_json: AsJson = False,
 ) -> None:
-    """Measure a fork of a settled cluster, as previews run it: time, and what it writes. Starts no server."""
+    """Measure a fork of a settled cluster, as previews run it: time, and what it writes. Starts no server.
+
+    Prints the figures and the machine; with --json, one document.
+
+    fathom bench fork
+    fathom bench fork --json
+    """
     from fathom.bench.result import this_machine  # noqa: PLC0415
     from fathom.sim.fork import ForkFailed  # noqa: PLC0415
     from fathom.sim.search import fork_bench  # noqa: PLC0415
@@ -247,7 +290,13 @@ def cluster(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Start a cluster; measure its idle cost, and how soon new and lost pods are ready."""
+    """Start a cluster; measure its idle cost, and how soon new and lost pods are ready.
+
+    Prints the figures and the machine; with --json, one document.
+
+    fathom bench cluster
+    fathom bench cluster --json
+    """
     from fathom.bench import cluster as bench_cluster  # noqa: PLC0415
 
     load = bench_cluster.ClusterLoad(nodes, driver, replicas, idle_seconds, lost)
@@ -310,7 +359,13 @@ def schedule(
     where: Where = NEW_SERVER,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how fast the scheduler binds new pods; with --kubeconfig, the scheduler of that cluster."""
+    """Measure how fast the scheduler binds new pods; with --kubeconfig, the scheduler of that cluster.
+
+    Prints the figures and the machine; with --json, one document.
+
+    fathom bench schedule
+    fathom bench schedule --nodes 1000 --pods 5000
+    """
     from fathom.bench import schedule as bench_schedule  # noqa: PLC0415
 
     if (compare or record) and where.kubeconfig:
@@ -353,7 +408,13 @@ def why(
     data: Annotated[Path | None, Parameter(help="Directory for the temporary data of the servers.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure `fathom why` over a long history: time, and CPU of the client and of each server."""
+    """Measure `fathom why` over a long history: time, and CPU of the client and of each server.
+
+    Prints the figures and the machine; with --json, one document.
+
+    fathom bench why
+    fathom bench why --json
+    """
     from fathom.bench import asked_cluster  # noqa: PLC0415
     from fathom.bench import why as bench_why  # noqa: PLC0415
 

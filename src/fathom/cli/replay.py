@@ -63,6 +63,11 @@ def replay(
     """Replay a tape, an incident, or a failing run of `fathom sim`, and compare every request.
 
     Exits with 0 if everything on the tape was reproduced, with 1 if not, with 2 if the replay could not run.
+
+    Prints for each tape how many requests and decisions were the same, and the first that differs.
+
+    fathom replay web.incident
+    fathom replay .fathom-failures/cluster-17.json --patch fix.py  with changed code
     """
     if _is_simulated(file):
         from fathom.cli.simulated import replay_run  # noqa: PLC0415

@@ -10,7 +10,6 @@ import msgspec
 from cyclopts import Parameter
 
 from fathom.cli.api_server import Refused, ServerConnection
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.object_reference import duration_s
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.apply import placed
@@ -18,7 +17,6 @@ from fathom.cli.objects.manifests import read_manifests
 from fathom.cli.objects.options import (
     AllNamespaces,
     Files,
-    Kubeconfig,
     Namespace,
     Recursive,
     Selector,
@@ -26,6 +24,7 @@ from fathom.cli.objects.options import (
     named_objects,
 )
 from fathom.cli.objects.resources import Resource, Resources
+from fathom.cli.places import Kubeconfig, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
 
@@ -74,6 +73,8 @@ def delete(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Delete objects, and wait until they are gone. Exits with 1 if one does not exist.
+
+    Prints a line for each object.
 
     fathom delete pod/web-1
     fathom delete -f web.yaml

@@ -12,13 +12,13 @@ import msgspec
 from cyclopts import Parameter
 
 from fathom.cli.api_server import ServerConnection
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.object_reference import duration_s
 from fathom.cli.objects.answers import done
-from fathom.cli.objects.options import Kubeconfig, Namespace, Selector, chosen_namespace, one_object
+from fathom.cli.objects.options import Namespace, Selector, chosen_namespace, one_object
 from fathom.cli.objects.resources import Resource, Resources
-from fathom.cli.objects.tables import natural
+from fathom.cli.places import Kubeconfig, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.cli.tables import natural
 from fathom.terminal import say
 
 Obj = dict[str, Any]
@@ -58,7 +58,8 @@ def logs(
     prefix: Annotated[bool, Parameter(negative=(), help="With pod and container before each line.")] = False,
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Print what containers have written.
+    """Print what containers have written, as they wrote it; on a terminal, without characters that it would
+    obey.
 
     fathom logs deployment/web -f
     fathom logs -l app=web --tail=20 --prefix

@@ -9,8 +9,8 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects.resources import Resource, Resources
+from fathom.cli.places import found_kubeconfig
 from fathom.cli.problem import Problem
 
 Namespace = Annotated[
@@ -34,10 +34,6 @@ Files = Annotated[
 ]
 Recursive = Annotated[
     bool, Parameter(name=("--recursive", "-R"), negative=(), help="Directories with all below them.")
-]
-Kubeconfig = Annotated[
-    Path | None,
-    Parameter(help="Kubeconfig file. Default: $KUBECONFIG, else .fathom/kubeconfig, else kubectl's."),
 ]
 
 

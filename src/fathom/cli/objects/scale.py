@@ -7,10 +7,10 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from fathom.cli.api_server import ServerConnection
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects.answers import done
-from fathom.cli.objects.options import Kubeconfig, Namespace, chosen_namespace, named_objects
+from fathom.cli.objects.options import Namespace, chosen_namespace, named_objects
 from fathom.cli.objects.resources import Resources
+from fathom.cli.places import Kubeconfig, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
 
@@ -27,6 +27,8 @@ def scale(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Set the number of replicas of a Deployment, a ReplicaSet or another kind that has a scale.
+
+    Prints that it was scaled.
 
     fathom scale deployment/web --replicas=5
     fathom scale deployment/web --replicas=3 --current-replicas=5
