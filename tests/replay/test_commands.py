@@ -137,7 +137,11 @@ def test_what_is_no_tape_is_one_line_and_exit_code_2(
         (["replay", "gone.tape"], "No such file or directory: gone.tape"),
         (["replay", "."], "there is no tape in ."),
         (["replay", ".", "--run", "7"], "there is no run 7 in ."),
-        (["record", "export", "x.tape", "--data", "gone"], "gone does not exist: name the data directory"),
+        (
+            ["record", "export", "x.tape", "--data", "gone"],
+            "gone does not exist: name the data directory of a cluster with --data, or start one with"
+            " `fathom up`",
+        ),
     ],
 )
 def test_what_is_not_there_is_said(
