@@ -57,8 +57,14 @@ def say(*lines: str, err: bool = False, style: Style = "") -> None:
     _write("".join(f"{_styled(line, style, stream)}\n" for line in shown), err=err)
 
 
-def say_text(text: str, *, err: bool = False) -> None:
-    """Print our own text of several lines as it is; characters within a line are escaped."""
+def say_text(text: str) -> None:
+    """Print our own text of several lines; characters within a line are escaped."""
+    say(*text.removesuffix("\n").split("\n"))
+
+
+def say_document(text: str, *, err: bool = False) -> None:
+    """Print a document of several lines, which must stay as they are: never wrapped. Characters that a
+    terminal obeys are escaped."""
     lines = text.removesuffix("\n").split("\n")
     _write("".join(f"{visible(line)}\n" for line in lines), err=err)
 

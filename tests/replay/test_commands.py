@@ -134,7 +134,11 @@ def test_what_is_no_tape_is_one_line_and_exit_code_2(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["replay", "gone.tape"], "No such file or directory: gone.tape"),
+        (
+            ["replay", "gone.tape"],
+            "gone.tape does not exist: name a file of `fathom record export`, or a failing run of"
+            " `fathom sim`",
+        ),
         (["replay", "."], "there is no tape in ."),
         (["replay", ".", "--run", "7"], "there is no run 7 in ."),
         (

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 from msgspec import to_builtins
 
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.terminal import say_json, say_text
+from fathom.terminal import say_document, say_json
 
 if TYPE_CHECKING:
     from fathom.bench.result import Result
@@ -443,7 +443,7 @@ def _report(measure: Callable[[], Result], *, as_json: bool) -> None:
     if as_json:
         say_json(result_as_json(result))
     else:
-        say_text(as_table(result))
+        say_document(as_table(result))
 
 
 def _show(kind: Any, result: Any, *, as_json: bool) -> None:
@@ -451,7 +451,7 @@ def _show(kind: Any, result: Any, *, as_json: bool) -> None:
     if as_json:
         say_json(kind.as_json(result))
     else:
-        say_text(kind.as_table(result))
+        say_document(kind.as_table(result))
 
 
 def _measured(measure: Callable[[], R]) -> R:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -9,8 +10,8 @@ from cyclopts import Parameter
 from fathom.cli.output import DOCUMENTS, output_parameter, print_document
 from fathom.cli.places import DEFAULT_DATA, NewData
 from fathom.cli.problem import ANSWER_IS_NO
-from fathom.cli.tables import table_lines
-from fathom.terminal import Style, say
+from fathom.cli.tables import laid_out
+from fathom.terminal import Style, say, terminal_width
 
 STYLES: dict[str, Style] = {"warning": "yellow", "failure": "red"}
 
@@ -36,8 +37,9 @@ def doctor(
     if output in DOCUMENTS:
         print_document(findings, output)
     else:
-        lines = table_lines([(finding.state, finding.check, finding.found) for finding in findings])
-        for line, finding in zip(lines, findings, strict=True):
-            say(line, style=STYLES.get(finding.state, ""))
+        width = terminal_width() if sys.stdout.isatty() else None
+        rows = laid_out([(finding.state, finding.check, finding.found) for finding in findings], width)
+        for lines, finding in zip(rows, findings, strict=True):
+            say(*lines, style=STYLES.get(finding.state, ""))
             say(*([f"  do: {finding.advice}"] if finding.advice else []))
     return ANSWER_IS_NO if any(finding.state == "failure" for finding in findings) else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fathom.terminal import say, say_json, say_text
+from fathom.terminal import say, say_document, say_json
 
 Obj = dict[str, Any]
 TEXT_TAG = "tag:yaml.org,2002:str"
@@ -23,7 +23,7 @@ def print_documents(objs: Sequence[Obj], output: str, *, as_list: bool = False) 
 
         say_json(msgspec.json.format(msgspec.json.encode(document, order="deterministic"), indent=4).decode())
     else:
-        say_text(as_yaml(document))
+        say_document(as_yaml(document))
 
 
 def list_of(objs: Sequence[Obj]) -> Obj:

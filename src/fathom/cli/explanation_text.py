@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fathom.cli.tables import short_id
+
 NODES_SHOWN = 5
 # Kinds whose freshness is always shown; others only where the view was behind, or in wide output.
 ALWAYS_FRESH = frozenset({"Pod", "Node"})
@@ -122,8 +124,9 @@ def _decisions(document: Document, *, wide: bool) -> Iterator[str]:
     decisions = document.get("decisions") or ()
     for decision in decisions if wide else decisions[-1:]:
         node = f" {decision['node']}" if decision.get("node") else ""
+        id_ = str(decision["id"]) if wide else short_id(str(decision["id"]))
         yield (
-            f"recorded: {decision['verdict']}{node} {decision['id']} at {decision['time']},"
+            f"recorded: {decision['verdict']}{node} {id_} at {decision['time']},"
             f" attempt {decision['attempt']}, after {decision['queuedMs']} ms in the queue,"
             f" woken by {decision['cause']}"
         )

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from fathom.cli.places import KUBECONFIG_FILE, Data, found_data
 from fathom.cli.problem import Problem
-from fathom.terminal import say_text
+from fathom.terminal import say_document
 
 
 def kubeconfig(
@@ -26,4 +26,4 @@ def kubeconfig(
     file = found_data(data) / KUBECONFIG_FILE
     if not file.is_file():
         raise Problem(f"{file} does not exist: start a cluster with `fathom up --data {file.parent}`")
-    say_text(str(file.resolve()) if path else file.read_text())
+    say_document(str(file.resolve()) if path else file.read_text())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fathom.cli.commands import ABOUT, COMMANDS, front_page
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
-from fathom.terminal import say, say_text, terminal_width
+from fathom.terminal import say, say_document, terminal_width
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except Exception as error:
         if debug:
-            say_text(traceback.format_exc(), err=True)
+            say_document(traceback.format_exc(), err=True)
         say(f"fathom: error: {one_line(error)}", err=True, style="red")
         return error.exit_code if isinstance(error, Problem) else USAGE_OR_ENVIRONMENT
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from fathom.cli.problem import Problem
-from fathom.terminal import say_json, say_text
+from fathom.terminal import say_document, say_json
 
 DOCUMENTS = frozenset({"json", "yaml"})
 
@@ -58,4 +58,4 @@ def print_document(document: Any, output: str) -> None:
     if output == "json":
         say_json(msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2).decode())
     else:
-        say_text(as_yaml(msgspec.to_builtins(document, enc_hook=str), sort_keys=False))
+        say_document(as_yaml(msgspec.to_builtins(document, enc_hook=str), sort_keys=False))

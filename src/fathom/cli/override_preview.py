@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from fathom.cli.output import DOCUMENTS, output_parameter, print_document
 from fathom.cli.places import Kubeconfig, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.cli.status_line import waiting
 from fathom.terminal import say
 
 # The API server answers within a minute, or says that it cannot.
@@ -61,7 +62,8 @@ def preview(
     obj["metadata"] = {**obj["metadata"], "namespace": where}
     server = ApiServer(config, answer_s=PREVIEW_S)
     spec = {"override": obj, "minutes": minutes, "seeds": seeds}
-    answer = preview_of(server.ask("OverridePreview", "overridepreviews", spec, where))
+    with waiting(f"trying it in {seeds} forks of the cluster, some 15 s", quiet=bool(output)):
+        answer = preview_of(server.ask("OverridePreview", "overridepreviews", spec, where))
     if output in DOCUMENTS:
         print_document(answer, output)
     else:

@@ -13,6 +13,7 @@ from fathom.cli.object_reference import duration_s, object_reference
 from fathom.cli.output import DOCUMENTS, AsJson, document_format, output_parameter, print_document
 from fathom.cli.places import Data, existing_data, found_data
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.cli.status_line import waiting
 from fathom.terminal import say
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def export(
         raise Problem("name the file to write: fathom record export FILE")
     from fathom.record.tape_list import export as export_tape  # noqa: PLC0415
 
-    with _tape_errors_as_problems():
+    with _tape_errors_as_problems(), waiting("exporting the tape"):
         done = export_tape(existing_data(data), file, process=process, run=run)
     say(f"exported run {done.run} of {done.process} to {file}: {_size(file.stat().st_size)}")
 
@@ -183,7 +184,7 @@ def _export_incident(  # noqa: PLR0917 - the options as they came
         name=reference.name,
         now_ns=now_ns,
     )
-    with _tape_errors_as_problems():
+    with _tape_errors_as_problems(), waiting(f"exporting {reference}"):
         incident = export_incident(wanted, file)
     tapes = ", ".join(f"{tape.process} run {tape.run}" for tape in incident.tapes)
     decisions = sum(journal.decisions for journal in incident.journals)

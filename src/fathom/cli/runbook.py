@@ -10,9 +10,9 @@ from cyclopts import App, Parameter
 from fathom.cli.output import output_parameter, print_document
 from fathom.cli.places import Kubeconfig, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.cli.status_line import live_line
+from fathom.cli.status_line import waiting
 from fathom.cli.tables import natural, say_table
-from fathom.terminal import say, say_text
+from fathom.terminal import say, say_document
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -144,8 +144,7 @@ def plan(
     from fathom.cli.runbook_plans import planned  # noqa: PLC0415
 
     config, parameters = found_kubeconfig(kubeconfig), _pairs(settings, "--set")
-    with live_line(quiet=bool(output)) as tell:
-        tell("judging the preconditions, and trying each override in forks of the cluster; some 15 s each")
+    with waiting("judging preconditions, and trying overrides in forks of the cluster", quiet=bool(output)):
         plan = _awaited(planned(config, namespace, name, parameters))
     if output:
         print_document(plan.document, output)
@@ -262,7 +261,7 @@ def report(
     if output:
         print_documents([_awaited(run_object(found_kubeconfig(kubeconfig), namespace, run_name))], output)
         return 0
-    say_text(_awaited(report_of(found_kubeconfig(kubeconfig), namespace, run_name)))
+    say_document(_awaited(report_of(found_kubeconfig(kubeconfig), namespace, run_name)))
     return 0
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -392,7 +393,7 @@ def zoo(
     table = _Table(bugs, quiet=bool(wanted))
     with live_line(quiet=False) as show_line:
         try:
-            visited = zoo_run.visit(bugs, effort, shown=table.row, told=show_line)
+            visited = zoo_run.visit(bugs, effort, shown=partial(table.row, show_line), told=show_line)
         except zoo_run.NotHunted as error:  # The message of `fathom sim explore`.
             raise Problem(str(error).removeprefix("fathom: error: ")) from error
     document = zoo_report.as_json(visited, bugs, effort)
@@ -429,9 +430,10 @@ class _Table:
         self._quiet = quiet
         self._begun = False
 
-    def row(self, hunted: Hunted) -> None:
+    def row(self, show_line: Callable[[str], None], hunted: Hunted) -> None:
         if self._quiet:
             return
+        show_line("")  # Else the row would follow the progress in its line.
         if not self._begun:
             say(f"{'bug':<{self._width}}  found  random   pct  lineage  faults  seconds  invariant")
         self._begun = True

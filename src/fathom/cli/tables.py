@@ -1,17 +1,18 @@
-"""Tables of answers: aligned columns; on a terminal, the last one is wrapped within itself."""
+"""Tables of answers: aligned columns, which on a terminal are wrapped at words within themselves."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from fathom.model.times import SECOND_NS, human_duration
 from fathom.terminal import say, terminal_width, visible, wrapped
 
 GAP = "   "
-LAST_MIN = 24  # A narrower last column is hard to read: its rows are wrapped as other lines are.
+COLUMN_MIN = 24  # A text in a narrower column is hard to read.
 UUID = 36
 SHORT_ID = 8
 
@@ -21,26 +22,52 @@ Row = Sequence[str]
 def say_table(rows: Sequence[Row]) -> None:
     """The first row is the head."""
     width = terminal_width() if sys.stdout.isatty() else None
-    head, *lines = table_lines(rows, width)
-    say(head, style="bold")
-    say(*lines)
+    head, *others = laid_out(rows, width)
+    say(*head, style="bold")
+    say(*(line for row in others for line in row))
 
 
-def table_lines(rows: Sequence[Row], width: int | None = None) -> list[str]:
-    """`width` None: a row is one line, however long."""
+def table_lines(rows: Sequence[Row]) -> list[str]:
+    """Each row as one line."""
+    return [line for row in laid_out(rows, None) for line in row]
+
+
+def laid_out(rows: Sequence[Row], width: int | None) -> list[list[str]]:
+    """The lines of each row; `width` None: one, however long. Cells are wrapped at words in their columns,
+    the widest first, if the table fits then; else whole rows are, when they are printed."""
     shown = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    left = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
-    wraps = width is not None and left + widths[-1] > width and left + LAST_MIN <= width
-    return [line for row in shown for line in _lines(row, widths, width - left if wraps and width else None)]
+    if width is not None:
+        least = [
+            max(min(column_width, COLUMN_MIN), *map(_longest_word, column))
+            for column_width, column in zip(widths, zip(*shown, strict=True), strict=True)
+        ]
+        widths = _narrowed(widths, least, width - len(GAP) * (len(widths) - 1)) or widths
+    return [list(_lines(row, widths)) for row in shown]
 
 
-def _lines(row: Row, widths: Sequence[int], last_width: int | None) -> Iterator[str]:
-    *cells, last = row
-    start = "".join(f"{cell:<{width}}{GAP}" for cell, width in zip(cells, widths, strict=False))
-    first, *more = (list(wrapped(last, last_width)) if last_width else [last]) or [""]
-    yield (start + first).rstrip()
-    yield from (" " * len(start) + part for part in more)
+def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Widths that fit; [] if there are none."""
+    if sum(least) > room:
+        return []
+    fitting = list(widths)
+    while sum(fitting) > room:
+        at = max((at for at in range(len(fitting)) if fitting[at] > least[at]), key=fitting.__getitem__)
+        fitting[at] -= 1
+    return fitting
+
+
+def _longest_word(cell: str) -> int:
+    return max(map(len, cell.split()), default=0)
+
+
+def _lines(row: Row, widths: Sequence[int]) -> Iterator[str]:
+    cells = [
+        list(wrapped(cell, width)) if len(cell) > width else [cell]
+        for cell, width in zip(row, widths, strict=True)
+    ]
+    for parts in zip_longest(*cells, fillvalue=""):
+        yield GAP.join(f"{part:<{width}}" for part, width in zip(parts, widths, strict=True)).rstrip()
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:

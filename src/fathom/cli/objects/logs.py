@@ -19,7 +19,7 @@ from fathom.cli.objects.resources import Resource, Resources
 from fathom.cli.places import Kubeconfig, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.tables import natural
-from fathom.terminal import say
+from fathom.terminal import say, say_document
 
 Obj = dict[str, Any]
 
@@ -205,7 +205,7 @@ def _print(line: bytes, prefix: str) -> None:
     """As it is, for a file or another program; on a terminal, without characters that it would obey."""
     if sys.stdout.isatty():
         text = line.decode(errors="replace").removesuffix("\n")
-        say(prefix + text.expandtabs())
+        say_document(prefix + text.expandtabs())
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(prefix.encode() + line)
