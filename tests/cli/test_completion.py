@@ -132,9 +132,8 @@ def with_cluster(tmp_path: Path, check: Callable[[dict[str, str]], None]) -> Non
 
 def run_in(command: list[str], env: dict[str, str], path: str) -> dict[str, str]:
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**env, "PATH": path})
-    return dict(
-        line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in done.stdout.splitlines()
-    )
+    parts = [line.partition(":") for line in done.stdout.splitlines()]
+    return {line: found.strip() for line, _, found in parts}
 
 
 @pytest.mark.live

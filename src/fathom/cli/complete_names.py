@@ -145,6 +145,6 @@ def library_names() -> list[str]:
 
 def scenario_names() -> list[str]:
     """Read, not imported: importing the simulator takes half a second."""
-    texts = [file.read_text() for file in (PACKAGE / "sim" / "scenarios").glob("*.py")]
+    sources = [file.read_text() for file in (PACKAGE / "sim" / "scenarios").glob("*.py")]
     marked = re.compile(r"^@scenario\b[^\n]*(?:\n[^\n]*?)*?\nasync def (\w+)", re.MULTILINE)
-    return sorted(name.strip("_").replace("_", "-") for text in texts for name in marked.findall(text))
+    return sorted(name.strip("_").replace("_", "-") for source in sources for name in marked.findall(source))

@@ -21,13 +21,9 @@ class Formats:
 
     def __call__(self, type_: Any, value: Any) -> None:
         """Raises Problem."""
-        starts = tuple(f"{name}=" for name, equals, _ in map(_parted, self.formats) if equals)
+        starts = tuple(f"{name.partition('=')[0]}=" for name in self.formats if "=" in name)
         if value and value not in self.formats and not str(value).startswith(starts or "\0"):
             raise Problem(f"-o must be one of {', '.join(self.formats)}, not {value!r}")
-
-
-def _parted(text: str) -> tuple[str, str, str]:
-    return text.partition("=")
 
 
 def output_parameter(*formats: str, help: str = "") -> Parameter:  # noqa: A002 - cyclopts' word
