@@ -39,7 +39,8 @@ def coupling(
     controller, and who wrote a field. Without a subject: the names of the controllers. Exits with 1 if
     writers of a field take turns.
 
-    Prints a line for each input, with those who write it and how often they did.
+    Prints the inputs that change without a call, each with those who can write it; of a field, also who has
+    written it, and when.
 
     fathom coupling autoscaling
     fathom coupling deployment/web:spec.replicas  who writes this field

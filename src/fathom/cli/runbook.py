@@ -42,7 +42,7 @@ Yes = Annotated[
 HELP = """Carry out runbooks: procedures with conditions, steps that can be undone, and a record.
 
 fathom runbook list  the library, and those of the cluster
-fathom runbook plan drain-zone --set zone=zone-a  what it would do
+fathom runbook show drain-zone  what one does, and how each step is undone
 """
 
 
@@ -138,8 +138,8 @@ def plan(
 
     Prints a line for each condition and each step.
 
-    fathom runbook plan drain-zone --set zone=zone-a
-    fathom runbook plan drain-zone --set zone=zone-a -o json
+    fathom runbook plan drain-zone -n fathom-system --set zone=zone-a --set reason=power
+    fathom runbook plan drain-zone -n fathom-system --set zone=zone-a --set reason=power -o json
     """
     from fathom.cli.runbook_plans import planned  # noqa: PLC0415
 
@@ -172,8 +172,8 @@ def run(
 
     Prints the plan, then each step as it is done.
 
-    fathom runbook run drain-zone --set zone=zone-a --reason 'power is cut at noon'
-    fathom runbook run drain-zone --set zone=zone-a --yes --name drain-1
+    fathom runbook run drain-zone -n fathom-system --set zone=zone-a --set reason=power
+    fathom runbook run drain-zone -n fathom-system --set zone=zone-a --set reason=power --yes --name drain-1
     """
     from fathom.cli.runbooks import RunRequest, start_run  # noqa: PLC0415
 
@@ -205,8 +205,8 @@ def resume(
 
     Prints each step as it is done.
 
-    fathom runbook resume drain-1
-    fathom runbook resume drain-1 --take-over --answer check=yes
+    fathom runbook resume drain-1 -n fathom-system
+    fathom runbook resume drain-1 -n fathom-system --take-over --answer finished=yes
     """
     from fathom.cli.runbooks import resume_run  # noqa: PLC0415
 
@@ -230,8 +230,8 @@ def abort(
 
     Prints each step as it is undone.
 
-    fathom runbook abort drain-1
-    fathom runbook abort drain-1 --yes --reason 'the zone is well'
+    fathom runbook abort drain-1 -n fathom-system
+    fathom runbook abort drain-1 -n fathom-system --yes --reason 'the zone is well'
     """
     from fathom.cli.runbooks import abort_run  # noqa: PLC0415
 
@@ -252,8 +252,8 @@ def report(
 
     With -o, prints the RunbookRun itself.
 
-    fathom runbook report drain-1
-    fathom runbook report drain-1 -o yaml
+    fathom runbook report drain-1 -n fathom-system
+    fathom runbook report drain-1 -n fathom-system -o yaml
     """
     from fathom.cli.documents import print_documents  # noqa: PLC0415
     from fathom.cli.runbooks import report_of, run_object  # noqa: PLC0415

@@ -376,7 +376,7 @@ def zoo(
     Prints a row for each bug, with the runs that each strategy needed.
 
     fathom sim zoo
-    fathom sim zoo --only stale-bind --strategy pct --runs 50
+    fathom sim zoo --only bookmark-ahead --strategy pct --runs 50
     """
     from fathom.sim.report import zoo_report  # noqa: PLC0415
     from fathom.sim.search import zoo_run  # noqa: PLC0415

@@ -54,7 +54,7 @@ def timeline(
     """Show what happened to an object: writes, decisions, Events, conditions, what caches had received, and
     which of them caused which. Exits with 1 if nothing is on record.
 
-    Prints a line for each, the oldest first, each below what caused it.
+    Prints a line for each, the oldest first, with what caused it.
 
     fathom timeline deployment/web --since 10m
     fathom timeline pod/web-1 -w  goes on with what happens
