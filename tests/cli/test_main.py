@@ -119,6 +119,31 @@ def test_wrong_use_is_one_line_and_exit_code_2(
     assert complaint in shown.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["store", "backup"],
+            'Command "store backup" parameter FILE requires an argument. See `fathom store backup',
+        ),
+        (["why", "--namespac"], "Unknown option: --namespac. Did you mean --namespace? See `fathom why"),
+        (["store", "bakup"], 'backup"? Available commands: backup, restore, verify. See `fathom store'),
+    ],
+)
+def test_wrong_use_says_where_to_read_on(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    assert capsys.readouterr().err.endswith(f"{told} --help`.\n")
+
+
+def test_commands_of_commands_are_listed_if_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (run(["store"]), run(["store", "--help"])) == (0, 0)
+    shown = capsys.readouterr().out
+    assert shown == 2 * shown[: len(shown) // 2]
+    assert shown.startswith("Usage: fathom store COMMAND\n")
+
+
 def test_a_kubeconfig_is_shown_or_pointed_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text("kind: Config\n")

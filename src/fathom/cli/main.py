@@ -53,15 +53,25 @@ def _run_words(words: list[str]) -> int:
     if words[0] == "help":  # `fathom help why`, as kubectl has it.
         words = [*words[1:], "--help"]
     app, options = make_app(), words[: words.index("--")] if "--" in words else words
-    asks_for_help = HELP.intersection(options)
-    command = command_words(app, options) if asks_for_help else None
-    if command is None:  # An unknown command is for the parser to complain about.
-        return int(app([word for word in words if not asks_for_help or word not in HELP]) or 0)
-    from fathom.cli.pages.help_text import help_lines  # noqa: PLC0415
-    from fathom.cli.pages.reading import page_of  # noqa: PLC0415
+    asks_for_help = bool(HELP.intersection(options))
+    command = command_words(app, options)
+    if command is not None and (asks_for_help or _is_unfinished(app, words)):
+        from fathom.cli.pages.help_text import help_lines  # noqa: PLC0415
+        from fathom.cli.pages.reading import page_of  # noqa: PLC0415
 
-    print_help(help_lines(page_of(app, command), terminal_width()))
-    return 0
+        print_help(help_lines(page_of(app, command), terminal_width()))
+        return 0
+    # An unknown command is for the parser to complain about, also if help is asked for.
+    return int(app([word for word in words if not asks_for_help or word not in HELP]) or 0)
+
+
+def _is_unfinished(app: App, words: Sequence[str]) -> bool:
+    """Whether the words name only commands that have commands of their own: `fathom store`."""
+    for word in words:
+        if word not in app or word.startswith("-"):
+            return False
+        app = app[word]
+    return app.default_command is None
 
 
 def command_words(app: App, words: Sequence[str]) -> list[str] | None:
@@ -90,8 +100,11 @@ def one_line(error: Exception) -> str:
     if isinstance(error, ExceptionGroup):  # Tasks that failed together; the first error is reported.
         return one_line(error.exceptions[0])
     message = " ".join(str(error).split())
-    if isinstance(error, Problem) or type(error).__module__.startswith("cyclopts"):
+    if isinstance(error, Problem):
         return message
+    if type(error).__module__.startswith("cyclopts"):
+        command = " ".join(("fathom", *(getattr(error, "command_chain", None) or ())))
+        return f"{message} See `{command} --help`."
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     kind = type(error).__name__
