@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from fathom.cli.main import run
-from fathom.cli.places import found_data, found_kubeconfig
+from fathom.cli.places import chosen_namespace, found_data, found_kubeconfig
 
 HERE, THERE = Path(".fathom"), Path("there")
 
@@ -127,3 +128,19 @@ def test_a_variable_that_names_nothing_is_the_cause(
     assert run(["get", "pods"]) == 2
     told = "KUBECONFIG names /gone/config, which does not exist: correct or unset it"
     assert capsys.readouterr() == ("", f"fathom: error: {told}\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "of_context", "chosen"), [("a", "b", "a"), ("", "b", "b"), ("", "", "default")]
+)
+def test_a_namespace_is_the_one_given_or_the_contexts(given: str, of_context: str, chosen: str) -> None:
+    context = {"cluster": "c", "user": "u", **({"namespace": of_context} if of_context else {})}
+    config = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": context}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    HERE.mkdir()
+    (HERE / "kubeconfig").write_text(json.dumps(config))
+    assert chosen_namespace(given, None) == chosen

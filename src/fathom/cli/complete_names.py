@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fathom.cli.api_server import ServerConnection
-from fathom.cli.objects.options import chosen_namespace
 from fathom.cli.objects.resources import Resource, Resources
 from fathom.cli.pages.completing import Slot, flag_value
-from fathom.cli.places import found_kubeconfig
+from fathom.cli.places import chosen_namespace, found_kubeconfig
 from fathom.cli.problem import Problem
 from fathom.cli.tables import natural
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from fathom.cli.output import DOCUMENTS, output_parameter, print_document
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
 
@@ -24,9 +24,7 @@ def coupling(
     ] = "",
     /,
     *,
-    namespace: Annotated[
-        str, Parameter(name=("--namespace", "-n"), help="Namespace of the object.")
-    ] = "default",
+    namespace: Namespace = "",
     output: Annotated[
         str,
         output_parameter(
@@ -49,7 +47,7 @@ def coupling(
     if not subject:
         _show_controllers(output)
         return 0
-    answer = ask(subject, namespace, found_kubeconfig(kubeconfig))
+    answer = ask(subject, chosen_namespace(namespace, kubeconfig), found_kubeconfig(kubeconfig))
     _show(answer, output)
     return ANSWER_IS_NO if answer.contested else 0
 

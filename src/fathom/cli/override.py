@@ -9,21 +9,13 @@ from cyclopts import App, Parameter
 
 from fathom.cli.output import output_parameter
 from fathom.cli.override_flags import NO_CHANGES, ChangeFlags, changes_of
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, found_kubeconfig
 from fathom.cli.problem import Problem
 
 if TYPE_CHECKING:
     from fathom.cli.override_actions import Obj, Overrides
 
 Name = Annotated[str, Parameter(help="Name of the override.")]
-Namespace = Annotated[
-    str,
-    Parameter(
-        name=("--namespace", "-n"),
-        help="Namespace of the override. Default: the context's.",
-        show_default=False,
-    ),
-]
 Yes = Annotated[bool, Parameter(name=("--yes", "-y"), negative=(), help="Do not ask for confirmation.")]
 Wait = Annotated[bool, Parameter(negative=(), help="Wait until every affected controller acknowledged it.")]
 Timeout = Annotated[str, Parameter(help="How long to wait at most.")]

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fathom.cli.output import DOCUMENTS, output_parameter, print_document
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.status_line import waiting
 from fathom.terminal import say
@@ -23,14 +23,7 @@ def preview(
     minutes: Annotated[int, Parameter(help="How long it is watched, in virtual time.")] = 10,
     seeds: Annotated[int, Parameter(help="In how many forks it is tried: they differ in chance.")] = 3,
     output: Annotated[str, output_parameter("json", "yaml", help="The whole answer.")] = "",
-    namespace: Annotated[
-        str,
-        Parameter(
-            name=("--namespace", "-n"),
-            help="Namespace of the override. Default: the context's.",
-            show_default=False,
-        ),
-    ] = "",
+    namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show what an override would do: the production code runs in forks of the cluster, with and without it.

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from fathom.cli.confirmation import confirm, place_of, require_terminal
 from fathom.cli.documents import name_of, print_documents
 from fathom.cli.output import output_parameter
-from fathom.cli.override import Namespace, Yes
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.override import Yes
+from fathom.cli.places import Kubeconfig, Namespace, found_kubeconfig
 from fathom.cli.problem import Problem
 from fathom.cli.tables import say_table
 from fathom.terminal import say

@@ -1,6 +1,7 @@
 """Where the API server and the data directory of a command are: all commands look in the same way.
 
     API server:      --kubeconfig, $KUBECONFIG, .fathom/kubeconfig, ~/.kube/config, the pod's service account
+    namespace:       --namespace, that of the kubeconfig's context, default
     data directory:  --data, the directory of --kubeconfig or $KUBECONFIG if it is one of fathom's, .fathom
 
 A command that starts something new (`up`, `serve`, `demo`, `doctor`, `store restore`) uses --data or its own
@@ -26,6 +27,12 @@ Kubeconfig = Annotated[
     Path | None,
     Parameter(help="Kubeconfig file. Default: $KUBECONFIG, else .fathom/kubeconfig, else kubectl's."),
 ]
+Namespace = Annotated[
+    str,
+    Parameter(
+        name=("--namespace", "-n"), help="Namespace. Default: that of the kubeconfig's context, else default."
+    ),
+]
 Data = Annotated[
     Path | None,
     Parameter(help="Data directory of the cluster. Default: that of the kubeconfig, else .fathom."),
@@ -40,6 +47,15 @@ def found_kubeconfig(kubeconfig: Path | None) -> Path | None:
     if kubeconfig is None and not os.environ.get("KUBECONFIG") and default.exists():
         return default
     return kubeconfig
+
+
+def chosen_namespace(namespace: str, kubeconfig: Path | None) -> str:
+    """Raises Problem."""
+    if namespace:
+        return namespace
+    from fathom.cli.confirmation import place_of  # noqa: PLC0415  # Only where none is given.
+
+    return place_of(found_kubeconfig(kubeconfig)).namespace or "default"
 
 
 def found_data(data: Path | None, kubeconfig: Path | None = None) -> Path:

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from fathom.cli.confirmation import confirm, place_of, require_terminal
 from fathom.cli.documents import print_documents
 from fathom.cli.output import output_parameter, print_document
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.tables import by_name, say_table
 from fathom.terminal import say
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 
 Name = Annotated[str, Parameter(help="Name of the RepairProposal.")]
-Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the proposal.")]
 Yes = Annotated[bool, Parameter(name=("--yes", "-y"), negative=(), help="Do not ask for confirmation.")]
 COLUMNS = ("NAMESPACE", "NAME", "SUBJECT", "ACTION", "PHASE", "APPROVER", "EVIDENCE")
 
@@ -78,7 +77,7 @@ def list_proposals(
 
 
 def approve(
-    name: Name, /, *, namespace: Namespace = "default", yes: Yes = False, kubeconfig: Kubeconfig = None
+    name: Name, /, *, namespace: Namespace = "", yes: Yes = False, kubeconfig: Kubeconfig = None
 ) -> int:
     """Approve a proposal. Repair carries it out if its evidence still holds.
 
@@ -91,7 +90,7 @@ def approve(
 
 
 def refuse(
-    name: Name, /, *, namespace: Namespace = "default", yes: Yes = False, kubeconfig: Kubeconfig = None
+    name: Name, /, *, namespace: Namespace = "", yes: Yes = False, kubeconfig: Kubeconfig = None
 ) -> int:
     """Refuse a proposal. The refusal stands as long as the object exists.
 
@@ -105,7 +104,7 @@ def refuse(
 
 def _decide(name: str, namespace: str, kubeconfig: Path | None, *, approved: bool, yes: bool) -> int:
     """The spec of a proposal never changes, so what is shown is what is decided about."""
-    proposals = _proposals(kubeconfig)
+    proposals, namespace = _proposals(kubeconfig), chosen_namespace(namespace, kubeconfig)
     proposal = proposals.get(namespace, name)
     if not yes:
         require_terminal()

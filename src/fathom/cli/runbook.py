@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from fathom.cli.output import output_parameter, print_document
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.status_line import waiting
 from fathom.cli.tables import natural, say_table
@@ -16,13 +16,13 @@ from fathom.terminal import say, say_document
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
+    from pathlib import Path
     from typing import Any
 
     from fathom.kinds.runbook_run import RunbookRunStatus
 
 RunbookName = Annotated[str, Parameter(help="Name of a runbook, of the library or in the namespace.")]
 RunName = Annotated[str, Parameter(help="Name of the run, as `fathom runbook list --runs` shows it.")]
-Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the run and its target.")]
 Settings = Annotated[
     tuple[str, ...],
     Parameter(name="--set", negative=(), help="NAME=VALUE: the value of a parameter. Repeat it for others."),
@@ -99,7 +99,7 @@ def show(
     name: RunbookName,
     /,
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     output: Annotated[str, output_parameter("json", "yaml", "name", help="The Runbook as an object.")] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
@@ -114,13 +114,13 @@ def show(
     from fathom.cli.runbook_plans import runbook_lines, runbook_object  # noqa: PLC0415
 
     if output:
-        obj = _awaited(runbook_object(found_kubeconfig(kubeconfig), namespace, name))
+        obj = _awaited(runbook_object(*_place(kubeconfig, namespace), name))
         if output == "name":
             say(name_of(obj))
         else:
             print_document(obj, output)
     else:
-        say(*_awaited(runbook_lines(found_kubeconfig(kubeconfig), namespace, name)))
+        say(*_awaited(runbook_lines(*_place(kubeconfig, namespace), name)))
     return 0
 
 
@@ -129,7 +129,7 @@ def plan(
     /,
     *,
     settings: Settings = (),
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     output: Annotated[str, output_parameter("json", "yaml", help="The plan as a document.")] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
@@ -143,9 +143,9 @@ def plan(
     """
     from fathom.cli.runbook_plans import planned  # noqa: PLC0415
 
-    config, parameters = found_kubeconfig(kubeconfig), _pairs(settings, "--set")
+    parameters = _pairs(settings, "--set")
     with waiting("judging preconditions, and trying overrides in forks of the cluster", quiet=bool(output)):
-        plan = _awaited(planned(config, namespace, name, parameters))
+        plan = _awaited(planned(*_place(kubeconfig, namespace), name, parameters))
     if output:
         print_document(plan.document, output)
     else:
@@ -158,7 +158,7 @@ def run(
     /,
     *,
     settings: Settings = (),
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     run_name: Annotated[
         str, Parameter(name="--name", help="Name of the run. Default: the runbook's, and five letters.")
     ] = "",
@@ -179,7 +179,7 @@ def run(
 
     request = RunRequest(
         runbook=name,
-        namespace=namespace,
+        namespace=chosen_namespace(namespace, kubeconfig),
         parameters=_pairs(settings, "--set"),
         name=run_name,
         reason=reason,
@@ -193,7 +193,7 @@ def resume(
     run_name: RunName,
     /,
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     answers: Answers = (),
     take_over: Annotated[
         bool, Parameter(negative=(), help="Also if another client seems to be at work on the run.")
@@ -211,7 +211,13 @@ def resume(
     from fathom.cli.runbooks import resume_run  # noqa: PLC0415
 
     status = _awaited(
-        resume_run(found_kubeconfig(kubeconfig), namespace, run_name, _answers(answers), take_over=take_over)
+        resume_run(
+            found_kubeconfig(kubeconfig),
+            chosen_namespace(namespace, kubeconfig),
+            run_name,
+            _answers(answers),
+            take_over=take_over,
+        )
     )
     return _exit_code(status, "Succeeded")
 
@@ -220,7 +226,7 @@ def abort(
     run_name: RunName,
     /,
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     reason: Annotated[str, Parameter(help="Why it is aborted: for the record.")] = "",
     yes: Yes = False,
     kubeconfig: Kubeconfig = None,
@@ -235,7 +241,7 @@ def abort(
     """
     from fathom.cli.runbooks import abort_run  # noqa: PLC0415
 
-    status = _awaited(abort_run(found_kubeconfig(kubeconfig), namespace, run_name, reason, yes=yes))
+    status = _awaited(abort_run(*_place(kubeconfig, namespace), run_name, reason, yes=yes))
     return _exit_code(status, "Aborted")
 
 
@@ -243,7 +249,7 @@ def report(
     run_name: RunName,
     /,
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     output: Annotated[str, output_parameter("json", "yaml", "name", help="The run as an object.")] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
@@ -259,10 +265,17 @@ def report(
     from fathom.cli.runbooks import report_of, run_object  # noqa: PLC0415
 
     if output:
-        print_documents([_awaited(run_object(found_kubeconfig(kubeconfig), namespace, run_name))], output)
+        print_documents(
+            [_awaited(run_object(*_place(kubeconfig, namespace), run_name))],
+            output,
+        )
         return 0
-    say_document(_awaited(report_of(found_kubeconfig(kubeconfig), namespace, run_name)))
+    say_document(_awaited(report_of(*_place(kubeconfig, namespace), run_name)))
     return 0
+
+
+def _place(kubeconfig: Path | None, namespace: str) -> tuple[Path | None, str]:
+    return found_kubeconfig(kubeconfig), chosen_namespace(namespace, kubeconfig)
 
 
 def _awaited(work: Coroutine[Any, Any, Any]) -> Any:

@@ -8,9 +8,9 @@ from cyclopts import Parameter
 
 from fathom.cli.explanation_text import moment_lines, override_lines
 from fathom.cli.output import DOCUMENTS, output_parameter, print_document
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.cli.why import At, Namespace
+from fathom.cli.why import At
 from fathom.terminal import say
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def status(
     subject: Annotated[str, Parameter(help="The workload, as KIND/NAME: deployment/web.")],
     /,
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     at: At = "",
     output: Annotated[
         str,
@@ -51,7 +51,7 @@ def status(
     fathom status deployment/web
     fathom status deployment/web -o wide  where each fact comes from
     """
-    view = _ask(subject, namespace, at, found_kubeconfig(kubeconfig))
+    view = _ask(subject, chosen_namespace(namespace, kubeconfig), at, found_kubeconfig(kubeconfig))
     if output in DOCUMENTS:
         print_document(view, output)
     else:

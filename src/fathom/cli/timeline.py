@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from fathom.cli.output import DOCUMENTS, output_parameter, print_document
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say, say_json
 
@@ -22,9 +22,7 @@ def timeline(
     subject: Annotated[str, Parameter(help="The object, as KIND/NAME.")],
     /,
     *,
-    namespace: Annotated[
-        str, Parameter(name=("--namespace", "-n"), help="Namespace of the object.")
-    ] = "default",
+    namespace: Namespace = "",
     since: Annotated[
         str, Parameter(help="Its beginning: how far back, such as 10m, or a time. Default: the first record.")
     ] = "",
@@ -66,6 +64,7 @@ def timeline(
     asked = {"subject": _subject(subject, uid), "since": since, "at": at, "generation": generation}
     question = {name: value for name, value in asked.items() if value}
     server = ApiServer(found_kubeconfig(kubeconfig))
+    namespace = chosen_namespace(namespace, kubeconfig)
     shown = fetch_timeline(server, namespace, question)
     _print(shown, output)
     if watch:

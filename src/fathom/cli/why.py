@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter, validators
 
 from fathom.cli.output import DOCUMENTS, output_parameter, print_document
-from fathom.cli.places import Data, Kubeconfig, found_data, found_kubeconfig
+from fathom.cli.places import Data, Kubeconfig, Namespace, chosen_namespace, found_data, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.model.times import micro_timestamp
 from fathom.terminal import say
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fathom.cli.explanations import ApiServer
     from fathom.model.decision import KeptDecision
 
-Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the objects.")]
 At = Annotated[
     str,
     Parameter(help="A revision, a time, or how long ago (10m): answer about the objects as they were then."),
@@ -31,7 +30,7 @@ def why(
         str,
         Parameter(help="Objects, as KIND/NAME or NAME: pod/web-1, deploy/web. Default: whatever is stuck."),
     ],
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     all_namespaces: Annotated[
         bool,
         Parameter(
@@ -70,6 +69,7 @@ def why(
     from fathom.cli.explanations import ApiServer, NoSuchObject, Question  # noqa: PLC0415  # See the package's docstring.
 
     server = ApiServer(found_kubeconfig(kubeconfig))
+    namespace = chosen_namespace(namespace, kubeconfig)
     if not subjects:
         where = Question(
             kind="namespace",

@@ -12,10 +12,10 @@ from fathom.cli.api_server import Refused, ServerConnection
 from fathom.cli.documents import print_documents
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.manifests import Manifest, read_manifests
-from fathom.cli.objects.options import Files, Namespace, Recursive, chosen_namespace
+from fathom.cli.objects.options import Files, Recursive
 from fathom.cli.objects.resources import Resource, Resources
 from fathom.cli.output import output_parameter
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.kube.patch.schema import PatchSchema, patch_schema
 from fathom.kube.patch.three_way import three_way_patch

@@ -14,17 +14,9 @@ from fathom.cli.object_reference import duration_s
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.apply import placed
 from fathom.cli.objects.manifests import read_manifests
-from fathom.cli.objects.options import (
-    AllNamespaces,
-    Files,
-    Namespace,
-    Recursive,
-    Selector,
-    chosen_namespace,
-    named_objects,
-)
+from fathom.cli.objects.options import AllNamespaces, Files, Recursive, Selector, named_objects
 from fathom.cli.objects.resources import Resource, Resources
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
 

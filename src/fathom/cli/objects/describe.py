@@ -11,10 +11,10 @@ from cyclopts import Parameter
 from fathom.cli.explanations import ApiServer, Question
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.describing import described, one_line
-from fathom.cli.objects.options import Namespace, Selector, chosen_namespace, named_objects
+from fathom.cli.objects.options import Selector, named_objects
 from fathom.cli.objects.resources import Resource, Resources
 from fathom.cli.objects.tables import aligned_lines
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import Problem
 from fathom.cli.tables import natural
 from fathom.kube.columns.times import since

@@ -13,14 +13,7 @@ from fathom.cli.api_server import Refused, ServerConnection
 from fathom.cli.documents import list_of, print_documents, without_managed_fields
 from fathom.cli.objects import jsonpath
 from fathom.cli.objects.answers import done
-from fathom.cli.objects.options import (
-    AllNamespaces,
-    Named,
-    Namespace,
-    Selector,
-    chosen_namespace,
-    named_objects,
-)
+from fathom.cli.objects.options import AllNamespaces, Named, Selector, named_objects
 from fathom.cli.objects.resources import Resource, Resources
 from fathom.cli.objects.tables import (
     AS_TABLE,
@@ -33,7 +26,7 @@ from fathom.cli.objects.tables import (
     widths_of,
 )
 from fathom.cli.output import output_parameter
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say, say_exactly
 

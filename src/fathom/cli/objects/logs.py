@@ -14,9 +14,9 @@ from cyclopts import Parameter
 from fathom.cli.api_server import ServerConnection
 from fathom.cli.object_reference import duration_s
 from fathom.cli.objects.answers import done
-from fathom.cli.objects.options import Namespace, Selector, chosen_namespace, one_object
+from fathom.cli.objects.options import Selector, one_object
 from fathom.cli.objects.resources import Resource, Resources
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.tables import natural
 from fathom.terminal import say, say_document

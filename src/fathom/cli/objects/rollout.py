@@ -13,10 +13,10 @@ from fathom.cli.api_server import NoAnswerNow, Refused, ServerConnection
 from fathom.cli.object_reference import duration_s
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.logs import selector_of
-from fathom.cli.objects.options import Namespace, chosen_namespace, one_object
+from fathom.cli.objects.options import one_object
 from fathom.cli.objects.resources import Resources
 from fathom.cli.objects.tables import aligned_lines
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
 

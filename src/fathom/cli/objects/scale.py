@@ -8,9 +8,9 @@ from cyclopts import Parameter, validators
 
 from fathom.cli.api_server import ServerConnection
 from fathom.cli.objects.answers import done
-from fathom.cli.objects.options import Namespace, chosen_namespace, named_objects
+from fathom.cli.objects.options import named_objects
 from fathom.cli.objects.resources import Resources
-from fathom.cli.places import Kubeconfig, found_kubeconfig
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
 
