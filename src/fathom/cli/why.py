@@ -137,7 +137,10 @@ def _print(documents: list[Answer], output: str) -> None:
         say(*map(_name, documents))
     else:
         for number, document in enumerate(documents):
-            say(*([""] if number else []), *explanation_lines(document, wide=output == "wide"))
+            first, *evidence = explanation_lines(document, wide=output == "wide")
+            say(*([""] if number else []))
+            say(first, style="bold")
+            say(*evidence)
 
 
 def _name(document: Answer) -> str:

@@ -85,7 +85,8 @@ def option_usage(option: Option) -> str:
 def option_text(option: Option) -> str:
     """What is said about an option: its help, then what it may be and what it is otherwise."""
     notes = []
-    if option.choices and not all(choice in option.about for choice in option.choices):
+    # The value of a flag is written as its choices; an argument has a name.
+    if option.choices and not option.names[0].startswith("-"):
         notes.append(f"One of {', '.join(option.choices)}.")
     if option.default:
         notes.append(f"Default: {option.default}.")
