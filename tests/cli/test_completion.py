@@ -205,3 +205,12 @@ def test_the_kubeconfig_that_is_typed_is_the_one_that_is_asked(tmp_path: Path) -
         assert candidates_for(words).found == (("pod/web-2", ""),)
 
     with_cluster(tmp_path, check)
+
+
+@pytest.mark.kubectl
+def test_kubectl_completes_its_plugin(kubectl: str, path: str) -> None:
+    env = {**os.environ, "PATH": path, "KUBECONFIG": "/nowhere"}
+    done = subprocess.run(
+        [kubectl, "__complete", "fathom", "stor"], capture_output=True, text=True, check=True, env=env
+    )
+    assert done.stdout == "store\tBack up, restore and verify the store\n:4\n"

@@ -61,6 +61,8 @@ def front_manual(groups: Mapping[str, Sequence[tuple[str, str]]], about: str, ve
 def _head(title: str, version: str, about: str) -> list[str]:
     return [
         f'.TH {roff(title.upper())} 1 "" "{roff(version)}" "User Commands"',
+        ".nh",  # A hyphen that is not there would be copied with a name.
+        ".ad l",
         ".SH NAME",
         f"{roff(title)} \\- {roff(about)}",
     ]
@@ -84,11 +86,12 @@ def _definitions(title: str, rows: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _examples(rows: Iterable[tuple[str, str]]) -> list[str]:
-    return [
-        line
-        for command, about in rows
-        for line in (".TP", f".B {roff(command)}", roff(about) if about else "\\&")
-    ]
+    """Commands are never filled nor broken: they are there to be copied."""
+    lines = []
+    for command, about in rows:
+        lines += [".PP", ".nf", f".B {roff(command)}", ".fi"]
+        lines += [".RS", roff(about), ".RE"] if about else []
+    return lines[1:]
 
 
 def _see_also(names: Iterable[str]) -> list[str]:
