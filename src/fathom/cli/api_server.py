@@ -25,6 +25,7 @@ Answer = dict[str, Any]
 
 ANSWER_S = 30.0
 JSON = "application/json"
+WHAT_TO_DO = "check that this API server runs, and that the kubeconfig names the right one"
 
 
 class NoAnswerNow(Problem):
@@ -107,7 +108,8 @@ class ServerConnection:
             connection.close()
 
     def _no_answer(self, error: Exception) -> NoAnswerNow:
-        return NoAnswerNow(f"{self.url} does not answer: {error or type(error).__name__}")
+        why = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+        return NoAnswerNow(f"{self.url} does not answer ({why}): {WHAT_TO_DO}")
 
     def _headers(self, accept: str) -> tuple[tuple[str, str], ...]:
         if self._server.renewing is not None:
