@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OPTIONS = "Options"  # What cyclopts calls Parameters.
 VALUE_NAMES = {"str": "TEXT", "int": "NUMBER", "float": "NUMBER", "Path": "PATH"}
-NOT_TOLD: tuple[Any, ...] = (None, False, "", (), 0)
+NOT_TOLD: tuple[Any, ...] = (None, False, True, "", (), 0)
 
 
 def page_of(app: App, words: Sequence[str]) -> CommandPage:
@@ -131,9 +131,7 @@ def _default(argument: Argument) -> str:
     default = argument.field_info.default
     if argument.required or argument.parameter.show_default is False or default is argument.field_info.empty:
         return ""
-    if any(default is nothing or default == nothing for nothing in NOT_TOLD):
+    if any(default is nothing for nothing in NOT_TOLD):
         return ""
-    about = argument.parameter.help or ""
-    return (
-        "" if "Default:" in about else str(default) if isinstance(default, str | int | float | Path) else ""
-    )
+    is_told = "Default:" in (argument.parameter.help or "")
+    return "" if is_told or not isinstance(default, str | int | float | Path) else str(default)
