@@ -51,7 +51,7 @@ def status(
     fathom status deployment/web
     fathom status deployment/web -o wide  where each fact comes from
     """
-    view = _ask(subject, chosen_namespace(namespace, kubeconfig), at, found_kubeconfig(kubeconfig))
+    view = _ask(subject, namespace, at, kubeconfig)
     if output in DOCUMENTS:
         print_document(view, output)
     else:
@@ -68,8 +68,9 @@ def _ask(subject: str, namespace: str, at: str, kubeconfig: Path | None) -> View
     kind, slash, name = subject.partition("/")
     if not slash or not kind or not name:
         raise Problem(f"write the workload as KIND/NAME, such as deployment/web, not {subject!r}")
-    question = Question(kind=kind, name=name, namespace=namespace, view="status", at=at)
-    return ApiServer(kubeconfig).explain(question)
+    where = chosen_namespace(namespace, kubeconfig)
+    question = Question(kind=kind, name=name, namespace=where, view="status", at=at)
+    return ApiServer(found_kubeconfig(kubeconfig)).explain(question)
 
 
 # Output.
