@@ -22,6 +22,7 @@ FORMATS = {
     for option in page.options
     if "--output" in option.names
 }
+BENCHMARKS = ("api", "watch", "record", "cache", "schedule", "why", "sim", "fork", "cluster")
 JSON, NAMED, WIDE = ("json", "yaml"), ("json", "yaml", "name"), ("wide", "json", "yaml", "name")
 
 
@@ -52,6 +53,7 @@ def test_every_command_that_prints_answers_or_objects_has_its_formats() -> None:
         "sim check-determinism": JSON,
         "sim shrink": JSON,
         "sim zoo": JSON,
+        **{f"bench {name}": JSON for name in BENCHMARKS},
         "doctor": JSON,
         "store backup": JSON,
         "store restore": JSON,

@@ -55,7 +55,7 @@ def preview(
     obj["metadata"] = {**obj["metadata"], "namespace": where}
     server = ApiServer(config, answer_s=PREVIEW_S)
     spec = {"override": obj, "minutes": minutes, "seeds": seeds}
-    with waiting(f"trying it in {seeds} forks of the cluster, some 15 s", quiet=bool(output)):
+    with waiting(f"trying it in {seeds} forks of the cluster, some 15 s in all", quiet=bool(output)):
         answer = preview_of(server.ask("OverridePreview", "overridepreviews", spec, where))
     if output in DOCUMENTS:
         print_document(answer, output)

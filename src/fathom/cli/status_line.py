@@ -36,13 +36,13 @@ def live_line(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def waiting(what: str, *, quiet: bool = False) -> Iterator[None]:
-    """'what, 7 s', counted by a thread of its own, while something takes its time."""
+    """'what: 7 s', counted by a thread of its own, while something takes its time."""
     with live_line(quiet=quiet) as tell:
         over, began_s = Event(), time.monotonic()
 
         def count() -> None:
             while not over.wait(TICK_S):
-                tell(f"{what}, {time.monotonic() - began_s:.0f} s")
+                tell(f"{what}: {time.monotonic() - began_s:.0f} s")
 
         thread = Thread(target=count, daemon=True)
         thread.start()
