@@ -12,6 +12,7 @@ import msgspec
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.client.credentials import NoCredentials
 from fathom.client.kubeconfig import BadKubeconfig
+from fathom.client.no_answer import no_answer_text
 from fathom.client.servers import find_server
 from fathom.seams.outside import live
 
@@ -25,7 +26,6 @@ Answer = dict[str, Any]
 
 ANSWER_S = 30.0
 JSON = "application/json"
-WHAT_TO_DO = "check that this API server runs, and that the kubeconfig names the right one"
 
 
 class NoAnswerNow(Problem):
@@ -108,8 +108,7 @@ class ServerConnection:
             connection.close()
 
     def _no_answer(self, error: Exception) -> NoAnswerNow:
-        why = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
-        return NoAnswerNow(f"{self.url} does not answer ({why}): {WHAT_TO_DO}")
+        return NoAnswerNow(no_answer_text(self.url, error))
 
     def _headers(self, accept: str) -> tuple[tuple[str, str], ...]:
         if self._server.renewing is not None:
