@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def coupling(
     subject: Annotated[
         str,
-        Parameter(help="A controller (autoscaling), an object (KIND/NAME) or a field (KIND/NAME:FIELD)."),
+        Parameter(
+            name="CONTROLLER|KIND/NAME",
+            help="A controller (autoscaling), an object (KIND/NAME) or a field (KIND/NAME:FIELD).",
+        ),
     ] = "",
     /,
     *,

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from fathom.kinds.runbook_run import RunbookRunStatus
 
 RunbookName = Annotated[str, Parameter(help="Name of a runbook, of the library or in the namespace.")]
-RunName = Annotated[str, Parameter(help="Name of the run, as `fathom runbook list --runs` shows it.")]
+RunName = Annotated[
+    str, Parameter(name="RUN", help="Name of the run, as `fathom runbook list --runs` shows it.")
+]
 Settings = Annotated[
     tuple[str, ...],
     Parameter(name="--set", negative=(), help="NAME=VALUE: the value of a parameter. Repeat it for others."),

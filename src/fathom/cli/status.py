@@ -29,7 +29,7 @@ KIND_OF_BOUNDARY = {
 
 
 def status(
-    subject: Annotated[str, Parameter(help="The workload, as KIND/NAME: deployment/web.")],
+    subject: Annotated[str, Parameter(name="KIND/NAME", help="The workload, as KIND/NAME: deployment/web.")],
     /,
     *,
     namespace: Namespace = "",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def timeline(
-    subject: Annotated[str, Parameter(help="The object, as KIND/NAME.")],
+    subject: Annotated[str, Parameter(name="KIND/NAME", help="The object.")],
     /,
     *,
     namespace: Namespace = "",

@@ -28,7 +28,10 @@ WAITING = frozenset({"unschedulable", "gated"})  # Verdicts whose only effect is
 def why(
     *subjects: Annotated[
         str,
-        Parameter(help="Objects, as KIND/NAME or NAME: pod/web-1, deploy/web. Default: whatever is stuck."),
+        Parameter(
+            name="KIND/NAME",
+            help="Objects, as KIND/NAME or NAME: pod/web-1, deploy/web. Default: whatever is stuck.",
+        ),
     ],
     namespace: Namespace = "",
     all_namespaces: Annotated[
@@ -151,7 +154,7 @@ def _name(document: Answer) -> str:
 
 def decisions(
     subject: Annotated[
-        str, Parameter(help="The object, as KIND/NAME (pods/web-1). Default: all objects.")
+        str, Parameter(name="KIND/NAME", help="The object, as KIND/NAME (pods/web-1). Default: all objects.")
     ] = "",
     /,
     *,

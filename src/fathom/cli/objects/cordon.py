@@ -14,7 +14,7 @@ from fathom.terminal import say
 
 MERGE = "application/merge-patch+json"
 
-Nodes = Annotated[str, Parameter(help="Nodes: node-1 node-2")]
+Nodes = Annotated[str, Parameter(name="NODE", help="Nodes: node-1 node-2")]
 
 
 def cordon(*nodes: Nodes, kubeconfig: Kubeconfig = None) -> int:

@@ -37,7 +37,10 @@ class _Target(msgspec.Struct, frozen=True):
 
 
 def delete(
-    *what: Annotated[str, Parameter(help="Objects, or a kind with --all or -l: pod/web-1; pods web-1 web-2")],
+    *what: Annotated[
+        str,
+        Parameter(name="KIND/NAME", help="Objects, or a kind with --all or -l: pod/web-1; pods web-1 web-2"),
+    ],
     filename: Files = (),
     recursive: Recursive = False,
     namespace: Namespace = "",

@@ -41,7 +41,9 @@ EXPLAINED = frozenset(
 
 
 def describe(
-    *what: Annotated[str, Parameter(help="Objects, or a kind for all of them: pod/web-1; nodes")],
+    *what: Annotated[
+        str, Parameter(name="KIND/NAME", help="Objects, or a kind for all of them: pod/web-1; nodes")
+    ],
     namespace: Namespace = "",
     selector: Selector = "",
     show_events: Annotated[bool, Parameter(help="With the Events about it.")] = True,

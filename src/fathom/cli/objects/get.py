@@ -53,7 +53,11 @@ class GetOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def get(
     *what: Annotated[
-        str, Parameter(help="A kind, kinds, or objects: pods; deployments,services; pod/web-1; nodes node-1")
+        str,
+        Parameter(
+            name="KIND|KIND/NAME",
+            help="A kind, kinds, or objects: pods; deployments,services; pod/web-1; nodes node-1",
+        ),
     ],
     namespace: Namespace = "",
     all_namespaces: AllNamespaces = False,

@@ -39,7 +39,12 @@ class _Log(msgspec.Struct, frozen=True):
 
 
 def logs(
-    *what: Annotated[str, Parameter(help="A pod, or what owns pods, and a container: web-1; deployment/web")],
+    *what: Annotated[
+        str,
+        Parameter(
+            name="POD|KIND/NAME", help="A pod, or what owns pods, and a container: web-1; deployment/web"
+        ),
+    ],
     container: Annotated[str, Parameter(name=("--container", "-c"), help="Default: the pod's first.")] = "",
     all_containers: Annotated[bool, Parameter(negative=(), help="Every container of the pod.")] = False,
     selector: Selector = "",

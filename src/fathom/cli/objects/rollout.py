@@ -29,7 +29,7 @@ MERGE = "application/merge-patch+json"
 POLL_S = 0.5
 USAGE = "fathom rollout COMMAND deployment/web"
 
-What = Annotated[str, Parameter(help="A Deployment: deployment/web")]
+What = Annotated[str, Parameter(name="KIND/NAME", help="A Deployment: deployment/web")]
 
 HELP = """Follow, list, undo, restart, pause and resume rollouts of Deployments.
 

@@ -18,7 +18,7 @@ MERGE = "application/merge-patch+json"
 
 
 def scale(
-    *what: Annotated[str, Parameter(help="Objects with replicas: deployment/web")],
+    *what: Annotated[str, Parameter(name="KIND/NAME", help="Objects with replicas: deployment/web")],
     replicas: Annotated[int, Parameter(help="How many.", validator=validators.Number(gte=0))],
     current_replicas: Annotated[
         int | None, Parameter(help="Only if this is the number now: else nothing is changed.")
