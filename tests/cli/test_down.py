@@ -94,7 +94,8 @@ def test_where_no_cluster_ever_was_it_is_said(tmp_path: Path) -> None:
     done = fathom(tmp_path, "down", "--data", str(tmp_path / "none"))
     assert done.returncode == 2
     assert done.stderr == (
-        f"fathom: error: there is no cluster in {tmp_path}/none: name its directory with --data\n"
+        f"fathom: error: {tmp_path}/none does not exist: name the data directory of a cluster with --data, or"
+        " start one with `fathom up`\n"
     )
 
 

@@ -65,6 +65,7 @@ def test_a_question_loads_no_other_command_and_no_event_loop() -> None:
     others = {where.partition(":")[0] for where in COMMANDS.values()} - {
         "fathom.cli.why",
         "fathom.cli.kubeconfig",
+        "fathom.cli.main",
     }
     assert others.intersection(loaded) == set()
     assert {"asyncio", "numpy", "aiohttp", "cryptography"}.intersection(loaded) == set()
@@ -116,6 +117,31 @@ def test_wrong_use_is_one_line_and_exit_code_2(
     shown = capsys.readouterr()
     assert (shown.out, shown.err.count("\n"), shown.err[:15]) == ("", 1, "fathom: error: ")
     assert complaint in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["store", "backup"],
+            'Command "store backup" parameter FILE requires an argument. See `fathom store backup',
+        ),
+        (["why", "--namespac"], "Unknown option: --namespac. Did you mean --namespace? See `fathom why"),
+        (["store", "bakup"], 'backup"? Available commands: backup, restore, verify. See `fathom store'),
+    ],
+)
+def test_wrong_use_says_where_to_read_on(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    assert capsys.readouterr().err.endswith(f"{told} --help`.\n")
+
+
+def test_commands_of_commands_are_listed_if_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (run(["store"]), run(["store", "--help"])) == (0, 0)
+    shown = capsys.readouterr().out
+    assert shown == 2 * shown[: len(shown) // 2]
+    assert shown.startswith("Usage: fathom store COMMAND\n")
 
 
 def test_a_kubeconfig_is_shown_or_pointed_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

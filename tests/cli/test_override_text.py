@@ -15,16 +15,23 @@ from fathom.cli.override_text import (
     approval_lines,
     change_text,
     confirmation_lines,
-    list_lines,
+    list_rows,
     no_match_lines,
     override_of,
     residue_lines,
     show_lines,
 )
 from fathom.cli.problem import Problem
+from fathom.cli.tables import table_lines
 from fathom.terminal import visible
 
+Obj = dict[str, Any]
+
 RADIUS = {"pods": 12, "nodes": 1, "tenants": 1, "zonePercent": 33, "belowMinimum": 2}
+
+
+def listed(objs: list[Obj], **how: Any) -> list[str]:
+    return table_lines(list_rows(objs, **how))
 
 
 def test_a_list_has_the_columns_of_the_command() -> None:
@@ -32,14 +39,14 @@ def test_a_list_has_the_columns_of_the_command() -> None:
         lesson(acknowledgements=acks("scheduler", "autoscaler")),
         {**lesson(acknowledgements=acks(*AFFECTED)), "metadata": {"name": "b", "namespace": "shop"}},
     ]
-    head, first, second = list_lines(objs, now_ns=NOW_NS, with_namespace=False)
+    head, first, second = listed(objs, now_ns=NOW_NS, with_namespace=False)
     assert head.split() == ["NAME", "TARGET", "CHANGES", "OWNER", "EXPIRES", "ACK", "STATE"]
     changes = "pauseAutoscaler,avoidZones,allowReservedCapacityClass"
     assert re.split(" {3,}", first) == [
         "risk-api-eu-west-recovery", "workload/risk-api", changes, "alice", "31m", "2/3", "Observed 2/3"
     ]  # fmt: skip
     assert second.split()[-2:] == ["3/3", "Active"]
-    head, first, _ = list_lines(objs, now_ns=NOW_NS, with_namespace=True, wide=True)
+    head, first, _ = listed(objs, now_ns=NOW_NS, with_namespace=True, wide=True)
     assert head.split()[0] == "NAMESPACE"
     assert first.split()[0] == "default"
     assert first.split()[-2:] == ["region/eu-west", "recovery-capacity"]
@@ -150,7 +157,7 @@ def test_an_override_that_is_ending_has_neither_acknowledgements_nor_a_way_to_un
     until = next(line.split() for line in lines if line.startswith("  until"))
     assert until[1:6] == ["2026-03-01T12:13:00Z", "(it", "was", "ended),", "instead"]
     assert not any(line.startswith(("  honoured by", "  undo it with")) for line in lines)
-    assert list_lines([obj], now_ns=NOW_NS, with_namespace=False)[1].split()[-2:] == ["-", "Ending"]
+    assert listed([obj], now_ns=NOW_NS, with_namespace=False)[1].split()[-2:] == ["-", "Ending"]
 
 
 def test_changes_that_match_nothing_are_named() -> None:
@@ -248,7 +255,7 @@ def test_no_line_of_a_hostile_override_reaches_the_terminal_as_it_is() -> None:
     obj["spec"]["reason"] = evil
     lines = [
         *show_lines(obj, now_ns=NOW_NS),
-        *list_lines([obj], now_ns=NOW_NS, with_namespace=True, wide=True),
+        *listed([obj], now_ns=NOW_NS, with_namespace=True, wide=True),
     ]
     assert all("\x1b" not in visible(line) and "\n" not in visible(line) for line in lines)
     assert any(r"\x1b]0;owned" in visible(line) for line in lines)

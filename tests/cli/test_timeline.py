@@ -155,7 +155,7 @@ def test_without_a_server_the_error_is_one_line_with_its_address(
     elsewhere.write_text(server.kubeconfig.read_text().replace(server.url, "https://127.0.0.1:1"))
     assert run(["timeline", "pod/x", "--kubeconfig", str(elsewhere)]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("fathom: error: https://127.0.0.1:1 does not answer: ")
+    assert error.startswith("fathom: error: https://127.0.0.1:1 does not answer (")
     assert error.count("\n") == 1
 
 
@@ -201,7 +201,7 @@ def test_watching_goes_on_when_the_server_comes_back_and_shows_each_line_once(tm
             raise
     try:
         said = watching.stderr.readline()
-        assert re.match(r"https://127\.0\.0\.1:\d+ does not answer: .+; asking again\n", said), said
+        assert re.match(r"https://127\.0\.0\.1:\d+ does not answer \(.+; asking again\n", said), said
         with running(tmp_path, port=port) as second:
             second.patch(f"{PODS}/web-5", {"metadata": {"annotations": {"note": "back"}}})
             await_line(watching.stdout, "metadata.annotations", lines)

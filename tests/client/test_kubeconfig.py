@@ -81,7 +81,7 @@ def test_files_are_looked_for_where_kubectl_does(tmp_path: Path) -> None:
     assert find_files(None, {**environ, "KUBECONFIG": f"{other}:{tmp_path}/gone:{home}"}) == [other, home]
     assert find_files(other, environ) == [other]
     assert find_files(None, {"HOME": str(tmp_path / "nobody")}) == []
-    with pytest.raises(BadKubeconfig, match="no kubeconfig: name one"):
+    with pytest.raises(BadKubeconfig, match="no kubeconfig: start a cluster here with"):
         find_server(None, clock=CLOCK, environ={"HOME": str(tmp_path / "nobody")})
 
 

@@ -36,10 +36,13 @@ def test_a_recording_is_shown_exported_and_reproduced(
     records = recorded()
     kept(tmp_path, records)
     assert run(["record", "status", "--data", str(tmp_path)]) == 0
-    first, second = said(capsys)
-    assert first == "toys: not recording, 1 runs, 0.0 MB"
-    assert second.startswith("  run 1: 20")
-    assert second.endswith("tests.replay.toys:begin")
+    head, row = said(capsys)
+    assert head.split() == ["PROCESS", "RUN", "STATE", "BEGAN", "LASTED", "SIZE"]
+    assert row.split()[:3] == ["toys", "1", "ended"]
+    assert run(["record", "status", "--data", str(tmp_path), "-o", "wide"]) == 0
+    assert said(capsys)[1].endswith("tests.replay.toys:begin")
+    assert run(["record", "status", "--data", str(tmp_path), "-o", "name"]) == 0
+    assert said(capsys) == ["toys"]
     file = tmp_path / "toys.tape"
     assert run(["record", "export", str(file), "--data", str(tmp_path)]) == 0
     assert said(capsys) == [f"exported run 1 of toys to {file}: 0.0 MB"]
@@ -64,7 +67,8 @@ def test_status_and_replay_have_documents_too(tmp_path: Path, capsys: pytest.Cap
 
 def test_nothing_recorded_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["record", "status", "--data", str(tmp_path)]) == 1
-    assert said(capsys) == [f"there are no tapes in {tmp_path}"]
+    told = f"there are no tapes in {tmp_path}: --data names the data directory of a cluster"
+    assert said(capsys) == [told]
 
 
 def test_what_is_recorded_is_looked_for_beside_the_kubeconfig_and_then_here(
@@ -73,10 +77,10 @@ def test_what_is_recorded_is_looked_for_beside_the_kubeconfig_and_then_here(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", "elsewhere/kubeconfig")
     assert run(["record", "status"]) == 1
-    assert said(capsys) == ["there are no tapes in .fathom"]
+    assert said(capsys) == ["there are no tapes in .fathom: --data names the data directory of a cluster"]
     kept(tmp_path / ".fathom", recorded(), "here")
     assert run(["record", "status"]) == 0
-    assert said(capsys)[0].startswith("here: ")
+    assert said(capsys)[1].startswith("here ")
     kept(tmp_path / "elsewhere", recorded(), "there")
     assert run(["record", "export", "one.tape"]) == 0
     assert said(capsys)[0].startswith("exported run 1 of there to one.tape: ")
@@ -130,10 +134,18 @@ def test_what_is_no_tape_is_one_line_and_exit_code_2(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["replay", "gone.tape"], "No such file or directory: gone.tape"),
+        (
+            ["replay", "gone.tape"],
+            "gone.tape does not exist: name a file of `fathom record export`, or a failing run of"
+            " `fathom sim`",
+        ),
         (["replay", "."], "there is no tape in ."),
         (["replay", ".", "--run", "7"], "there is no run 7 in ."),
-        (["record", "export", "x.tape", "--data", "gone"], "no tapes in gone"),
+        (
+            ["record", "export", "x.tape", "--data", "gone"],
+            "gone does not exist: name the data directory of a cluster with --data, or start one with"
+            " `fathom up`",
+        ),
     ],
 )
 def test_what_is_not_there_is_said(

@@ -253,6 +253,7 @@ def ended_by_ctrl_c(folder: Path, *words: str, when: bytes, times: int = 1) -> t
         stdout=subprocess.PIPE,
         stderr=theirs,
         text=True,
+        env={**os.environ, "COLUMNS": "140"},  # A progress line is cut at the terminal's width.
     ) as running:
         shown = b""
         while when not in shown:

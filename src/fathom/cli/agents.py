@@ -89,7 +89,13 @@ def agent(
         ),
     ] = None,
 ) -> None:
-    """Run the agent of one or more nodes. When the agent stops, its pods keep running."""
+    """Run the agent of one or more nodes. When the agent stops, its pods keep running.
+
+    Prints its log to standard error, a JSON document in each line.
+
+    fathom serve agent --node node-7 --kubeconfig agent.yaml --zone zone-a
+    fathom serve agent --nodes 3 --zones zone-a,zone-b --up /var/lib/fathom
+    """
     from fathom.agent.host.images import BadImages, ImagesFile  # noqa: PLC0415  # Only this command pays.
     from fathom.agent.host.machine import AlreadyRuns  # noqa: PLC0415
     from fathom.agent.live import AgentsWanted, named_nodes, run_agents_live  # noqa: PLC0415

@@ -12,6 +12,7 @@ import msgspec
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.client.credentials import NoCredentials
 from fathom.client.kubeconfig import BadKubeconfig
+from fathom.client.no_answer import no_answer_text
 from fathom.client.servers import find_server
 from fathom.seams.outside import live
 
@@ -107,7 +108,7 @@ class ServerConnection:
             connection.close()
 
     def _no_answer(self, error: Exception) -> NoAnswerNow:
-        return NoAnswerNow(f"{self.url} does not answer: {error or type(error).__name__}")
+        return NoAnswerNow(no_answer_text(self.url, error))
 
     def _headers(self, accept: str) -> tuple[tuple[str, str], ...]:
         if self._server.renewing is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,9 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 from msgspec import to_builtins
 
+from fathom.cli.output import AsJson, document_format, output_parameter, print_document
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.terminal import say_json, say_text
+from fathom.terminal import say_document, say_json
 
 if TYPE_CHECKING:
     from fathom.bench.result import Result
@@ -26,12 +28,8 @@ Connections = Annotated[
     int, Parameter(validator=AT_LEAST_ONE, help="Number of connections; each has one request in flight.")
 ]
 ObjectBytes = Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Size of each object as JSON, in bytes.")]
-AsJson = Annotated[
-    bool,
-    Parameter(
-        name="--json", negative=(), help="Print one JSON document; docs/benchmarks.md lists its fields."
-    ),
-]
+DOCUMENT = "One document; docs/benchmarks.md lists its fields."
+Output = Annotated[str, output_parameter("json", "yaml", help=DOCUMENT)]
 
 
 @Parameter(name="*")
@@ -76,10 +74,17 @@ def _each_at_least_one(type_: object, counts: tuple[int, ...]) -> None:
         raise ValueError("a cluster needs at least one node")
 
 
+HELP = """Benchmarks of API servers, schedulers, caches, recording, simulated and whole clusters.
+
+fathom bench api
+fathom bench schedule --json
+"""
+
+
 def make_app() -> App:
     app = App(
         name="bench",
-        help="Benchmarks of API servers, schedulers, caches, recording, simulated and whole clusters.",
+        help=HELP,
     )
     app.command(api)
     app.command(watch)
@@ -107,13 +112,20 @@ def api(
         ),
     ] = 5.0,
     where: Where = NEW_SERVER,
+    output: Output = "",
     as_json: AsJson = False,
 ) -> None:
-    """Measure creates, gets, updates and lists of an API server, and its memory."""
+    """Measure creates, gets, updates and lists of an API server, and its memory.
+
+    Prints the figures and the machine; with -o, one document.
+
+    fathom bench api
+    fathom bench api --kubeconfig cluster.yaml --json
+    """
     from fathom.bench.api import ApiLoad, run_api  # noqa: PLC0415
 
     load = ApiLoad(connections, objects, object_bytes, seconds)
-    _report(lambda: run_api(where.against(), load), as_json=as_json)
+    _report(lambda: run_api(where.against(), load), wanted=document_format(output, as_json=as_json))
 
 
 def watch(
@@ -125,13 +137,20 @@ def watch(
     object_bytes: ObjectBytes = 512,
     connections: Connections = 32,
     where: Where = NEW_SERVER,
+    output: Output = "",
     as_json: AsJson = False,
 ) -> None:
-    """Measure how fast every watcher receives every write."""
+    """Measure how fast every watcher receives every write.
+
+    Prints the figures and the machine; with -o, one document.
+
+    fathom bench watch
+    fathom bench watch --watchers 100 --writes 1000
+    """
     from fathom.bench.watch import WatchLoad, run_watch  # noqa: PLC0415
 
     load = WatchLoad(watchers, writes, object_bytes, connections)
-    _report(lambda: run_watch(where.against(), load), as_json=as_json)
+    _report(lambda: run_watch(where.against(), load), wanted=document_format(output, as_json=as_json))
 
 
 def record(
@@ -140,13 +159,20 @@ def record(
         int, Parameter(validator=Number(gte=1000), help="Number of inputs to record.")
     ] = 50_000,
     data: Annotated[Path | None, Parameter(help="Directory for the temporary tape.")] = None,
+    output: Output = "",
     as_json: AsJson = False,
 ) -> None:
-    """Measure what recording and replaying an input costs, in time and bytes. Starts no server."""
+    """Measure what recording and replaying an input costs, in time and bytes. Starts no server.
+
+    Prints the figures and the machine; with -o, one document.
+
+    fathom bench record
+    fathom bench record --json
+    """
     from fathom.bench import record as bench_record  # noqa: PLC0415
 
     result = bench_record.run_record(bench_record.RecordLoad(inputs, data))
-    _show(bench_record, result, as_json=as_json)
+    _show(bench_record, result, wanted=document_format(output, as_json=as_json))
 
 
 def cache(
@@ -167,14 +193,21 @@ def cache(
     ] = 0,
     connections: Connections = 32,
     where: Where = NEW_SERVER,
+    output: Output = "",
     as_json: AsJson = False,
 ) -> None:
-    """Measure fathom's client caches: event rate, memory, first sync, snapshots; compare with kopf."""
+    """Measure fathom's client caches: event rate, memory, first sync, snapshots; compare with kopf.
+
+    Prints the figures and the machine; with -o, one document.
+
+    fathom bench cache
+    fathom bench cache --json
+    """
     from fathom.bench import cache as bench_cache  # noqa: PLC0415
 
     load = bench_cache.CacheLoad(objects, events, http_objects, connections, kopf_objects)
     result = _measured(lambda: bench_cache.run_cache(load, where.against()))
-    _show(bench_cache, result, as_json=as_json)
+    _show(bench_cache, result, wanted=document_format(output, as_json=as_json))
 
 
 def sim(
@@ -192,15 +225,22 @@ def sim(
     codec: Annotated[
         bool, Parameter(negative=(), help="Send objects as bytes: slower, with the same trace.")
     ] = False,
+    output: Output = "",
     as_json: AsJson = False,
 ) -> None:
-    """Measure how much faster than real time simulated clusters run. Starts no server."""
+    """Measure how much faster than real time simulated clusters run. Starts no server.
+
+    Prints the figures and the machine; with -o, one document.
+
+    fathom bench sim
+    fathom bench sim --json
+    """
     from fathom.bench.result import this_machine  # noqa: PLC0415
     from fathom.sim.search import bench as sim_bench  # noqa: PLC0415
 
     sizes = [sim_bench.Size(count, seconds) for count in nodes]
     result = sim_bench.run_sim(sizes, seed=seed, codec=codec, machine=to_builtins(this_machine()))
-    _show(sim_bench, result, as_json=as_json)
+    _show(sim_bench, result, wanted=document_format(output, as_json=as_json))
 
 
 def fork(
@@ -209,9 +249,16 @@ def fork(
     pods: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Number of pods that run.")] = 1000,
     minutes: Annotated[float, Parameter(validator=Number(gt=0), help="Virtual minutes.")] = 10.0,
     seed: Annotated[str, Parameter(help="Seed of everything random in the fork.")] = "1",
+    output: Output = "",
     as_json: AsJson = False,
 ) -> None:
-    """Measure a fork of a settled cluster, as previews run it: time, and what it writes. Starts no server."""
+    """Measure a fork of a settled cluster, as previews run it: time, and what it writes. Starts no server.
+
+    Prints the figures and the machine; with -o, one document.
+
+    fathom bench fork
+    fathom bench fork --json
+    """
     from fathom.bench.result import this_machine  # noqa: PLC0415
     from fathom.sim.fork import ForkFailed  # noqa: PLC0415
     from fathom.sim.search import fork_bench  # noqa: PLC0415
@@ -225,7 +272,7 @@ def fork(
         )
     except ForkFailed as error:
         raise Problem(f"the benchmark failed: {error}", exit_code=ANSWER_IS_NO) from error
-    _show(fork_bench, result, as_json=as_json)
+    _show(fork_bench, result, wanted=document_format(output, as_json=as_json))
 
 
 def cluster(
@@ -245,14 +292,21 @@ def cluster(
         bool,
         Parameter(help="Also kill a node's agent, and wait about six minutes until its pods are replaced."),
     ] = True,
+    output: Output = "",
     as_json: AsJson = False,
 ) -> None:
-    """Start a cluster; measure its idle cost, and how soon new and lost pods are ready."""
+    """Start a cluster; measure its idle cost, and how soon new and lost pods are ready.
+
+    Prints the figures and the machine; with -o, one document.
+
+    fathom bench cluster
+    fathom bench cluster --json
+    """
     from fathom.bench import cluster as bench_cluster  # noqa: PLC0415
 
     load = bench_cluster.ClusterLoad(nodes, driver, replicas, idle_seconds, lost)
     result = _measured(lambda: bench_cluster.run_cluster(load))
-    _show(bench_cluster, result, as_json=as_json)
+    _show(bench_cluster, result, wanted=document_format(output, as_json=as_json))
 
 
 def schedule(
@@ -308,31 +362,40 @@ def schedule(
         bool, Parameter(negative=(), help="The scheduler records a tape too, for `fathom replay`.")
     ] = False,
     where: Where = NEW_SERVER,
+    output: Output = "",
     as_json: AsJson = False,
 ) -> None:
-    """Measure how fast the scheduler binds new pods; with --kubeconfig, the scheduler of that cluster."""
+    """Measure how fast the scheduler binds new pods; with --kubeconfig, the scheduler of that cluster.
+
+    Prints the figures and the machine; with -o, one document.
+
+    fathom bench schedule
+    fathom bench schedule --nodes 1000 --pods 5000
+    """
     from fathom.bench import schedule as bench_schedule  # noqa: PLC0415
 
     if (compare or record) and where.kubeconfig:
         raise Problem("--compare and --record apply only to a scheduler that the benchmark starts")
     init_pods, pods = bench_schedule.sized(workload, init_pods, pods)
     if decide_only or growth:
-        _decide(workload, nodes, init_pods, pods, growth=growth, as_json=as_json)
+        _decide(
+            workload, nodes, init_pods, pods, growth=growth, wanted=document_format(output, as_json=as_json)
+        )
         return
     recording = bench_schedule.TAPE if record else bench_schedule.JOURNAL
     load = bench_schedule.ScheduleLoad(workload, nodes, init_pods, pods, connections, schedulers, recording)
     if compare:
-        _compare(load, where.against(), pairs, as_json=as_json)
+        _compare(load, where.against(), pairs, wanted=document_format(output, as_json=as_json))
         return
     result = _measured(lambda: bench_schedule.run_schedule(where.against(), load))
-    _show(bench_schedule, result, as_json=as_json)
+    _show(bench_schedule, result, wanted=document_format(output, as_json=as_json))
 
 
-def _compare(load: ScheduleLoad, against: Against, pairs: int, *, as_json: bool) -> None:
+def _compare(load: ScheduleLoad, against: Against, pairs: int, *, wanted: str) -> None:
     from fathom.bench import recording_cost  # noqa: PLC0415
 
     result = _measured(lambda: recording_cost.run_pairs(against, load, pairs))
-    _show(recording_cost, result, as_json=as_json)
+    _show(recording_cost, result, wanted=wanted)
 
 
 def why(
@@ -351,18 +414,25 @@ def why(
     questions: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Number of questions.")] = 100,
     seed: Annotated[int, Parameter(help="Seed of the pods that are asked about.")] = 1,
     data: Annotated[Path | None, Parameter(help="Directory for the temporary data of the servers.")] = None,
+    output: Output = "",
     as_json: AsJson = False,
 ) -> None:
-    """Measure `fathom why` over a long history: time, and CPU of the client and of each server."""
+    """Measure `fathom why` over a long history: time, and CPU of the client and of each server.
+
+    Prints the figures and the machine; with -o, one document.
+
+    fathom bench why
+    fathom bench why --json
+    """
     from fathom.bench import asked_cluster  # noqa: PLC0415
     from fathom.bench import why as bench_why  # noqa: PLC0415
 
     load = asked_cluster.WhyLoad(nodes, pods, waiting, decisions, writes, questions, seed)
     result = _measured(lambda: bench_why.run_why(load, data))
-    _show(bench_why, result, as_json=as_json)
+    _show(bench_why, result, wanted=document_format(output, as_json=as_json))
 
 
-def _decide(workload: str, nodes: int, init_pods: int, pods: int, *, growth: bool, as_json: bool) -> None:
+def _decide(workload: str, nodes: int, init_pods: int, pods: int, *, growth: bool, wanted: str) -> None:
     from fathom.bench import decide as bench_decide  # noqa: PLC0415
 
     def measure() -> bench_decide.DecideResult | bench_decide.ScaleResult:
@@ -371,26 +441,34 @@ def _decide(workload: str, nodes: int, init_pods: int, pods: int, *, growth: boo
         return bench_decide.run_decide(bench_decide.DecideLoad(nodes, init_pods, pods, (workload,)))
 
     result = _measured(measure)
-    _show(bench_decide, result, as_json=as_json)
+    _show(bench_decide, result, wanted=wanted)
 
 
-def _report(measure: Callable[[], Result], *, as_json: bool) -> None:
+def _report(measure: Callable[[], Result], *, wanted: str) -> None:
     from fathom.bench.result import as_json as result_as_json  # noqa: PLC0415
     from fathom.bench.result import as_table  # noqa: PLC0415
 
     result = _measured(measure)
-    if as_json:
-        say_json(result_as_json(result))
+    if wanted:
+        _print(result_as_json(result), wanted)
     else:
-        say_text(as_table(result))
+        say_document(as_table(result))
 
 
-def _show(kind: Any, result: Any, *, as_json: bool) -> None:
+def _show(kind: Any, result: Any, *, wanted: str) -> None:
     """`kind`: the benchmark's module, which formats its result."""
-    if as_json:
-        say_json(kind.as_json(result))
+    if wanted:
+        _print(kind.as_json(result), wanted)
     else:
-        say_text(kind.as_table(result))
+        say_document(kind.as_table(result))
+
+
+def _print(document: str, wanted: str) -> None:
+    """A benchmark writes its own JSON: with the order and the digits of its page."""
+    if wanted == "json":
+        say_json(document)
+    else:
+        print_document(json.loads(document), wanted)
 
 
 def _measured(measure: Callable[[], R]) -> R:

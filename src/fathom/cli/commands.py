@@ -60,23 +60,30 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("docs", "fathom.cli.docs:docs", "Serve the documentation as a site on this machine"),
     ),
 }
-VERSION = Command("version", "", "The versions of fathom and Python")
-COMMANDS = {command.name: command.where for group in GROUPS.values() for command in group}
+OWN_COMMANDS = (
+    Command(
+        "completion", "fathom.cli.completion:completion", "Print a script by which a shell completes commands"
+    ),
+    Command("man", "fathom.cli.man:man", "Write the man pages of all commands"),
+    Command("version", "fathom.cli.main:version", "The versions of fathom and Python"),
+)
+EXAMPLES = (
+    ("fathom why", "whatever is stuck in the cluster, and what would help"),
+    ("fathom demo risk-api", "an incident on a cluster of its own, step by step"),
+)
+ABOUT = "A scheduler control plane for the Kubernetes API that explains, replays and steers its decisions."
+FRONT_PAGE = {**GROUPS, "Other": OWN_COMMANDS}
+COMMANDS = {command.name: command.where for group in FRONT_PAGE.values() for command in group}
 
 
-def help_lines() -> list[str]:
+def front_page(width: int) -> list[str]:
     """The page of `fathom --help`."""
-    width = max(map(len, COMMANDS)) + 2
-    lines = [
-        "Usage: fathom COMMAND",
-        "",
-        "A scheduler control plane for the Kubernetes API that explains, replays and steers its decisions.",
-    ]
-    for title, commands in {**GROUPS, "Other": (VERSION,)}.items():
-        lines += ["", title, *(f"  {each.name:<{width}}{each.summary}" for each in commands)]
-    return [
-        *lines,
-        "",
-        "fathom COMMAND --help says more.",
-        "Add --debug, or set FATHOM_DEBUG=1, to see the traceback of an error.",
-    ]
+    from fathom.cli.pages.help_text import DEBUG, WIDTH_MAX, columns  # noqa: PLC0415  # Only help needs it.
+    from fathom.terminal import wrapped  # noqa: PLC0415
+
+    width, column = min(width, WIDTH_MAX), max(map(len, COMMANDS)) + 2
+    lines = ["Usage: fathom COMMAND", "", *wrapped(ABOUT, width)]
+    for title, commands in FRONT_PAGE.items():
+        lines += ["", title, *columns([(each.name, each.summary) for each in commands], width, column)]
+    more = f"fathom COMMAND --help says more. {DEBUG}"
+    return [*lines, "", "Examples", *columns(list(EXAMPLES), width), "", *wrapped(more, width)]

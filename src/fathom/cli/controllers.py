@@ -10,9 +10,9 @@ from pathlib import Path
 
 from fathom import __version__
 from fathom.cli.journals import opened_journal
-from fathom.cli.kubeconfig import data_beside
 from fathom.cli.leases import check_lease
 from fathom.cli.metrics import measured
+from fathom.cli.places import data_beside
 from fathom.cli.problem import Problem
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.control.live import run_live

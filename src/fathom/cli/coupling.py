@@ -3,45 +3,54 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from fathom.cli.kubeconfig import found_kubeconfig
+from fathom.cli.output import DOCUMENTS, output_parameter, print_document
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.cli.why import Kubeconfig
-from fathom.terminal import say, say_json
+from fathom.terminal import say
 
 if TYPE_CHECKING:
     from fathom.explain.coupling.answer import Coupling, CouplingQuestion
     from fathom.explain.evidence import ObjectRef
 
-Output = Literal["", "wide", "json", "dot"]
-
 
 def coupling(
     subject: Annotated[
         str,
-        Parameter(help="A controller (autoscaling), an object (KIND/NAME) or a field (KIND/NAME:FIELD)."),
+        Parameter(
+            name="CONTROLLER|KIND/NAME",
+            help="A controller (autoscaling), an object (KIND/NAME) or a field (KIND/NAME:FIELD).",
+        ),
     ] = "",
     /,
     *,
-    namespace: Annotated[
-        str, Parameter(name=("--namespace", "-n"), help="Namespace of the object.")
-    ] = "default",
+    namespace: Namespace = "",
     output: Annotated[
-        Output,
-        Parameter(name=("--output", "-o"), help="wide: all names. json: one document. dot: a graph."),
+        str,
+        output_parameter(
+            "wide", "json", "yaml", "dot", help="wide: all names. json, yaml: one document. dot: a graph."
+        ),
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show which parts of the control plane can change the inputs of a decision without calling its
     controller, and who wrote a field. Without a subject: the names of the controllers. Exits with 1 if
-    writers of a field take turns."""
+    writers of a field take turns.
+
+    Prints the inputs that change without a call, each with those who can write it; of a field, also who has
+    written it, and when.
+
+    fathom coupling autoscaling
+    fathom coupling deployment/web:spec.replicas  who writes this field
+    fathom coupling scheduler -o dot  a graph for Graphviz
+    """
     if not subject:
-        say(*_names())
+        _show_controllers(output)
         return 0
-    answer = ask(subject, namespace, found_kubeconfig(kubeconfig))
+    answer = ask(subject, chosen_namespace(namespace, kubeconfig), found_kubeconfig(kubeconfig))
     _show(answer, output)
     return ANSWER_IS_NO if answer.contested else 0
 
@@ -80,19 +89,22 @@ def parse(subject: str, namespace: str) -> tuple[ObjectRef, CouplingQuestion]:
     return ObjectRef(resource_of(kind), where, name), CouplingQuestion(field=field)
 
 
-def _names() -> list[str]:
+def _show_controllers(output: str) -> None:
+    from fathom.cli.tables import say_table  # noqa: PLC0415
     from fathom.explain.coupling.actors import actors  # noqa: PLC0415
 
-    return [f"{actor.name:32} in {actor.process}" for actor in actors().values()]
+    rows = [(actor.name, actor.process) for actor in actors().values()]
+    if output in DOCUMENTS:
+        print_document([{"name": name, "process": process} for name, process in rows], output)
+    else:
+        say_table([("CONTROLLER", "PROCESS"), *rows])
 
 
-def _show(answer: Coupling, output: Output) -> None:
-    import msgspec  # noqa: PLC0415
-
+def _show(answer: Coupling, output: str) -> None:
     from fathom.explain.coupling.texts import coupling_lines, dot  # noqa: PLC0415
 
-    if output == "json":
-        say_json(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+    if output in DOCUMENTS:
+        print_document(answer, output)
     elif output == "dot":
         say(*dot(answer).splitlines())
     else:

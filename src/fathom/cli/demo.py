@@ -8,13 +8,20 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from fathom.cli.places import Kubeconfig, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
 
 DEMO_DATA = Path(".fathom-demo")
 REQUESTS = 40
 
-app = App(name="demo", help="Tell an incident on a live cluster of this machine, command by command.")
+HELP = """Tell an incident on a live cluster of this machine, command by command.
+
+fathom demo risk-api
+fathom demo risk-api --yes  unattended
+"""
+
+app = App(name="demo", help=HELP)
 
 
 @app.command(name="risk-api")
@@ -29,6 +36,8 @@ def risk_api(
 ) -> int:
     """The incident of risk-api, in about three minutes: a rollout, a replica that waits behind a green
     surface, why, a fix by runbook that ends by itself, the proof, a replay. The cluster is left for you.
+
+    Prints each command before it runs, and its output.
 
     fathom demo risk-api
     fathom demo risk-api --yes --data ./demo
@@ -87,16 +96,15 @@ def requests(
     /,
     *,
     count: Annotated[int, Parameter(help="How many.")] = REQUESTS,
-    kubeconfig: Path | None = None,
+    kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Send requests to a Service, and say how many were answered: what a dashboard of the surface shows.
+    """Send requests to a Service, and print how many were answered: what a dashboard of the surface shows.
     Exits with 1 if one was not.
 
     fathom demo requests risk-api
     fathom demo requests risk-api --count 100
     """
     from fathom.cli.api_server import ServerConnection  # noqa: PLC0415
-    from fathom.cli.kubeconfig import found_kubeconfig  # noqa: PLC0415
     from fathom.cli.objects.answers import done  # noqa: PLC0415
     from fathom.demo.player import answered  # noqa: PLC0415
 

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+import sys
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from fathom.cli.documents import table
-from fathom.cli.kubeconfig import DEFAULT_DATA
+from fathom.cli.output import DOCUMENTS, output_parameter, print_document
+from fathom.cli.places import DEFAULT_DATA, NewData
 from fathom.cli.problem import ANSWER_IS_NO
-from fathom.terminal import say, say_json
+from fathom.cli.tables import laid_out
+from fathom.terminal import Style, say, terminal_width
+
+STYLES: dict[str, Style] = {"warning": "yellow", "failure": "red"}
 
 
 def doctor(
     *,
-    data: Annotated[Path, Parameter(help="Data directory of the cluster.")] = DEFAULT_DATA,
+    data: NewData = DEFAULT_DATA,
     host: Annotated[str, Parameter(help="Address of the API server.")] = "127.0.0.1",
     port: Annotated[int, Parameter(help="Port of the API server.")] = 6443,
-    output: Annotated[
-        Literal["", "json"], Parameter(name=("--output", "-o"), help="json: a list of findings.")
-    ] = "",
+    output: Annotated[str, output_parameter("json", "yaml", help="A list of findings.")] = "",
 ) -> int:
     """Check whether this machine can run a cluster: ports, disk, cgroups, namespaces, clock, versions; with
     what to do about each trouble. Exits with 1 if `fathom up` would not work.
+
+    Prints a line for each check: good, warning or failure, and what was found.
 
     fathom doctor
     fathom doctor --data /var/lib/fathom --port 7443 -o json
@@ -31,12 +34,12 @@ def doctor(
     from fathom.doctor import Examined, examine  # noqa: PLC0415  # See the package's docstring.
 
     findings = list(examine(Examined(data.absolute(), host, port)))
-    if output == "json":
-        import msgspec  # noqa: PLC0415
-
-        say_json(msgspec.json.format(msgspec.json.encode(findings), indent=2).decode())
+    if output in DOCUMENTS:
+        print_document(findings, output)
     else:
-        rows = [(finding.state, finding.check, finding.found) for finding in findings]
-        for line, finding in zip(table(rows), findings, strict=True):
-            say(line, *([f"  do: {finding.advice}"] if finding.advice else []))
+        width = terminal_width() if sys.stdout.isatty() else None
+        rows = laid_out([(finding.state, finding.check, finding.found) for finding in findings], width)
+        for lines, finding in zip(rows, findings, strict=True):
+            say(*lines, style=STYLES.get(finding.state, ""))
+            say(*([f"  do: {finding.advice}"] if finding.advice else []))
     return ANSWER_IS_NO if any(finding.state == "failure" for finding in findings) else 0

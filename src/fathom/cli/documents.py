@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
-from fathom.terminal import say, say_json, say_text
+from fathom.terminal import say, say_document, say_json
 
 Obj = dict[str, Any]
 TEXT_TAG = "tag:yaml.org,2002:str"
-Output = Literal["", "yaml", "json", "name"]
 
 
 def print_documents(objs: Sequence[Obj], output: str, *, as_list: bool = False) -> None:
@@ -24,14 +23,14 @@ def print_documents(objs: Sequence[Obj], output: str, *, as_list: bool = False) 
 
         say_json(msgspec.json.format(msgspec.json.encode(document, order="deterministic"), indent=4).decode())
     else:
-        say_text(as_yaml(document))
+        say_document(as_yaml(document))
 
 
 def list_of(objs: Sequence[Obj]) -> Obj:
     return {"apiVersion": "v1", "items": list(objs), "kind": "List", "metadata": {"resourceVersion": ""}}
 
 
-def as_yaml(document: Any) -> str:
+def as_yaml(document: Any, *, sort_keys: bool = True) -> str:
     """As kubectl writes it: fields in order, texts that read like numbers in double quotes, long ones as
     blocks."""
     import yaml  # noqa: PLC0415
@@ -45,7 +44,7 @@ def as_yaml(document: Any) -> str:
         return dumper.represent_scalar(TEXT_TAG, value, style=style)
 
     Dumper.add_representer(str, scalar)
-    return str(yaml.dump(document, Dumper=Dumper, allow_unicode=True, width=1 << 30))
+    return str(yaml.dump(document, Dumper=Dumper, allow_unicode=True, width=1 << 30, sort_keys=sort_keys))
 
 
 def name_of(obj: Obj) -> str:
@@ -58,12 +57,3 @@ def name_of(obj: Obj) -> str:
 def without_managed_fields(obj: Obj) -> Obj:
     meta = {name: value for name, value in (obj.get("metadata") or {}).items() if name != "managedFields"}
     return {**obj, "metadata": meta}
-
-
-def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Aligned columns; the first row is the head."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]

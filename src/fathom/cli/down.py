@@ -13,7 +13,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fathom.cli.data_directory import checked
-from fathom.cli.kubeconfig import DEFAULT_DATA
+from fathom.cli.places import Data, existing_data
 from fathom.cli.problem import Problem
 from fathom.terminal import say
 
@@ -24,7 +24,7 @@ LOCK = "up.lock"
 
 def down(
     *,
-    data: Annotated[Path, Parameter(help="Data directory of the cluster.")] = DEFAULT_DATA,
+    data: Data = None,
     grace: Annotated[
         str, Parameter(help="How long the programs of pods may take to end, before they are killed.")
     ] = "5s",
@@ -36,6 +36,8 @@ def down(
     """End the cluster of a data directory: the control plane, and the programs of its pods. What is stored
     stays: the next `fathom up` starts the same pods again.
 
+    Prints what was stopped, and which pods were ended.
+
     fathom down
     fathom down --data ./other --keep-pods
     """
@@ -43,10 +45,7 @@ def down(
     from fathom.cli.object_reference import duration_s  # noqa: PLC0415
 
     grace_s = duration_s(grace, "--grace")
-    data = data.absolute()
-    if not data.is_dir():
-        raise Problem(f"there is no cluster in {data}: name its directory with --data")
-    checked(data)
+    data = checked(existing_data(data)).absolute()
     stopped = _stop_supervisor(data)
     say(f"stopped the control plane in {data}" if stopped else f"no control plane runs in {data}")
     pods = living_pods(data)

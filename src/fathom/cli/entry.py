@@ -13,3 +13,10 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     run_command_line()
+
+
+def complete_for_kubectl() -> None:
+    """`kubectl_complete-fathom`: kubectl runs it to complete `kubectl fathom …`."""
+    from fathom.cli.complete import complete  # noqa: PLC0415
+
+    sys.exit(complete(sys.argv[1:]))

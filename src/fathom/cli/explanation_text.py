@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fathom.cli.tables import short_id
 from fathom.cli.typed_commands import for_this_machine
 
 NODES_SHOWN = 5
@@ -132,8 +133,9 @@ def _decisions(document: Document, *, wide: bool) -> Iterator[str]:
     decisions = document.get("decisions") or ()
     for decision in decisions if wide else decisions[-1:]:
         node = f" {decision['node']}" if decision.get("node") else ""
+        id_ = str(decision["id"]) if wide else short_id(str(decision["id"]))
         yield (
-            f"recorded: {decision['verdict']}{node} {decision['id']} at {decision['time']},"
+            f"recorded: {decision['verdict']}{node} {id_} at {decision['time']},"
             f" attempt {decision['attempt']}, after {decision['queuedMs']} ms in the queue,"
             f" woken by {decision['cause']}"
         )

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from fathom.cli.journals import opened_journal
-from fathom.cli.kubeconfig import data_beside
 from fathom.cli.metrics import measured
+from fathom.cli.places import data_beside
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.gateway.live import run_gateway
 from fathom.kept_sockets import inherited

@@ -7,42 +7,34 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from fathom.cli.kubeconfig import found_kubeconfig
+from fathom.cli.output import output_parameter
 from fathom.cli.override_flags import NO_CHANGES, ChangeFlags, changes_of
+from fathom.cli.places import Kubeconfig, Namespace, found_kubeconfig
 from fathom.cli.problem import Problem
 
 if TYPE_CHECKING:
     from fathom.cli.override_actions import Obj, Overrides
 
 Name = Annotated[str, Parameter(help="Name of the override.")]
-Namespace = Annotated[
-    str,
-    Parameter(
-        name=("--namespace", "-n"),
-        help="Namespace of the override. Default: the context's.",
-        show_default=False,
-    ),
-]
-Kubeconfig = Annotated[
-    Path | None,
-    Parameter(help="Kubeconfig file. Default: $KUBECONFIG, else .fathom/kubeconfig, else kubectl's."),
-]
 Yes = Annotated[bool, Parameter(name=("--yes", "-y"), negative=(), help="Do not ask for confirmation.")]
 Wait = Annotated[bool, Parameter(negative=(), help="Wait until every affected controller acknowledged it.")]
 Timeout = Annotated[str, Parameter(help="How long to wait at most.")]
 Reason = Annotated[str, Parameter(help="Why it is needed.", show_default=False)]
-Output = Annotated[
-    Literal["", "yaml", "json", "name"],
-    Parameter(name=("--output", "-o"), help="Print the object.", show_default=False),
-]
+Output = Annotated[str, output_parameter("json", "yaml", "name", help="Print the object.")]
 WAIT = "1m"
 ENDS = "5m"
+
+HELP = """Change what the control plane does for a while: bounded, acknowledged, and undone at the end.
+
+fathom override preview -f avoid.yaml  what it would do
+fathom override list -A  what is in force, and who honours it
+"""
 
 
 def make_app() -> App:
     app = App(
         name="override",
-        help="Change what the control plane does for a while: bounded, acknowledged, and undone at the end.",
+        help=HELP,
     )
     app.command(create)
     app.command("fathom.cli.override_preview:preview", name="preview")
@@ -107,8 +99,11 @@ def create(
 ) -> int:
     """Create an override, from flags or a file. Shows what it concerns, and asks first.
 
-    fathom override create NAME --target workload/risk-api --scope region/eu-west
-    --reason recovery-capacity --for 45m --pause-autoscaler --avoid-zone eu-west-a --allow-class recovery
+    Prints the name of the override; with --wait, also who has acknowledged it.
+
+    fathom override create avoid-a --target workload/web --scope cluster --reason repair --for 45m \\
+    --avoid-zone zone-a
+    fathom override create -f avoid.yaml --wait --yes
     """
     from fathom.cli.object_reference import duration_s  # noqa: PLC0415  # See the package's docstring.
     from fathom.cli.override_actions import namespace_for  # noqa: PLC0415
@@ -180,12 +175,17 @@ def list_overrides(
         bool, Parameter(name=("--all-namespaces", "-A"), negative=(), help="Of all namespaces.")
     ] = False,
     output: Annotated[
-        Literal["", "wide", "yaml", "json", "name"],
-        Parameter(name=("--output", "-o"), help="wide: also scope and reason.", show_default=False),
+        str, output_parameter("wide", "json", "yaml", "name", help="wide: also scope and reason.")
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """List overrides: what they change, for how long yet, who acknowledged them, and their state."""
+    """List overrides: what they change, for how long yet, who acknowledged them, and their state.
+
+    Prints a table with a row for each override.
+
+    fathom override list -A
+    fathom override list -o wide  also scope and reason
+    """
     return _overrides(kubeconfig).print_list(namespace, output, everywhere=everywhere)
 
 
@@ -193,7 +193,13 @@ def show(
     name: Name, /, *, namespace: Namespace = "", output: Output = "", kubeconfig: Kubeconfig = None
 ) -> int:
     """Show all of an override: what, for whom, where, why, by whom, until when, who honours it, how to undo
-    it."""
+    it.
+
+    Prints a line for each of these; with -o, the object.
+
+    fathom override show avoid-a
+    fathom override show avoid-a -o yaml
+    """
     return _overrides(kubeconfig).show(namespace, name, output)
 
 
@@ -209,7 +215,13 @@ def extend(
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Put off the end of an override. It is a new generation, which controllers acknowledge again."""
+    """Put off the end of an override. It is a new generation, which controllers acknowledge again.
+
+    Prints until when it lasts now.
+
+    fathom override extend avoid-a --for 30m --reason 'the zone is not repaired yet'
+    fathom override extend avoid-a --for 2h --reason 'parts arrive at noon' --wait --yes
+    """
     from fathom.cli.object_reference import duration_s  # noqa: PLC0415
     from fathom.cli.override_arguments import checked_duration  # noqa: PLC0415
 
@@ -234,7 +246,13 @@ def end(
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """End an override now. With --wait, exits with 1 if something is left of it."""
+    """End an override now. With --wait, exits with 1 if something is left of it.
+
+    Prints that it is ending; with --wait, the proof of what is left.
+
+    fathom override end avoid-a
+    fathom override end avoid-a --wait --yes
+    """
     from fathom.cli.documents import name_of  # noqa: PLC0415
     from fathom.cli.object_reference import duration_s  # noqa: PLC0415
     from fathom.terminal import say  # noqa: PLC0415
@@ -255,7 +273,13 @@ def approve(
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Approve an override of somebody else, or refuse it: the spec that is shown, and no later one."""
+    """Approve an override of somebody else, or refuse it: the spec that is shown, and no later one.
+
+    Prints who has approved or refused it.
+
+    fathom override approve avoid-a
+    fathom override approve avoid-a --refuse --yes
+    """
     _overrides(kubeconfig).decide(namespace, name, approved=not refuse, yes=yes)
     return 0
 

@@ -14,7 +14,7 @@ from fathom.cli.override_text import (
     approval_lines,
     confirmation_lines,
     holds_proof,
-    list_lines,
+    list_rows,
     no_match_lines,
     override_of,
     residue_lines,
@@ -23,6 +23,7 @@ from fathom.cli.override_text import (
 from fathom.cli.own_objects import OwnKind, OwnObjects
 from fathom.cli.preview_check import check_preview
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.cli.tables import say_table
 from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
 from fathom.kinds.override_summary import (
     DEGRADED,
@@ -70,7 +71,7 @@ class Overrides:
             print_documents(objs, output, as_list=True)
         elif objs:
             wide = output == "wide"
-            say(*list_lines(objs, now_ns=now_ns(), with_namespace=everywhere, wide=wide))
+            say_table(list_rows(objs, now_ns=now_ns(), with_namespace=everywhere, wide=wide))
         else:
             say(f"there are no overrides{f' in namespace {where}' if where else ''}", err=True)
         return 0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from fathom.cli.kubeconfig import found_kubeconfig
+from fathom.cli.output import DOCUMENTS, output_parameter, print_document
+from fathom.cli.places import Kubeconfig, Namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.cli.why import Kubeconfig
-from fathom.terminal import say, say_json
+from fathom.cli.status_line import waiting
+from fathom.terminal import say
 
 # The API server answers within a minute, or says that it cannot.
 PREVIEW_S = 70.0
@@ -21,25 +22,20 @@ def preview(
     file: Annotated[Path, Parameter(name=("--filename", "-f"), help="File with the override (- is stdin).")],
     minutes: Annotated[int, Parameter(help="How long it is watched, in virtual time.")] = 10,
     seeds: Annotated[int, Parameter(help="In how many forks it is tried: they differ in chance.")] = 3,
-    output: Annotated[
-        Literal["", "json"],
-        Parameter(name=("--output", "-o"), help="json: the whole answer.", show_default=False),
-    ] = "",
-    namespace: Annotated[
-        str,
-        Parameter(
-            name=("--namespace", "-n"),
-            help="Namespace of the override. Default: the context's.",
-            show_default=False,
-        ),
-    ] = "",
+    output: Annotated[str, output_parameter("json", "yaml", help="The whole answer.")] = "",
+    namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show what an override would do: the production code runs in forks of the cluster, with and without it.
-    Nothing is written. Exits with 1 if the API server would refuse the override."""
-    import msgspec  # noqa: PLC0415  # See the package's docstring.
+    Nothing is written. Exits with 1 if the API server would refuse the override.
 
-    from fathom.cli.confirmation import place_of  # noqa: PLC0415
+    Prints what becomes of the workloads with it and without it, and a token with which `fathom override
+    create` accepts it only while that still holds.
+
+    fathom override preview -f avoid.yaml
+    fathom override preview -f avoid.yaml --minutes 30 --seeds 5
+    """
+    from fathom.cli.confirmation import place_of  # noqa: PLC0415  # See the package's docstring.
     from fathom.cli.explanations import ApiServer  # noqa: PLC0415
     from fathom.cli.override_actions import namespace_for  # noqa: PLC0415
     from fathom.cli.override_file import read_override  # noqa: PLC0415
@@ -59,9 +55,10 @@ def preview(
     obj["metadata"] = {**obj["metadata"], "namespace": where}
     server = ApiServer(config, answer_s=PREVIEW_S)
     spec = {"override": obj, "minutes": minutes, "seeds": seeds}
-    answer = preview_of(server.ask("OverridePreview", "overridepreviews", spec, where))
-    if output == "json":
-        say_json(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+    with waiting(f"trying it in {seeds} forks of the cluster, some 15 s in all", quiet=bool(output)):
+        answer = preview_of(server.ask("OverridePreview", "overridepreviews", spec, where))
+    if output in DOCUMENTS:
+        print_document(answer, output)
     else:
         if notes:
             say(f"Note: {file}: {'; '.join(notes)}", err=True)

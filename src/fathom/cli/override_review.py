@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from fathom.cli.confirmation import confirm, place_of, require_terminal
-from fathom.cli.documents import name_of, print_documents, table
-from fathom.cli.kubeconfig import found_kubeconfig
-from fathom.cli.override import Kubeconfig, Namespace, Yes
+from fathom.cli.documents import name_of, print_documents
+from fathom.cli.output import output_parameter
+from fathom.cli.override import Yes
+from fathom.cli.places import Kubeconfig, Namespace, found_kubeconfig
 from fathom.cli.problem import Problem
+from fathom.cli.tables import say_table
 from fathom.terminal import say
 
 if TYPE_CHECKING:
@@ -39,13 +41,17 @@ def review(
     everywhere: Annotated[
         bool, Parameter(name=("--all-namespaces", "-A"), negative=(), help="Of all namespaces.")
     ] = False,
-    output: Annotated[
-        Literal["", "yaml", "json", "name"],
-        Parameter(name=("--output", "-o"), help="Print the objects.", show_default=False),
-    ] = "",
+    output: Annotated[str, output_parameter("json", "yaml", "name", help="Print the objects.")] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """List open reviews of break-glass, show one, or close one of somebody else's."""
+    """List open reviews of break-glass, show one, or close one of somebody else's.
+
+    Prints a table of the reviews; of a named one, what was done with the extra rights.
+
+    fathom override review -A
+    fathom override review night-1 --close
+    fathom override review night-1 --dispute --findings 'it was not urgent'
+    """
     if close and dispute:
         raise Problem("a review is closed or disputed, not both")
     if (close or dispute or findings) and not name:
@@ -79,7 +85,7 @@ def _print_list(objs: Sequence[Obj], output: str, *, every: bool) -> int:
     if output:
         print_documents(shown, output, as_list=True)
     elif shown:
-        say(*table([COLUMNS, *map(_row, shown)]))
+        say_table([COLUMNS, *map(_row, shown)])
     else:
         say(f"there are no {'' if every else 'open '}reviews", err=True)
     return 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from fathom.cli.documents import table
 from fathom.cli.problem import Problem
+from fathom.cli.tables import by_name
 from fathom.kinds.override_changes import (
     BREAK_GLASS,
     BY_ACTION,
@@ -56,9 +56,12 @@ def override_of(obj: Obj) -> SchedulerOverride:
 # In a list.
 
 
-def list_lines(objs: Sequence[Obj], *, now_ns: int, with_namespace: bool, wide: bool = False) -> list[str]:
+def list_rows(
+    objs: Sequence[Obj], *, now_ns: int, with_namespace: bool, wide: bool = False
+) -> list[tuple[str, ...]]:
     head = (*(("NAMESPACE",) if with_namespace else ()), *COLUMNS, *(WIDE_COLUMNS if wide else ()))
-    return table([head, *(_row(override_of(obj), now_ns, with_namespace, wide) for obj in objs)])
+    ordered = sorted(objs, key=by_name)
+    return [head, *(_row(override_of(obj), now_ns, with_namespace, wide) for obj in ordered)]
 
 
 def _row(override: SchedulerOverride, now_ns: int, with_namespace: bool, wide: bool) -> tuple[str, ...]:

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from fathom.cli.data_directory import checked
-from fathom.cli.kubeconfig import DEFAULT_DATA, data_beside
 from fathom.cli.object_reference import duration_s, object_reference
+from fathom.cli.output import DOCUMENTS, AsJson, document_format, output_parameter, print_document
+from fathom.cli.places import Data, existing_data, found_data
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.terminal import say, say_json
+from fathom.cli.status_line import waiting
+from fathom.terminal import say
 
-Data = Annotated[
-    Path | None, Parameter(help="Data directory. Default: the directory of the kubeconfig, or .fathom.")
-]
-
+if TYPE_CHECKING:
+    from fathom.record.tape_list import RunSummary, TapeSummary
 
 Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the object.")]
+
+HELP = """List, keep and export recordings of the scheduler, controllers and agents.
+
+fathom record status
+fathom record export web.incident --around deployment/web --window 10m
+"""
 
 
 def make_app() -> App:
     app = App(
         name="record",
-        help="List, keep and export recordings of the scheduler, controllers and agents.",
+        help=HELP,
     )
     app.command(status)
     app.command(export)
@@ -37,33 +43,70 @@ def make_app() -> App:
 def status(
     *,
     data: Data = None,
-    as_json: Annotated[
-        bool,
-        Parameter(
-            name="--json", negative=(), help="Print one JSON document; docs/recording.md lists its fields."
+    output: Annotated[
+        str,
+        output_parameter(
+            "wide",
+            "json",
+            "yaml",
+            "name",
+            help="wide: with times and entry points. json, yaml: one document, docs/recording.md lists its"
+            " fields. name: the processes.",
         ),
-    ] = False,
+    ] = "",
+    as_json: AsJson = False,
 ) -> int:
-    """List the recorded processes, with begin and end of each run. Exits with 1 if there are none."""
-    import msgspec  # noqa: PLC0415  # See the package's docstring.
+    """List the recorded processes, with begin and end of each run. Exits with 1 if there are none.
 
-    from fathom.record.tape_list import shelf_of  # noqa: PLC0415
+    Prints a row for each run of each process, and the windows that are kept with full detail.
 
-    data = checked(data or _default_data())
+    fathom record status
+    fathom record status --data /var/lib/fathom -o json
+    """
+    from fathom.record.tape_list import shelf_of  # noqa: PLC0415  # See the package's docstring.
+
+    data, output = checked(found_data(data)), document_format(output, as_json=as_json)
     tapes = shelf_of(data)
-    if as_json:
-        say_json(msgspec.json.format(msgspec.json.encode(tapes)).decode())
-        return 0 if tapes else ANSWER_IS_NO
-    if not tapes:
-        say(f"there are no tapes in {data}")
-        return ANSWER_IS_NO
-    for tape in tapes:
-        state = "recording" if tape.recording else "not recording"
-        say(f"{tape.process}: {state}, {len(tape.runs)} runs, {_size(tape.stored_bytes)}")
-        for run in tape.runs:
-            say(f"  run {run.run}: {run.since} to {run.until}, {_size(run.stored_bytes)}, {run.entry}")
-    _say_kept(data)
-    return 0
+    if output in DOCUMENTS:
+        print_document(tapes, output)
+    elif output == "name":
+        say(*(tape.process for tape in tapes))
+    elif not tapes:
+        say(f"there are no tapes in {data}: --data names the data directory of a cluster")
+    else:
+        _say_tapes(tapes, wide=output == "wide")
+        _say_kept(data)
+    return 0 if tapes else ANSWER_IS_NO
+
+
+COLUMNS = ("PROCESS", "RUN", "STATE", "BEGAN", "LASTED", "SIZE")
+
+
+def _say_tapes(tapes: Iterable[TapeSummary], *, wide: bool) -> None:
+    from fathom.cli.tables import say_table  # noqa: PLC0415
+    from fathom.seams.outside import SystemClock  # noqa: PLC0415
+
+    now_ns = SystemClock().now_ns()
+    rows = [_tape_row(tape, run, now_ns, wide=wide) for tape in tapes for run in tape.runs]
+    say_table([(*COLUMNS, *(("FROM", "TO", "ENTRY") if wide else ())), *rows])
+
+
+def _tape_row(tape: TapeSummary, run: RunSummary, now_ns: int, *, wide: bool) -> tuple[str, ...]:
+    """Only the newest run may go on."""
+    from fathom.cli.tables import age  # noqa: PLC0415
+    from fathom.model.times import moment_ns  # noqa: PLC0415
+
+    since_ns, until_ns = moment_ns(run.since) or now_ns, moment_ns(run.until) or now_ns
+    goes_on = tape.recording and run == tape.runs[-1]
+    return (
+        tape.process,
+        str(run.run),
+        "recording" if goes_on else "ended",
+        f"{age(since_ns, now_ns)} ago",
+        age(since_ns, until_ns),
+        _size(run.stored_bytes),
+        *((run.since, run.until, run.entry) if wide else ()),
+    )
 
 
 def _say_kept(data: Path) -> None:
@@ -101,17 +144,23 @@ def export(
     out: Annotated[Path | None, Parameter(help="File to write, instead of FILE.")] = None,
 ) -> None:
     """Copy one run of a tape to FILE, or with --around all records of an incident. Works while the processes
-    are being recorded."""
+    are being recorded.
+
+    Prints what the file has: its size, tapes, decisions and audit entries.
+
+    fathom record export web.incident --around deployment/web --window 10m
+    fathom record export scheduler.tape --process scheduler --run 3
+    """
     file = file or out
     if around:
-        _export_incident(file, checked(data or _default_data()), around, namespace, window, until)
+        _export_incident(file, checked(existing_data(data)), around, namespace, window, until)
         return
     if file is None:
         raise Problem("name the file to write: fathom record export FILE")
     from fathom.record.tape_list import export as export_tape  # noqa: PLC0415
 
-    with _tape_errors_as_problems():
-        done = export_tape(checked(data or _default_data()), file, process=process, run=run)
+    with _tape_errors_as_problems(), waiting("exporting the tape"):
+        done = export_tape(checked(existing_data(data)), file, process=process, run=run)
     say(f"exported run {done.run} of {done.process} to {file}: {_size(file.stat().st_size)}")
 
 
@@ -136,7 +185,7 @@ def _export_incident(  # noqa: PLR0917 - the options as they came
         name=reference.name,
         now_ns=now_ns,
     )
-    with _tape_errors_as_problems():
+    with _tape_errors_as_problems(), waiting(f"exporting {reference}"):
         incident = export_incident(wanted, file)
     tapes = ", ".join(f"{tape.process} run {tape.run}" for tape in incident.tapes)
     decisions = sum(journal.decisions for journal in incident.journals)
@@ -157,16 +206,20 @@ def keep(
     namespace: Namespace = "default",
     data: Data = None,
 ) -> int:
-    """Declare an incident: tapes and journals of this data directory keep full detail from D before now until
-    D after now. They may use half of each budget for that. Exits with 1 if that was used up before."""
+    """Declare an incident: tapes and journals of this data directory keep full detail from D before now
+    until D after now. They may use half of each budget for that. Exits with 1 if that was used up before.
+
+    Prints the window.
+
+    fathom record keep --around deployment/web --for 30m
+    fathom record keep --around pod/web-1 -n shop --for 1h
+    """
     from fathom.model.times import SECOND_NS, micro_timestamp  # noqa: PLC0415
     from fathom.record.kept_windows import KeptWindow, declare, used_up_since  # noqa: PLC0415
     from fathom.seams.outside import SystemClock  # noqa: PLC0415
 
     reference, around_s = object_reference(around, namespace), duration_s(for_, "--for")
-    data = checked(data or _default_data())
-    if not data.is_dir():
-        raise Problem(f"{data} does not exist: --data names the data directory of a cluster")
+    data = checked(existing_data(data))
     now_ns, around_ns = SystemClock().now_ns(), round(around_s * SECOND_NS)
     declare(data, KeptWindow(now_ns - around_ns, now_ns + around_ns, "incident", str(reference)))
     since, until = micro_timestamp(now_ns - around_ns), micro_timestamp(now_ns + around_ns)
@@ -175,15 +228,6 @@ def keep(
     for process, time in lost.items():
         say(f"note: {process} had no room left for kept records at {time}: older ones have lost detail")
     return ANSWER_IS_NO if lost else 0
-
-
-def _default_data() -> Path:
-    """The data directory of KUBECONFIG if it has tapes; else the default, as its cluster may not be
-    fathom's."""
-    from fathom.record.tape_list import shelf_of  # noqa: PLC0415
-
-    beside = data_beside()
-    return beside if shelf_of(beside) else DEFAULT_DATA
 
 
 @contextlib.contextmanager

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from fathom.cli.confirmation import confirm, place_of, require_terminal
-from fathom.cli.documents import print_documents, table
-from fathom.cli.kubeconfig import found_kubeconfig
-from fathom.terminal import say, say_json
+from fathom.cli.documents import print_documents
+from fathom.cli.output import output_parameter, print_document
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
+from fathom.cli.tables import by_name, say_table
+from fathom.terminal import say
 
 if TYPE_CHECKING:
     from fathom.cli.own_objects import OwnObjects
@@ -18,17 +20,18 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 
 Name = Annotated[str, Parameter(help="Name of the RepairProposal.")]
-Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the proposal.")]
 Yes = Annotated[bool, Parameter(name=("--yes", "-y"), negative=(), help="Do not ask for confirmation.")]
-Kubeconfig = Annotated[
-    Path | None,
-    Parameter(help="Kubeconfig file. Default: $KUBECONFIG, else .fathom/kubeconfig, else kubectl's."),
-]
 COLUMNS = ("NAMESPACE", "NAME", "SUBJECT", "ACTION", "PHASE", "APPROVER", "EVIDENCE")
+
+HELP = """List, approve or refuse what repair proposes.
+
+fathom repair list
+fathom repair approve web-1 -n shop
+"""
 
 
 def make_app() -> App:
-    app = App(name="repair", help="List, approve or refuse what repair proposes.")
+    app = App(name="repair", help=HELP)
     app.command(list_proposals, name="list")
     app.command(approve)
     app.command(refuse)
@@ -47,44 +50,61 @@ def list_proposals(
         bool, Parameter(name="--all", negative=(), help="Also list proposals that are done or obsolete.")
     ] = False,
     output: Annotated[
-        Literal["", "json", "yaml", "name"],
-        Parameter(name=("--output", "-o"), help="json: print a JSON list. yaml, name: as kubectl."),
+        str, output_parameter("json", "yaml", "name", help="json: a list. yaml, name: as kubectl.")
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """List open repair proposals of all namespaces, with their evidence."""
-    import msgspec  # noqa: PLC0415  # See the package's docstring.
+    """List open repair proposals of all namespaces, with their evidence.
 
-    from fathom.kinds.repair_proposal import OVER  # noqa: PLC0415
+    Prints a table with a row for each proposal.
+
+    fathom repair list
+    fathom repair list --all -n shop  also those that are over
+    """
+    from fathom.kinds.repair_proposal import OVER  # noqa: PLC0415  # See the package's docstring.
 
     found = _proposals(kubeconfig).list(namespace)
     proposals = [obj for obj in found if every or (obj.get("status") or {}).get("phase") not in OVER]
     if output == "json":
-        say_json(msgspec.json.format(msgspec.json.encode(proposals), indent=2).decode())
+        print_document(proposals, output)
     elif output:
         print_documents(proposals, output, as_list=True)
+    elif proposals:
+        say_table([COLUMNS, *map(_row, sorted(proposals, key=by_name))])
     else:
-        say(*(table([COLUMNS, *map(_row, proposals)]) if proposals else ["there are no open proposals"]))
+        say("there are no proposals" if every else "there are no open proposals")
     return 0
 
 
 def approve(
-    name: Name, /, *, namespace: Namespace = "default", yes: Yes = False, kubeconfig: Kubeconfig = None
+    name: Name, /, *, namespace: Namespace = "", yes: Yes = False, kubeconfig: Kubeconfig = None
 ) -> int:
-    """Approve a proposal. Repair carries it out if its evidence still holds."""
+    """Approve a proposal. Repair carries it out if its evidence still holds.
+
+    Prints what was approved, and by whom.
+
+    fathom repair approve web-1
+    fathom repair approve web-1 -n shop --yes
+    """
     return _decide(name, namespace, kubeconfig, approved=True, yes=yes)
 
 
 def refuse(
-    name: Name, /, *, namespace: Namespace = "default", yes: Yes = False, kubeconfig: Kubeconfig = None
+    name: Name, /, *, namespace: Namespace = "", yes: Yes = False, kubeconfig: Kubeconfig = None
 ) -> int:
-    """Refuse a proposal. The refusal stands as long as the object exists."""
+    """Refuse a proposal. The refusal stands as long as the object exists.
+
+    Prints what was refused, and by whom.
+
+    fathom repair refuse web-1
+    fathom repair refuse web-1 -n shop --yes
+    """
     return _decide(name, namespace, kubeconfig, approved=False, yes=yes)
 
 
 def _decide(name: str, namespace: str, kubeconfig: Path | None, *, approved: bool, yes: bool) -> int:
     """The spec of a proposal never changes, so what is shown is what is decided about."""
-    proposals = _proposals(kubeconfig)
+    proposals, namespace = _proposals(kubeconfig), chosen_namespace(namespace, kubeconfig)
     proposal = proposals.get(namespace, name)
     if not yes:
         require_terminal()

@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fathom.cli.object_reference import duration_s
+from fathom.cli.output import AsJson, document_format, output_parameter
 from fathom.cli.problem import Problem
 
 
@@ -51,25 +52,33 @@ def replay(
     decisions: Annotated[
         Path | None, Parameter(help="Write the decisions of the replay to this file, as lines of JSON.")
     ] = None,
-    as_json: Annotated[
-        bool,
-        Parameter(
-            name="--json",
-            negative=(),
-            help="Print one JSON document; docs/recording.md and docs/simulation.md list its fields.",
+    output: Annotated[
+        str,
+        output_parameter(
+            "json", "yaml", help="One document; docs/recording.md and docs/simulation.md list its fields."
         ),
-    ] = False,
+    ] = "",
+    as_json: AsJson = False,
 ) -> int:
     """Replay a tape, an incident, or a failing run of `fathom sim`, and compare every request.
 
     Exits with 0 if everything on the tape was reproduced, with 1 if not, with 2 if the replay could not run.
+
+    Prints for each tape how many requests and decisions were the same, and the first that differs.
+
+    fathom replay web.incident
+    fathom replay .fathom-failures/cluster-17.json --patch fix.py  with changed code
     """
+    output = document_format(output, as_json=as_json)
+    if not file.exists():
+        writers = "name a file of `fathom record export`, or a failing run of `fathom sim`"
+        raise Problem(f"{file} does not exist: {writers}")
     if _is_simulated(file):
         from fathom.cli.simulated import replay_run  # noqa: PLC0415
 
         if continue_ or decisions:
             raise Problem("--continue and --decisions are for tapes and incidents")
-        return replay_run(file, patch=patch, trust=trust, as_json=as_json)
+        return replay_run(file, patch=patch, trust=trust, output=output)
 
     from fathom.cli.replay_tapes import TapeOptions, replay_tapes  # noqa: PLC0415
 
@@ -84,7 +93,7 @@ def replay(
         seconds=seconds,
         seed=seed,
         decisions=decisions,
-        as_json=as_json,
+        output=output,
     )
     return replay_tapes(options)
 

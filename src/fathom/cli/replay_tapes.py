@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fathom.cli.output import print_document
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.replay_text import continuation_text, patched_text, told
+from fathom.cli.status_line import waiting
 from fathom.model.decision import Decision
 from fathom.model.times import moment_ns
 from fathom.record.decision_comparison import NOT_KNOWN, LiveDecisions
@@ -29,7 +31,7 @@ from fathom.record.tape_list import ALONE, FOLDER
 from fathom.seams.process import NoEntry
 from fathom.seams.recorded_code import id_of
 from fathom.store.contents import StoreContents
-from fathom.terminal import say_json, say_text
+from fathom.terminal import say_text
 
 if TYPE_CHECKING:
     from fathom.sim.continuation import Continuation
@@ -49,7 +51,7 @@ class TapeOptions(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None  # Of --continue.
     seed: str
     decisions: Path | None
-    as_json: bool
+    output: str  # Of -o; '' for lines.
 
 
 class Tape(msgspec.Struct, frozen=True):
@@ -91,12 +93,12 @@ def replay_tapes(options: TapeOptions) -> int:
             _check_trusted(tape.reel.birth().code, options.trust)
         if options.patch is not None:
             return _with_patch(source, options)
-        ends = _Ends()
-        replayed = _replay_all(source, options, ends if options.seconds is not None else None)
-        matched = all(tape.result.matched for tape in replayed)
-        continuation = None
-        if options.seconds is not None and matched:
-            continuation = _continued(source, options, ends)
+        ends, continuation = _Ends(), None
+        with waiting(f"replaying {options.file}", quiet=bool(options.output)):
+            replayed = _replay_all(source, options, ends if options.seconds is not None else None)
+            matched = all(tape.result.matched for tape in replayed)
+            if options.seconds is not None and matched:
+                continuation = _continued(source, options, ends)
         _print(source, options, replayed, continuation)
     return 0 if matched else ANSWER_IS_NO
 
@@ -211,14 +213,16 @@ def _with_patch(source: Source, options: TapeOptions) -> int:
     cannot be undone."""
     assert options.patch is not None
     changed_names = _applied(options.patch)
-    without = _decisions_without(options)
+    with waiting(f"replaying {options.file} without the patch", quiet=bool(options.output)):
+        without = _decisions_without(options)
     compared = Source(
         tuple(msgspec.structs.replace(tape, live=_made_without(without, tape)) for tape in source.tapes),
         incident=source.incident,
     )
     replayed = _replay_all(compared, msgspec.structs.replace(options, decisions=None))
-    if options.as_json:
-        _print_json({"patch": str(options.patch), "changes": changed_names, "tapes": replayed})
+    if options.output:
+        tapes = {"patch": str(options.patch), "changes": changed_names, "tapes": replayed}
+        print_document(tapes, options.output)
     else:
         shown = ", ".join(changed_names[:NAMES_SHOWN])
         more = f" and {len(changed_names) - NAMES_SHOWN} more" if len(changed_names) > NAMES_SHOWN else ""
@@ -343,12 +347,13 @@ def _state(source: Source, ends: _Ends) -> ClusterState:
 def _print(
     source: Source, options: TapeOptions, replayed: list[ReplayedTape], continuation: Continuation | None
 ) -> None:
-    if options.as_json:
+    if options.output:
         if source.incident or continuation is not None:
             matched = all(tape.result.matched for tape in replayed)
-            _print_json({"matched": matched, "tapes": replayed, "continuation": continuation})
+            whole = {"matched": matched, "tapes": replayed, "continuation": continuation}
+            print_document(whole, options.output)
         else:
-            _print_json(replayed[0].result)
+            print_document(replayed[0].result, options.output)
         return
     for tape in replayed:
         say_text(f"{_label(tape)}{told(tape.result)}")
@@ -361,10 +366,6 @@ def _print(
 
 def _label(tape: ReplayedTape) -> str:
     return f"{tape.process} run {tape.run}: " if tape.process else ""
-
-
-def _print_json(document: object) -> None:
-    say_json(msgspec.json.format(msgspec.json.encode(document)).decode())
 
 
 @contextlib.contextmanager

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from fathom.cli.kubeconfig import found_kubeconfig
+from fathom.cli.output import output_parameter, print_document
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.terminal import say, say_json, say_text
+from fathom.cli.status_line import waiting
+from fathom.cli.tables import natural, say_table
+from fathom.terminal import say, say_document
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
+    from pathlib import Path
     from typing import Any
 
     from fathom.kinds.runbook_run import RunbookRunStatus
 
 RunbookName = Annotated[str, Parameter(help="Name of a runbook, of the library or in the namespace.")]
-RunName = Annotated[str, Parameter(help="Name of the run, as `fathom runbook list --runs` shows it.")]
-Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the run and its target.")]
+RunName = Annotated[
+    str, Parameter(name="RUN", help="Name of the run, as `fathom runbook list --runs` shows it.")
+]
 Settings = Annotated[
     tuple[str, ...],
     Parameter(name="--set", negative=(), help="NAME=VALUE: the value of a parameter. Repeat it for others."),
@@ -36,16 +40,18 @@ Answers = Annotated[
 Yes = Annotated[
     bool, Parameter(name=("--yes", "-y"), negative=(), help="Do not ask before anything is done.")
 ]
-Kubeconfig = Annotated[
-    Path | None,
-    Parameter(help="Kubeconfig file. Default: $KUBECONFIG, else .fathom/kubeconfig, else kubectl's."),
-]
+
+HELP = """Carry out runbooks: procedures with conditions, steps that can be undone, and a record.
+
+fathom runbook list  the library, and those of the cluster
+fathom runbook show drain-zone  what one does, and how each step is undone
+"""
 
 
 def make_app() -> App:
     app = App(
         name="runbook",
-        help="Carry out runbooks: procedures with conditions, steps that can be undone, and a record.",
+        help=HELP,
     )
     app.command(list_runbooks, name="list")
     app.command(show)
@@ -64,20 +70,28 @@ def list_runbooks(
     ] = "",
     runs: Annotated[bool, Parameter(negative=(), help="List runs instead of runbooks.")] = False,
     output: Annotated[
-        Literal["", "json"], Parameter(name=("--output", "-o"), help="json: print a JSON list.")
+        str, output_parameter("json", "yaml", "name", help="json: a list. yaml, name: as kubectl.")
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """List the runbooks of the library and those stored in the cluster, or the runs."""
-    import msgspec  # noqa: PLC0415  # See the package's docstring.
+    """List the runbooks of the library and those stored in the cluster, or the runs.
 
+    Prints a table with a row for each.
+
+    fathom runbook list
+    fathom runbook list --runs -n shop
+    """
+    from fathom.cli.documents import print_documents  # noqa: PLC0415  # See the package's docstring.
     from fathom.cli.runbooks import RUN_COLUMNS, RUNBOOK_COLUMNS, listed  # noqa: PLC0415
 
     rows, objects = asyncio.run(listed(found_kubeconfig(kubeconfig), namespace, runs=runs))
     if output == "json":
-        say_json(msgspec.json.format(msgspec.json.encode(objects), indent=2).decode())
+        print_document(objects, output)
+    elif output:
+        print_documents(objects, output, as_list=True)
     elif rows:
-        say(*_table([RUN_COLUMNS if runs else RUNBOOK_COLUMNS, *rows]))
+        ordered = sorted(rows, key=lambda row: natural(" ".join(row[:2])))
+        say_table([RUN_COLUMNS if runs else RUNBOOK_COLUMNS, *ordered])
     else:
         say("there are no runs" if runs else "there are no runbooks")
     return 0
@@ -87,19 +101,28 @@ def show(
     name: RunbookName,
     /,
     *,
-    namespace: Namespace = "default",
-    output: Annotated[
-        Literal["", "yaml"], Parameter(name=("--output", "-o"), help="yaml: the Runbook as an object.")
-    ] = "",
+    namespace: Namespace = "",
+    output: Annotated[str, output_parameter("json", "yaml", "name", help="The Runbook as an object.")] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Show what a runbook needs, checks and does, and how each step is undone."""
-    from fathom.cli.runbook_plans import runbook_lines, runbook_yaml  # noqa: PLC0415
+    """Show what a runbook needs, checks and does, and how each step is undone.
 
-    if output == "yaml":
-        say_text(_awaited(runbook_yaml(found_kubeconfig(kubeconfig), namespace, name)))
+    Prints its parameters, its conditions and its steps; with -o, the Runbook as an object.
+
+    fathom runbook show drain-zone
+    fathom runbook show drain-zone -o yaml  to write your own
+    """
+    from fathom.cli.documents import name_of  # noqa: PLC0415
+    from fathom.cli.runbook_plans import runbook_lines, runbook_object  # noqa: PLC0415
+
+    if output:
+        obj = _awaited(runbook_object(*_place(kubeconfig, namespace), name))
+        if output == "name":
+            say(name_of(obj))
+        else:
+            print_document(obj, output)
     else:
-        say(*_awaited(runbook_lines(found_kubeconfig(kubeconfig), namespace, name)))
+        say(*_awaited(runbook_lines(*_place(kubeconfig, namespace), name)))
     return 0
 
 
@@ -108,16 +131,28 @@ def plan(
     /,
     *,
     settings: Settings = (),
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
+    output: Annotated[str, output_parameter("json", "yaml", help="The plan as a document.")] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show each step with its values, and judge the preconditions now. Nothing is written. Exits with 1 if a
-    precondition does not hold."""
+    precondition does not hold.
+
+    Prints a line for each condition and each step.
+
+    fathom runbook plan drain-zone -n fathom-system --set zone=zone-a --set reason=power
+    fathom runbook plan drain-zone -n fathom-system --set zone=zone-a --set reason=power -o json
+    """
     from fathom.cli.runbook_plans import planned  # noqa: PLC0415
 
-    lines, ready = _awaited(planned(found_kubeconfig(kubeconfig), namespace, name, _pairs(settings, "--set")))
-    say(*lines)
-    return 0 if ready else ANSWER_IS_NO
+    parameters = _pairs(settings, "--set")
+    with waiting("judging preconditions, and trying overrides in forks of the cluster", quiet=bool(output)):
+        plan = _awaited(planned(*_place(kubeconfig, namespace), name, parameters))
+    if output:
+        print_document(plan.document, output)
+    else:
+        say(*plan.lines)
+    return 0 if plan.ready else ANSWER_IS_NO
 
 
 def run(
@@ -125,7 +160,7 @@ def run(
     /,
     *,
     settings: Settings = (),
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     run_name: Annotated[
         str, Parameter(name="--name", help="Name of the run. Default: the runbook's, and five letters.")
     ] = "",
@@ -135,12 +170,18 @@ def run(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Carry out a runbook with your own credentials, and keep its record in the cluster. Exits with 1 if the
-    run did not succeed."""
+    run did not succeed.
+
+    Prints the plan, then each step as it is done.
+
+    fathom runbook run drain-zone -n fathom-system --set zone=zone-a --set reason=power
+    fathom runbook run drain-zone -n fathom-system --set zone=zone-a --set reason=power --yes --name drain-1
+    """
     from fathom.cli.runbooks import RunRequest, start_run  # noqa: PLC0415
 
     request = RunRequest(
         runbook=name,
-        namespace=namespace,
+        namespace=chosen_namespace(namespace, kubeconfig),
         parameters=_pairs(settings, "--set"),
         name=run_name,
         reason=reason,
@@ -154,7 +195,7 @@ def resume(
     run_name: RunName,
     /,
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     answers: Answers = (),
     take_over: Annotated[
         bool, Parameter(negative=(), help="Also if another client seems to be at work on the run.")
@@ -162,14 +203,20 @@ def resume(
     yes: Yes = False,
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Go on with a run that was left or has stopped, whoever began it. What was done is found by reading, and
-    is not repeated. Exits with 1 if the run did not succeed."""
+    """Go on with a run that was left or has stopped, whoever began it. What was done is found by reading,
+    and is not repeated. Exits with 1 if the run did not succeed.
+
+    Prints each step as it is done.
+
+    fathom runbook resume drain-1 -n fathom-system
+    fathom runbook resume drain-1 -n fathom-system --take-over --answer finished=yes
+    """
     from fathom.cli.runbooks import resume_run  # noqa: PLC0415
 
     status = _awaited(
         resume_run(
             found_kubeconfig(kubeconfig),
-            namespace,
+            chosen_namespace(namespace, kubeconfig),
             run_name,
             _answers(answers),
             take_over=take_over,
@@ -183,26 +230,56 @@ def abort(
     run_name: RunName,
     /,
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     reason: Annotated[str, Parameter(help="Why it is aborted: for the record.")] = "",
     yes: Yes = False,
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Undo a run, from its last step to its first, whatever state it is in. The client that carries it out
-    stops. Exits with 1 if something could not be undone."""
+    stops. Exits with 1 if something could not be undone.
+
+    Prints each step as it is undone.
+
+    fathom runbook abort drain-1 -n fathom-system
+    fathom runbook abort drain-1 -n fathom-system --yes --reason 'the zone is well'
+    """
     from fathom.cli.runbooks import abort_run  # noqa: PLC0415
 
-    status = _awaited(abort_run(found_kubeconfig(kubeconfig), namespace, run_name, reason, yes=yes))
+    status = _awaited(abort_run(*_place(kubeconfig, namespace), run_name, reason, yes=yes))
     return _exit_code(status, "Aborted")
 
 
-def report(run_name: RunName, /, *, namespace: Namespace = "default", kubeconfig: Kubeconfig = None) -> int:
+def report(
+    run_name: RunName,
+    /,
+    *,
+    namespace: Namespace = "",
+    output: Annotated[str, output_parameter("json", "yaml", "name", help="The run as an object.")] = "",
+    kubeconfig: Kubeconfig = None,
+) -> int:
     """Print the record of a run as Markdown: who did what and when, with evidence, and what the audit log
-    does not confirm."""
-    from fathom.cli.runbooks import report_of  # noqa: PLC0415
+    does not confirm.
 
-    say_text(_awaited(report_of(found_kubeconfig(kubeconfig), namespace, run_name)))
+    With -o, prints the RunbookRun itself.
+
+    fathom runbook report drain-1 -n fathom-system
+    fathom runbook report drain-1 -n fathom-system -o yaml
+    """
+    from fathom.cli.documents import print_documents  # noqa: PLC0415
+    from fathom.cli.runbooks import report_of, run_object  # noqa: PLC0415
+
+    if output:
+        print_documents(
+            [_awaited(run_object(*_place(kubeconfig, namespace), run_name))],
+            output,
+        )
+        return 0
+    say_document(_awaited(report_of(*_place(kubeconfig, namespace), run_name)))
     return 0
+
+
+def _place(kubeconfig: Path | None, namespace: str) -> tuple[Path | None, str]:
+    return found_kubeconfig(kubeconfig), chosen_namespace(namespace, kubeconfig)
 
 
 def _awaited(work: Coroutine[Any, Any, Any]) -> Any:
@@ -235,14 +312,6 @@ def _answers(words: Sequence[str]) -> dict[str, str]:
     if wrong := [step for step, answer in answers.items() if answer not in ("yes", "no")]:
         raise Problem(f"answer step {wrong[0]} with yes or no")
     return answers
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 app = make_app()

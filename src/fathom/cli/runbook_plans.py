@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-import yaml
+import msgspec
 
 from fathom.cli.explanations import ApiServer
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.override_preview import PREVIEW_S
+from fathom.cli.places import found_kubeconfig
 from fathom.cli.preview_text import future_lines, preview_of
 from fathom.cli.problem import Problem
 from fathom.cli.runbooks import (
@@ -38,10 +39,9 @@ from fathom.steer.templates import filled_struct
 # Showing.
 
 
-async def runbook_yaml(kubeconfig: Path | None, namespace: str, name: str) -> str:
+async def runbook_object(kubeconfig: Path | None, namespace: str, name: str) -> Obj:
     found = await _found(kubeconfig, namespace, name)
-    book = Runbook(metadata=Meta(name=found.name), spec=found.spec)
-    return yaml.safe_dump(as_object(book), sort_keys=False, allow_unicode=True, width=110)
+    return as_object(Runbook(metadata=Meta(name=found.name), spec=found.spec))
 
 
 async def runbook_lines(kubeconfig: Path | None, namespace: str, name: str) -> list[str]:
@@ -93,10 +93,15 @@ async def _found(kubeconfig: Path | None, namespace: str, name: str) -> FoundRun
 # Planning.
 
 
+class RunbookPlan(msgspec.Struct, frozen=True):
+    lines: list[str]
+    ready: bool  # Whether all preconditions hold now.
+    document: dict[str, Any]
+
+
 async def planned(
     kubeconfig: Path | None, namespace: str, name: str, parameters: Mapping[str, str]
-) -> tuple[list[str], bool]:
-    """The lines, and whether all preconditions hold now."""
+) -> RunbookPlan:
     async with connected(kubeconfig) as api:
         found = await find_runbook(api, namespace, name)
         run = draft_of(found, namespace, f"{name}-plan", parameters, "")
@@ -106,7 +111,24 @@ async def planned(
         lines += ["preconditions now:", *map(_verdict_line, verdicts)]
         lines += ["steps:", *planned_steps(run)]
     lines += _preview_lines(kubeconfig, namespace, objects)
-    return lines, all(verdict.passes for verdict in verdicts)
+    ready = all(verdict.passes for verdict in verdicts)
+    return RunbookPlan(lines, ready, _document(run, verdicts, objects, ready=ready))
+
+
+def _document(
+    run: RunbookRun, verdicts: Iterable[Verdict], objects: Iterable[Obj], *, ready: bool
+) -> dict[str, Any]:
+    book = run.spec.runbook
+    return {
+        "runbook": {"name": book.name, "version": run.spec.content.version, "hash": book.hash},
+        "ready": ready,
+        "preconditions": list(verdicts),
+        "steps": [
+            {"id": step.id, "does": describe(filled_struct(step.action, values_in(run)))}
+            for step in run.spec.content.steps
+        ],
+        "creates": list(objects),
+    }
 
 
 async def _judged(api: Api, run: RunbookRun) -> tuple[Verdict, ...]:

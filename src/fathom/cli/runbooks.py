@@ -302,6 +302,11 @@ async def _whoami(api: Api) -> str:
     return f"{user or 'somebody'}@{socket.gethostname()}"
 
 
+async def run_object(kubeconfig: Path | None, namespace: str, name: str) -> Obj:
+    async with connected(kubeconfig) as api:
+        return await find_run(api, namespace, name)
+
+
 async def report_of(kubeconfig: Path | None, namespace: str, name: str) -> str:
     async with connected(kubeconfig) as api:
         run = read(RunbookRun, await find_run(api, namespace, name))

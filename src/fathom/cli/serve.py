@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from fathom.cli.kubeconfig import DEFAULT_DATA
+from fathom.cli.places import DEFAULT_DATA
 from fathom.cli.problem import Problem
 from fathom.open_files import take_all
 
@@ -59,9 +59,15 @@ Kubeconfig = Annotated[
     Parameter(help="Kubeconfig file. Default: where kubectl looks, or the pod's service account."),
 ]
 
+HELP = """Run one process of the control plane. `fathom up` runs all of them.
+
+fathom serve api --data /var/lib/fathom
+fathom serve agent --nodes 3 --up /var/lib/fathom
+"""
+
 
 def make_app() -> App:
-    app = App(name="serve", help="Run one process of the control plane. `fathom up` runs all of them.")
+    app = App(name="serve", help=HELP)
     app.command(api)
     app.command(gateway)
     app.command(scheduler)
@@ -81,7 +87,11 @@ def api(
     service_cidr: ServiceCidr = DEFAULT_SERVICES,
     admission: Admission = (),
 ) -> None:
-    """Run the API server with its store. Writes the kubeconfig to --data and prints `ready`."""
+    """Run the API server with its store. Writes the kubeconfig to --data and prints `ready`.
+
+    fathom serve api --data /var/lib/fathom
+    fathom serve api --store etcd://127.0.0.1:2379 --host 0.0.0.0 --port 6443
+    """
     from fathom import serve  # noqa: PLC0415  # Only this command pays for the server's modules.
     from fathom.api.admission.plugins import UnknownPlugin  # noqa: PLC0415
     from fathom.api.auth.certificates import PkiError  # noqa: PLC0415
@@ -150,7 +160,13 @@ def make_new_store(data: Path, store: str | None) -> None:
 def gateway(
     *,
     kubeconfig: Kubeconfig = None,
-    remember: Path | None = None,
+    remember: Annotated[
+        Path | None,
+        Parameter(
+            help="File that keeps the table of Services; the gateway starts with it, even if no API server"
+            " answers."
+        ),
+    ] = None,
     data: Annotated[
         Path | None, Parameter(help="Directory for journal and tape. Default: that of the kubeconfig.")
     ] = None,
@@ -159,10 +175,10 @@ def gateway(
 ) -> None:
     """Run the gateway: it listens on the addresses of Services and forwards connections to their pods.
 
-    Parameters
-    ----------
-    remember
-        File that keeps the table of Services; the gateway starts with it, even if no API server answers.
+    Prints its log to standard error, a JSON document in each line.
+
+    fathom serve gateway --kubeconfig gateway.yaml
+    fathom serve gateway --kubeconfig gateway.yaml --remember services.json
     """
     from fathom.cli.gateway import serve_gateway  # noqa: PLC0415
 
@@ -200,7 +216,13 @@ def scheduler(
     ] = JOURNAL_MIB,
     metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
-    """Run the scheduler. It records the reasons of each decision."""
+    """Run the scheduler. It records the reasons of each decision.
+
+    Prints its log to standard error, a JSON document in each line.
+
+    fathom serve scheduler --kubeconfig scheduler.yaml --data /var/lib/fathom
+    fathom serve scheduler --kubeconfig scheduler.yaml --shard 0/2 --record
+    """
     from fathom.cli.scheduler import serve_scheduler  # noqa: PLC0415
 
     serve_scheduler(
@@ -238,7 +260,13 @@ def controllers(
     record: Annotated[bool, Parameter(negative=(), help="Also record a tape, for `fathom replay`.")] = False,
     metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
-    """Run the controllers of workloads, endpoints, disruption budgets, node health and repair."""
+    """Run the controllers of workloads, endpoints, disruption budgets, node health and repair.
+
+    Prints its log to standard error, a JSON document in each line.
+
+    fathom serve controllers --kubeconfig controllers.yaml --data /var/lib/fathom
+    fathom serve controllers --kubeconfig controllers.yaml --only controllers/job
+    """
     from fathom.cli.controllers import serve_controllers  # noqa: PLC0415
 
     serve_controllers(
@@ -254,7 +282,13 @@ def deciders(
     record: Annotated[bool, Parameter(help="Record tapes, for `fathom replay`.")] = True,
     metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
-    """Run the scheduler and the controllers in one process, as `fathom up` does."""
+    """Run the scheduler and the controllers in one process, as `fathom up` does.
+
+    Prints its log to standard error, a JSON document in each line.
+
+    fathom serve deciders --scheduler scheduler.yaml --controllers controllers.yaml --data /var/lib/fathom
+    fathom serve deciders --scheduler s.yaml --controllers c.yaml --data . --no-record
+    """
     from fathom.cli.deciders import serve_deciders  # noqa: PLC0415
 
     serve_deciders(

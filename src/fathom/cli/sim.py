@@ -2,69 +2,80 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from fathom.cli.output import AsJson, Output, document_format, output_parameter, print_document
 from fathom.cli.problem import ANSWER_IS_NO, INTERRUPTED, Problem
-from fathom.cli.simulated import apply, apply_recorded, chosen, find, print_json, read
+from fathom.cli.simulated import apply, apply_recorded, chosen, find, read
 from fathom.cli.simulated import seeds as seeds_of
-from fathom.cli.status_line import counting, exploring, live_line
+from fathom.cli.status_line import counting, exploring, waiting
+from fathom.cli.tables import natural, say_table
 from fathom.sim import FAILURES
 from fathom.terminal import say
 
 if TYPE_CHECKING:
     from fathom.sim.search.determinism_check import TwinComparison
     from fathom.sim.search.explore import Job
-    from fathom.sim.search.patches import Bug
-    from fathom.sim.search.zoo_run import Hunted
     from fathom.sim.world.scenario import Result, RunPlan, Scenario
 
 Strategy = Literal["random", "pct", "lineage"]
 
-AsJson = Annotated[
-    bool,
-    Parameter(
-        name="--json", negative=(), help="Print one JSON document; docs/simulation.md lists its fields."
-    ),
-]
 Patch = Annotated[Path | None, Parameter(help="Python file that is loaded first and may change any code.")]
 Out = Annotated[Path, Parameter(help="Directory in which failing runs are kept, one file each.")]
 Seeds = Annotated[str, Parameter(help="A..B: the seeds from A to B-1. A: one seed.")]
 Jobs = Annotated[
     int, Parameter(name=["-j", "--jobs"], validator=Number(gte=1), help="Number of worker processes.")
 ]
-RUNS, RUNS_EVERYWHERE = 100, 600  # Per strategy, for one bug of the zoo.
+
+HELP = """Run the control plane in a simulator that injects faults. A seed repeats a run exactly.
+
+fathom sim list
+fathom sim explore all --seeds 0..100 -j 2
+"""
 
 
 def make_app() -> App:
     app = App(
         name="sim",
-        help="Run the control plane in a simulator that injects faults. A seed repeats a run exactly.",
+        help=HELP,
     )
     app.command(list_, name="list")
     app.command(run)
     app.command(explore)
     app.command(check_determinism)
     app.command(shrink)
-    app.command(zoo)
+    app.command("fathom.cli.sim_zoo:zoo", name="zoo")
     return app
 
 
-def list_(*, as_json: AsJson = False) -> None:
-    """List the scenarios."""
+def list_(
+    *,
+    output: Annotated[
+        str, output_parameter("json", "yaml", "name", help="json, yaml: a list. name: the names.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the scenarios.
+
+    Prints a line for each: its name, and what happens in it.
+
+    fathom sim list
+    fathom sim list -o name
+    """
     from fathom.sim.scenarios import SCENARIOS  # noqa: PLC0415  # See the package's docstring.
 
-    if as_json:
-        print_json([{"name": scenario.name, "about": scenario.about} for scenario in SCENARIOS.values()])
-        return
-    width = max(map(len, SCENARIOS))
-    for scenario in SCENARIOS.values():
-        say(f"{scenario.name:<{width}}  {scenario.about}")
+    listed = sorted(SCENARIOS.values(), key=lambda scenario: natural(scenario.name))
+    wanted = document_format(output, as_json=as_json)
+    if wanted == "name":
+        say(*(scenario.name for scenario in listed))
+    elif wanted:
+        print_document([{"name": scenario.name, "about": scenario.about} for scenario in listed], wanted)
+    else:
+        say_table([("SCENARIO", "ABOUT"), *((scenario.name, scenario.about) for scenario in listed)])
 
 
 def run(
@@ -78,30 +89,40 @@ def run(
     ] = "random",
     patch: Patch = None,
     out: Out = FAILURES,
+    output: Output = "",
     as_json: AsJson = False,
 ) -> int:
     """Run one scenario with one seed, and show what happened.
 
     Exits with 0 if every invariant held, with 1 if not.
+
+    Prints the faults, the course of events and the verdict; of a violation, the file in which it is kept.
+
+    fathom sim run duplicate-reservation --seed 82219
+    fathom sim run cluster --seed 7 --strategy pct --json
     """
     apply(patch)
     from fathom.sim.world.scenario import plan_of  # noqa: PLC0415  # After the patch.
 
     chosen_scenario = find(scenario)
     return _run_once(
-        chosen_scenario, plan_of(chosen_scenario, seed, strategy), patch=patch, out=out, as_json=as_json
+        chosen_scenario,
+        plan_of(chosen_scenario, seed, strategy),
+        patch=patch,
+        out=out,
+        wanted=document_format(output, as_json=as_json),
     )
 
 
-def _run_once(scenario: Scenario, plan: RunPlan, *, patch: Path | None, out: Path, as_json: bool) -> int:
+def _run_once(scenario: Scenario, plan: RunPlan, *, patch: Path | None, out: Path, wanted: str) -> int:
     from fathom.sim.report import run_report  # noqa: PLC0415
     from fathom.sim.report.kept_runs import keep  # noqa: PLC0415
 
     report, telling = run_report.report(scenario, plan, patch=str(patch or ""))
     broken = report.verdict == run_report.BROKEN
     kept = str(keep(report, telling, patch=patch, out=out).file) if broken else ""
-    if as_json:
-        print_json(run_report.as_json(report, artifact=kept))
+    if wanted:
+        print_document(run_report.as_json(report, artifact=kept), wanted)
     else:
         say(*run_report.as_lines(report, artifact=kept))
     return ANSWER_IS_NO if broken else 0
@@ -129,22 +150,29 @@ def explore(
     first: Annotated[bool, Parameter(negative=(), help="Stop at the first violation.")] = False,
     runs: Annotated[int | None, Parameter(validator=Number(gte=1), help="Maximum number of runs.")] = None,
     out: Out = FAILURES,
+    output: Output = "",
     as_json: AsJson = False,
 ) -> int:
     """Run scenarios with many seeds, and keep the runs that violate an invariant.
 
     Exits with 0 if every invariant held, with 1 if not.
+
+    Prints how many runs there were and what they reached, and for each violation the command that repeats it.
+
+    fathom sim explore all --seeds 0..100 -j 2
+    fathom sim explore cluster --seeds 0..50 --strategy lineage --first
     """
     apply(patch)
     from fathom.sim.report.kept_runs import keep_some  # noqa: PLC0415
     from fathom.sim.search import explore as explorer  # noqa: PLC0415  # After the patch.
     from fathom.sim.search.cores import WorkerDied, freeze  # noqa: PLC0415
 
+    wanted = document_format(output, as_json=as_json)
     scenarios = {entry.name: entry for entry in chosen(scenario)}
     pairs_of = explorer.in_turn if scenario == "all" and not every else explorer.everyone
     todo = [explorer.Job(name, seed, strategy) for name, seed in pairs_of(list(scenarios), seeds_of(seeds))]
     freeze()
-    with exploring(len(todo) if strategy != "lineage" else None, quiet=as_json) as show_progress:
+    with exploring(len(todo) if strategy != "lineage" else None, quiet=bool(wanted)) as show_progress:
         try:
             summary = explorer.explore(
                 scenarios, todo, workers=jobs, stop_at_first=first, runs_max=runs, progress=show_progress
@@ -152,8 +180,8 @@ def explore(
         except WorkerDied as error:
             raise Problem(str(error)) from error
     kept = keep_some(scenarios, summary.violations, patch=patch, out=out)
-    if as_json:
-        print_json(explorer.as_json(summary, kept))
+    if wanted:
+        print_document(explorer.as_json(summary, kept), wanted)
     else:
         say(*explorer.as_lines(summary, kept))
     return INTERRUPTED if summary.interrupted else ANSWER_IS_NO if summary.violations else 0
@@ -168,27 +196,34 @@ def check_determinism(
     seeds: Seeds,
     strategy: Annotated[Strategy | None, Parameter(help="Default: random and pct in turn.")] = None,
     patch: Patch = None,
+    output: Output = "",
     as_json: AsJson = False,
 ) -> int:
     """Run each seed twice, in two processes with different hash seeds and heaps, and compare the traces.
 
     Exits with 0 if all traces are the same, with 1 if not.
+
+    Prints the number of mismatches, and the first five.
+
+    fathom sim check-determinism --seeds 0..20
+    fathom sim check-determinism cluster --seeds 0..20 --strategy pct
     """
     apply(patch)  # Only to check that it applies; both worker processes apply it themselves.
     from fathom.sim.search import determinism_check  # noqa: PLC0415
     from fathom.sim.search.explore import Job  # noqa: PLC0415
 
+    wanted = document_format(output, as_json=as_json)
     names = [entry.name for entry in chosen(scenario)]
     jobs = [
         Job(names[index % len(names)], str(seed), strategy or ("random", "pct")[index // len(names) % 2])
         for index, seed in enumerate(seeds_of(seeds))
     ]
-    with counting(len(jobs), "seeds", quiet=as_json) as show_progress:
+    with counting(len(jobs), "seeds", quiet=bool(wanted)) as show_progress:
         comparison = determinism_check.check(
             jobs, patch=str(patch or ""), progress=lambda so_far: show_progress(so_far.runs)
         )
-    if as_json:
-        print_json(_comparison_json(names, jobs, comparison))
+    if wanted:
+        print_document(_comparison_json(names, jobs, comparison), wanted)
     else:
         for mismatch in comparison.mismatches[:5]:
             say(
@@ -239,11 +274,17 @@ def shrink(
     seconds: Annotated[
         float, Parameter(validator=Number(gt=0), help="Time limit of the search, in seconds.")
     ] = 55.0,
+    output: Output = "",
     as_json: AsJson = False,
 ) -> int:
     """Find the smallest run that violates the same invariant.
 
     Exits with 0, or with 1 if the run of FILE violates no invariant here.
+
+    Prints the shrunk run, and how many faults are left; writes it to a file.
+
+    fathom sim shrink .fathom-failures/cluster-17.json
+    fathom sim shrink run.json --seconds 300 --out small.json
     """
     patched = apply_recorded(file, patch, trust=trust)
     import msgspec  # noqa: PLC0415
@@ -253,6 +294,7 @@ def shrink(
     from fathom.sim.search.shrink import shrink as shrink_run  # noqa: PLC0415
     from fathom.sim.world.scenario import sweep, tell  # noqa: PLC0415
 
+    wanted = document_format(output, as_json=as_json)
     artifact = read(file)
     scenario = find(artifact.plan.scenario)
     original = tell(scenario, artifact.plan)
@@ -263,12 +305,13 @@ def shrink(
         sweep()
         return tell(scenario, plan)
 
-    shrunk = shrink_run(original, retell, seconds_max=seconds)
+    with waiting(f"shrinking {file}, at most {seconds:g} s", quiet=bool(wanted)):
+        shrunk = shrink_run(original, retell, seconds_max=seconds)
     report, telling = run_report.report(scenario, shrunk.result.plan, patch=str(patched or ""))
     target = out or file.with_suffix(".shrunk.json")
     kept = artifact_of(report, telling, patch=patched)
     write(msgspec.structs.replace(kept, patch=artifact.patch if patch is None else kept.patch), target)
-    if as_json:
+    if wanted:
         before = len(artifact.plan.faults)
         search = {
             "runs": shrunk.runs,
@@ -276,122 +319,13 @@ def shrink(
             "proven": shrunk.proven,
             "faults_before": before,
         }
-        print_json({**run_report.as_json(report, artifact=str(target)), **search})
+        print_document({**run_report.as_json(report, artifact=str(target)), **search}, wanted)
         return 0
     say(*run_report.as_lines(report, artifact=str(target)))
     proof = "each proven necessary" if shrunk.proven else "not all proven necessary within the time limit"
     before, after = len(artifact.plan.faults), len(shrunk.result.plan.faults)
     say(f"{before} faults became {after}, {proof}, in {shrunk.runs} runs and {shrunk.seconds:.1f} s")
     return 0
-
-
-def zoo(
-    *,
-    folder: Annotated[
-        Path | None, Parameter(help="Directory of patches to use instead of fathom's own.")
-    ] = None,
-    patch: Annotated[
-        Path | None, Parameter(help="Use only this patch; it runs in all scenarios if it names none.")
-    ] = None,
-    only: Annotated[tuple[str, ...], Parameter(negative=(), help="Only this bug; may be repeated.")] = (),
-    strategy: Annotated[
-        tuple[Strategy, ...],
-        Parameter(negative=(), help="Only this strategy; may be repeated. Default: all."),
-    ] = (),
-    runs: Annotated[
-        int | None,
-        Parameter(
-            validator=Number(gte=1),
-            help="Maximum runs for each strategy. Default: 100, or 600 in all scenarios.",
-        ),
-    ] = None,
-    repeats: Annotated[
-        int, Parameter(validator=Number(gte=1), help="Number of seed sets to search with; the median counts.")
-    ] = 1,
-    control: Annotated[bool, Parameter(help="Also run the same scenarios without any bug, as often.")] = True,
-    jobs: Annotated[
-        int | None,
-        Parameter(
-            name=["-j", "--jobs"],
-            validator=Number(gte=1),
-            help="Number of bugs to search for at once. Default: one per core.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> int:
-    """Put known bugs back, one at a time, and count the runs until each is found.
-
-    A strategy stops when it has found the bug. Exits with 0 if every bug is found and no run without a bug
-    violates an invariant, with 1 if not. Ctrl-C ends the search and prints the results so far.
-    """
-    from fathom.sim.report import zoo_report  # noqa: PLC0415
-    from fathom.sim.search import zoo_run  # noqa: PLC0415
-
-    wanted = _wanted(folder, patch, only)
-    everywhere = any(not bug.scenarios for bug in wanted)
-    effort = zoo_run.Effort(
-        runs_max=runs or (RUNS_EVERYWHERE if everywhere else RUNS),
-        strategies=tuple(name for name in zoo_run.STRATEGIES if not strategy or name in strategy),
-        repeats=repeats,
-        workers=jobs or os.cpu_count() or 1,
-        control=control,
-    )
-    table = _Table(wanted, quiet=as_json)
-    with live_line(quiet=False) as show_line:
-        try:
-            visited = zoo_run.visit(wanted, effort, shown=table.row, told=show_line)
-        except zoo_run.NotHunted as error:  # The message of `fathom sim explore`.
-            raise Problem(str(error).removeprefix("fathom: error: ")) from error
-    document = zoo_report.as_json(visited, wanted, effort)
-    if as_json:
-        print_json(document)
-    else:
-        say(*zoo_report.as_lines(document))
-    good = document["found"] == document["of"] and not (visited.control and visited.control.violations)
-    return INTERRUPTED if visited.interrupted else 0 if good else ANSWER_IS_NO
-
-
-def _wanted(folder: Path | None, patch: Path | None, only: tuple[str, ...]) -> list[Bug]:
-    from fathom.sim import zoo as zoo_package  # noqa: PLC0415
-    from fathom.sim.search.patches import BadPatch, bugs, described  # noqa: PLC0415
-
-    try:
-        known_bugs = (
-            [described(patch)] if patch is not None else bugs(folder or Path(zoo_package.__file__).parent)
-        )
-    except BadPatch as error:
-        raise Problem(str(error)) from error
-    if missing := sorted(set(only) - {bug.name for bug in known_bugs}):
-        raise Problem(
-            f"there is no bug {missing[0]!r}: there are {', '.join(bug.name for bug in known_bugs)}"
-        )
-    return [bug for bug in known_bugs if not only or bug.name in only]
-
-
-class _Table:
-    """Prints rows as they arrive."""
-
-    def __init__(self, bugs: Sequence[Bug], *, quiet: bool) -> None:
-        self._width = max((len(bug.name) for bug in bugs), default=3)
-        self._quiet = quiet
-        self._begun = False
-
-    def row(self, hunted: Hunted) -> None:
-        if self._quiet:
-            return
-        if not self._begun:
-            say(f"{'bug':<{self._width}}  found  random   pct  lineage  faults  seconds  invariant")
-        self._begun = True
-        random, pct, lineage = (
-            "-" if (count := hunted.runs_to_find.get(strategy)) is None else str(count)
-            for strategy in ("random", "pct", "lineage")
-        )
-        faults = "-" if hunted.shrunk_faults is None else str(hunted.shrunk_faults)
-        is_found = "yes" if hunted.found else "NO"
-        say(
-            f"{hunted.name:<{self._width}}  {is_found:<5}  {random:>6}  {pct:>4}  {lineage:>7}  "
-            f"{faults:>6}  {hunted.seconds:>7.1f}  {hunted.invariant or f'(expected: {hunted.expected})'}",
-        )
 
 
 app = make_app()

@@ -6,8 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fathom.cli.output import print_document
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.terminal import say, say_json
+from fathom.cli.status_line import waiting
+from fathom.terminal import say
 
 if TYPE_CHECKING:
     from fathom.sim.report.artifact import Artifact
@@ -42,12 +44,6 @@ def seeds(text: str) -> range:
         return seeds_of(text)
     except BadSeeds as error:
         raise Problem(f"--seeds {error}") from error
-
-
-def print_json(document: object) -> None:
-    import msgspec  # noqa: PLC0415
-
-    say_json(msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2).decode())
 
 
 def read(file: Path) -> Artifact:
@@ -132,7 +128,7 @@ def _recorded_patch(recorded: PatchHead) -> Path:
 # `fathom replay` of a simulated run.
 
 
-def replay_run(file: Path, *, patch: Path | None, trust: tuple[str, ...], as_json: bool) -> int:
+def replay_run(file: Path, *, patch: Path | None, trust: tuple[str, ...], output: str) -> int:
     """Replay a kept run: do the same inputs give the same outcome?"""
     patched = apply_recorded(file, patch, trust=trust)
     from fathom.sim.report import run_report  # noqa: PLC0415  # After the patch.
@@ -143,12 +139,13 @@ def replay_run(file: Path, *, patch: Path | None, trust: tuple[str, ...], as_jso
     artifact = read(file)
     scenario = find(artifact.plan.scenario)
     try:
-        replayed, result = replay(artifact, scenario)
+        with waiting(f"replaying {file}", quiet=bool(output)):
+            replayed, result = replay(artifact, scenario)
     except NotAnArtifact as error:
         raise Problem(f"{file}: {error}") from error
     code = 0 if replayed.reproduced else ANSWER_IS_NO
-    if as_json:
-        print_json(replay_json(artifact, replayed, result))
+    if output:
+        print_document(replay_json(artifact, replayed, result), output)
         return code
     for warning in replayed.warnings:
         say(f"note: {warning}")

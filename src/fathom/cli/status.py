@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from fathom.cli.explanation_text import moment_lines, override_lines
-from fathom.cli.kubeconfig import found_kubeconfig
+from fathom.cli.output import DOCUMENTS, output_parameter, print_document
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.cli.why import At, Kubeconfig, Namespace
-from fathom.terminal import say, say_json
+from fathom.cli.why import At
+from fathom.terminal import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,25 +29,31 @@ KIND_OF_BOUNDARY = {
 
 
 def status(
-    subject: Annotated[str, Parameter(help="The workload, as KIND/NAME: deployment/web.")],
+    subject: Annotated[str, Parameter(name="KIND/NAME", help="The workload, as KIND/NAME: deployment/web.")],
     /,
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     at: At = "",
     output: Annotated[
-        Literal["", "wide", "json"],
-        Parameter(name=("--output", "-o"), help="wide: the source of every field. json: one JSON document."),
+        str,
+        output_parameter(
+            "wide", "json", "yaml", help="wide: the source of every field. json, yaml: one document."
+        ),
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show what the control plane knows about a workload: generation, rollback, pending replicas, the last
     scheduling reason, the revisions it used and the latest ones, autoscaler, repair, the error rates of its
-    Services. Exits with 1 if replicas are pending."""
-    import msgspec  # noqa: PLC0415  # See the package's docstring.
+    Services. Exits with 1 if replicas are pending.
 
-    view = _ask(subject, namespace, at, found_kubeconfig(kubeconfig))
-    if output == "json":
-        say_json(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
+    Prints a line for each of these.
+
+    fathom status deployment/web
+    fathom status deployment/web -o wide  where each fact comes from
+    """
+    view = _ask(subject, namespace, at, kubeconfig)
+    if output in DOCUMENTS:
+        print_document(view, output)
     else:
         say(*status_lines(view, wide=output == "wide"))
     return ANSWER_IS_NO if view["pendingReplicas"]["value"] else 0
@@ -61,8 +68,9 @@ def _ask(subject: str, namespace: str, at: str, kubeconfig: Path | None) -> View
     kind, slash, name = subject.partition("/")
     if not slash or not kind or not name:
         raise Problem(f"write the workload as KIND/NAME, such as deployment/web, not {subject!r}")
-    question = Question(kind=kind, name=name, namespace=namespace, view="status", at=at)
-    return ApiServer(kubeconfig).explain(question)
+    where = chosen_namespace(namespace, kubeconfig)
+    question = Question(kind=kind, name=name, namespace=where, view="status", at=at)
+    return ApiServer(found_kubeconfig(kubeconfig)).explain(question)
 
 
 # Output.

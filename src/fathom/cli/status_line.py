@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from fathom.terminal import rewrite_line
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from fathom.sim.search.explore import ExploreSummary
 
 BAR = 20  # Characters.
+TICK_S = 0.5
 
 
 @contextmanager
@@ -29,6 +32,25 @@ def live_line(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     finally:
         if enabled:
             rewrite_line("")
+
+
+@contextmanager
+def waiting(what: str, *, quiet: bool = False) -> Iterator[None]:
+    """'what: 7 s', counted by a thread of its own, while something takes its time."""
+    with live_line(quiet=quiet) as tell:
+        over, began_s = Event(), time.monotonic()
+
+        def count() -> None:
+            while not over.wait(TICK_S):
+                tell(f"{what}: {time.monotonic() - began_s:.0f} s")
+
+        thread = Thread(target=count, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
 
 @contextmanager

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from fathom.cli.kubeconfig import found_kubeconfig
+from fathom.cli.output import DOCUMENTS, output_parameter, print_document
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.cli.why import Kubeconfig
 from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -17,16 +17,12 @@ if TYPE_CHECKING:
     from fathom.cli.following import FollowedTimeline
     from fathom.explain.timeline.timeline import Timeline
 
-Output = Literal["", "wide", "json"]
-
 
 def timeline(
-    subject: Annotated[str, Parameter(help="The object, as KIND/NAME.")],
+    subject: Annotated[str, Parameter(name="KIND/NAME", help="The object.")],
     /,
     *,
-    namespace: Annotated[
-        str, Parameter(name=("--namespace", "-n"), help="Namespace of the object.")
-    ] = "default",
+    namespace: Namespace = "",
     since: Annotated[
         str, Parameter(help="Its beginning: how far back, such as 10m, or a time. Default: the first record.")
     ] = "",
@@ -43,16 +39,24 @@ def timeline(
         bool, Parameter(name=("--watch", "-w"), negative=(), help="Go on with what happens; Ctrl-C ends it.")
     ] = False,
     output: Annotated[
-        Output,
-        Parameter(
-            name=("--output", "-o"),
-            help="wide: with each decision's wait, versions read, scores and results. json: one document.",
+        str,
+        output_parameter(
+            "wide",
+            "json",
+            "yaml",
+            help="wide: with each decision's wait, versions read, scores, results. json, yaml: a document.",
         ),
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show what happened to an object: writes, decisions, Events, conditions, what caches had received, and
-    which of them caused which. Exits with 1 if nothing is on record."""
+    which of them caused which. Exits with 1 if nothing is on record.
+
+    Prints a line for each, the oldest first, with what caused it.
+
+    fathom timeline deployment/web --since 10m
+    fathom timeline pod/web-1 -w  goes on with what happens
+    """
     from fathom.cli.explanations import ApiServer  # noqa: PLC0415
 
     if watch and at:
@@ -60,6 +64,7 @@ def timeline(
     asked = {"subject": _subject(subject, uid), "since": since, "at": at, "generation": generation}
     question = {name: value for name, value in asked.items() if value}
     server = ApiServer(found_kubeconfig(kubeconfig))
+    namespace = chosen_namespace(namespace, kubeconfig)
     shown = fetch_timeline(server, namespace, question)
     _print(shown, output)
     if watch:
@@ -89,9 +94,9 @@ def fetch_timeline(server: ApiServer, namespace: str, question: dict[str, Any]) 
 # Showing.
 
 
-def _print(shown: Timeline, output: Output) -> None:
-    if output == "json":
-        print_json(shown)
+def _print(shown: Timeline, output: str) -> None:
+    if output in DOCUMENTS:
+        print_document(shown, output)
     else:
         print_text(shown, wide=output == "wide")
 
@@ -121,17 +126,11 @@ def print_lines(shown: Timeline, *, start: int, wide: bool = False) -> None:
     say(*as_text(lines, show_time=time_of_day, show_day=day, quiet_s=QUIET_S, start=start, wide=wide))
 
 
-def print_json(shown: Timeline) -> None:
-    import msgspec  # noqa: PLC0415
-
-    say_json(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode())
-
-
 # Following.
 
 
 def _follow(
-    shown: Timeline, server: ApiServer, namespace: str, question: dict[str, Any], output: Output
+    shown: Timeline, server: ApiServer, namespace: str, question: dict[str, Any], output: str
 ) -> None:
     """For ever: print what is new. While the API server does not answer, ask again; what happened meanwhile
     comes with its next answer. Raises Problem if the answer will not change: no such right any more."""
@@ -155,12 +154,15 @@ def _follow(
         _print_news(followed, answer, output)
 
 
-def _print_news(followed: FollowedTimeline, answer: Timeline, output: Output) -> None:
+def _print_news(followed: FollowedTimeline, answer: Timeline, output: str) -> None:
     import msgspec  # noqa: PLC0415
 
     new, gaps = followed.add(answer)
     if output == "json" and new:
         say_json(msgspec.json.encode(followed.newest(new)).decode())
-    elif output != "json":
+    elif output == "yaml" and new:
+        say("---")
+        print_document(followed.newest(new), output)
+    elif output not in DOCUMENTS:
         print_lines(followed.timeline, start=len(followed.timeline.entries) - new, wide=output == "wide")
         say(*gaps)

@@ -17,7 +17,7 @@ from cyclopts.validators import Number
 
 from fathom.cli.agents import AllowHostIds, host_ids_of
 from fathom.cli.data_directory import checked
-from fathom.cli.kubeconfig import DEFAULT_DATA
+from fathom.cli.places import DEFAULT_DATA
 from fathom.cli.problem import Problem
 from fathom.cli.serve import (
     DEFAULT_PORT,
@@ -84,6 +84,10 @@ def up(
 
     Writes the kubeconfig to --data, and prints `ready` when every node is ready. Ctrl-C stops the cluster but
     not its pods: the next `fathom up` with the same --data adopts them.
+
+    fathom up
+    fathom up --nodes 6 --zones eu-west-a,eu-west-b --data ./other --port 7443
+    fathom up --store etcd://127.0.0.1:2379
     """
     from fathom.supervise import Busy, PartNotStarted  # noqa: PLC0415  # Only this command pays for it.
 

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
 from fathom.cli.data_directory import checked
-from fathom.cli.kubeconfig import data_beside, found_kubeconfig
+from fathom.cli.output import DOCUMENTS, output_parameter, print_document
+from fathom.cli.places import Data, Kubeconfig, Namespace, chosen_namespace, found_data, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.model.times import micro_timestamp
-from fathom.terminal import say, say_json, say_text
+from fathom.terminal import say
 
 if TYPE_CHECKING:
     from fathom.cli.api_server import Answer
     from fathom.cli.explanations import ApiServer
     from fathom.model.decision import KeptDecision
 
-Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the objects.")]
-Kubeconfig = Annotated[
-    Path | None,
-    Parameter(help="Kubeconfig file. Default: $KUBECONFIG, else .fathom/kubeconfig, else kubectl's."),
-]
-Data = Annotated[
-    Path | None, Parameter(help="Data directory with the journal. Default: the directory of the kubeconfig.")
-]
 At = Annotated[
     str,
     Parameter(help="A revision, a time, or how long ago (10m): answer about the objects as they were then."),
@@ -36,9 +29,12 @@ WAITING = frozenset({"unschedulable", "gated"})  # Verdicts whose only effect is
 def why(
     *subjects: Annotated[
         str,
-        Parameter(help="Objects, as KIND/NAME or NAME: pod/web-1, deploy/web. Default: whatever is stuck."),
+        Parameter(
+            name="KIND/NAME",
+            help="Objects, as KIND/NAME or NAME: pod/web-1, deploy/web. Default: whatever is stuck.",
+        ),
     ],
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     all_namespaces: Annotated[
         bool,
         Parameter(
@@ -46,8 +42,14 @@ def why(
         ),
     ] = False,
     output: Annotated[
-        Literal["", "wide", "json", "yaml"],
-        Parameter(name=("--output", "-o"), help="wide: every node and decision. json, yaml: the document."),
+        str,
+        output_parameter(
+            "wide",
+            "json",
+            "yaml",
+            "name",
+            help="wide: every node and decision. json, yaml: the document. name: what the answers are about.",
+        ),
     ] = "",
     at: At = "",
     what_if: Annotated[
@@ -57,10 +59,21 @@ def why(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Explain why objects are as they are, and the smallest change that helps. Exits with 1 if one of them is
-    not as wanted."""
+    not as wanted.
+
+    Prints for each object a sentence with the cause, the change and who may make it; below it the evidence:
+    the command, other changes that would do, the reasons of the nodes, the decision and the revisions it
+    used. Without objects: one sentence for each object that is stuck, the worst first.
+
+    fathom why  whatever is stuck
+    fathom why deployment/web pod/web-1 -o wide  every node and every decision
+    fathom why pod/web-1 --what-if 'node/node-2={"spec":{"unschedulable":false}}'
+    fathom why deployment/web --at 10m  ten minutes ago
+    """
     from fathom.cli.explanations import ApiServer, NoSuchObject, Question  # noqa: PLC0415  # See the package's docstring.
 
     server = ApiServer(found_kubeconfig(kubeconfig))
+    namespace = chosen_namespace(namespace, kubeconfig)
     if not subjects:
         where = Question(
             kind="namespace",
@@ -102,9 +115,9 @@ def _kind_and_name(subject: str, namespace: str, server: ApiServer) -> tuple[str
 def _print_stuck(document: Answer, output: str) -> int:
     """One line each, worst first; with `wide`, the evidence too."""
     items = document.get("items") or []
-    if output in {"json", "yaml"}:
+    if output in DOCUMENTS:
         _print([document], output)
-    elif output == "wide":
+    elif output in {"wide", "name"}:
         _print(items, output)
     else:
         from fathom.cli.explanation_text import moment_lines, summary_line  # noqa: PLC0415
@@ -119,22 +132,30 @@ def _print(documents: list[Answer], output: str) -> None:
     from fathom.cli.explanation_text import explanation_lines  # noqa: PLC0415
 
     if output == "json":
-        import msgspec  # noqa: PLC0415
-
-        content = documents[0] if len(documents) == 1 else documents
-        say_json(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+        print_document(documents[0] if len(documents) == 1 else documents, output)
     elif output == "yaml":
-        import yaml  # noqa: PLC0415
-
-        say_text("---\n".join(yaml.safe_dump(document, sort_keys=False) for document in documents))
+        for number, document in enumerate(documents):
+            say(*(["---"] if number else []))
+            print_document(document, output)
+    elif output == "name":
+        say(*map(_name, documents))
     else:
         for number, document in enumerate(documents):
-            say(*([""] if number else []), *explanation_lines(document, wide=output == "wide"))
+            first, *evidence = explanation_lines(document, wide=output == "wide")
+            say(*([""] if number else []))
+            say(first, style="bold")
+            say(*evidence)
+
+
+def _name(document: Answer) -> str:
+    """'pods/web-1': what the answer is about, as `fathom why` takes it."""
+    subject = document.get("subject") or {}
+    return f"{subject.get('resource')}/{subject.get('name')}"
 
 
 def decisions(
     subject: Annotated[
-        str, Parameter(help="The object, as KIND/NAME (pods/web-1). Default: all objects.")
+        str, Parameter(name="KIND/NAME", help="The object, as KIND/NAME (pods/web-1). Default: all objects.")
     ] = "",
     /,
     *,
@@ -142,7 +163,14 @@ def decisions(
         str | None, Parameter(name=("--namespace", "-n"), help="Only objects of this namespace.")
     ] = None,
     output: Annotated[
-        Literal["", "json"], Parameter(name=("--output", "-o"), help="json: print a JSON list.")
+        str,
+        output_parameter(
+            "wide",
+            "json",
+            "yaml",
+            "name",
+            help="wide: with times, causes and whole ids. json, yaml: a list of documents. name: ids.",
+        ),
     ] = "",
     limit: Annotated[
         int,
@@ -153,24 +181,32 @@ def decisions(
     kubeconfig: Kubeconfig = None,
     data: Data = None,
 ) -> int:
-    """List recorded decisions and their outcomes, oldest first. Exits with 1 if there are none."""
-    import msgspec  # noqa: PLC0415
+    """List recorded decisions and their outcomes, oldest first. Exits with 1 if there are none.
 
+    Prints a line for each decision: its age, who decided about what, the verdict, and what came of it. Needs
+    the data directory: `fathom get decisions` asks the API server instead.
+
+    fathom decisions --limit 20
+    fathom decisions pod/web-1 -o wide  with times, whole ids and causes
+    """
     from fathom.record.journal import WantedDecisions  # noqa: PLC0415
 
     kind, _, name = subject.partition("/")
-    records = _read_decisions(
-        data or data_beside(found_kubeconfig(kubeconfig)), WantedDecisions(name=name, namespace=namespace)
-    )
+    data = found_data(data, kubeconfig)
+    records = _read_decisions(data, WantedDecisions(name=name, namespace=namespace))
     kept = [record for record in records if not kind or is_of(kind, record.decision.subject.resource)][
         -limit:
     ]
-    if output == "json":
-        say_json(msgspec.json.format(msgspec.json.encode(whole(kept)), indent=2).decode())
+    if output in DOCUMENTS:
+        print_document(whole(kept), output)
+    elif output == "name":
+        say(*(record.decision.id for record in kept))
     elif not kept:
-        say("there are no recorded decisions")
-    for record in kept if output != "json" else ():
-        say(_line(record))
+        say(f"there are no recorded decisions in {data}")
+    elif output == "wide":
+        say(*map(_line, kept))
+    else:
+        _say_rows(kept)
     return 0 if kept else ANSWER_IS_NO
 
 
@@ -226,8 +262,41 @@ def whole(value: Any) -> Any:
 # Output.
 
 
-def _line(kept: KeptDecision) -> str:
+COLUMNS = ("AGE", "ID", "CONTROLLER", "OBJECT", "VERDICT", "RESULT")
 
+
+def _say_rows(kept: list[KeptDecision]) -> None:
+    from fathom.cli.tables import say_table  # noqa: PLC0415
+    from fathom.seams.outside import SystemClock  # noqa: PLC0415
+
+    now_ns = SystemClock().now_ns()
+    say_table([COLUMNS, *(_row(record, now_ns) for record in kept)])
+
+
+def _row(kept: KeptDecision, now_ns: int) -> tuple[str, ...]:
+    from fathom.cli.tables import age, short_id  # noqa: PLC0415
+
+    decision = kept.decision
+    subject = decision.subject
+    place = f"{subject.namespace}/" if subject.namespace else ""
+    node = f" {decision.node}" if decision.node else ""
+    message = f": {decision.message}" if decision.message else ""
+    results = ", ".join(dict.fromkeys(outcome.result for outcome in kept.outcomes))
+    return (
+        age(decision.time_ns, now_ns),
+        short_id(decision.id),
+        decision.controller,
+        f"{subject.resource.partition('.')[0]} {place}{subject.name}",
+        f"{decision.verdict}{node}",
+        f"{results or _without_outcome(decision.verdict)}{message}",
+    )
+
+
+def _without_outcome(verdict: str) -> str:
+    return "no write needed" if verdict in WAITING else "no outcome"
+
+
+def _line(kept: KeptDecision) -> str:
     decision = kept.decision
     subject = decision.subject
     outcomes = "; ".join(
@@ -239,7 +308,7 @@ def _line(kept: KeptDecision) -> str:
         f"{micro_timestamp(decision.time_ns)} {decision.id} {decision.controller}"
         f" {subject.resource}/{subject.namespace}/{subject.name} {decision.verdict}{node}{message}"
         f" [{decision.cause.kind} {decision.cause.text}]"
-        f" {outcomes or ('no write needed' if decision.verdict in WAITING else 'no outcome')}"
+        f" {outcomes or _without_outcome(decision.verdict)}"
     )
 
 

@@ -9,6 +9,7 @@ import aiohttp
 
 from fathom.client.api import Api
 from fathom.client.http import CONNECT_S, ServerAddress
+from fathom.client.no_answer import no_answer_text
 from fathom.seams.seam import Ask, Reply, Stream
 
 
@@ -34,7 +35,7 @@ class OnceTransport:
                 audit_id = response.headers.get("audit-id", "")
                 return Reply(response.status, await response.read(), audit_id)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return Reply(0, f"{server.url} does not answer: {error or type(error).__name__}".encode())
+            return Reply(0, no_answer_text(server.url, error).encode())
 
     async def open(self, ask: Ask, *, timeout_s: float) -> Stream | Reply:
         return Reply(501, b"watches need a Domain")

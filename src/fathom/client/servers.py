@@ -43,7 +43,11 @@ def find_server(kubeconfig: Path | None, *, clock: Clock, environ: Mapping[str, 
         return server_of(read_context(files), clock=clock, environ=environ)
     if environ.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster(environ)
-    raise BadKubeconfig("no kubeconfig: name one, set KUBECONFIG, or run inside a cluster")
+    if named := environ.get("KUBECONFIG"):
+        raise BadKubeconfig(f"KUBECONFIG names {named}, which does not exist: correct or unset it")
+    raise BadKubeconfig(
+        "no kubeconfig: start a cluster here with `fathom up`, or name one with --kubeconfig or KUBECONFIG"
+    )
 
 
 def in_cluster(environ: Mapping[str, str], account: Path = ACCOUNT) -> ServerAddress:

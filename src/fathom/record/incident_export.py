@@ -63,7 +63,8 @@ def export_incident(wanted: WantedIncident, file: Path) -> Incident:
     runs = dict(_runs(wanted, processes))
     if not runs:
         raise BadTape(
-            f"no process that is recorded in {wanted.data} decided about {wanted.text} in that time"
+            f"no process that is recorded in {wanted.data} decided about {wanted.text} in that time:"
+            " name the object, or give a longer --window"
         )
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

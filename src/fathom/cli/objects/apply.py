@@ -10,12 +10,13 @@ from cyclopts import Parameter
 
 from fathom.cli.api_server import Refused, ServerConnection
 from fathom.cli.documents import print_documents
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.manifests import Manifest, read_manifests
-from fathom.cli.objects.options import Files, Kubeconfig, Namespace, Recursive, chosen_namespace
+from fathom.cli.objects.options import Files, Recursive
 from fathom.cli.objects.resources import Resource, Resources
 from fathom.cli.objects.schemas import PatchSchemas
+from fathom.cli.output import output_parameter
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.kube.patch.three_way import three_way_patch
 from fathom.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
@@ -37,9 +38,7 @@ def apply(
     dry_run: Annotated[
         DryRun, Parameter(help="server: check everything, and change nothing. client: compare only.")
     ] = "none",
-    output: Annotated[
-        Literal["", "json", "yaml", "name"], Parameter(name=("--output", "-o"), help="Print the objects.")
-    ] = "",
+    output: Annotated[str, output_parameter("json", "yaml", "name", help="Print the objects.")] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Make objects as files declare them: create what is missing, change what differs. Says for each object

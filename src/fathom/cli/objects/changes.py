@@ -10,20 +10,18 @@ from cyclopts import Parameter
 
 from fathom.cli.api_server import ServerConnection
 from fathom.cli.documents import print_documents
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects.answers import done
-from fathom.cli.objects.options import chosen_namespace, named_objects
+from fathom.cli.objects.options import named_objects
 from fathom.cli.objects.resources import NamedObject, Resources
+from fathom.cli.output import output_parameter
+from fathom.cli.places import chosen_namespace, found_kubeconfig
 from fathom.cli.problem import Problem
 from fathom.model.media_types import MERGE_PATCH
 from fathom.terminal import say
 
 Obj = dict[str, Any]
 DryRun = Annotated[Literal["none", "server"], Parameter(help="server: check everything, and change nothing.")]
-Output = Annotated[
-    Literal["", "json", "yaml", "name"],
-    Parameter(name=("--output", "-o"), help="Print the changed objects: json, yaml or name."),
-]
+Output = Annotated[str, output_parameter("json", "yaml", "name", help="Print the changed objects.")]
 
 
 class ObjectChanges:

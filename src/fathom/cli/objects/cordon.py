@@ -7,22 +7,23 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fathom.cli.api_server import ServerConnection
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects.answers import done
-from fathom.cli.objects.options import Kubeconfig
+from fathom.cli.places import Kubeconfig, found_kubeconfig
 from fathom.cli.problem import Problem
 from fathom.model.media_types import MERGE_PATCH
 from fathom.terminal import say
 
-Nodes = Annotated[str, Parameter(help="Nodes: node-1 node-2")]
+Nodes = Annotated[str, Parameter(name="NODE", help="Nodes: node-1 node-2")]
 
 
 def cordon(*nodes: Nodes, kubeconfig: Kubeconfig = None) -> int:
     """Let nodes take no new pods, until `uncordon`. For a while and with a reason, make an override instead:
     it ends by itself.
 
+    Prints a line for each node.
+
     fathom cordon node-1
-    fathom override create --help
+    fathom cordon node-1 node-2
     """
     return _set(nodes, kubeconfig, unschedulable=True)
 
@@ -30,8 +31,10 @@ def cordon(*nodes: Nodes, kubeconfig: Kubeconfig = None) -> int:
 def uncordon(*nodes: Nodes, kubeconfig: Kubeconfig = None) -> int:
     """Let nodes take new pods again.
 
+    Prints a line for each node.
+
     fathom uncordon node-1
-    fathom why node/node-1
+    fathom uncordon node-1 node-2
     """
     return _set(nodes, kubeconfig, unschedulable=False)
 

@@ -11,8 +11,9 @@ from cyclopts import App, Parameter
 from fathom.cli.objects.apply import placed
 from fathom.cli.objects.changes import DryRun, ObjectChanges, Output
 from fathom.cli.objects.manifests import Manifest, read_manifests
-from fathom.cli.objects.options import Files, Kubeconfig, Namespace, Recursive, chosen_namespace
+from fathom.cli.objects.options import Files, Recursive
 from fathom.cli.objects.resources import NamedObject
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace
 from fathom.cli.problem import Problem
 
 Obj = dict[str, Any]

@@ -9,22 +9,13 @@ from urllib.parse import urlencode
 from cyclopts import Parameter
 
 from fathom.cli.api_server import Refused, ServerConnection
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.object_reference import duration_s
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.apply import placed
 from fathom.cli.objects.manifests import Manifest, read_manifests
-from fathom.cli.objects.options import (
-    AllNamespaces,
-    Files,
-    Kubeconfig,
-    Namespace,
-    Recursive,
-    Selector,
-    chosen_namespace,
-    named_objects,
-)
+from fathom.cli.objects.options import AllNamespaces, Files, Recursive, Selector, named_objects
 from fathom.cli.objects.resources import NamedObject, Resource, Resources
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
 
@@ -35,7 +26,10 @@ PROPAGATION = {"background": "Background", "foreground": "Foreground", "orphan":
 
 
 def delete(
-    *what: Annotated[str, Parameter(help="Objects, or a kind with --all or -l: pod/web-1; pods web-1 web-2")],
+    *what: Annotated[
+        str,
+        Parameter(name="KIND/NAME", help="Objects, or a kind with --all or -l: pod/web-1; pods web-1 web-2"),
+    ],
     filename: Files = (),
     recursive: Recursive = False,
     namespace: Namespace = "",
@@ -63,6 +57,8 @@ def delete(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Delete objects, and wait until they are gone. Exits with 1 if one does not exist.
+
+    Prints a line for each object.
 
     fathom delete pod/web-1
     fathom delete -f web.yaml

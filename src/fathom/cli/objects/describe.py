@@ -10,13 +10,14 @@ from cyclopts import Parameter
 
 from fathom.cli.explanation_text import override_lines
 from fathom.cli.explanations import ApiServer, Question
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.describing import described, one_line
-from fathom.cli.objects.options import Kubeconfig, Namespace, Selector, chosen_namespace, named_objects
+from fathom.cli.objects.options import Selector, named_objects
 from fathom.cli.objects.resources import Resource, Resources
-from fathom.cli.objects.tables import aligned_lines, natural
+from fathom.cli.objects.tables import aligned_lines
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import Problem
+from fathom.cli.tables import natural
 from fathom.kube.columns.times import since
 from fathom.model.times import moment_ns
 from fathom.terminal import say
@@ -41,13 +42,17 @@ EXPLAINED = frozenset(
 
 
 def describe(
-    *what: Annotated[str, Parameter(help="Objects, or a kind for all of them: pod/web-1; nodes")],
+    *what: Annotated[
+        str, Parameter(name="KIND/NAME", help="Objects, or a kind for all of them: pod/web-1; nodes")
+    ],
     namespace: Namespace = "",
     selector: Selector = "",
     show_events: Annotated[bool, Parameter(help="With the Events about it.")] = True,
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show an object in words, why it is as it is, and its Events.
+
+    Prints the fields of each object, one in a line.
 
     fathom describe pod/web-1
     fathom describe nodes

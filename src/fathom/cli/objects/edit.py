@@ -15,8 +15,8 @@ from fathom.cli.api_server import Refused
 from fathom.cli.documents import as_yaml, without_managed_fields
 from fathom.cli.objects.changes import ObjectChanges
 from fathom.cli.objects.manifests import content_of
-from fathom.cli.objects.options import Kubeconfig, Namespace
 from fathom.cli.objects.resources import NamedObject
+from fathom.cli.places import Kubeconfig, Namespace
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.kube.patch.three_way import three_way_patch
 from fathom.model.media_types import MERGE_PATCH

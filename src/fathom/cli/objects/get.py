@@ -11,18 +11,9 @@ from cyclopts import Parameter
 
 from fathom.cli.api_server import Refused, ServerConnection
 from fathom.cli.documents import list_of, print_documents, without_managed_fields
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects import jsonpath
 from fathom.cli.objects.answers import done
-from fathom.cli.objects.options import (
-    AllNamespaces,
-    Kubeconfig,
-    Named,
-    Namespace,
-    Selector,
-    chosen_namespace,
-    named_objects,
-)
+from fathom.cli.objects.options import AllNamespaces, Named, Selector, named_objects
 from fathom.cli.objects.resources import Resource, Resources
 from fathom.cli.objects.tables import (
     AS_TABLE,
@@ -34,6 +25,8 @@ from fathom.cli.objects.tables import (
     sorted_rows,
     widths_of,
 )
+from fathom.cli.output import output_parameter
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say, say_exactly
 
@@ -60,12 +53,16 @@ class GetOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def get(
     *what: Annotated[
-        str, Parameter(help="A kind, kinds, or objects: pods; deployments,services; pod/web-1; nodes node-1")
+        str,
+        Parameter(
+            name="KIND|KIND/NAME",
+            help="A kind, kinds, or objects: pods; deployments,services; pod/web-1; nodes node-1",
+        ),
     ],
     namespace: Namespace = "",
     all_namespaces: AllNamespaces = False,
     output: Annotated[
-        str, Parameter(name=("--output", "-o"), help=f"One of {', '.join(FORMATS)}. Default: a table.")
+        str, output_parameter(*FORMATS, help=f"One of {', '.join(FORMATS)}. Default: a table.")
     ] = "",
     selector: Selector = "",
     field_selector: Annotated[
@@ -92,8 +89,11 @@ def get(
 ) -> int:
     """Show objects, as a table of the server's columns or as documents. Exits with 1 if one does not exist.
 
-    fathom get pods -o wide            where each pod runs
+    Prints a table for each kind; with -o, documents, names or chosen fields.
+
+    fathom get pods -o wide  where each pod runs
     fathom get deployment/web -o yaml  the whole object
+    fathom get nodes -w  a line for each change
     """
     server = ServerConnection(found_kubeconfig(kubeconfig))
     if raw:
@@ -103,7 +103,7 @@ def get(
         return _print_kinds(resources)
     options = GetOptions(
         namespace="" if all_namespaces else chosen_namespace(namespace, kubeconfig),
-        output=checked_output(output),
+        output=output,
         selector=selector,
         field_selector=field_selector,
         table=TableOptions(
@@ -125,13 +125,6 @@ def get(
     if missing and not ignore_not_found:
         raise Problem("; ".join(missing), exit_code=ANSWER_IS_NO)
     return 0
-
-
-def checked_output(output: str) -> str:
-    """Raises Problem."""
-    if output in {"", "wide", "json", "yaml", "name"} or output.startswith((JSONPATH, CUSTOM_COLUMNS)):
-        return output
-    raise Problem(f"-o must be one of {', '.join(FORMATS)}, not {output!r}")
 
 
 class _Shown:

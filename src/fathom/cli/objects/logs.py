@@ -12,14 +12,14 @@ import msgspec
 from cyclopts import Parameter
 
 from fathom.cli.api_server import ServerConnection
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.object_reference import duration_s
 from fathom.cli.objects.answers import done
-from fathom.cli.objects.options import Kubeconfig, Namespace, Selector, chosen_namespace, one_object
+from fathom.cli.objects.options import Selector, one_object
 from fathom.cli.objects.resources import Resource, Resources
-from fathom.cli.objects.tables import natural
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.terminal import say
+from fathom.cli.tables import natural
+from fathom.terminal import say, say_document
 
 Obj = dict[str, Any]
 
@@ -39,7 +39,12 @@ class _Log(msgspec.Struct, frozen=True):
 
 
 def logs(
-    *what: Annotated[str, Parameter(help="A pod, or what owns pods, and a container: web-1; deployment/web")],
+    *what: Annotated[
+        str,
+        Parameter(
+            name="POD|KIND/NAME", help="A pod, or what owns pods, and a container: web-1; deployment/web"
+        ),
+    ],
     container: Annotated[str, Parameter(name=("--container", "-c"), help="Default: the pod's first.")] = "",
     all_containers: Annotated[bool, Parameter(negative=(), help="Every container of the pod.")] = False,
     selector: Selector = "",
@@ -58,7 +63,8 @@ def logs(
     prefix: Annotated[bool, Parameter(negative=(), help="With pod and container before each line.")] = False,
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Print what containers have written.
+    """Print what containers have written, as they wrote it; on a terminal, without characters that it would
+    obey.
 
     fathom logs deployment/web -f
     fathom logs -l app=web --tail=20 --prefix
@@ -204,7 +210,7 @@ def _print(line: bytes, prefix: str) -> None:
     """As it is, for a file or another program; on a terminal, without characters that it would obey."""
     if sys.stdout.isatty():
         text = line.decode(errors="replace").removesuffix("\n")
-        say(prefix + text.expandtabs())
+        say_document(prefix + text.expandtabs())
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(prefix.encode() + line)

@@ -9,8 +9,8 @@ import msgspec
 from cyclopts import Parameter
 
 from fathom.cli.objects.changes import DryRun, ObjectChanges, Output, split_words
-from fathom.cli.objects.options import Kubeconfig, Namespace
 from fathom.cli.objects.resources import NamedObject
+from fathom.cli.places import Kubeconfig, Namespace
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 
 Obj = dict[str, Any]

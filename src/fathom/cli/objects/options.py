@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
 
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects.resources import Resource, Resources
 from fathom.cli.problem import Problem
 
-Namespace = Annotated[
-    str,
-    Parameter(name=("--namespace", "-n"), help="Default: the namespace of the context, else default."),
-]
 AllNamespaces = Annotated[
     bool, Parameter(name=("--all-namespaces", "-A"), negative=(), help="Objects of all namespaces.")
 ]
@@ -35,10 +29,6 @@ Files = Annotated[
 Recursive = Annotated[
     bool, Parameter(name=("--recursive", "-R"), negative=(), help="Directories with all below them.")
 ]
-Kubeconfig = Annotated[
-    Path | None,
-    Parameter(help="Kubeconfig file. Default: $KUBECONFIG, else .fathom/kubeconfig, else kubectl's."),
-]
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -46,15 +36,6 @@ class Named(msgspec.Struct, frozen=True):
 
     resource: Resource
     names: tuple[str, ...]  # None: all of the kind.
-
-
-def chosen_namespace(namespace: str, kubeconfig: Path | None) -> str:
-    """Raises Problem."""
-    if namespace:
-        return namespace
-    from fathom.cli.confirmation import place_of  # noqa: PLC0415
-
-    return place_of(found_kubeconfig(kubeconfig)).namespace or "default"
 
 
 def named_objects(words: Sequence[str], resources: Resources) -> list[Named]:

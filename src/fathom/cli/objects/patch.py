@@ -10,9 +10,9 @@ from cyclopts import Parameter
 from fathom.cli.documents import print_documents
 from fathom.cli.objects.changes import ObjectChanges, Output, is_same
 from fathom.cli.objects.manifests import content_of
-from fathom.cli.objects.options import Kubeconfig, Namespace
 from fathom.cli.objects.resources import NamedObject
 from fathom.cli.objects.schemas import PatchSchemas
+from fathom.cli.places import Kubeconfig, Namespace
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from fathom.cli.api_server import ServerConnection
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.apply import placed
 from fathom.cli.objects.delete import delete_and_wait
 from fathom.cli.objects.manifests import read_manifests
-from fathom.cli.objects.options import Files, Kubeconfig, Namespace, Recursive, chosen_namespace
+from fathom.cli.objects.options import Files, Recursive
 from fathom.cli.objects.resources import NamedObject, Resources
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.terminal import say
 
 Obj = dict[str, Any]

@@ -10,13 +10,13 @@ import msgspec
 from cyclopts import App, Parameter
 
 from fathom.cli.api_server import NoAnswerNow, Refused, ServerConnection
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.object_reference import duration_s
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.logs import selector_of
-from fathom.cli.objects.options import Kubeconfig, Namespace, chosen_namespace, one_object
+from fathom.cli.objects.options import one_object
 from fathom.cli.objects.resources import Resources
 from fathom.cli.objects.tables import aligned_lines
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.model.media_types import MERGE_PATCH
 from fathom.terminal import say
@@ -29,9 +29,15 @@ TEMPLATE_HASH = "pod-template-hash"
 POLL_S = 0.5
 USAGE = "fathom rollout COMMAND deployment/web"
 
-What = Annotated[str, Parameter(help="A Deployment: deployment/web")]
+What = Annotated[str, Parameter(name="KIND/NAME", help="A Deployment: deployment/web")]
 
-app = App(name="rollout", help="Follow, list, undo, restart, pause and resume rollouts of Deployments.")
+HELP = """Follow, list, undo, restart, pause and resume rollouts of Deployments.
+
+fathom rollout status deployment/web
+fathom rollout undo deployment/web
+"""
+
+app = App(name="rollout", help=HELP)
 
 
 class Rollout(msgspec.Struct, frozen=True):
@@ -138,6 +144,8 @@ def status(
 ) -> int:
     """Say how far the newest rollout is, until it is done. Exits with 1 if it has failed or takes too long.
 
+    Prints a line each time that something changes.
+
     fathom rollout status deployment/web
     fathom rollout status deployment/web --timeout=90s
     """
@@ -177,6 +185,8 @@ def history(
 ) -> int:
     """List the revisions of a Deployment that can be returned to.
 
+    Prints a table of them; of one revision, its pod template.
+
     fathom rollout history deployment/web
     fathom rollout history deployment/web --revision=2
     """
@@ -205,6 +215,8 @@ def undo(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Return to the pod template of an earlier revision.
+
+    Prints that it was rolled back.
 
     fathom rollout undo deployment/web
     fathom rollout undo deployment/web --to-revision=2
@@ -257,6 +269,8 @@ def _of_revision(revisions: dict[int, Obj], revision: int, label: str) -> Obj:
 def restart(*what: What, namespace: Namespace = "", kubeconfig: Kubeconfig = None) -> int:
     """Replace every pod, a few at a time, without another change.
 
+    Prints that it was restarted.
+
     fathom rollout restart deployment/web
     fathom rollout restart deployment/web -n shop
     """
@@ -271,6 +285,8 @@ def restart(*what: What, namespace: Namespace = "", kubeconfig: Kubeconfig = Non
 def pause(*what: What, namespace: Namespace = "", kubeconfig: Kubeconfig = None) -> int:
     """Stop rolling out changes of the pod template until `resume`.
 
+    Prints that it is paused.
+
     fathom rollout pause deployment/web
     fathom rollout pause deployment/web -n shop
     """
@@ -280,6 +296,8 @@ def pause(*what: What, namespace: Namespace = "", kubeconfig: Kubeconfig = None)
 @app.command
 def resume(*what: What, namespace: Namespace = "", kubeconfig: Kubeconfig = None) -> int:
     """Roll out changes again after `pause`.
+
+    Prints that it goes on.
 
     fathom rollout resume deployment/web
     fathom rollout resume deployment/web -n shop

@@ -7,17 +7,17 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from fathom.cli.api_server import ServerConnection
-from fathom.cli.kubeconfig import found_kubeconfig
 from fathom.cli.objects.answers import done
-from fathom.cli.objects.options import Kubeconfig, Namespace, chosen_namespace, named_objects
+from fathom.cli.objects.options import named_objects
 from fathom.cli.objects.resources import Resources
+from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.model.media_types import MERGE_PATCH
 from fathom.terminal import say
 
 
 def scale(
-    *what: Annotated[str, Parameter(help="Objects with replicas: deployment/web")],
+    *what: Annotated[str, Parameter(name="KIND/NAME", help="Objects with replicas: deployment/web")],
     replicas: Annotated[int, Parameter(help="How many.", validator=validators.Number(gte=0))],
     current_replicas: Annotated[
         int | None, Parameter(help="Only if this is the number now: else nothing is changed.")
@@ -26,6 +26,8 @@ def scale(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Set the number of replicas of a Deployment, a ReplicaSet or another kind that has a scale.
+
+    Prints that it was scaled.
 
     fathom scale deployment/web --replicas=5
     fathom scale deployment/web --replicas=3 --current-replicas=5

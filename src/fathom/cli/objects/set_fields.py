@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from fathom.cli.objects.changes import DryRun, ObjectChanges, Output, is_same, split_words
-from fathom.cli.objects.options import Kubeconfig, Namespace
 from fathom.cli.objects.resources import NamedObject
+from fathom.cli.places import Kubeconfig, Namespace
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.model.media_types import JSON_PATCH
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+
+from fathom.cli.tables import natural
 
 Obj = dict[str, Any]
 
@@ -62,12 +63,6 @@ def sorted_rows(table: Obj, kind: str) -> list[Obj]:
 def _by_name(row: Obj) -> Any:
     meta = (row.get("object") or {}).get("metadata") or {}
     return natural(str(meta.get("namespace") or "")), natural(str(meta.get("name") or ""))
-
-
-def natural(name: str) -> list[tuple[int, int, str]]:
-    """A key by which numbers in names count as numbers."""
-    parts = re.findall(r"\d+|\D+", name)
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
 
 def cell_text(cell: Sequence[Any]) -> str:

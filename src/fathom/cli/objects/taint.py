@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from fathom.cli.api_server import Refused
 from fathom.cli.objects.changes import DryRun, ObjectChanges, Output
-from fathom.cli.objects.options import Kubeconfig
 from fathom.cli.objects.resources import NamedObject
+from fathom.cli.places import Kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 
 Obj = dict[str, Any]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import zlib
+from difflib import get_close_matches
 from pathlib import Path
 
 from fathom.sim.scenarios import (
@@ -142,7 +143,9 @@ def find(name: str) -> Scenario:
     file, colon, within = name.rpartition(":")
     if colon and file.endswith(".py"):
         return _from_file(Path(file), within, name)
-    raise NoScenario(f"there is no scenario {name!r}: there are {', '.join(sorted(SCENARIOS))}")
+    near = get_close_matches(name, SCENARIOS, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise NoScenario(f"there is no scenario {name!r}: {hint}`fathom sim list` lists all")
 
 
 def _from_file(file: Path, within: str, name: str) -> Scenario:

@@ -1,0 +1,89 @@
+"""Programs in a real terminal (a pty) of a chosen width, and what they wrote to it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+PATIENCE_S = 60.0
+FATHOM = (sys.executable, "-m", "fathom.cli")
+
+
+class Terminal:
+    """A program that runs in a terminal of its own."""
+
+    def __init__(self, command: Sequence[str], *, columns: int, env: Mapping[str, str]) -> None:
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        own = {
+            name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}
+        }
+        self._process = subprocess.Popen(
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**own, "TERM": "xterm", **env},
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.shown = ""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        os.close(self._ours)
+
+    def type(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
+    def wait_for(self, text: str) -> str:
+        """All that was shown since the last call, up to this text and a little further."""
+        until = time.monotonic() + PATIENCE_S
+        while text not in self.shown:
+            if time.monotonic() > until or not self._read():
+                raise AssertionError(f"{text!r} was not shown, only {self.shown!r}")
+        shown, self.shown = self.shown, ""
+        return shown
+
+    def finish(self) -> tuple[int, str]:
+        """Exit code, and all that was shown."""
+        while self._read():
+            pass
+        return self._process.wait(PATIENCE_S), self.shown.replace("\r\n", "\n")
+
+    def _read(self) -> bool:
+        """Whether more may come."""
+        if not select.select([self._ours], [], [], PATIENCE_S)[0]:
+            return False
+        chunk = b""
+        with suppress(OSError):  # The end of a terminal is an error on Linux.
+            chunk = os.read(self._ours, 65536)
+        self.shown += chunk.decode(errors="replace")
+        return bool(chunk)
+
+
+def in_terminal(*words: str, columns: int, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """`fathom` in a terminal: exit code, and what it showed."""
+    with Terminal([*FATHOM, *words], columns=columns, env=env or {}) as terminal:
+        return terminal.finish()
+
+
+def in_pipe(*words: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+    done = subprocess.run(
+        [*FATHOM, *words], capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}
+    )
+    return done.returncode, done.stdout + done.stderr
