@@ -23,6 +23,7 @@ from fathom.record.journal import KeptDecision
 from fathom.record.replay import ReplayResult
 from fathom.record.tape_list import TapeSummary
 from fathom.sim.continuation import Continuation
+from fathom.store.verify import Verified
 
 
 class Document(NamedTuple):
@@ -252,6 +253,8 @@ DOCUMENTS = (
             "set resources",
             "repair list",
             "runbook list",
+            "runbook show",
+            "runbook report",
             "override list",
             "override show",
             "override create",
@@ -260,6 +263,20 @@ DOCUMENTS = (
         """Objects as the API has them: one object, or for several a `List` with `items`. `repair
         list` and `runbook list` print a plain JSON list of objects. [Fields of the
         kinds](kind-fields.md) has the fields of fathom's own.""",
+    ),
+    Document(
+        "fathom runbook plan",
+        ("runbook plan",),
+        """`runbook` (`name`, `version`, `hash`); `ready`, whether it could begin now; `preconditions`, each
+        with `name`, `value` (True, False or Unknown) and `message`; `steps`, each with `id` and what it
+        `does`; `creates`, the objects that it would create.""",
+    ),
+    Document(
+        "fathom store",
+        ("store backup", "store restore", "store verify"),
+        """What is in the store, or in the backup: the fields below, and `sound`, whether there are no
+        `problems`. `store verify` exits with 1 if there are.""",
+        (Verified,),
     ),
     Document(
         "fathom sim",

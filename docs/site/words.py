@@ -116,4 +116,8 @@ OF_OUTPUTS = {
     "writer": "Who wrote it.",
     "writers": "Who writes it.",
     "writes": "What it has written.",
+    "floor": "The oldest revision whose later changes are all still known.",
+    "keys": "How many objects and records of the store's own there are.",
+    "problems": "What is wrong, a sentence each.",
+    "rows": "How many changes the history holds.",
 }

@@ -52,6 +52,7 @@ def run_pod(data: Path) -> None:
 def test_pods_of_a_fathom_that_is_installed_elsewhere_are_found_and_ended(tmp_path: Path) -> None:
     """After an upgrade into another virtual environment the shims of the old one go on."""
     spec = tmp_path / "agents/node-1/pods/some-uid/runs/main/0/spec.json"
+    spec.parent.mkdir(parents=True)
     shim = [sys.executable, "-c", "input()", "/elsewhere/fathom/agent/shim.py", str(spec)]
     with subprocess.Popen(shim, stdin=subprocess.PIPE) as process:
         done = fathom(tmp_path, "down", "--data", str(tmp_path), "--grace", "1s")

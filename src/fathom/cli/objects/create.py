@@ -43,6 +43,8 @@ def from_files(
 ) -> int:
     """Create the objects of files. Exits with 1 if one exists already: `fathom apply` changes those.
 
+    Prints a line for each object: created.
+
     fathom create -f job.yaml
     fathom create configmap settings --from-literal=colour=blue
     """
@@ -56,7 +58,7 @@ def from_files(
 
 @app.command
 def configmap(
-    name: str,
+    name: Annotated[str, Parameter(help="Name of the ConfigMap.")],
     *,
     from_literal: Literals = (),
     from_file: FromFiles = (),
@@ -65,7 +67,7 @@ def configmap(
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Create a ConfigMap from values and files.
+    """Create a ConfigMap from values and files. Prints that it was created.
 
     fathom create configmap settings --from-literal=colour=blue --from-literal=size=3
     fathom create configmap settings --from-file=settings.ini
@@ -82,8 +84,8 @@ def configmap(
 
 @app.command
 def secret(
-    kind: str,
-    name: str,
+    kind: Annotated[str, Parameter(help="generic: values and files of any sort.")],
+    name: Annotated[str, Parameter(help="Name of the Secret.")],
     *,
     from_literal: Literals = (),
     from_file: FromFiles = (),
@@ -93,7 +95,7 @@ def secret(
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Create a Secret from values and files. KIND is `generic`.
+    """Create a Secret from values and files. Prints that it was created.
 
     fathom create secret generic login --from-literal=user=ann
     fathom create secret generic login --from-file=password.txt
@@ -112,12 +114,16 @@ def secret(
 
 @app.command(name="namespace")
 def create_namespace(
-    name: str, *, dry_run: DryRun = "none", output: Output = "", kubeconfig: Kubeconfig = None
+    name: Annotated[str, Parameter(help="Name of the namespace.")],
+    *,
+    dry_run: DryRun = "none",
+    output: Output = "",
+    kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Create a namespace.
+    """Create a namespace. Prints that it was created.
 
     fathom create namespace shop
-    fathom label namespace/shop fathom.dev/tenant=retail
+    fathom create namespace shop --dry-run=server
     """
     obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     changes = ObjectChanges(kubeconfig, namespace="", dry_run=dry_run, output=output)

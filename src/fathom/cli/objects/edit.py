@@ -38,8 +38,10 @@ def edit(
 ) -> int:
     """Change objects in $KUBE_EDITOR, else $EDITOR, else vi. Only the fields that you change are written.
 
+    Prints a line for each object: edited, or that nothing was changed.
+
     fathom edit deployment/web
-    EDITOR=nano fathom edit configmap/settings
+    fathom edit configmap/settings -n shop
     """
     changes = ObjectChanges(kubeconfig, namespace=namespace)
     for target in changes.named(what):

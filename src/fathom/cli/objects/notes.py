@@ -49,6 +49,8 @@ def annotate(
 ) -> int:
     """Set or remove annotations of objects. A value that is there already needs --overwrite.
 
+    Prints a line for each object: annotated.
+
     fathom annotate deployment/web team=payments
     fathom annotate node/node-1 fathom.dev/trust-lost-
     """
@@ -65,6 +67,8 @@ def label(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Set or remove labels of objects. A value that is there already needs --overwrite.
+
+    Prints a line for each object: labeled, unlabeled or not labeled.
 
     fathom label namespace/shop fathom.dev/tenant=retail
     fathom label pod/web-1 app-

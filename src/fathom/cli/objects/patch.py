@@ -39,7 +39,9 @@ def patch(
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Change fields of objects. Says for each whether it was patched, or that nothing had to change.
+    """Change fields of objects.
+
+    Prints for each whether it was patched, or that nothing had to change.
 
     fathom patch deployment/web -p '{"spec":{"replicas":5}}'
     fathom patch node/node-1 --type=json -p '[{"op":"remove","path":"/spec/unschedulable"}]'

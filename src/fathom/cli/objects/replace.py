@@ -37,8 +37,10 @@ def replace(
     """Make objects exactly as files have them: fields that a file lacks go. Needed for what cannot be changed
     while the object exists, such as most of a pod: then with --force.
 
+    Prints a line for each object: replaced.
+
     fathom replace -f web.yaml
-    fathom patch pod web-1 --dry-run=client -o json -p PATCH | fathom replace --force -f -
+    fathom replace --force -f pod.json
     """
     server = ServerConnection(found_kubeconfig(kubeconfig))
     resources, at = Resources(server), chosen_namespace(namespace, kubeconfig)

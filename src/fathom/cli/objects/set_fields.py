@@ -18,7 +18,13 @@ Operations = list[Obj]
 
 ALL = "*"
 
-app = App(name="set", help="Set images and resources of containers.")
+HELP = """Set images and resources of containers.
+
+fathom set image deployment/web main=web:2
+fathom set resources deployment/web --requests=cpu=250m
+"""
+
+app = App(name="set", help=HELP)
 
 
 @app.command
@@ -35,6 +41,8 @@ def resources(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Set what containers request, and their limits. The rollout replaces the pods.
+
+    Prints a line for each workload that was changed.
 
     fathom set resources deployment/web --requests=cpu=250m
     fathom set resources deployment/web -c main --limits=memory=128Mi
@@ -66,6 +74,8 @@ def image(
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Set images of containers. The rollout replaces the pods. CONTAINER may be *, for all.
+
+    Prints a line for each workload that was changed.
 
     fathom set image deployment/web main=web:2
     fathom set image deployment/web '*=web:2'

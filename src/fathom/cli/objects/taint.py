@@ -38,6 +38,8 @@ def taint(
 ) -> int:
     """Set or remove taints of nodes. Effects: NoSchedule, PreferNoSchedule, NoExecute (also evicts).
 
+    Prints a line for each node: tainted, untainted or modified.
+
     fathom taint node node-1 disk=slow:NoSchedule
     fathom taint node node-1 disk:NoSchedule-
     """
