@@ -36,6 +36,8 @@ def test_the_order_changes_from_pair_to_pair_and_each_pair_is_compared() -> None
     assert order == [NOTHING, JOURNAL, JOURNAL, NOTHING, NOTHING, JOURNAL]
     assert cost.slower_percent_by_pair == [1.0, 5.0, -1.0]
     assert msgspec.to_builtins(cost.slower_percent) == {"median": 1.0, "min": -1.0, "max": 5.0}
+    assert (cost.slower_percent_mean, cost.slower_percent_error) == (1.67, 1.76)
+    assert cost.slower_percent_undisturbed == -1.0  # 1010 against 1000.
     assert cost.more_cpu_percent.median == 2.0
     assert cost.scheduler_us_with == [104.0, 104.0, 104.0]
     assert msgspec.json.decode(as_json(cost))["pods_per_s_with"] == [990.0, 950.0, 1010.0]

@@ -31,6 +31,11 @@ class RecordingCost(msgspec.Struct, frozen=True, kw_only=True):
     recorded: str  # 'journal', or 'journal and tape'
     slower_percent: MedianRange
     slower_percent_by_pair: list[float]
+    slower_percent_mean: float
+    slower_percent_error: float  # The standard error of that mean: how far it may be off, for so few pairs.
+    # The fastest quarter of the runs without it against the fastest quarter with it: those that nothing else
+    # on the machine has disturbed.
+    slower_percent_undisturbed: float
     more_cpu_percent: MedianRange  # Of scheduler and API server together, by pod.
     pods_per_s_without: list[float]
     pods_per_s_with: list[float]
@@ -75,6 +80,11 @@ def _compared(
         recorded="journal" if load.recording == JOURNAL else "journal and tape",
         slower_percent=_median_range(slower),
         slower_percent_by_pair=slower,
+        slower_percent_mean=round(statistics.mean(slower), 2),
+        slower_percent_error=round(statistics.stdev(slower) / len(slower) ** 0.5, 2)
+        if len(slower) > 1
+        else 0.0,
+        slower_percent_undisturbed=round(100 * (1 - _fastest(recorded) / _fastest(without)), 2),
         more_cpu_percent=_median_range(more_cpu),
         pods_per_s_without=[result.pods_per_s for result in without],
         pods_per_s_with=[result.pods_per_s for result in recorded],
@@ -88,6 +98,12 @@ def _compared(
         machine=recorded[-1].machine,
         server=recorded[-1].server,
     )
+
+
+def _fastest(results: Sequence[ScheduleResult]) -> float:
+    """The mean rate of the fastest quarter of the runs, at least of one."""
+    rates = sorted((result.pods_per_s for result in results), reverse=True)
+    return statistics.mean(rates[: max(1, len(rates) // 4)])
 
 
 def _cpu_us(result: ScheduleResult) -> float:
@@ -109,6 +125,8 @@ def as_table(result: RecordingCost) -> str:
         ("without recording", _listed(result.pods_per_s_without), "pods a second"),
         (f"with {result.recorded}", _listed(result.pods_per_s_with), "pods a second"),
         ("slower by", _percent(result.slower_percent), "the same pairs"),
+        ("mean", f"{result.slower_percent_mean:.1f} ± {result.slower_percent_error:.1f} %", "standard error"),
+        ("undisturbed runs", f"{result.slower_percent_undisturbed:.1f} %", "the fastest quarter of each"),
         ("CPU of both servers", _percent(result.more_cpu_percent), "more, by pod"),
     ]
     if result.recording is not None:
