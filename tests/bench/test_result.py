@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from fathom.bench.drive import Phase, percentile_ms
+from fathom.bench.errors import BenchFailed
 from fathom.bench.result import (
     ApiResult,
     CoreUse,
@@ -110,3 +111,8 @@ def test_percentiles_are_latencies_that_were_measured(percent: float, expected: 
 def test_a_phase_tells_its_rate_and_its_spread() -> None:
     phase = Phase([2_000_000, 1_000_000], elapsed_s=0.5)
     assert (phase.per_s, latency_of(phase)) == (4.0, Latency(1.0, 2.0))
+
+
+def test_a_phase_in_which_nothing_was_answered_has_no_latency() -> None:
+    with pytest.raises(BenchFailed, match="give more with --seconds"):
+        latency_of(Phase([], 0.2))

@@ -138,7 +138,7 @@ def test_a_cluster_whose_nodes_cannot_be_is_refused_before_anything_is_made(
 def test_bench_measures_a_server_of_its_own_and_leaves_nothing_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    load = ["--connections", "4", "--objects", "40", "--seconds", "0.2"]
+    load = ["--connections", "4", "--objects", "40", "--seconds", "1"]
     assert run(["bench", "api", "--json", "--data", str(tmp_path), *load]) == 0
     result = json.loads(capsys.readouterr().out)
     numbers = [result[name] for name in ("create_per_s", "get_per_s", "update_per_s", "list_ms")]

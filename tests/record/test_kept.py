@@ -251,6 +251,7 @@ def test_a_full_disk_is_said_and_the_process_goes_on(tmp_path: Path, monkeypatch
 def test_keep_declares_an_incident_and_status_shows_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "journal").mkdir()  # A cluster was here.
     assert (
         run(
             [
@@ -275,6 +276,7 @@ def test_keep_declares_an_incident_and_status_shows_it(
 
 
 def test_keep_says_when_the_budget_was_used_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "journal").mkdir()  # A cluster was here.
     KeptWindows(tmp_path, "scheduler").used_up()
     assert run(["record", "keep", "--around", "pod/web-1", "--for", "1m", "--data", str(tmp_path)]) == 1
     assert "scheduler had no room left for kept records at 20" in capsys.readouterr().out

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from fathom.bench.drive import Phase, percentile_ms
+from fathom.bench.errors import BenchFailed
 
 # A core's fifth: what a quiet machine's housekeeping stays well below.
 DISTURBED_CORES = 0.2
@@ -79,6 +80,9 @@ Result = ApiResult | WatchResult
 
 
 def latency_of(phase: Phase) -> Latency:
+    """Raises BenchFailed."""
+    if not phase.latencies_ns:
+        raise BenchFailed("no request was answered in the time of a phase: give more with --seconds")
     p50, p99 = (round(percentile_ms(phase.latencies_ns, percent), 3) for percent in (50, 99))
     return Latency(p50, p99)
 
