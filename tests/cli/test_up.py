@@ -82,7 +82,7 @@ def test_a_taken_port_is_named_with_the_way_out(tmp_path: Path, command: tuple[s
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         told = refused(command, "--data", str(tmp_path / "data"), "--port", str(port))
-    assert told == f"port {port} on 127.0.0.1 is in use; choose another with --port"
+    assert told == f"port {port} on 127.0.0.1 is in use; choose another, for example --port {port + 1}"
 
 
 @BOTH

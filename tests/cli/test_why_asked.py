@@ -61,6 +61,10 @@ def test_what_is_stuck_is_listed_for_a_namespace_and_for_the_cluster(tmp_path: P
             names = {item["subject"]["name"] for item in json.loads(out)["items"]}
             stuck[words[0]] = names & {"huge", "large", "node-1"}
         assert stuck == {"-n": {"huge"}, "-A": {"huge", "large", "node-1"}}
+        _, out, _ = await fathom("why", "-n", "team")
+        sentence, command = out.splitlines()
+        assert sentence.startswith("pod team/huge is not scheduled")
+        assert command.split()[:2] in (["$", "kubectl"], ["$", "fathom"])
 
     told(dialogue, tmp_path)
 
@@ -71,6 +75,8 @@ def test_a_change_can_be_tried_and_nothing_is_written(tmp_path: Path) -> None:
         larger = 'node/node-2={"status":{"allocatable":{"cpu":"4"}}}'
         _, out, _ = await fathom("why", "pod/large", "-o", "json", "--what-if", larger)
         assert json.loads(out)["now"]["answer"] == "it fits node-2"
+        _, out, _ = await fathom("why", "pod/large", "--what-if", larger)
+        assert out.startswith('If node/node-2 had {"status":{"allocatable":{"cpu":"4"}}}:\npod default/large')
         assert (await api.get("/api/v1/nodes/node-2")).obj["status"]["allocatable"]["cpu"] == "666m"
         code, _, err = await fathom("why", "pod/large", "--what-if", "node-2")
         assert (code, "KIND/NAME=PATCH" in err) == (2, True)

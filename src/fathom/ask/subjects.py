@@ -33,10 +33,13 @@ def object_of_name(name: str) -> AskedObject:
     return AskedObject(kind=kind, name=rest)
 
 
+SHORTER = {"override": "scheduleroverride"}  # As `fathom override` and its answers name it.
+
+
 def kind_named(registry: Registry, text: str) -> Kind:
     """'Pod', 'po', 'deployment', 'deployments.apps'. Of several groups with one name, the first. Raises
     400."""
-    wanted = text.lower()
+    wanted = SHORTER.get(text.lower(), text.lower())
     for kind in registry.kinds():
         if not kind.virtual and kind.plural and not kind.stored_as and wanted in _names(kind):
             return kind

@@ -90,14 +90,21 @@ def _now(document: Document) -> Iterator[str]:
         yield "decided again now: the same result"
 
 
+def command_lines(document: Document) -> list[str]:
+    """The proposed change as it can be typed, unless the first line has it already."""
+    change = document.get("change") or {}
+    if not change.get("command") or change["command"] in change.get("what", ""):
+        return []
+    return [f"  $ {for_this_machine(change['command'])}"]
+
+
 def _change(document: Document) -> Iterator[str]:
     change = document.get("change") or {}
-    if change.get("command") and change["command"] not in change.get("what", ""):
-        yield f"$ {for_this_machine(change['command'])}"
+    yield from (line.strip() for line in command_lines(document))
     if change.get("oneOf", 1) > 1:
         yield f"one of {change['oneOf']} changes of the same size that would do"
     for other in document.get("changes") or ():
-        yield f"or: {other.get('what')} ({other.get('who')})"
+        yield f"or: {for_this_machine(str(other.get('what')))} ({other.get('who')})"
 
 
 def _group(group: Document, *, wide: bool) -> str:

@@ -53,7 +53,11 @@ def create(
     *,
     file: Annotated[
         Path | None,
-        Parameter(name=("--filename", "-f"), help="Create the object in this file (- is stdin), not flags."),
+        Parameter(
+            name=("--filename", "-f"),
+            allow_leading_hyphen=True,
+            help="Create the object in this file (- is stdin), not flags.",
+        ),
     ] = None,
     target: Annotated[
         str,

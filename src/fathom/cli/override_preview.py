@@ -19,7 +19,12 @@ PREVIEW_S = 70.0
 
 def preview(
     *,
-    file: Annotated[Path, Parameter(name=("--filename", "-f"), help="File with the override (- is stdin).")],
+    file: Annotated[
+        Path,
+        Parameter(
+            name=("--filename", "-f"), allow_leading_hyphen=True, help="File with the override (- is stdin)."
+        ),
+    ],
     minutes: Annotated[int, Parameter(help="How long it is watched, in virtual time.")] = 10,
     seeds: Annotated[int, Parameter(help="In how many forks it is tried: they differ in chance.")] = 3,
     output: Annotated[str, output_parameter("json", "yaml", help="The whole answer.")] = "",

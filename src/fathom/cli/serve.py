@@ -121,7 +121,8 @@ def api(
         raise Problem(str(error)) from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise Problem(f"port {port} on {host} is in use; choose another with --port") from error
+            told = f"port {port} on {host} is in use; choose another, for example --port {port + 1}"
+            raise Problem(told) from error
         raise
 
 

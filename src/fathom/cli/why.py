@@ -63,7 +63,7 @@ def why(
 
     Prints for each object a sentence with the cause, the change and who may make it; below it the evidence:
     the command, other changes that would do, the reasons of the nodes, the decision and the revisions it
-    used. Without objects: one sentence for each object that is stuck, the worst first.
+    used. Without objects: a sentence and a command for each object that is stuck, the worst first.
 
     fathom why  whatever is stuck
     fathom why deployment/web pod/web-1 -o wide  every node and every decision
@@ -92,6 +92,8 @@ def why(
         except NoSuchObject as error:
             missing.append(str(error))
     if documents:
+        if what_if and output in {"", "wide"}:
+            say(*(f"If {each.partition('=')[0]} had {each.partition('=')[2]}:" for each in what_if))
         _print(documents, output)
     if missing:
         raise Problem("; ".join(missing), exit_code=ANSWER_IS_NO)
@@ -113,16 +115,17 @@ def _kind_and_name(subject: str, namespace: str, server: ApiServer) -> tuple[str
 
 
 def _print_stuck(document: Answer, output: str) -> int:
-    """One line each, worst first; with `wide`, the evidence too."""
+    """A line and a command each, worst first; with `wide`, the evidence too."""
     items = document.get("items") or []
     if output in DOCUMENTS:
         _print([document], output)
     elif output in {"wide", "name"}:
         _print(items, output)
     else:
-        from fathom.cli.explanation_text import moment_lines, summary_line  # noqa: PLC0415
+        from fathom.cli.explanation_text import command_lines, moment_lines, summary_line  # noqa: PLC0415
 
-        say(*map(summary_line, items), *moment_lines(document))
+        say(*(line for item in items for line in (summary_line(item), *command_lines(item))))
+        say(*moment_lines(document))
     if not items and not output:
         say("nothing is stuck")
     return ANSWER_IS_NO if items else 0

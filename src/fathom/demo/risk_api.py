@@ -77,7 +77,7 @@ STORY = (
                 " would do and who may make them, and the revisions that it was decided from.",
                 command=f"fathom why {WAITING}",
                 exit_code=1,
-                says=("is not scheduled", "kubectl uncordon node-1", "revisions used"),
+                says=("is not scheduled", "uncordon node-1", "revisions used"),
             ),
             Step(
                 text="What if somebody uncordoned node-1? The same decider answers for the changed cluster.",
@@ -135,7 +135,7 @@ STORY = (
             Step(
                 text="The runbook goes on: it ends the override, moves the replica back, checks that nothing"
                 " is left of it, and watches for half a minute that normal control works.",
-                command=f"fathom runbook resume {RUN} --answer normal=yes",
+                command=f"fathom runbook resume {RUN} --answer normal=yes --yes",
                 says=("override-gone is True", "no-pod-uses-the-override is True", "Succeeded"),
             ),
             Step(
@@ -165,7 +165,7 @@ STORY = (
             Step(
                 text="The same inputs through the same code: is every decision and every request the same?",
                 command="fathom replay risk-api.incident",
-                says=("controllers run 1: reproduced",),
+                says=("controllers run 1: reproduced", "scheduler run 1: reproduced"),
             ),
         ),
     ),

@@ -1,5 +1,5 @@
-"""Writes an incident's file: the tapes of the processes that decided about an object, their journals, audit
-entries and the store's state."""
+"""Writes an incident's file: the tapes of the processes that decided about an object and about what was made
+for it, their journals, audit entries and the store's state."""
 
 from __future__ import annotations
 
@@ -55,11 +55,12 @@ def export_incident(wanted: WantedIncident, file: Path) -> Incident:
     """Raises BadTape, also where no recorded process decided about the object."""
     journals = {path.name: list(_decisions(path, wanted.window)) for path in _journals(wanted.data)}
     about = {name: [each for each in kept if _concerns(wanted, each)] for name, kept in journals.items()}
-    # The agent of the object's node decides about it too.
+    # The agent of the object's node decides about it too. Not those of all of a workload's pods: there may be
+    # hundreds, and each has a tape.
     agents = {
         name for kept in about.values() for each in kept for name in (each.decision.node, each.decision.agent)
     }
-    processes = {name for name, kept in about.items() if kept} | agents
+    processes = {name for name, kept in about.items() if kept} | agents | _placers(wanted, journals)
     runs = dict(_runs(wanted, processes))
     if not runs:
         raise BadTape(
@@ -160,6 +161,36 @@ def _concerns(wanted: WantedIncident, kept: KeptDecision) -> bool:
     if len(written) >= len(decision.actions):
         return False
     return any(wanted.name in action.replace("/", " ").split() for action in decision.actions)
+
+
+def _placers(wanted: WantedIncident, journals: dict[str, list[KeptDecision]]) -> set[str]:
+    """Who placed what was made for the object: the schedulers of a workload's pods."""
+    made = _made_for(wanted, journals)
+    return {
+        name
+        for name, kept in journals.items()
+        if any(not each.decision.agent and each.decision.subject.uid in made for each in kept)
+    }
+
+
+def _made_for(wanted: WantedIncident, journals: dict[str, list[KeptDecision]]) -> set[str]:
+    """UIDs of the objects that decisions about the object wrote, and decisions about those: of a Deployment
+    its ReplicaSets and their pods."""
+    decisions = [kept for records in journals.values() for kept in records]
+    written: dict[str, set[str]] = {}  # UID of a subject -> UIDs of what decisions about it wrote.
+    waiting: list[str] = []
+    for kept in decisions:
+        uids = {outcome.object.uid for outcome in kept.outcomes if outcome.object is not None}
+        written.setdefault(kept.decision.subject.uid, set()).update(uids - {""})
+        if wanted.matches(kept.decision.subject):
+            waiting.append(kept.decision.subject.uid)
+    made: set[str] = set()
+    while waiting:
+        uid = waiting.pop()
+        if uid and uid not in made:
+            made.add(uid)
+            waiting += sorted(written.get(uid, ()))
+    return made
 
 
 def _runs(wanted: WantedIncident, processes: set[str]) -> Iterator[tuple[str, list[Reel]]]:
