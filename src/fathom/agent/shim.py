@@ -221,6 +221,7 @@ class Shim:
         spec, shim, exec_socket, users = self._spec, os.getppid(), -1, -1
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         import confine  # type: ignore[import-not-found]  # noqa: PLC0415  # Beside us, no package.
+        import system_calls  # type: ignore[import-not-found]  # noqa: PLC0415
 
         if spec.get("execs"):
             import exec_in_container  # type: ignore[import-not-found]  # noqa: PLC0415
@@ -234,6 +235,7 @@ class Shim:
             mount_namespace.enclose(spec["enclose"])
         _enter(spec["cwd"])
         confine.confine(spec, users)
+        system_calls.refuse_calls()
         if spec.get("execs"):
             commands = exec_in_container.ExecCommands(spec["env"], _find_program)
             exec_in_container.leave_keeper(commands, exec_socket, shim)

@@ -74,6 +74,12 @@ class Tokens(msgspec.Struct, frozen=True):
     renew_s: float  # When to request new ones; monotonic.
 
 
+def _shim_environment() -> dict[str, str]:
+    """Nothing of the agent's own, except what Python itself may need to start: the keeper of commands is a
+    fork of the shim, and without root its pod can read its environment."""
+    return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+
+
 class ProcessDriver:
     """Make it on the host's loop."""
 
@@ -353,6 +359,7 @@ class ProcessDriver:
             sys.executable, "-I", "-S", str(SHIM), str(file),
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT, start_new_session=True, cwd="/",
+            env=_shim_environment(),
         )  # fmt: skip
         output, _ = await process.communicate()
         uid = uid_of(launch.pod)
