@@ -3,8 +3,12 @@ they say of themselves."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +16,8 @@ import pytest
 from tests.agent.living import Cluster, enclosed, lives, status_of
 from tests.security.pod_clusters import one_node
 
+from fathom.agent.host.ids import IDS_PER_POD
+from fathom.agent.host.limits import find_means, processes_max
 from fathom.agent.system_calls import refuse_calls
 from fathom.model.objects import Obj
 
@@ -110,3 +116,58 @@ for number in numbers:
 
 def test_on_a_machine_whose_calls_are_not_known_nothing_is_refused() -> None:
     assert not refuse_calls("a machine that nobody knows")
+
+
+# A chain: each link starts the next one and ends, so a process found in a list is gone when it is killed.
+CHAIN = """
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    time_t end = time(0) + 20;
+    for (int i = 0; i < 3; i++)
+        if (fork() == 0) {
+            setsid();
+            while (time(0) < end) if (fork() > 0) _exit(0);
+            _exit(0);
+        }
+    sleep(1);
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_a_program_that_never_stops_forking_ends_with_its_container(cluster: Cluster) -> None:
+    if cluster.server.data.stat().st_uid != 0 or not find_means("tests").kind:
+        pytest.skip("without cgroups nothing keeps a program from forking")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        program = Path(place, "chain")
+        Path(place).chmod(0o755)
+        subprocess.run(["cc", "-O2", "-x", "c", "-o", str(program), "-"], input=CHAIN, text=True, check=True)
+        cluster.run("chain", str(program), restartPolicy="Never")
+        ids = identity(cluster, cluster.until_ended("chain"))
+        assert not [pid for _ in range(500) for pid in owned(ids)]
+
+
+def identity(cluster: Cluster, pod: Obj) -> range:
+    first = json.loads((directory_of(cluster, pod) / "pod.json").read_bytes())["ids"]
+    return range(first, first + IDS_PER_POD)
+
+
+def owned(ids: range) -> list[str]:
+    """Processes of these users; one lives so briefly that a single look may miss it."""
+    found = []
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if name.isdigit() and os.stat(f"/proc/{name}").st_uid in ids:
+                found.append(name)
+    return found
+
+
+def test_a_pod_can_start_a_part_of_the_machines_processes_at_most(cluster: Cluster) -> None:
+    program = "import resource; print(resource.getrlimit(resource.RLIMIT_NPROC))"
+    most = processes_max()
+    assert says(cluster, "many", program) == f"({most}, {most})\n"
+    assert 256 <= most <= int(Path("/proc/sys/kernel/pid_max").read_text()) // 4

@@ -58,7 +58,10 @@ def _limit(spec: dict[str, Any]) -> None:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (spec["files"], hard))
     for name, most in (spec.get("rlimits") or {}).items():
-        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+        kind = getattr(resource, f"RLIMIT_{name}")
+        hard = resource.getrlimit(kind)[1]
+        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)  # Only root could raise it.
+        resource.setrlimit(kind, (limit, limit))
 
 
 # Users.
