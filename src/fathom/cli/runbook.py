@@ -159,14 +159,17 @@ def resume(
     take_over: Annotated[
         bool, Parameter(negative=(), help="Also if another client seems to be at work on the run.")
     ] = False,
+    yes: Yes = False,
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Go on with a run that was left or has stopped, whoever began it. What was done is found by reading, and
-    is not repeated. Exits with 1 if the run did not succeed."""
+    """Go on with a run that was left or has stopped, whoever began it; if somebody else did, its steps are
+    shown first, since they are done with your rights. What was done is found by reading, and is not repeated.
+    Exits with 1 if the run did not succeed."""
     from fathom.cli.runbooks import resume_run  # noqa: PLC0415
 
+    given = _answers(answers)
     status = _awaited(
-        resume_run(found_kubeconfig(kubeconfig), namespace, run_name, _answers(answers), take_over=take_over)
+        resume_run(found_kubeconfig(kubeconfig), namespace, run_name, given, take_over=take_over, yes=yes)
     )
     return _exit_code(status, "Succeeded")
 

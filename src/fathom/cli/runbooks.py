@@ -196,7 +196,13 @@ async def start_run(kubeconfig: Path | None, request: RunRequest) -> RunbookRunS
 
 
 async def resume_run(
-    kubeconfig: Path | None, namespace: str, name: str, answers: Mapping[str, str], *, take_over: bool
+    kubeconfig: Path | None,
+    namespace: str,
+    name: str,
+    answers: Mapping[str, str],
+    *,
+    take_over: bool,
+    yes: bool = False,
 ) -> RunbookRunStatus:
     async with connected(kubeconfig) as api:
         run = await find_run(api, namespace, name)
@@ -207,7 +213,18 @@ async def resume_run(
                 "wait, or take the run over with --take-over"
             )
         await _warn_of_another_version(api, read(RunbookRun, run))
-        return await _carried_out(api, run, await _whoami(api), answers)
+        holder = await _whoami(api)
+        if not yes and status.author != holder.rpartition("@")[0]:
+            _show_steps_of(read(RunbookRun, run), holder)
+            _confirm("Go on with it?")
+        return await _carried_out(api, run, holder, answers)
+
+
+def _show_steps_of(run: RunbookRun, holder: str) -> None:
+    """Whoever began a run chose its steps, and they are carried out with our rights, which may be greater."""
+    meta = run.metadata
+    say(f"{meta.namespace}/{meta.name} was begun by {run.status.author}. Its steps, done as {holder}:")
+    say(*planned_steps(run))
 
 
 async def _warn_of_another_version(api: Api, run: RunbookRun) -> None:
@@ -231,11 +248,13 @@ async def abort_run(
 ) -> RunbookRunStatus:
     async with connected(kubeconfig) as api:
         run = await find_run(api, namespace, name)
+        holder = await _whoami(api)
         if not yes:
             status = read(RunbookRun, run).status
+            _show_steps_of(read(RunbookRun, run), holder)
             say(f"run {namespace}/{name}: {status.phase} {status.message}".rstrip())
             _confirm("Undo it?")
-        return await _carried_out(api, run, await _whoami(api), {}, abort=reason)
+        return await _carried_out(api, run, holder, {}, abort=reason)
 
 
 async def _carried_out(
