@@ -310,6 +310,8 @@ def test_a_node_does_not_change_whose_a_pod_is_by_its_status(tmp_path: Path) -> 
             await api.patch(f"{pods}/mine/status", {"metadata": change}, token=ME)
         after = (await api.get(f"{pods}/mine")).obj["metadata"]
         names = ("ownerReferences", "finalizers", "labels", "annotations")
-        assert {name: after.get(name) for name in names} == {name: made["metadata"].get(name) for name in names}
+        assert {name: after.get(name) for name in names} == {
+            name: made["metadata"].get(name) for name in names
+        }
 
     tell(story, tmp_path)

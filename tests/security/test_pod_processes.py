@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.agent.living import Cluster, enclosed, lives, status_of
+from tests.agent.living import Cluster, enclosed, eventually, lives, status_of
 from tests.security.pod_clusters import one_node
 
 from fathom.agent.host.ids import IDS_PER_POD
@@ -171,3 +171,55 @@ def test_a_pod_can_start_a_part_of_the_machines_processes_at_most(cluster: Clust
     most = processes_max()
     assert says(cluster, "many", program) == f"({most}, {most})\n"
     assert 256 <= most <= int(Path("/proc/sys/kernel/pid_max").read_text()) // 4
+
+
+LISTENING = """
+import os, socket, time
+node = os.environ["HOST_IP"].rpartition(".")[0]
+sockets = []
+for host in range(2, 255):
+    sockets.append(socket.socket())
+    try:
+        sockets[-1].bind((f"{node}.{host}", 9999))
+        sockets[-1].listen()
+    except OSError:
+        pass
+print("all", flush=True)
+time.sleep(300)
+"""
+
+
+def test_a_pod_that_listens_on_every_address_of_the_node_keeps_no_other_off_it(cluster: Cluster) -> None:
+    cluster.run("everywhere", PYTHON, "-c", LISTENING)
+    eventually(lambda: cluster.logs("everywhere") == "all\n")
+    assert says(cluster, "squeezed", "print('runs')") == "runs\n"
+    cluster.delete("everywhere", gracePeriodSeconds=0)
+    cluster.until_gone("everywhere")
+
+
+NAMED = """
+import os, socket, time
+name = "\\0fathom-pods-" + os.environ["HOST_IP"].rpartition(".")[0]
+waits = socket.socket(socket.AF_UNIX)
+print("waits", flush=True)
+while True:
+    try:
+        waits.bind(name)
+        break
+    except OSError:
+        time.sleep(0.001)
+print("has it", flush=True)
+time.sleep(300)
+"""
+
+
+def test_a_pod_that_takes_the_agents_name_while_it_is_away_keeps_it_from_nothing(cluster: Cluster) -> None:
+    cluster.run("squatter", PYTHON, "-c", NAMED)
+    eventually(lambda: cluster.logs("squatter") == "waits\n")
+    cluster.agent.end()
+    log = next(directory_of(cluster, cluster.pod("squatter")).rglob("log"))
+    eventually(lambda: "has it" in log.read_text())
+    cluster.agent.start()
+    assert says(cluster, "afterwards", "print('runs')") == "runs\n"
+    cluster.delete("squatter", gracePeriodSeconds=0)
+    cluster.until_gone("squatter")

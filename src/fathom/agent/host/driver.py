@@ -135,8 +135,12 @@ class ProcessDriver:
                 self._log.warn("another pod on this machine has the same user ids", pod=uid, ids=record.ids)
 
     def _free_ip(self, pod: Obj) -> str:
-        taken = {record.ip for record in self.records.pods()} | listening()
-        ip = next_address(self._settings.pod_range, taken, self._last_ip)
+        """One that nobody listens on, if there is one: a pod may listen on all of them, and must not keep
+        others off the node."""
+        pod_range, taken = self._settings.pod_range, {record.ip for record in self.records.pods()}
+        ip = next_address(pod_range, taken | listening(), self._last_ip) or next_address(
+            pod_range, taken, self._last_ip
+        )
         if ip is None:
             raise RuntimeError(f"every address of {self._settings.pod_range}.0/24 is taken")
         self._last_ip = ip

@@ -23,13 +23,16 @@ from fathom.agent.addresses import candidates
 from fathom.agent.confine import LANDLOCK_CREATE
 from fathom.agent.host.ids import IDS_FROM, IDS_TO, HostIds
 from fathom.agent.host.launch import Rights
+from fathom.agent.host.orphan_processes import shims_below
 from fathom.agent.host.records import boot_id
-from fathom.agent.host.sockets import listening
+from fathom.agent.host.sockets import family, listening, sockets_of
 
 ENCLOSE, CONFINE = (Path(__file__).parent.parent / name for name in ("mount_namespace.py", "confine.py"))
 RANGE = re.compile(r"127\.\d{1,3}\.\d{1,3}")
 TRY_S = 10.0
 UID_MAP = Path("/proc/self/uid_map")
+UNIX_SOCKETS = Path("/proc/net/unix")
+CLAIM = "fathom-pods-"  # In the kernel's abstract socket namespace, before a range of addresses.
 
 
 class AlreadyRuns(Exception):
@@ -187,6 +190,10 @@ def claim_range(directory: Path, node: str) -> Range:
     before = file.read_text(errors="replace").strip() if file.is_file() else ""
     if RANGE.fullmatch(before):  # Else the file is damaged. Pods keep the addresses that they have.
         lock = _claimed(before)
+        if lock is None and _is_pods(before, directory):
+            lock = socket.socket(
+                socket.AF_UNIX
+            )  # Not bound: the pod itself keeps other agents off the range.
         if lock is None:
             raise AlreadyRuns(f"the addresses {before}.0/24 of node {node} are in use by another agent")
         return Range(before, lock)
@@ -204,8 +211,17 @@ def claim_range(directory: Path, node: str) -> Range:
 def _claimed(pod_range: str) -> socket.socket | None:
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        lock.bind(f"\0fathom-pods-{pod_range}")
+        lock.bind(f"\0{CLAIM}{pod_range}")
     except OSError:
         lock.close()
         return None
     return lock
+
+
+def _is_pods(pod_range: str, directory: Path) -> bool:
+    """Whether a pod of this very node has taken the name while its agent was away: every process of the
+    machine may take any name. No pod may keep its agent from coming back by that."""
+    rows = (line.split() for line in UNIX_SOCKETS.read_text(errors="replace").splitlines())
+    inodes = {int(row[6]) for row in rows if len(row) == 8 and row[7] == f"@{CLAIM}{pod_range}"}
+    pods = (pid for shim, _ in shims_below(directory / "pods") for pid in family(shim))
+    return bool(inodes & sockets_of(pods))
