@@ -233,9 +233,10 @@ class Shim:
             import mount_namespace  # type: ignore[import-not-found]  # noqa: PLC0415
 
             mount_namespace.enclose(spec["enclose"])
-        _enter(spec["cwd"])
         confine.confine(spec, users)
         system_calls.refuse_calls()
+        # Only now: root may enter every directory, and by /proc/PID/root the files of any other process.
+        _enter(spec["cwd"])
         if spec.get("execs"):
             commands = exec_in_container.ExecCommands(spec["env"], _find_program)
             exec_in_container.leave_keeper(commands, exec_socket, shim)
