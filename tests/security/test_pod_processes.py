@@ -18,6 +18,7 @@ from tests.security.pod_clusters import one_node
 
 from fathom.agent.host.ids import IDS_PER_POD
 from fathom.agent.host.limits import find_means, processes_max
+from fathom.agent.host.machine import signals_note
 from fathom.agent.system_calls import refuse_calls
 from fathom.model.objects import Obj
 
@@ -112,6 +113,10 @@ for number in numbers:
     print(libc.syscall(number, 0, -3, 0, 0, 0), errno.errorcode[ctypes.get_errno()])
 """
     assert says(cluster, "keys", program) == "-1 EPERM\n" * 3
+
+
+def test_without_root_an_agent_tells_that_an_older_kernel_does_not_keep_signals_in() -> None:
+    assert [bool(signals_note(version)) for version in (5, 6, 7)] == [True, False, False]
 
 
 def test_on_a_machine_whose_calls_are_not_known_nothing_is_refused() -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from fathom.agent.addresses import candidates
-from fathom.agent.confine import LANDLOCK_CREATE
+from fathom.agent.confine import LANDLOCK_CREATE, LANDLOCK_SIGNALS
 from fathom.agent.host.ids import IDS_FROM, IDS_TO, HostIds
 from fathom.agent.host.launch import Rights
 from fathom.agent.host.orphan_processes import shims_below
@@ -87,7 +87,8 @@ def find_rights(
     allowed = host_ids or HostIds()
     if allow_root:
         allowed = HostIds(allowed.uids | {0}, allowed.gids | {0})
-    rights = Rights(root, enclosing, paths, places, allowed, root and _has_user_namespaces())
+    hidden = (*paths, places) if places else paths  # As the source of a host path.
+    rights = Rights(root, enclosing, hidden, places, allowed, root and _has_user_namespaces())
     if root and not has_pod_ids(UID_MAP.read_text()):
         return (
             rights,
@@ -95,8 +96,9 @@ def find_rights(
         )
     if places and any(os.stat(path).st_mode & 0o007 for path in paths if os.path.exists(path)):
         return rights, f"pods can read those of the server's files that all users can read: {why}"
-    if places or (enclosing and (root or _has_landlock())):
-        return rights, "" if root else _groups_note()
+    if places or (enclosing and (root or _landlock_version())):
+        notes = ("",) if root else (_groups_note(), signals_note(_landlock_version()))
+        return rights, "; ".join(filter(None, notes))
     if root:
         return rights, f"pods will not start: no directory for their files can be made: {why}"
     why = why or "the kernel has no Landlock, so /proc shows pods the files of the user's other processes"
@@ -145,8 +147,16 @@ def _has_user_namespaces() -> bool:
         return False
 
 
-def _has_landlock() -> bool:
-    return bool(ctypes.CDLL(None, use_errno=True).syscall(LANDLOCK_CREATE, None, 0, 1) > 0)
+def _landlock_version() -> int:
+    """0: the kernel has none."""
+    return max(0, int(ctypes.CDLL(None, use_errno=True).syscall(LANDLOCK_CREATE, None, 0, 1)))
+
+
+def signals_note(landlock_version: int) -> str:
+    """A warning: without root, pods have the agent's user, and only Landlock keeps their signals in."""
+    if landlock_version >= LANDLOCK_SIGNALS:
+        return ""
+    return "pods can signal other processes of the agent's user: that needs Landlock 6 (Linux 6.12)"
 
 
 def _can_enclose(root: bool) -> tuple[bool, str]:
