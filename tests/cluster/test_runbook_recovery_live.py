@@ -79,10 +79,10 @@ def test_a_workload_is_recovered_by_two_people_and_nothing_remains(tmp_path: Pat
         code, text, _ = ran(admin, "plan", BOOK, *words)
         assert (code, "of the cluster at revision" in text) == (0, True), text  # The override, in forks.
         _run_and_kill(cluster, (*words, "--yes", "--name", run, "--answer", "confirm=yes"), tmp_path, chance)
-        code, text, _ = ran(colleague, "resume", run, "--take-over", "--answer", "confirm=yes")
+        code, text, _ = ran(colleague, "resume", run, "--take-over", "--yes", "--answer", "confirm=yes")
         assert (code, "Waiting: step normal waits" in text) == (1, True), text
         cluster.patch(f"/api/v1/nodes/{stale}", {"spec": {"unschedulable": None}})
-        code, text, error = ran(colleague, "resume", run, "--answer", "normal=yes")
+        code, text, error = ran(colleague, "resume", run, "--yes", "--answer", "normal=yes")
         assert code == 0, (text, error)
         _check(cluster, app, run, admin, reserved=nodes_by_zone(cluster)[f"{region}-c"])
         cluster.stop()

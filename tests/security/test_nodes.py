@@ -258,3 +258,60 @@ def test_a_node_says_of_itself_what_is_its_own(tmp_path: Path) -> None:
         assert said.status == 200, said.obj
 
     tell(story, tmp_path)
+
+
+@pytest.mark.parametrize("gone", [{}, {"metadata": {"annotations": None}}], ids=["mark", "all"])
+def test_a_mirror_pod_does_not_become_another_by_its_status(gone: Obj, tmp_path: Path) -> None:
+    """Without its mark it would open the account of its namespace, and be counted as a user's pod."""
+
+    async def story(api: Api) -> None:
+        uid = await register(api)
+        pods = "/api/v1/namespaces/bank/pods"
+        made = (await api.post(pods, mirror(uid), token=ME)).obj
+        change = gone or {"metadata": {"annotations": dict.fromkeys(MIRROR)}}
+        for who in (ME, "admin-token"):
+            for path in (f"{pods}/static-n1/status", f"{pods}/static-n1"):
+                await api.patch(path, change, token=who)
+        kept = (await api.get(f"{pods}/static-n1")).obj["metadata"]["annotations"]
+        assert {name: kept.get(name) for name in MIRROR} == MIRROR
+        path = "/api/v1/namespaces/bank/serviceaccounts/default/token"
+        stolen = await api.post(path, token_for(made), token=ME)
+        assert stolen.status == 403, stolen.obj
+
+    tell(story, tmp_path)
+
+
+def test_a_users_pod_does_not_become_a_mirror_pod(tmp_path: Path) -> None:
+    """No drain ends mirror pods."""
+
+    async def story(api: Api) -> None:
+        await register(api)
+        pods = "/api/v1/namespaces/bank/pods"
+        made = (await api.post(pods, pod("mine", nodeName="n1"))).obj["metadata"]
+        for path in (f"{pods}/mine/status", f"{pods}/mine"):
+            for who in (ME, "admin-token"):
+                await api.patch(path, {"metadata": {"annotations": MIRROR}}, token=who)
+        after = (await api.get(f"{pods}/mine")).obj["metadata"]
+        assert after["annotations"] == made["annotations"]
+
+    tell(story, tmp_path)
+
+
+def test_a_node_does_not_change_whose_a_pod_is_by_its_status(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await register(api)
+        pods = "/api/v1/namespaces/bank/pods"
+        made = (await api.post(pods, pod("mine", nodeName="n1", annotations={"a": "b"}))).obj
+        owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": made["metadata"]["uid"]}
+        for change in (
+            {"ownerReferences": [owner]}, {"finalizers": ["fathom.dev/held"]}, {"labels": {"a": "b"}},
+            {"annotations": {"fathom.dev/capacity-class": "gold"}},
+        ):  # fmt: skip
+            await api.patch(f"{pods}/mine/status", {"metadata": change}, token=ME)
+        after = (await api.get(f"{pods}/mine")).obj["metadata"]
+        names = ("ownerReferences", "finalizers", "labels", "annotations")
+        assert {name: after.get(name) for name in names} == {
+            name: made["metadata"].get(name) for name in names
+        }
+
+    tell(story, tmp_path)

@@ -3,6 +3,8 @@ while a container starts, by hard links, by pipes. On a cluster of root, and on 
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -313,3 +315,38 @@ def test_sub_paths_are_made_and_shared_and_a_host_path_may_be_a_link(cluster: Cl
     assert cluster.until_ended("parts")["status"]["phase"] == "Succeeded", cluster.logs("parts")
     assert cluster.logs("parts") == "one\ntwo\n"
     assert (real / "deep/said").read_text() == "three\n"
+
+
+@pytest.mark.parametrize("through", ["/proc/1/root", "/proc/{agent}/root", "/proc/{victim}/root", ""])
+def test_a_working_directory_is_entered_with_the_rights_of_the_pod(cluster: Cluster, through: str) -> None:
+    """Through /proc the files of other processes can be reached, in which nothing is hidden: only root may
+    do that, and the process that becomes a container begins as root."""
+    name = f"seen-{len(through)}"
+    hoard: Obj = {"name": "main", "image": "x", "command": ["sh", "-c", "echo secret > /room/s; sleep 300"]}
+    hoard["volumeMounts"] = [mount("room", "/room")]
+    cluster.create(f"{name}-victim", [hoard], volumes=[{"name": "room", "emptyDir": {}}])
+    victim = cluster.until_ready(f"{name}-victim")
+    place = cluster.server.data / f"agents/n1/pods/{victim['metadata']['uid']}"
+    (record,) = place.rglob("run.json")
+    assert cluster.agent.process is not None
+    pids = {"agent": cluster.agent.process.pid, "victim": json.loads(record.read_bytes())["pid"]}
+    room = "/room" if "victim" in through else f"{place}/volumes/room"
+    container = {"workingDir": through.format(**pids) + room}
+    cluster.run(name, "sh", "-c", "pwd; ls; cat s", restartPolicy="Never", container=container)
+    ended = lookup(status_of(cluster.until_ended(name)), "state", "terminated") or {}
+    assert (cluster.logs(name), ended.get("reason")) == ("", "StartError")
+
+
+def test_a_directory_that_only_root_can_reach_is_no_working_directory(cluster: Cluster) -> None:
+    owner = cluster.server.data.stat().st_uid
+    if owner != 0:
+        pytest.skip("without root pods have the rights of the agent")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as closed:  # 0700
+        inner = Path(closed, "inner")
+        inner.mkdir(mode=0o755)
+        (inner / "s").write_text("secret")
+        container = {"workingDir": str(inner)}
+        cluster.run("reaching", "sh", "-c", "ls; cat s", restartPolicy="Never", container=container)
+        ended = lookup(status_of(cluster.until_ended("reaching")), "state", "terminated") or {}
+        message = f"workingDir: Permission denied: {inner}"
+        assert (cluster.logs("reaching"), ended.get("message")) == ("", message)

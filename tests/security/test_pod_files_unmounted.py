@@ -75,3 +75,15 @@ def test_a_sub_path_through_a_link_is_refused_here_too(cluster: Cluster, outside
     )  # fmt: skip
     until_refused(cluster, "makes", lambda message: "out is a symbolic link" in message)
     assert seen_of(outside) == before
+
+
+def test_a_host_path_leads_into_no_pods_files(cluster: Cluster) -> None:
+    """They are not in the server's directory here, and the agent would make directories there as root."""
+    cluster.run("hoard", "sleep", "300", volumes=[VOLUME], container={"volumeMounts": [mount("v", "/v")]})
+    uid = cluster.until_ready("hoard")["metadata"]["uid"]
+    (room,) = Path("/var/tmp").glob(f"fathom-pods-*/{uid}/volumes/v")
+    volume = {"name": "h", "hostPath": {"path": f"{room}/evil", "type": "DirectoryOrCreate"}}
+    mounts = {"volumeMounts": [mount("h", "/h")]}
+    cluster.run("thief", "true", volumes=[volume], restartPolicy="Never", container=mounts)
+    until_refused(cluster, "thief", lambda message: "is not allowed" in message)
+    assert list(room.iterdir()) == []

@@ -22,6 +22,7 @@ PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
 CAP_VERSION_3, CAP_NET_BIND_SERVICE, CAPS_MAX = 0x20080522, 10, 64
 CLONE_NEWUSER = 0x10000000
 LANDLOCK_CREATE, LANDLOCK_RESTRICT = 444, 446
+LANDLOCK_SIGNALS = 6  # The first version that keeps signals in.
 MAKE_BLOCK_DEVICES, SIGNALS = 1 << 11, 1 << 1  # A right that no process here has anyway; a scope.
 
 
@@ -58,7 +59,10 @@ def _limit(spec: dict[str, Any]) -> None:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (spec["files"], hard))
     for name, most in (spec.get("rlimits") or {}).items():
-        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+        kind = getattr(resource, f"RLIMIT_{name}")
+        hard = resource.getrlimit(kind)[1]
+        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)  # Only root could raise it.
+        resource.setrlimit(kind, (limit, limit))
 
 
 # Users.
@@ -128,8 +132,8 @@ def landlock() -> int:
     syscall = ctypes.CDLL(None, use_errno=True).syscall
     version = max(0, syscall(LANDLOCK_CREATE, None, 0, 1))
     if version:
-        rules = (ctypes.c_uint64 * 3)(MAKE_BLOCK_DEVICES, 0, SIGNALS if version >= 6 else 0)
-        fd = syscall(LANDLOCK_CREATE, rules, 24 if version >= 6 else 8, 0)
+        rules = (ctypes.c_uint64 * 3)(MAKE_BLOCK_DEVICES, 0, SIGNALS if version >= LANDLOCK_SIGNALS else 0)
+        fd = syscall(LANDLOCK_CREATE, rules, 24 if version >= LANDLOCK_SIGNALS else 8, 0)
         if fd >= 0:
             syscall(LANDLOCK_RESTRICT, fd, 0)
             os.close(fd)

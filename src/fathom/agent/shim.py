@@ -221,6 +221,7 @@ class Shim:
         spec, shim, exec_socket, users = self._spec, os.getppid(), -1, -1
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         import confine  # type: ignore[import-not-found]  # noqa: PLC0415  # Beside us, no package.
+        import system_calls  # type: ignore[import-not-found]  # noqa: PLC0415
 
         if spec.get("execs"):
             import exec_in_container  # type: ignore[import-not-found]  # noqa: PLC0415
@@ -232,8 +233,10 @@ class Shim:
             import mount_namespace  # type: ignore[import-not-found]  # noqa: PLC0415
 
             mount_namespace.enclose(spec["enclose"])
-        _enter(spec["cwd"])
         confine.confine(spec, users)
+        system_calls.refuse_calls()
+        # Only now: root may enter every directory, and by /proc/PID/root the files of any other process.
+        _enter(spec["cwd"])
         if spec.get("execs"):
             commands = exec_in_container.ExecCommands(spec["env"], _find_program)
             exec_in_container.leave_keeper(commands, exec_socket, shim)
@@ -304,7 +307,10 @@ class Shim:
                 self._status = status
 
     def _end_the_rest(self) -> None:
-        """When a container's first process ends, all others are killed. They are our children by now."""
+        """When a container's first process ends, all others are killed. They are our children by now. First
+        they may start no more: a process that starts another and ends is gone when it is killed."""
+        with contextlib.suppress(OSError), open(self._spec.get("processes") or "/nowhere", "wb", 0) as file:
+            file.write(b"0")
         for _ in range(100):
             pids = children_of(os.getpid())
             if not pids:

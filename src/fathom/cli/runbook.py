@@ -203,8 +203,9 @@ def resume(
     yes: Yes = False,
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Go on with a run that was left or has stopped, whoever began it. What was done is found by reading,
-    and is not repeated. Exits with 1 if the run did not succeed.
+    """Go on with a run that was left or has stopped, whoever began it; if somebody else did, its steps are
+    shown first, since they are done with your rights. What was done is found by reading, and is not repeated.
+    Exits with 1 if the run did not succeed.
 
     Prints each step as it is done.
 

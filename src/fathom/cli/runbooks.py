@@ -204,9 +204,9 @@ async def resume_run(
     answers: Mapping[str, str],
     *,
     take_over: bool,
-    yes: bool,
+    yes: bool = False,
 ) -> RunbookRunStatus:
-    """A person at a terminal is asked; without one, that a run goes on was agreed to when it began."""
+    """Of one's own run, a person at a terminal is asked; of somebody else's, everybody, with its steps."""
     async with connected(kubeconfig) as api:
         run = await find_run(api, namespace, name)
         status = read(RunbookRun, run).status
@@ -216,9 +216,20 @@ async def resume_run(
                 "wait, or take the run over with --take-over"
             )
         await _warn_of_another_version(api, read(RunbookRun, run))
-        if not yes and sys.stdin.isatty():
+        holder = await _whoami(api)
+        is_own = status.author == holder.rpartition("@")[0]
+        if not is_own and not yes:
+            _show_steps_of(read(RunbookRun, run), holder)
+        if not yes and (not is_own or sys.stdin.isatty()):
             _ask(kubeconfig, run, "Go on with it?")
-        return await _carried_out(api, run, await _whoami(api), answers)
+        return await _carried_out(api, run, holder, answers)
+
+
+def _show_steps_of(run: RunbookRun, holder: str) -> None:
+    """Whoever began a run chose its steps, and they are carried out with our rights, which may be greater."""
+    meta = run.metadata
+    say(f"{meta.namespace}/{meta.name} was begun by {run.status.author}. Its steps, done as {holder}:")
+    say(*planned_steps(run))
 
 
 async def _warn_of_another_version(api: Api, run: RunbookRun) -> None:
@@ -242,9 +253,11 @@ async def abort_run(
 ) -> RunbookRunStatus:
     async with connected(kubeconfig) as api:
         run = await find_run(api, namespace, name)
+        holder = await _whoami(api)
         if not yes:
+            _show_steps_of(read(RunbookRun, run), holder)
             _ask(kubeconfig, run, "Undo it?")
-        return await _carried_out(api, run, await _whoami(api), {}, abort=reason)
+        return await _carried_out(api, run, holder, {}, abort=reason)
 
 
 async def _carried_out(

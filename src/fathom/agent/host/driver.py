@@ -74,6 +74,12 @@ class Tokens(msgspec.Struct, frozen=True):
     renew_s: float  # When to request new ones; monotonic.
 
 
+def _shim_environment() -> dict[str, str]:
+    """Nothing of the agent's own, except what Python itself may need to start: the keeper of commands is a
+    fork of the shim, and without root its pod can read its environment."""
+    return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+
+
 class ProcessDriver:
     """Make it on the host's loop."""
 
@@ -129,8 +135,12 @@ class ProcessDriver:
                 self._log.warn("another pod on this machine has the same user ids", pod=uid, ids=record.ids)
 
     def _free_ip(self, pod: Obj) -> str:
-        taken = {record.ip for record in self.records.pods()} | listening()
-        ip = next_address(self._settings.pod_range, taken, self._last_ip)
+        """One that nobody listens on, if there is one: a pod may listen on all of them, and must not keep
+        others off the node."""
+        pod_range, taken = self._settings.pod_range, {record.ip for record in self.records.pods()}
+        ip = next_address(pod_range, taken | listening(), self._last_ip) or next_address(
+            pod_range, taken, self._last_ip
+        )
         if ip is None:
             raise RuntimeError(f"every address of {self._settings.pod_range}.0/24 is taken")
         self._last_ip = ip
@@ -353,6 +363,7 @@ class ProcessDriver:
             sys.executable, "-I", "-S", str(SHIM), str(file),
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT, start_new_session=True, cwd="/",
+            env=_shim_environment(),
         )  # fmt: skip
         output, _ = await process.communicate()
         uid = uid_of(launch.pod)

@@ -131,6 +131,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
         "cgroups": list(settled.fence.groups),
         "oom": settled.fence.oom,
         "peak": settled.fence.peak,
+        "processes": settled.fence.processes,
         "memory_bytes": settled.fence.memory_bytes,
         "message": str(settled.run_dir / "message"),
         "fallback": container.get("terminationMessagePolicy") == "FallbackToLogsOnError",

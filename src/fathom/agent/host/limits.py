@@ -1,4 +1,5 @@
-"""CPU and memory limits of a container, by cgroups v2 or v1, or else by RLIMIT_DATA of each process.
+"""CPU and memory limits of a container, by cgroups v2 or v1, or else by RLIMIT_DATA of each process; and how
+many processes it may start.
 
 Limits that cannot be enforced are reported once, at the start.
 """
@@ -15,7 +16,9 @@ from fathom.model.objects import Obj, lookup
 from fathom.model.quantity import parse
 
 ROOT = Path("/sys/fs/cgroup")
+KERNEL = Path("/proc/sys/kernel")
 PERIOD_US = 100_000
+PROCESSES_PART = 4  # A pod may have a quarter of the machine's processes and threads.
 
 
 class LimitEnforcement(msgspec.Struct, frozen=True):
@@ -33,6 +36,7 @@ class Fence(msgspec.Struct, frozen=True):
     oom: str = ""  # The file in which the kernel counts OOM kills.
     peak: str = ""  # The file with the most memory that was used.
     memory_bytes: int = 0  # The limit; 0: none.
+    processes: str = ""  # The file that says how many processes the container may have.
 
 
 def find_means(name: str, root: Path = ROOT) -> LimitEnforcement:
@@ -42,7 +46,7 @@ def find_means(name: str, root: Path = ROOT) -> LimitEnforcement:
             group = root / "fathom" / name
             _try(group)
             for directory in (root, root / "fathom", group):
-                (directory / "cgroup.subtree_control").write_text("+cpu +memory")
+                _enable(directory)
             return LimitEnforcement("v2")
     with contextlib.suppress(OSError):
         for controller in ("cpu", "memory"):
@@ -51,6 +55,18 @@ def find_means(name: str, root: Path = ROOT) -> LimitEnforcement:
     return LimitEnforcement(
         "", "no cgroups: memory limits apply to the data of each process, CPU limits are not enforced"
     )
+
+
+def _enable(group: Path) -> None:
+    """Raises OSError. Not every system lets us count processes; that alone is no reason to go without."""
+    (group / "cgroup.subtree_control").write_text("+cpu +memory")
+    with contextlib.suppress(OSError):
+        (group / "cgroup.subtree_control").write_text("+pids")
+
+
+def processes_max() -> int:
+    """How many processes and threads one pod may have, so that there are some for everybody else."""
+    return min(int((KERNEL / name).read_text()) for name in ("pid_max", "threads-max")) // PROCESSES_PART
 
 
 def _try(group: Path) -> None:
@@ -82,23 +98,34 @@ def limits_of(spec: Obj) -> ContainerLimits:
 
 def fence_in(means: LimitEnforcement, name: str, container: Obj, pod: Obj, root: Path = ROOT) -> Fence:
     """`name`: a path below the agent's own group, its last part being the container's. Raises OSError."""
-    own, whole = limits_of(container), limits_of(pod.get("spec") or {})
-    if not own and not whole:
-        return Fence()
+    own, whole, most = limits_of(container), limits_of(pod.get("spec") or {}), processes_max()
     if means.kind == "v2":
         group = _make_group(root / "fathom" / name)
         for cgroup, limits in ((group.parent, whole), (group, own)):
             _limit_v2(cgroup, limits)
         return Fence(
             (str(group / "cgroup.procs"),),
+            rlimits={"NPROC": most},
             oom=str(group / "memory.events"),
             peak=str(group / "memory.peak"),
             memory_bytes=own.memory_bytes or whole.memory_bytes,
+            processes=_limit_processes(group, most),
         )
     if means.kind == "v1":
         return _fence_v1(name, own, whole, root)
-    most = own.memory_bytes or whole.memory_bytes
-    return Fence(rlimits={"DATA": most} if most else {}, memory_bytes=most)
+    memory = own.memory_bytes or whole.memory_bytes
+    return Fence(rlimits={"NPROC": most, **({"DATA": memory} if memory else {})}, memory_bytes=memory)
+
+
+def _limit_processes(group: Path, most: int) -> str:
+    """The file to which the shim writes 0 at the end, so that nothing can fork while it is killed; '' if the
+    system does not count processes. The run before has left a 0 there."""
+    try:
+        for cgroup in (group.parent, group):
+            (cgroup / "pids.max").write_text(str(most))
+    except OSError:
+        return ""
+    return str(group / "pids.max")
 
 
 def _limit_v2(group: Path, limits: ContainerLimits) -> None:
@@ -123,12 +150,18 @@ def _fence_v1(name: str, own: ContainerLimits, whole: ContainerLimits, root: Pat
             if limits.memory_bytes:
                 (cgroup / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
         groups.append(str(group / "cgroup.procs"))
-    memory = root / "memory" / "fathom" / name
+    memory, processes, most = root / "memory" / "fathom" / name, "", processes_max()
+    if (root / "pids").is_dir():
+        group = _make_group(root / "pids" / "fathom" / name)
+        processes = _limit_processes(group, most)
+        groups.append(str(group / "cgroup.procs"))
     return Fence(
         tuple(groups),
+        rlimits={"NPROC": most},
         oom=str(memory / "memory.oom_control"),
         peak=str(memory / "memory.max_usage_in_bytes"),
         memory_bytes=own.memory_bytes or whole.memory_bytes,
+        processes=processes,
     )
 
 
@@ -139,14 +172,14 @@ def _make_group(group: Path) -> Path:
         control = above / "cgroup.subtree_control"
         if control.exists() and "memory" not in control.read_text().split():
             with contextlib.suppress(OSError):
-                control.write_text("+cpu +memory")
+                _enable(above)
     return group
 
 
 def remove_groups(name: str, root: Path = ROOT) -> None:
     """Remove empty groups, deepest first. Those still in use stay, until the machine's next boot."""
-    for base in (root / "fathom", root / "cpu" / "fathom", root / "memory" / "fathom"):
-        top = base / name
+    for base in (root, root / "cpu", root / "memory", root / "pids"):
+        top = base / "fathom" / name
         if top.is_dir():
             for directory, _, _ in os.walk(top, topdown=False):
                 with contextlib.suppress(OSError):

@@ -20,16 +20,19 @@ from pathlib import Path
 import msgspec
 
 from fathom.agent.addresses import candidates
-from fathom.agent.confine import LANDLOCK_CREATE
+from fathom.agent.confine import LANDLOCK_CREATE, LANDLOCK_SIGNALS
 from fathom.agent.host.ids import IDS_FROM, IDS_TO, HostIds
 from fathom.agent.host.launch import Rights
+from fathom.agent.host.orphan_processes import shims_below
 from fathom.agent.host.records import boot_id
-from fathom.agent.host.sockets import listening
+from fathom.agent.host.sockets import family, listening, sockets_of
 
 ENCLOSE, CONFINE = (Path(__file__).parent.parent / name for name in ("mount_namespace.py", "confine.py"))
 RANGE = re.compile(r"127\.\d{1,3}\.\d{1,3}")
 TRY_S = 10.0
 UID_MAP = Path("/proc/self/uid_map")
+UNIX_SOCKETS = Path("/proc/net/unix")
+CLAIM = "fathom-pods-"  # In the kernel's abstract socket namespace, before a range of addresses.
 
 
 class AlreadyRuns(Exception):
@@ -84,7 +87,8 @@ def find_rights(
     allowed = host_ids or HostIds()
     if allow_root:
         allowed = HostIds(allowed.uids | {0}, allowed.gids | {0})
-    rights = Rights(root, enclosing, paths, places, allowed, root and _has_user_namespaces())
+    hidden = (*paths, places) if places else paths  # As the source of a host path.
+    rights = Rights(root, enclosing, hidden, places, allowed, root and _has_user_namespaces())
     if root and not has_pod_ids(UID_MAP.read_text()):
         return (
             rights,
@@ -92,8 +96,9 @@ def find_rights(
         )
     if places and any(os.stat(path).st_mode & 0o007 for path in paths if os.path.exists(path)):
         return rights, f"pods can read those of the server's files that all users can read: {why}"
-    if places or (enclosing and (root or _has_landlock())):
-        return rights, "" if root else _groups_note()
+    if places or (enclosing and (root or _landlock_version())):
+        notes = ("",) if root else (_groups_note(), signals_note(_landlock_version()))
+        return rights, "; ".join(filter(None, notes))
     if root:
         return rights, f"pods will not start: no directory for their files can be made: {why}"
     why = why or "the kernel has no Landlock, so /proc shows pods the files of the user's other processes"
@@ -142,8 +147,16 @@ def _has_user_namespaces() -> bool:
         return False
 
 
-def _has_landlock() -> bool:
-    return bool(ctypes.CDLL(None, use_errno=True).syscall(LANDLOCK_CREATE, None, 0, 1) > 0)
+def _landlock_version() -> int:
+    """0: the kernel has none."""
+    return max(0, int(ctypes.CDLL(None, use_errno=True).syscall(LANDLOCK_CREATE, None, 0, 1)))
+
+
+def signals_note(landlock_version: int) -> str:
+    """A warning: without root, pods have the agent's user, and only Landlock keeps their signals in."""
+    if landlock_version >= LANDLOCK_SIGNALS:
+        return ""
+    return "pods can signal other processes of the agent's user: that needs Landlock 6 (Linux 6.12)"
 
 
 def _can_enclose(root: bool) -> tuple[bool, str]:
@@ -187,6 +200,10 @@ def claim_range(directory: Path, node: str) -> Range:
     before = file.read_text(errors="replace").strip() if file.is_file() else ""
     if RANGE.fullmatch(before):  # Else the file is damaged. Pods keep the addresses that they have.
         lock = _claimed(before)
+        if lock is None and _is_pods(before, directory):
+            lock = socket.socket(
+                socket.AF_UNIX
+            )  # Not bound: the pod itself keeps other agents off the range.
         if lock is None:
             raise AlreadyRuns(f"the addresses {before}.0/24 of node {node} are in use by another agent")
         return Range(before, lock)
@@ -204,8 +221,17 @@ def claim_range(directory: Path, node: str) -> Range:
 def _claimed(pod_range: str) -> socket.socket | None:
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        lock.bind(f"\0fathom-pods-{pod_range}")
+        lock.bind(f"\0{CLAIM}{pod_range}")
     except OSError:
         lock.close()
         return None
     return lock
+
+
+def _is_pods(pod_range: str, directory: Path) -> bool:
+    """Whether a pod of this very node has taken the name while its agent was away: every process of the
+    machine may take any name. No pod may keep its agent from coming back by that."""
+    rows = (line.split() for line in UNIX_SOCKETS.read_text(errors="replace").splitlines())
+    inodes = {int(row[6]) for row in rows if len(row) == 8 and row[7] == f"@{CLAIM}{pod_range}"}
+    pods = (pid for shim, _ in shims_below(directory / "pods") for pid in family(shim))
+    return bool(inodes & sockets_of(pods))

@@ -46,19 +46,38 @@ def _end(find_pids: Callable[[], Iterable[int]]) -> bool:
 
 def shims_below(directory: Path) -> Iterator[tuple[int, Path]]:
     """Pids of shims, and the directory of each one's run, taken from the spec file in its command line."""
-    stem = f"{directory}/"
+    stem, owner = f"{directory}/", _owner_of(directory)
     for name in os.listdir("/proc"):
+        arguments = _shim_arguments(int(name), owner) if name.isdigit() else []
+        yield from ((int(name), Path(argument).parent) for argument in arguments if argument.startswith(stem))
+
+
+def _shim_arguments(pid: int, owner: int) -> list[str]:
+    """The command line of a shim that this user has started; [] if the process is none.
+
+    1. A pod's program calls itself a shim of another pod, whose files are gone. 2. We would end that other
+    pod. A program chooses its command line, but not its user: with root, a pod has other users than the
+    agent; without root, it is in a user namespace of its own."""
+    try:
+        arguments = os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).split("\0")
+        if not any(argument.endswith(ANY_SHIM) for argument in arguments):
+            return []
+        is_outside = os.stat(f"/proc/{pid}").st_uid == owner and _users_of(pid) == _users_of("self")
+        return arguments if is_outside else []
+    except OSError:
+        return []  # It ended meanwhile, or we may not look at it.
+
+
+def _users_of(pid: int | str) -> int:
+    return os.stat(f"/proc/{pid}/ns/user").st_ino
+
+
+def _owner_of(directory: Path) -> int:
+    """The user of the agents whose files are there. The directory itself may be gone."""
+    for place in (directory, *directory.parents):
         with contextlib.suppress(OSError):
-            raw = Path(f"/proc/{name}/cmdline").read_bytes() if name.isdigit() else b""
-            arguments = os.fsdecode(raw).split("\0")
-            if _runs_shim(arguments):
-                yield from (
-                    (int(name), Path(argument).parent) for argument in arguments if argument.startswith(stem)
-                )
-
-
-def _runs_shim(arguments: list[str]) -> bool:
-    return any(argument.endswith(ANY_SHIM) for argument in arguments)
+            return os.stat(place).st_uid
+    return os.geteuid()
 
 
 def orphans_of(record: RunRecord) -> Iterator[int]:
@@ -88,8 +107,7 @@ def _belongs(pid: int, record: RunRecord) -> bool:
 
 def _has_shim(pid: int | None) -> bool:
     while pid is not None and pid > 1:
-        with contextlib.suppress(OSError):
-            if _runs_shim(os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).split("\0")):
-                return True
+        if _shim_arguments(pid, os.geteuid()):
+            return True
         pid = parent_of(pid)
     return False
