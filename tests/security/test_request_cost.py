@@ -330,6 +330,16 @@ def test_a_large_value_moved_again_and_again_by_a_patch_is_refused(world: World)
     assert quick(world, "PATCH", path_to(kind, "moved"), encoded(moves), headers=media) == 422
 
 
+def test_a_wide_map_of_texts_moved_again_and_again_by_a_patch_is_refused(world: World) -> None:
+    wide = {"metadata": {"name": "wide"}, "data": {f"x{at}": "" for at in range(20_000)}}
+    assert world.send("POST", MAPS, encoded(wide)).status == 201
+    there, back = ("/data", "/other"), ("/other", "/data")
+    moves = [{"op": "move", "from": a, "path": b} for a, b in (there, back) * 2_000]
+    media = {"content-type": JSON_PATCH}
+    assert quick(world, "PATCH", f"{MAPS}/wide", encoded(moves), headers=media) == 422
+    assert world.send("DELETE", f"{MAPS}/wide").status == 200
+
+
 def test_long_names_of_nested_fields_do_not_make_long_paths(world: World) -> None:
     """A path is told for each value: of 20 KB each they would be gigabytes."""
     kind = custom_kind(world)
