@@ -365,6 +365,95 @@ def test_defaults_cannot_make_an_object_huge(world: World) -> None:
     assert quick(world, "POST", where, body) == 413
 
 
+ONE_FIELD: Obj = {"type": "object", "properties": {"a": {"type": "string"}}}
+MANY_FIELDS: Obj = {"type": "object", "properties": {f"p{at}": {"type": "string"} for at in range(8_000)}}
+KEYS = [f"k{at}" for at in range(8_000)]
+# A schema of very many parts, an object of very many values: spec of the definition, of the object, answer.
+PRODUCTS: dict[str, tuple[Obj, object, int]] = {
+    "all of many, each true": (
+        {"type": "array", "items": {**ONE_FIELD, "allOf": [{"required": ["a"]}] * 2_000}},
+        [{"a": "x"}] * 20_000,
+        413,
+    ),
+    "any of many, the last true": (
+        {
+            "type": "array",
+            "items": {**ONE_FIELD, "anyOf": [{"required": ["b"]}] * 2_000 + [{"required": ["a"]}]},
+        },
+        [{"a": "x"}] * 20_000,
+        413,
+    ),
+    "many formats of a long text": (
+        {"type": "string", "anyOf": [{"format": "duration"}] * 500},
+        "1h" * 100_000 + "!",
+        413,
+    ),
+    "many patterns of a long text": (
+        {"type": "string", "allOf": [{"pattern": f"{at}.*x"} for at in range(5_000)]},
+        "y" * 1_000_000,
+        413,
+    ),
+    "many lists of allowed values, of a large object": (
+        {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": True,
+            "allOf": [{"not": {"enum": [1]}}] * 500,
+        },
+        {f"a{at}": "x" for at in range(20_000)},
+        413,
+    ),
+    "many fields, none of them set": ({"type": "array", "items": MANY_FIELDS}, [{}] * 40_000, 201),
+    "many keys of a list's items": (
+        {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": KEYS,
+            "items": {
+                "type": "object",
+                "required": KEYS,
+                "properties": {key: {"type": "string"} for key in KEYS},
+            },
+        },
+        [{}] * 40_000,
+        422,
+    ),
+    "many defaults": (
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {f"p{at}": {"type": "integer", "default": 1} for at in range(1_000)},
+            },
+        },
+        [{}] * 1_000,
+        413,
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "value", "answer"), PRODUCTS.values(), ids=PRODUCTS.keys())
+def test_a_large_schema_and_a_large_object_do_not_multiply(
+    world: World, spec: Obj, value: object, answer: int
+) -> None:
+    crd = definition("products", schema={"type": "object", "properties": {"spec": spec}})
+    assert quick(world, "POST", CRDS, encoded(crd)) == 201
+    where = f"/apis/products.example.com/v1/namespaces/{NAMESPACE}/fuzzlings"
+    head = {"kind": "Fuzzling", "apiVersion": "products.example.com/v1", "metadata": {"generateName": "a-"}}
+    assert quick(world, "POST", where, encoded({**head, "spec": value})) == answer
+    world.send("DELETE", where)
+    assert world.send("DELETE", f"{CRDS}/{crd['metadata']['name']}").status == 200
+
+
+def test_defaults_at_every_depth_of_a_schema_are_checked_once(world: World) -> None:
+    schema: Obj = {"type": "string"}
+    wide = {f"q{at}": {"type": "string"} for at in range(300)}
+    for _ in range(60):
+        schema = {"type": "object", "default": {}, "properties": {"a": schema, **wide}}
+    crd = definition("nested", schema={"type": "object", "properties": {"spec": schema}})
+    assert quick(world, "POST", CRDS, encoded(crd)) == 201
+    assert world.send("DELETE", f"{CRDS}/{crd['metadata']['name']}").status == 200
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -209,9 +209,7 @@ class _Document:
         """Limit the work of moves: each walks the whole value, and a patch may move the same value often."""
         self._moved += 1 + sum(len(container) for level in _levels(value) for container in level)
         if self._moved > MOVED_MAX:
-            raise _Inapplicable(
-                f"Unable to complete the move: the patch moves more than {MOVED_MAX} values"
-            )
+            raise _Inapplicable(f"Unable to complete the move: the patch moves more than {MOVED_MAX} values")
 
     def _copy(self, operation: Operation, path: Sequence[str]) -> None:
         source, _ = self._source(operation)
