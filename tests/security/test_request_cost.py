@@ -286,6 +286,21 @@ def test_very_many_containers_under_a_limit_range_of_very_many_amounts_are_refus
     assert world.send("DELETE", f"{where}/wide").status == 200
 
 
+def test_very_many_containers_under_very_many_quotas_are_counted_once(world: World) -> None:
+    world.send("POST", "/api/v1/namespaces", encoded({"metadata": {"name": "quotas"}}))
+    where = "/api/v1/namespaces/quotas"
+    for at in range(180):
+        scopes = ["NotBestEffort"] if at % 2 else []
+        spec = {"hard": {f"requests.e.com/x{name}": "5" for name in range(50)}, "scopes": scopes}
+        quota = {"metadata": {"name": f"q{at}"}, "spec": spec}
+        assert world.send("POST", f"{where}/resourcequotas", encoded(quota)).status == 201
+    pod = pod_of()
+    pod["spec"]["containers"] = [
+        {"name": f"c{at}", "image": "i", "resources": {"limits": {"e.com/x1": "0"}}} for at in range(5_000)
+    ]
+    assert quick(world, "POST", f"{where}/pods", encoded(pod)) == 201
+
+
 def test_warnings_are_few_and_short_and_say_how_many_more_there_are(world: World) -> None:
     pod = pod_of()
     pod["spec"]["containers"][0]["env"] = numbered(30_000, name="same")

@@ -52,8 +52,7 @@ def parsed(query: bytes) -> dict[str, list[str]]:
 
 
 def check_coding(transfer_encoding: str) -> None:
-    """Raise 501 for a body in a coding that is not read here, such as `gzip, chunked`: its bytes would be taken
-    for the object."""
+    """Raise 501 for a body in a coding that is not read here, such as `gzip, chunked`."""
     if transfer_encoding.strip().lower() != "chunked":
         raise ApiError(501, "NotImplemented", f'transfer encoding "{transfer_encoding}" is not supported')
 
