@@ -16,8 +16,8 @@ from fathom.schedule.decide.context import Avoided, PlacementContext, Policy, Qu
 from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.place import place
 from fathom.schedule.decide.pods import PodView, pod_view
-from fathom.schedule.decide.remedy import Remedy, remedies
 from fathom.schedule.decide.remedies import REMEDIES
+from fathom.schedule.decide.remedy import Remedy, remedies
 from fathom.schedule.decide.rows import Rows
 from fathom.schedule.decide.trial import GRANT, ROOM, WISH, Effect, Trial
 

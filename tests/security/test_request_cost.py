@@ -31,6 +31,7 @@ from tests.security.growing import Place, base, places, set_at, texts
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.kube.definitions.registry import Registry
+from fathom.kube.rules.pod.affinity import POD_TERMS_MAX, SPREADS_MAX
 from fathom.model.objects import Obj
 from fathom.model.selectors import REQUIREMENTS_MAX, TEXT_CHARS_MAX
 
@@ -284,6 +285,42 @@ def test_very_many_containers_under_a_limit_range_of_very_many_amounts_are_refus
     pod["spec"]["containers"] = numbered(2_000, name="c{}", image="i")
     assert quick(world, "POST", PODS, encoded(pod)) == 403
     assert world.send("DELETE", f"{where}/wide").status == 200
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+NEAR: Obj = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+
+
+@pytest.mark.parametrize(
+    ("most", "spec"),
+    [
+        (SPREADS_MAX, {"topologySpreadConstraints": "spread"}),
+        (POD_TERMS_MAX, {"affinity": {"podAffinity": {REQUIRED: "near"}}}),
+        (POD_TERMS_MAX, {"affinity": {"podAntiAffinity": {REQUIRED: "near"}}}),
+        (POD_TERMS_MAX, {"affinity": {"podAntiAffinity": {PREFERRED: "weighted"}}}),
+    ],
+)
+def test_what_is_evaluated_for_every_node_has_a_limit(world: World, most: int, spec: Obj) -> None:
+    """The scheduler pays for it at every attempt, the API server when somebody asks why the pod waits."""
+    for count, status in ((most, 201), (most + 1, 422)):
+        entries = {
+            "spread": [
+                {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **NEAR, "topologyKey": f"k{at}"}
+                for at in range(count)
+            ],
+            "near": [NEAR] * count,
+            "weighted": [{"weight": 1, "podAffinityTerm": NEAR}] * count,
+        }
+        pod = pod_of(**_with_entries(spec, entries))
+        assert world.send("POST", PODS, encoded(pod), query={"dryRun": ["All"]}).status == status
+
+
+def _with_entries(spec: Obj, entries: dict[str, list[Obj]]) -> Obj:
+    return {
+        name: entries[value] if isinstance(value, str) else _with_entries(value, entries)
+        for name, value in spec.items()
+    }
 
 
 def test_very_many_containers_under_very_many_quotas_are_counted_once(world: World) -> None:
