@@ -441,7 +441,7 @@ PRODUCTS: dict[str, tuple[Obj, object, int]] = {
         413,
     ),
     "many patterns of a long text": (
-        {"type": "string", "allOf": [{"pattern": f"{at}.*x"} for at in range(5_000)]},
+        {"type": "string", "allOf": [{"pattern": f"{at}.*x"} for at in range(1_000)]},
         "y" * 1_000_000,
         413,
     ),
@@ -498,7 +498,7 @@ def test_a_large_schema_and_a_large_object_do_not_multiply(
 
 def test_defaults_at_every_depth_of_a_schema_are_checked_once(world: World) -> None:
     schema: Obj = {"type": "string"}
-    wide = {f"q{at}": {"type": "string"} for at in range(300)}
+    wide = {f"q{at}": {"type": "string"} for at in range(150)}
     for _ in range(60):
         schema = {"type": "object", "default": {}, "properties": {"a": schema, **wide}}
     crd = definition("nested", schema={"type": "object", "properties": {"spec": schema}})
