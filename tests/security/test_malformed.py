@@ -279,11 +279,13 @@ def test_what_follows_a_request_that_closes_does_not_take_its_answer(tmp_path: P
     speak(dialogue, tmp_path)
 
 
-@pytest.mark.parametrize("coding", ["gzip, chunked", "deflate, chunked", "chunked;q=1"])
+@pytest.mark.parametrize("coding", ["gzip, chunked", "deflate, chunked"])
 def test_a_body_in_a_coding_that_is_not_read_is_refused(tmp_path: Path, coding: str) -> None:
     async def dialogue(api: Api, http: Http, client: Client) -> None:
+        body = encode_json(config_map("a"))
         head = (f"POST {MAPS} HTTP/1.1", "Host: x", "Authorization: Bearer admin-token")
-        client.writer.write("\r\n".join((*head, f"Transfer-Encoding: {coding}", "", "0", "", "")).encode())
-        assert (await asyncio.wait_for(client.answer(), 10))[0].split()[1] in {"400", "501"}
+        client.writer.write("\r\n".join((*head, f"Transfer-Encoding: {coding}", "", "")).encode())
+        client.writer.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+        assert (await asyncio.wait_for(client.answer(), 10))[0].split()[1] == "501"
 
     speak(dialogue, tmp_path)
