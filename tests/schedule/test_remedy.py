@@ -16,8 +16,10 @@ from fathom.schedule.decide.context import Avoided, PlacementContext, Policy, Qu
 from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.place import place
 from fathom.schedule.decide.pods import PodView, pod_view
+from fathom.schedule.decide.remedies import REMEDIES
 from fathom.schedule.decide.remedy import Remedy, remedies
-from fathom.schedule.decide.trial import GRANT, ROOM, WISH, Effect
+from fathom.schedule.decide.rows import Rows
+from fathom.schedule.decide.trial import GRANT, ROOM, WISH, Effect, Trial
 
 pytestmark = pytest.mark.slow
 
@@ -385,3 +387,60 @@ def test_whoever_has_no_place_is_told_what_would_give_it_one(data: st.DataObject
     assert bool(found) == (placed is None)
     assert all(one.change and one.nodes >= (1 if len(table) else 0) for one in found)
     assert table.version == version  # A question changes nothing.
+
+
+class CountedTrial(Trial, frozen=True):
+    """Counts the decisions that are made again."""
+
+    tried: list[object] = msgspec.field(default_factory=list)
+
+    def opened(self, **changes: Any) -> Rows:
+        self.tried.append(changes)
+        return super().opened(**changes)
+
+
+SELECTED = {"labelSelector": {"matchLabels": {"app": "risk-api"}}}
+KEYS = [f"key-{at}" for at in range(200)]
+TERMS = [{**SELECTED, "topologyKey": key} for key in KEYS]
+REQUIREMENTS = [{"key": key, "operator": "Exists"} for key in KEYS]
+LONG_LISTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "spread constraints": (
+        "PodTopologySpread",
+        {
+            "topologySpreadConstraints": [
+                {**term, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"} for term in TERMS
+            ]
+        },
+    ),
+    "affinity": (
+        "InterPodAffinity",
+        {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": TERMS}}},
+    ),
+    "anti-affinity": (
+        "InterPodAffinity",
+        {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": TERMS}}},
+    ),
+    "node affinity": (
+        "NodeAffinity",
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [{"matchExpressions": REQUIREMENTS}]
+                    }
+                }
+            }
+        },
+    ),
+    "node selector": ("NodeAffinity", {"nodeSelector": dict.fromkeys(KEYS, "x")}),
+    "tolerations": ("TaintToleration", {"tolerations": [{"key": key, "operator": "Exists"} for key in KEYS]}),
+}
+
+
+@pytest.mark.parametrize(("rule", "spec"), LONG_LISTS.values(), ids=LONG_LISTS.keys())
+def test_a_long_list_in_a_pod_does_not_multiply_the_trials(rule: str, spec: dict[str, Any]) -> None:
+    """Each trial looks at the whole list again, and whoever may look at the pod can ask for them."""
+    table = table_of(node("node-1", taints=[{"key": "a", "effect": "NoSchedule"}]))
+    trial = CountedTrial(pod(**spec).shape, table, PlacementContext())
+    list(REMEDIES[rule](trial))
+    assert len(trial.tried) <= 40

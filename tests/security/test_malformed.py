@@ -15,6 +15,7 @@ from tests.api.test_http import MAPS, Client, speak
 from tests.security.malformed import bent, filled
 
 from fathom.api.http import Http
+from fathom.api.http_limits import HEAD_BYTES_MAX, HEADERS_MAX, URL_BYTES_MAX
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.model.body import encode_json
@@ -231,5 +232,60 @@ def test_what_is_no_request_of_ours_ends_with_a_refusal(tmp_path: Path, opening:
         head = await asyncio.wait_for(client.reader.readuntil(b"\r\n"), 10)
         assert 400 <= int(head.split()[1]) < 500, head
         client.writer.close()
+
+    speak(dialogue, tmp_path)
+
+
+NOT_READ = {
+    "no HTTP": (b"what?\r\n\r\n", "400"),
+    "an address that is too long": (b"GET /" + b"x" * (URL_BYTES_MAX + 1) + b" HTTP/1.1\r\n\r\n", "414"),
+    "too many headers": (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * (HEADERS_MAX + 1) + b"\r\n", "431"),
+    "a head that never ends": (b"GET / HTTP/1.1\r\na: " + b"b" * (HEAD_BYTES_MAX - 16), "431"),
+    "two lengths": (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "400"),
+    "a broken chunk": (
+        b"POST /api HTTP/1.1\r\nAuthorization: Bearer admin-token\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+        "400",
+    ),
+}
+
+
+@pytest.mark.parametrize(("unreadable", "status"), NOT_READ.values(), ids=NOT_READ.keys())
+@pytest.mark.parametrize("at_once", [True, False])
+def test_requests_before_an_unreadable_one_are_answered_first(
+    tmp_path: Path, unreadable: bytes, status: str, at_once: bool
+) -> None:
+    """A client tells answers apart by their order: the refusal is not the answer to an earlier write."""
+
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        body = encode_json(config_map("a"))
+        head = (f"POST {MAPS} HTTP/1.1", "Host: x", "Authorization: Bearer admin-token")
+        write = "\r\n".join((*head, f"Content-Length: {len(body)}", "", "")).encode() + body
+        for piece in [write * 2 + unreadable] if at_once else [write, write, unreadable]:
+            client.writer.write(piece)
+            await client.writer.drain()
+        answers = [await asyncio.wait_for(client.answer(), 10) for _ in range(3)]
+        assert [answer[0].split()[1] for answer in answers] == ["201", "409", status]
+        assert await asyncio.wait_for(client.reader.read(), 10) == b""
+
+    speak(dialogue, tmp_path)
+
+
+def test_what_follows_a_request_that_closes_does_not_take_its_answer(tmp_path: Path) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        client.ask("GET /livez HTTP/1.1", "Connection: close")
+        client.writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await client.rest()).split()[1] == b"200"
+
+    speak(dialogue, tmp_path)
+
+
+@pytest.mark.parametrize("coding", ["gzip, chunked", "deflate, chunked"])
+def test_a_body_in_a_coding_that_is_not_read_is_refused(tmp_path: Path, coding: str) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        body = encode_json(config_map("a"))
+        head = (f"POST {MAPS} HTTP/1.1", "Host: x", "Authorization: Bearer admin-token")
+        client.writer.write("\r\n".join((*head, f"Transfer-Encoding: {coding}", "", "")).encode())
+        client.writer.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+        assert (await asyncio.wait_for(client.answer(), 10))[0].split()[1] == "501"
 
     speak(dialogue, tmp_path)

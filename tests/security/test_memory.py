@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import re
@@ -16,10 +17,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from tests.api.bending import definition
+from tests.api.fuzzing import CRDS, NAMESPACE, World, encoded
 from tests.chaos.victim import Victim, eventually, victim
 
 from fathom.api import http_limits, watch_cache
 from fathom.api.watch_cache import ResourceCache, WatchCache
+from fathom.kube.definitions.structural import Structural
 from fathom.model.body import Body
 from fathom.store.protocol import Batch, Change, Entry
 
@@ -368,3 +372,22 @@ def test_the_body_of_a_request_is_given_back_however_it_ends(server: Victim) -> 
     with server.client() as client:
         assert client.call("POST", MAPS, json.loads('{"metadata":{"name":"a"}}')).status == 201
     assert metric(server, "fathom_request_body_bytes") == 0
+
+
+def test_kinds_that_are_gone_leave_no_schema_behind(tmp_path: Path) -> None:
+    """Whoever may define kinds chooses how large their schemas are."""
+    world = World(tmp_path)
+    fields = {"type": "object", "properties": {"spec": {"type": "object", "title": "churned"}}}
+    for at in range(5):
+        crd = definition(f"churn{at}", schema=fields)
+        assert world.send("POST", CRDS, encoded(crd)).status == 201
+        head = {"kind": "Fuzzling", "apiVersion": f"churn{at}.example.com/v1", "metadata": {"name": "a"}}
+        where = f"/apis/churn{at}.example.com/v1/namespaces/{NAMESPACE}/fuzzlings"
+        assert world.send("POST", where, encoded({**head, "spec": {}})).status == 201
+        assert world.send("DELETE", f"{where}/a").status == 200
+        assert world.send("DELETE", f"{CRDS}/{crd['metadata']['name']}").status == 200
+    gc.collect()
+    kept = [one for one in gc.get_objects() if isinstance(one, Structural) and "churned" in str(one.schema)]
+    world.close()
+    # The last requests may still refer to the last kind.
+    assert len(kept) <= 1

@@ -31,6 +31,7 @@ from tests.security.growing import Place, base, places, set_at, texts
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.kube.definitions.registry import Registry
+from fathom.kube.rules.pod.affinity import POD_TERMS_MAX, SPREADS_MAX
 from fathom.model.objects import Obj
 from fathom.model.selectors import REQUIREMENTS_MAX, TEXT_CHARS_MAX
 
@@ -286,6 +287,57 @@ def test_very_many_containers_under_a_limit_range_of_very_many_amounts_are_refus
     assert world.send("DELETE", f"{where}/wide").status == 200
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+NEAR: Obj = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+
+
+@pytest.mark.parametrize(
+    ("most", "spec"),
+    [
+        (SPREADS_MAX, {"topologySpreadConstraints": "spread"}),
+        (POD_TERMS_MAX, {"affinity": {"podAffinity": {REQUIRED: "near"}}}),
+        (POD_TERMS_MAX, {"affinity": {"podAntiAffinity": {REQUIRED: "near"}}}),
+        (POD_TERMS_MAX, {"affinity": {"podAntiAffinity": {PREFERRED: "weighted"}}}),
+    ],
+)
+def test_what_is_evaluated_for_every_node_has_a_limit(world: World, most: int, spec: Obj) -> None:
+    """The scheduler pays for it at every attempt, the API server when somebody asks why the pod waits."""
+    for count, status in ((most, 201), (most + 1, 422)):
+        entries = {
+            "spread": [
+                {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **NEAR, "topologyKey": f"k{at}"}
+                for at in range(count)
+            ],
+            "near": [NEAR] * count,
+            "weighted": [{"weight": 1, "podAffinityTerm": NEAR}] * count,
+        }
+        pod = pod_of(**_with_entries(spec, entries))
+        assert world.send("POST", PODS, encoded(pod), query={"dryRun": ["All"]}).status == status
+
+
+def _with_entries(spec: Obj, entries: dict[str, list[Obj]]) -> Obj:
+    return {
+        name: entries[value] if isinstance(value, str) else _with_entries(value, entries)
+        for name, value in spec.items()
+    }
+
+
+def test_very_many_containers_under_very_many_quotas_are_counted_once(world: World) -> None:
+    world.send("POST", "/api/v1/namespaces", encoded({"metadata": {"name": "quotas"}}))
+    where = "/api/v1/namespaces/quotas"
+    for at in range(180):
+        scopes = ["NotBestEffort"] if at % 2 else []
+        spec = {"hard": {f"requests.e.com/x{name}": "5" for name in range(50)}, "scopes": scopes}
+        quota = {"metadata": {"name": f"q{at}"}, "spec": spec}
+        assert world.send("POST", f"{where}/resourcequotas", encoded(quota)).status == 201
+    pod = pod_of()
+    pod["spec"]["containers"] = [
+        {"name": f"c{at}", "image": "i", "resources": {"limits": {"e.com/x1": "0"}}} for at in range(5_000)
+    ]
+    assert quick(world, "POST", f"{where}/pods", encoded(pod)) == 201
+
+
 def test_warnings_are_few_and_short_and_say_how_many_more_there_are(world: World) -> None:
     pod = pod_of()
     pod["spec"]["containers"][0]["env"] = numbered(30_000, name="same")
@@ -330,6 +382,16 @@ def test_a_large_value_moved_again_and_again_by_a_patch_is_refused(world: World)
     assert quick(world, "PATCH", path_to(kind, "moved"), encoded(moves), headers=media) == 422
 
 
+def test_a_wide_map_of_texts_moved_again_and_again_by_a_patch_is_refused(world: World) -> None:
+    wide = {"metadata": {"name": "wide"}, "data": {f"x{at}": "" for at in range(20_000)}}
+    assert world.send("POST", MAPS, encoded(wide)).status == 201
+    there, back = ("/data", "/other"), ("/other", "/data")
+    moves = [{"op": "move", "from": a, "path": b} for a, b in (there, back) * 2_000]
+    media = {"content-type": JSON_PATCH}
+    assert quick(world, "PATCH", f"{MAPS}/wide", encoded(moves), headers=media) == 422
+    assert world.send("DELETE", f"{MAPS}/wide").status == 200
+
+
 def test_long_names_of_nested_fields_do_not_make_long_paths(world: World) -> None:
     """A path is told for each value: of 20 KB each they would be gigabytes."""
     kind = custom_kind(world)
@@ -353,6 +415,95 @@ def test_defaults_cannot_make_an_object_huge(world: World) -> None:
     head = {"kind": "Fuzzling", "apiVersion": "defaulting.example.com/v1", "metadata": {"name": "a"}}
     body = encoded({**head, "spec": {"items": [{}] * 20_000}})
     assert quick(world, "POST", where, body) == 413
+
+
+ONE_FIELD: Obj = {"type": "object", "properties": {"a": {"type": "string"}}}
+MANY_FIELDS: Obj = {"type": "object", "properties": {f"p{at}": {"type": "string"} for at in range(8_000)}}
+KEYS = [f"k{at}" for at in range(8_000)]
+# A schema of very many parts, an object of very many values: spec of the definition, of the object, answer.
+PRODUCTS: dict[str, tuple[Obj, object, int]] = {
+    "all of many, each true": (
+        {"type": "array", "items": {**ONE_FIELD, "allOf": [{"required": ["a"]}] * 2_000}},
+        [{"a": "x"}] * 20_000,
+        413,
+    ),
+    "any of many, the last true": (
+        {
+            "type": "array",
+            "items": {**ONE_FIELD, "anyOf": [{"required": ["b"]}] * 2_000 + [{"required": ["a"]}]},
+        },
+        [{"a": "x"}] * 20_000,
+        413,
+    ),
+    "many formats of a long text": (
+        {"type": "string", "anyOf": [{"format": "duration"}] * 500},
+        "1h" * 100_000 + "!",
+        413,
+    ),
+    "many patterns of a long text": (
+        {"type": "string", "allOf": [{"pattern": f"{at}.*x"} for at in range(1_000)]},
+        "y" * 1_000_000,
+        413,
+    ),
+    "many lists of allowed values, of a large object": (
+        {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": True,
+            "allOf": [{"not": {"enum": [1]}}] * 500,
+        },
+        {f"a{at}": "x" for at in range(20_000)},
+        413,
+    ),
+    "many fields, none of them set": ({"type": "array", "items": MANY_FIELDS}, [{}] * 40_000, 201),
+    "many keys of a list's items": (
+        {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": KEYS,
+            "items": {
+                "type": "object",
+                "required": KEYS,
+                "properties": {key: {"type": "string"} for key in KEYS},
+            },
+        },
+        [{}] * 40_000,
+        422,
+    ),
+    "many defaults": (
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {f"p{at}": {"type": "integer", "default": 1} for at in range(1_000)},
+            },
+        },
+        [{}] * 1_000,
+        413,
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "value", "answer"), PRODUCTS.values(), ids=PRODUCTS.keys())
+def test_a_large_schema_and_a_large_object_do_not_multiply(
+    world: World, spec: Obj, value: object, answer: int
+) -> None:
+    crd = definition("products", schema={"type": "object", "properties": {"spec": spec}})
+    assert quick(world, "POST", CRDS, encoded(crd)) == 201
+    where = f"/apis/products.example.com/v1/namespaces/{NAMESPACE}/fuzzlings"
+    head = {"kind": "Fuzzling", "apiVersion": "products.example.com/v1", "metadata": {"generateName": "a-"}}
+    assert quick(world, "POST", where, encoded({**head, "spec": value})) == answer
+    world.send("DELETE", where)
+    assert world.send("DELETE", f"{CRDS}/{crd['metadata']['name']}").status == 200
+
+
+def test_defaults_at_every_depth_of_a_schema_are_checked_once(world: World) -> None:
+    schema: Obj = {"type": "string"}
+    wide = {f"q{at}": {"type": "string"} for at in range(150)}
+    for _ in range(60):
+        schema = {"type": "object", "default": {}, "properties": {"a": schema, **wide}}
+    crd = definition("nested", schema={"type": "object", "properties": {"spec": schema}})
+    assert quick(world, "POST", CRDS, encoded(crd)) == 201
+    assert world.send("DELETE", f"{CRDS}/{crd['metadata']['name']}").status == 200
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,9 @@ class HttpConnection(asyncio.Protocol):
         self._idle_check: asyncio.TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None  # Set while the client does not read.
         self._sending_bytes = 0  # Bytes of the answer that is sent in pieces.
+        # The answer to what could not be parsed, sent after those to the requests before it: a client tells
+        # answers apart by their order alone. Nothing is read once it is set.
+        self._last_answer = b""
         self._last = False  # Nothing is read or served after the requests in progress.
         self._lost = False
 
@@ -224,7 +227,7 @@ class HttpConnection(asyncio.Protocol):
     # Reading.
 
     def data_received(self, data: bytes) -> None:
-        if self._last:
+        if self._is_done_reading():
             self._throw_away(data)
         elif len(data) <= PARSED_BYTES and not self._unparsed:
             self._parse(data)
@@ -232,15 +235,18 @@ class HttpConnection(asyncio.Protocol):
             self._unparsed += data
             self._parse_on()
 
+    def _is_done_reading(self) -> bool:
+        return self._last or self._last_answer != b""
+
     def _parse_on(self) -> None:
         """Parse in small steps: very many requests may have come at once, and each takes memory when it is
         parsed."""
         data, at = self._unparsed, 0
-        while at < len(data) and len(self._waiting) < PIPELINED_MAX and not self._last:
+        while at < len(data) and len(self._waiting) < PIPELINED_MAX and not self._is_done_reading():
             size = PARSED_BYTES if self._incoming is None else PARSED_BODY_BYTES
             self._parse(data[at : at + size])
             at += size
-        self._unparsed = b"" if self._last else data[at:]
+        self._unparsed = b"" if self._is_done_reading() else data[at:]
         if self._unparsed and not self._paused:
             self._paused = True
             self._transport.pause_reading()
@@ -359,6 +365,7 @@ class HttpConnection(asyncio.Protocol):
                 request.query = http_text.parsed(query)
             length = headers.get("content-length", "0")
             if "transfer-encoding" in headers:
+                http_text.check_coding(headers["transfer-encoding"])
                 self._check_body(self._incoming, "")
             elif length != "0":
                 self._check_body(self._incoming, length)
@@ -443,9 +450,14 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _give_up(self, why: bytes) -> None:
-        self._last = True
-        self._transport.write(why)
-        self._transport.close()
+        """What follows on this connection cannot be read."""
+        self._last_answer = why
+        self._stop_waiting()
+        self._free_head()
+        if self._incoming is not None:
+            self._free_body(self._incoming)
+            self._incoming = None
+        self._wake()
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
@@ -464,6 +476,9 @@ class HttpConnection(asyncio.Protocol):
             while not self._last:
                 if not self._waiting and self._unparsed:
                     self._parse_on()
+                elif not self._waiting and self._last_answer:
+                    self._transport.write(self._last_answer)
+                    return
                 elif not self._waiting:
                     turn = 0
                     await self._wait_for_request()

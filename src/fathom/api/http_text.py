@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 import httptools
 
 from fathom.api.request import Answer
-from fathom.model.errors import bad_request
+from fathom.model.errors import ApiError, bad_request
 
 QUERY_FIELDS_MAX = 100
 
@@ -49,6 +49,12 @@ def parsed(query: bytes) -> dict[str, list[str]]:
         return parse_qs(query.decode(), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
     except (ValueError, UnicodeDecodeError):
         raise bad_request("the query string could not be read") from None
+
+
+def check_coding(transfer_encoding: str) -> None:
+    """Raise 501 for a body in a coding that is not read here, such as `gzip, chunked`."""
+    if transfer_encoding.strip().lower() != "chunked":
+        raise ApiError(501, "NotImplemented", f'transfer encoding "{transfer_encoding}" is not supported')
 
 
 def has_body(headers: dict[str, str]) -> bool:

@@ -23,13 +23,14 @@ count that is committed on the quota as it was read is exact, whoever commits it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 
 from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.api.admission.scopes import in_scope
-from fathom.api.admission.usage import CHANGEABLE, PODS, counted_by, unasked, usage_of
+from fathom.api.admission.usage import CHANGEABLE, MUST_BE_ASKED, PODS, counted_by, unasked, usage_of
 from fathom.api.ledger.accounts import document, key_in_store
 from fathom.kinds.reservation import RESERVATIONS
 from fathom.model.body import Body, canonical
@@ -56,6 +57,33 @@ class QuotaAccount(msgspec.Struct, frozen=True):
     seen: Seen
     hard: Amounts
     used: Amounts
+
+
+class CountedObject:
+    """What one object counts for. A namespace may have very many quotas: what they ask is computed once."""
+
+    def __init__(self, resource: str, obj: Obj | None) -> None:
+        self.resource, self.obj = resource, obj
+        self._scopes: dict[str, bool] = {}
+        self._unasked: dict[frozenset[str], dict[str, list[str]]] = {}
+
+    @cached_property
+    def _usage(self) -> Amounts:
+        return {} if self.obj is None else usage_of(self.resource, self.obj)
+
+    def counts_for(self, quota: Obj) -> bool:
+        return self.obj is not None and in_scope(quota, self.resource, self.obj, self._scopes)
+
+    def usage_in(self, account: QuotaAccount) -> Amounts:
+        if not self.counts_for(account.seen.obj):
+            return {}
+        return {name: self._usage[name] for name in account.hard if name in self._usage}
+
+    def unasked(self, names: frozenset[str]) -> dict[str, list[str]]:
+        """The names that a pod's containers must request and do not."""
+        if names and self.obj is not None and names not in self._unasked:
+            self._unasked[names] = unasked(self.obj, names)
+        return self._unasked.get(names, {})
 
 
 class ResourceQuota(Plugin):
@@ -159,6 +187,7 @@ def _settled(attempt: WriteAttempt, view: View) -> tuple[Charge, ...]:
 def _settle(attempt: WriteAttempt, view: View) -> Iterator[Charge]:
     """The changes to every quota that counts the old or the new object."""
     resource = attempt.kind.resource
+    new, old = CountedObject(resource, attempt.obj), CountedObject(resource, attempt.old)
     names_left = NAMES_MAX
     for seen in view.list(QUOTAS, attempt.namespace):
         names_left -= len(lookup(seen.obj, "spec", "hard") or ())
@@ -171,9 +200,9 @@ def _settle(attempt: WriteAttempt, view: View) -> Iterator[Charge]:
         account = _account(name, seen, resource, view)
         if account is None:
             continue
-        if attempt.operation == CREATE and resource == PODS and attempt.obj is not None:
-            _check_requests(attempt, attempt.obj, account)
-        change = _change(account, resource, attempt.obj, attempt.old)
+        if attempt.operation == CREATE and resource == PODS:
+            _check_requests(attempt, new, account)
+        change = _change(account, new, old)
         _check_room(attempt, account, change)
         if change:
             yield _booked(attempt.namespace, account, change)
@@ -188,23 +217,16 @@ def _account(name: str, seen: Seen, resource: str, view: View) -> QuotaAccount |
     return QuotaAccount(name, seen, amounts(hard), amounts(used))
 
 
-def _change(account: QuotaAccount, resource: str, new: Obj | None, old: Obj | None) -> Amounts:
+def _change(account: QuotaAccount, new: CountedObject, old: CountedObject) -> Amounts:
     """The change of the quota's sums. An update may also move an object into or out of a scope."""
-    after = _counted(account, resource, new)
-    before = _counted(account, resource, old)
-    return {name: amount for name, amount in subtracted(after, before).items() if amount}
+    change = subtracted(new.usage_in(account), old.usage_in(account))
+    return {name: amount for name, amount in change.items() if amount}
 
 
-def _counted(account: QuotaAccount, resource: str, obj: Obj | None) -> Amounts:
-    if obj is None or not in_scope(account.seen.obj, resource, obj):
-        return {}
-    return {name: amount for name, amount in usage_of(resource, obj).items() if name in account.hard}
-
-
-def _check_requests(attempt: WriteAttempt, pod: Obj, account: QuotaAccount) -> None:
-    if not in_scope(account.seen.obj, PODS, pod):
+def _check_requests(attempt: WriteAttempt, pod: CountedObject, account: QuotaAccount) -> None:
+    if not pod.counts_for(account.seen.obj):
         return
-    missing = unasked(pod, frozenset(account.hard))
+    missing = pod.unasked(MUST_BE_ASKED.intersection(account.hard))
     if missing:
         listed = "; ".join(f"{name} for: {','.join(containers)}" for name, containers in missing.items())
         why = f"failed quota: {account.name}: must specify {listed}"
@@ -249,9 +271,10 @@ def _booked(namespace: str, account: QuotaAccount, change: Amounts) -> Charge:
 def given_back(namespace: str, old: Obj, new: Obj, view: View) -> Iterator[Charge]:
     """A reservation that its pod has taken over no longer counts: the pod was charged when it was created."""
     yield Charge((_rules(namespace, view),))
+    after, before = CountedObject(RESERVATIONS, new), CountedObject(RESERVATIONS, old)
     for seen in view.list(QUOTAS, namespace):
         account = _account(metadata(seen.obj)["name"], seen, RESERVATIONS, view)
-        change = _change(account, RESERVATIONS, new, old) if account is not None else {}
+        change = _change(account, after, before) if account is not None else {}
         if account is not None and change:
             yield _booked(namespace, account, change)
 

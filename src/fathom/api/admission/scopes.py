@@ -14,11 +14,13 @@ from fathom.model.podresources import is_best_effort
 _Rule = tuple[str, str, list[str]]  # scope, operator, values
 
 
-def in_scope(quota: Obj, resource: str, obj: Obj) -> bool:
+def in_scope(quota: Obj, resource: str, obj: Obj, known: dict[str, bool] | None = None) -> bool:
+    """`known`: which scopes the object is in, as far as it was already looked at for other quotas."""
     rules = list(_rules(quota))
     if resource == RESERVATIONS and rules:
         obj = _as_pod(obj)
-    return all(resource in _SCOPED and _holds(rule, obj) for rule in rules)
+    scopes = {} if known is None else known
+    return all(resource in _SCOPED and _holds(rule, obj, scopes) for rule in rules)
 
 
 _SCOPED = frozenset({"pods", RESERVATIONS})
@@ -37,12 +39,14 @@ def _rules(quota: Obj) -> Iterator[_Rule]:
         yield expression.get("scopeName"), expression.get("operator"), expression.get("values") or []
 
 
-def _holds(rule: _Rule, pod: Obj) -> bool:
+def _holds(rule: _Rule, pod: Obj, known: dict[str, bool]) -> bool:
     scope, operator, values = rule
     if scope == "PriorityClass":
         return _class_holds(str(lookup(pod, "spec", "priorityClassName") or ""), operator, values)
-    test = _SCOPES.get(scope)
-    return test is not None and test(pod)
+    if scope not in known:
+        test = _SCOPES.get(scope)
+        known[scope] = test is not None and test(pod)
+    return known[scope]
 
 
 def _class_holds(name: str, operator: str, values: list[str]) -> bool:

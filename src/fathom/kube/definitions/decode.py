@@ -25,7 +25,6 @@ from fathom.kube.definitions.parse import MalformedBody
 from fathom.kube.definitions.protobuf import Messages
 from fathom.kube.definitions.repeats import Repeats
 from fathom.kube.definitions.structs import Structs, normalise
-from fathom.kube.definitions.structural import Structural
 from fathom.kube.definitions.walk import WrongField, go_name, walk
 from fathom.kube.patch.schema import PatchSchema, patch_schema
 from fathom.model.body import encode_json
@@ -69,7 +68,6 @@ class Decoder:
         self._zeros = readers.zeros
         self._messages = readers.messages
         self.repeats = Repeats(readers.structs)
-        self._structural: dict[str, Structural] = {}  # By resource; of the schema that was current then.
 
     def decode(self, kind: Kind, raw: bytes, *, media_type: str = JSON) -> Decoded:
         """Read a request's body: JSON, YAML or, of a built-in kind, protobuf. Raises ApiError 400."""
@@ -132,7 +130,7 @@ class Decoder:
     def causes(self, kind: Kind, obj: Obj) -> list[Cause]:
         """The schema errors of a custom resource as it would be stored. Strategies validate built-in
         kinds."""
-        return [] if kind.schema is None else self._structural_of(kind).causes(obj)
+        return [] if kind.schema is None else kind.structural.causes(obj)
 
     def _fast_of(self, definition: str) -> Callable[[bytes], Any] | None:
         if definition not in self._fast:
@@ -191,16 +189,10 @@ class Decoder:
             self._definitions, OBJECT_META, {} if sent_meta is None else sent_meta, at="metadata"
         )
         cleaned["metadata"] = meta
-        structural = self._structural_of(kind)
+        structural = kind.structural
         unknown += structural.prune(cleaned)
         structural.default(cleaned)
         return cleaned, unknown
-
-    def _structural_of(self, kind: Kind) -> Structural:
-        structural = self._structural.get(kind.resource)
-        if structural is None or structural.schema is not kind.schema:
-            structural = self._structural[kind.resource] = Structural(kind.schema or {})
-        return structural
 
     def _check_identity(self, kind: Kind, tree: Obj, raw: bytes) -> None:
         """The body must have the kind and version of the address, or none."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from fathom.kube.definitions.structural import Structural
 from fathom.model.column import Column
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -42,6 +43,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     stored_as: str = ""  # The resource whose storage it shares (events.k8s.io); '' means its own.
     virtual: bool = False  # Answered, never stored: SelfSubjectAccessReview.
     deprecated: str = ""  # A warning sent with every answer about the kind.
+
+    @cached_property
+    def structural(self) -> Structural:
+        """The compiled schema. It is kept here so that it goes with the kind: definitions come and go."""
+        return Structural(self.schema or {})
 
     @cached_property
     def resource(self) -> str:

@@ -15,12 +15,38 @@ from fathom.kube.definitions.definitions import Schema
 from fathom.kube.definitions.parse import join
 from fathom.model import causes as model_causes
 from fathom.model.body import encode_json
-from fathom.model.errors import CAUSES_MAX, Cause, Causes, TooManyCauses
+from fathom.model.errors import CAUSES_MAX, ApiError, Cause, Causes, TooManyCauses
 
 if TYPE_CHECKING:
     from fathom.kube.definitions.structural import Node
 
 Check = Callable[[Any, str], Iterator[Cause]]  # (value, its path)
+
+# A schema's author chooses the number of alternatives, a client the number of values that are checked against
+# each: the product has a limit. A step takes about a microsecond.
+STEPS_MAX: Final = 300_000
+CHARS_PER_STEP: Final = 16
+# Keywords whose checks read the whole value, or show it.
+_WHOLE_VALUE: Final = frozenset(
+    {"enum", "format", "pattern", "minLength", "minItems", "minProperties", "allOf", "anyOf", "oneOf", "not"}
+)
+
+
+class Steps:
+    """The steps that alternatives may still take on one object."""
+
+    def __init__(self) -> None:
+        self._left = STEPS_MAX
+
+    def take(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            message = "the alternatives (allOf, anyOf, oneOf, not) of its schema are too many for an object"
+            raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {message} of this size")
+
+
+# A check of a value against nested schemas, which counts its steps.
+AlternativesCheck = Callable[[Any, str, Steps], Iterator[Cause]]
 
 
 def _is_number(value: Any) -> bool:
@@ -43,28 +69,43 @@ _MATCHES: Final[dict[str, Callable[[Any], bool]]] = {
 TYPE_INVALID: Final = "FieldValueTypeInvalid"
 
 
-def causes(node: Node, value: Any, path: str) -> list[Cause]:
-    """All errors of a value and of what is inside it."""
+def causes(node: Node, value: Any, path: str, steps: Steps | None = None) -> list[Cause]:
+    """All errors of a value and of what is inside it. Raises ApiError 413 if checking takes too long."""
+    return _causes(node, value, path, steps or Steps(), counted=False)
+
+
+def _causes(node: Node, value: Any, path: str, steps: Steps, *, counted: bool) -> list[Cause]:
+    """`counted`: the node is inside an alternative. Elsewhere a value is checked against one node only."""
+    if counted:
+        steps.take(node.steps + (_size(value) // CHARS_PER_STEP if node.reads_all else 0))
     errors: list[Cause] = Causes()
     for check in node.checks:
         errors += check(value, path)
+    for check_alternatives in node.alternatives:
+        errors += check_alternatives(value, path, steps)
     if any(cause.field == path and cause.reason == TYPE_INVALID for cause in errors):
         return errors  # Wrong type: no other message about the value would make sense.
     if isinstance(value, dict):
         for name, inner in value.items():
             below = node.properties.get(name, node.additional)
             if below is not None:
-                errors += causes(below, inner, join(path, name))
+                errors += _causes(below, inner, join(path, name), steps, counted=counted)
     elif isinstance(value, list) and node.items is not None:
         for at, inner in enumerate(value):
-            errors += causes(node.items, inner, f"{path}[{at}]")
+            errors += _causes(node.items, inner, f"{path}[{at}]", steps, counted=counted)
     return errors
 
 
-def _some_causes(node: Node, value: Any, path: str) -> list[Cause]:
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return len(encode_json(value)) if isinstance(value, dict | list) else 0
+
+
+def _some_causes(node: Node, value: Any, path: str, steps: Steps) -> list[Cause]:
     """The errors for one alternative: only some of them if there are too many."""
     try:
-        return causes(node, value, path)
+        return _causes(node, value, path, steps, counted=True)
     except TooManyCauses as many:
         return many.found[:CAUSES_MAX]
 
@@ -76,6 +117,19 @@ def compile_checks(schema: Schema) -> list[Check]:
         if schema.get(keyword) is not None:
             checks.append(make(schema))
     return checks
+
+
+def compile_alternatives(schema: Schema) -> list[AlternativesCheck]:
+    return [make(schema) for keyword, make in _ALTERNATIVES.items() if schema.get(keyword) is not None]
+
+
+def steps_of(schema: Schema) -> int:
+    """The steps of checking a small value against one level of a schema."""
+    return 1 + len(schema.get("required") or ())
+
+
+def reads_whole_value(schema: Schema) -> bool:
+    return not _WHOLE_VALUE.isdisjoint(schema)
 
 
 def kind_of(value: Any) -> str:
@@ -217,21 +271,24 @@ def _sized(keyword: str, of: type, refuse: Callable[[Any, str, int], Cause]) -> 
 
 def _unique(schema: Schema) -> Check:
     """Lists that are sets, or maps by some fields of their items."""
-    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    keys = {key: at for at, key in enumerate(schema.get("x-kubernetes-list-map-keys") or ())}
     kind = schema["x-kubernetes-list-type"]
 
     def check(value: Any, path: str) -> Iterator[Cause]:
         seen: set[bytes] = set()
         for at, item in enumerate(value if isinstance(value, list) and kind != "atomic" else ()):
-            shown = (
-                {key: item[key] for key in keys if key in item} if keys and isinstance(item, dict) else item
-            )
+            shown = _keyed(item, keys) if keys and isinstance(item, dict) else item
             encoded = encode_json(shown)
             if encoded in seen:
                 yield model_causes.duplicate(f"{path}[{at}]", shown)
             seen.add(encoded)
 
     return check
+
+
+def _keyed(item: dict[str, Any], keys: dict[str, int]) -> dict[str, Any]:
+    """The item's keys, in the schema's order. Costs what the item's size is, however many keys there are."""
+    return {key: item[key] for key in sorted(keys.keys() & item.keys(), key=keys.__getitem__)}
 
 
 def _embedded(_: Schema) -> Check:
@@ -244,22 +301,22 @@ def _embedded(_: Schema) -> Check:
     return check
 
 
-def _all_of(schema: Schema) -> Check:
+def _all_of(schema: Schema) -> AlternativesCheck:
     count = _counter(schema["allOf"])
 
-    def check(value: Any, path: str) -> Iterator[Cause]:
-        failures, good = count(value, path)
+    def check(value: Any, path: str, steps: Steps) -> Iterator[Cause]:
+        failures, good = count(value, path, steps)
         if good < len(schema["allOf"]):
             yield from failures
 
     return check
 
 
-def _any_of(schema: Schema) -> Check:
+def _any_of(schema: Schema) -> AlternativesCheck:
     count = _counter(schema["anyOf"])
 
-    def check(value: Any, path: str) -> Iterator[Cause]:
-        failures, good = count(value, path)
+    def check(value: Any, path: str, steps: Steps) -> Iterator[Cause]:
+        failures, good = count(value, path, steps)
         if not good:
             yield model_causes.invalid(path, value, f'"{path}" must validate at least one schema (anyOf)')
             yield from failures
@@ -267,11 +324,11 @@ def _any_of(schema: Schema) -> Check:
     return check
 
 
-def _one_of(schema: Schema) -> Check:
+def _one_of(schema: Schema) -> AlternativesCheck:
     count = _counter(schema["oneOf"])
 
-    def check(value: Any, path: str) -> Iterator[Cause]:
-        failures, good = count(value, path)
+    def check(value: Any, path: str, steps: Steps) -> Iterator[Cause]:
+        failures, good = count(value, path, steps)
         if good != 1:
             count_text = f"Found {good} valid alternatives" if good else "Found none valid"
             message = f'"{path}" must validate one and only one schema (oneOf). {count_text}'
@@ -282,24 +339,24 @@ def _one_of(schema: Schema) -> Check:
     return check
 
 
-def _not(schema: Schema) -> Check:
+def _not(schema: Schema) -> AlternativesCheck:
     count = _counter([schema["not"]])
 
-    def check(value: Any, path: str) -> Iterator[Cause]:
-        if count(value, path)[1]:
+    def check(value: Any, path: str, steps: Steps) -> Iterator[Cause]:
+        if count(value, path, steps)[1]:
             yield model_causes.invalid(path, value, f'"{path}" must not validate the schema (not)')
 
     return check
 
 
-def _counter(schemas: list[Schema]) -> Callable[[Any, str], tuple[list[Cause], int]]:
+def _counter(schemas: list[Schema]) -> Callable[[Any, str, Steps], tuple[list[Cause], int]]:
     """The errors of a value for all alternatives, and how many alternatives accept it."""
     from fathom.kube.definitions.structural import Node  # noqa: PLC0415 - a schema contains schemas
 
     nodes = [Node(schema) for schema in schemas]
 
-    def count(value: Any, path: str) -> tuple[list[Cause], int]:
-        verdicts = [_some_causes(node, value, path) for node in nodes]
+    def count(value: Any, path: str, steps: Steps) -> tuple[list[Cause], int]:
+        verdicts = [_some_causes(node, value, path, steps) for node in nodes]
         return [cause for verdict in verdicts for cause in verdict], sum(not verdict for verdict in verdicts)
 
     return count
@@ -337,6 +394,9 @@ _KEYWORDS: Final[dict[str, Callable[[Schema], Check]]] = {
     ),
     "x-kubernetes-list-type": _unique,
     "x-kubernetes-embedded-resource": _embedded,
+}
+
+_ALTERNATIVES: Final[dict[str, Callable[[Schema], AlternativesCheck]]] = {
     "allOf": _all_of,
     "anyOf": _any_of,
     "oneOf": _one_of,

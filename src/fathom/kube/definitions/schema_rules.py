@@ -7,7 +7,7 @@ ones defaulted without guessing. Inside `allOf`, `anyOf`, `oneOf` and `not` it o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from fathom.kube.definitions import schema_checks, schema_formats
 from fathom.kube.definitions.definitions import Schema
@@ -151,12 +151,13 @@ def _list_map(schema: Schema, path: str, keys: list[str]) -> Iterator[Cause]:
             items.get("type"),
             "must be object if parent array's x-kubernetes-list-type is map",
         )
+    required = set(items.get("required") or ())
     for at, key in enumerate(keys):
         prop = (items.get("properties") or {}).get(key)
         if prop is None:
             field = f"{path}.x-kubernetes-list-map-keys[{at}]"
             yield causes.invalid(field, key, "entries must all be names of item properties")
-        elif key not in (items.get("required") or ()) and prop.get("default") is None:
+        elif key not in required and prop.get("default") is None:
             field = f"{path}.items.properties[{key}].default"
             why = "so it must have a default or be a required property"
             yield causes.required(field, f"this property is in x-kubernetes-list-map-keys, {why}")
@@ -276,12 +277,20 @@ def _defaults(schema: Schema, path: str) -> list[Cause]:
         for at, level in levels(schema["properties"][name], _property(path, name)):
             if "default" in level:
                 errors.append(causes.forbidden(f"{at}.default", f"must not be set in top-level {name}"))
-    for at, level in levels(schema, path):
-        if "default" in level:
-            errors += _default_causes(level, f"{at}.default")
+    if not any("default" in level for _, level in levels(schema, path)):
+        return errors  # Compiling takes longer than everything else, and most schemas have none.
+    steps = schema_checks.Steps()
+    for at, node in _nodes(Node(schema), path):
+        if node.has_default:
+            errors += schema_checks.causes(node, node.default, f"{at}.default", steps)
     return errors
 
 
-def _default_causes(schema: Schema, path: str) -> list[Cause]:
-    value: Any = schema["default"]
-    return schema_checks.causes(Node(schema), value, path)
+def _nodes(node: Node, path: str) -> Iterator[tuple[str, Node]]:
+    """Every level of a compiled schema, itself first, with its path. Alternatives have no defaults."""
+    yield path, node
+    for name, inner in node.properties.items():
+        yield from _nodes(inner, _property(path, name))
+    for word, below in (("items", node.items), ("additionalProperties", node.additional)):
+        if below is not None:
+            yield from _nodes(below, f"{path}.{word}")

@@ -20,8 +20,8 @@ from fathom.model.errors import ApiError, bad_request
 # kube-apiserver's limits.
 OPERATIONS_MAX = 10_000
 COPIED_BYTES_MAX = 3 * 1024 * 1024
-# fathom's own: objects and lists in moved values, in total. As many as an object may have values.
-MOVED_MAX = 100_000
+# fathom's own: values in all that is moved. Twice as many as an object may have.
+MOVED_MAX = 200_000
 
 _is_index = re.compile(r"0|[1-9][0-9]{0,9}").fullmatch
 
@@ -84,7 +84,7 @@ class _Document:
         # ids from being used again.
         self._own: dict[int, Any] = {}
         self._copied_bytes = 0
-        self._moved = 0  # Containers inside moved values, counted at each move.
+        self._moved = 0  # Values that were moved, with those inside of them, counted at each move.
 
     def apply(self, operation: Operation) -> None:
         path = _steps(operation.path, "path")
@@ -207,11 +207,9 @@ class _Document:
 
     def _count_work(self, value: Any) -> None:
         """Limit the work of moves: each walks the whole value, and a patch may move the same value often."""
-        self._moved += sum(len(level) for level in _levels(value))
+        self._moved += 1 + sum(len(container) for level in _levels(value) for container in level)
         if self._moved > MOVED_MAX:
-            raise _Inapplicable(
-                f"Unable to complete the move: the patch moves more than {MOVED_MAX} objects and lists"
-            )
+            raise _Inapplicable(f"Unable to complete the move: the patch moves more than {MOVED_MAX} values")
 
     def _copy(self, operation: Operation, path: Sequence[str]) -> None:
         source, _ = self._source(operation)

@@ -153,7 +153,7 @@ def _fewer_requirements(trial: Trial) -> Iterator[Remedy]:
     """Drop one expression of a required term that has several: a term without any matches no node."""
     terms = trial.shape.node_terms or ()
     for at, term in enumerate(terms[:TRIED_MAX]):
-        for index, requirement in enumerate(term.labels):
+        for index, requirement in enumerate(term.labels[:TRIED_MAX]):
             if len(term.labels) + len(term.fields) == 1:
                 continue
             fewer = NodeTerm((*term.labels[:index], *term.labels[index + 1 :]), term.fields)

@@ -12,7 +12,7 @@ from fathom.schedule.decide.node_columns import MISSING
 from fathom.schedule.decide.node_table import NodeTable
 from fathom.schedule.decide.pod_groups import matches
 from fathom.schedule.decide.pods import PodView
-from fathom.schedule.decide.remedy_text import NAMED_MAX, OPERATOR, OWNER, if_any, one_of
+from fathom.schedule.decide.remedy_text import NAMED_MAX, OPERATOR, OWNER, TRIED_MAX, if_any, one_of
 from fathom.schedule.decide.rows import Reasons, Rows
 from fathom.schedule.decide.shape import PodShape, Spread
 from fathom.schedule.decide.trial import ROOM, WISH, Effect, Remedy, Trial
@@ -25,7 +25,7 @@ GIVES_UP = 100_000
 
 def spread(trial: Trial) -> Iterator[Remedy]:
     rule, hard = "PodTopologySpread", [constraint for constraint in trial.shape.spreads if constraint.hard]
-    offered = [remedy for constraint in hard for remedy in _less_even(trial, constraint)]
+    offered = [remedy for constraint in hard[:TRIED_MAX] for remedy in _less_even(trial, constraint)]
     yield from offered
     if len(hard) > 1 and not offered:
         effect = Effect({"spreads": ()})
@@ -111,7 +111,7 @@ def neighbours(trial: Trial) -> Iterator[Remedy]:
 def _without_affinity(trial: Trial) -> Iterator[Remedy]:
     terms = trial.shape.affinity
     offered: list[Remedy] = []
-    for index in range(len(terms)):
+    for index in range(min(len(terms), TRIED_MAX)):
         effect = Effect({"affinity": (*terms[:index], *terms[index + 1 :])})
         offered += _dropped(trial, effect, ("podAffinity", str(index)))
     yield from offered
@@ -128,7 +128,7 @@ def _dropped(trial: Trial, effect: Effect, about: tuple[str, ...]) -> Iterator[R
 def _without_anti_affinity(trial: Trial) -> Iterator[Remedy]:
     terms = trial.shape.anti_affinity
     offered: list[Remedy] = []
-    for index, term in enumerate(terms):
+    for index, term in enumerate(terms[:TRIED_MAX]):
         effect = Effect({"anti_affinity": (*terms[:index], *terms[index + 1 :])})
         text = f"drop the pod's anti-affinity over {term.topology_key}"
         offered += if_any(

@@ -7,6 +7,9 @@ from fathom.model import causes, formats
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj
 
+# Each is evaluated for every node at every attempt to place the pod, and when somebody asks why it waits.
+SPREADS_MAX = 200
+POD_TERMS_MAX = 1_000
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -87,6 +90,10 @@ def _check_weight(problems: list[Cause], term: Obj, field: str) -> None:
 
 
 def _check_pod_affinity(problems: list[Cause], affinity: Obj, field: str) -> None:
+    for rule in (REQUIRED, PREFERRED):
+        if len(affinity.get(rule) or ()) > POD_TERMS_MAX:
+            problems.append(causes.too_many(f"{field}.{rule}", len(affinity[rule]), POD_TERMS_MAX))
+            return
     for index, term in enumerate(affinity.get(REQUIRED) or ()):
         _check_pod_term(problems, term, f"{field}.{REQUIRED}[{index}]")
     for index, term in enumerate(affinity.get(PREFERRED) or ()):
@@ -201,6 +208,9 @@ def _check_toleration_value(problems: list[Cause], operator: str, value: str, fi
 
 
 def check_spread(problems: list[Cause], constraints: list[Obj], field: str) -> None:
+    if len(constraints) > SPREADS_MAX:
+        problems.append(causes.too_many(field, len(constraints), SPREADS_MAX))
+        return
     last_at = {_spread_pair(constraint): index for index, constraint in enumerate(constraints)}
     for index, constraint in enumerate(constraints):
         constraint_field = f"{field}[{index}]"
