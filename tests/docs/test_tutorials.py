@@ -18,7 +18,7 @@ DOCS = ROOT / "docs"
 FOLLOWED = ("tutorials/*.md", "concepts/*.md", "writing-a-controller.md", "backup.md", "upgrading.md")
 PAGES = sorted(str(page.relative_to(DOCS)) for pattern in FOLLOWED for page in DOCS.glob(pattern))
 NORMALLY = {"tutorials/first-cluster.md", "tutorials/read-a-why.md"}
-PROGRAMS = ("curl", "etcd")  # That a page may need, and a machine may lack.
+PROGRAMS = ("curl", "etcd", "kubectl")  # That a page may need, and a machine may lack.
 # Commands of README.md that no page has, and the test that runs them.
 ELSEWHERE = {
     "script/server": "tests/cli/test_up.py",  # `fathom up`, after script/setup.
@@ -53,7 +53,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def skip_without_programs(typed: list[Step], path: str) -> None:
     for program in PROGRAMS:
-        needed = any(step.command.startswith(program) for step in typed)
+        needed = any(
+            step.command.startswith(program) or f"$ {program} " in "\n".join(step.output) for step in typed
+        )
         if needed and not shutil.which(program, path=path):
             pytest.skip(f"{program} is not installed")
 
