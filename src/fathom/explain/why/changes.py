@@ -12,7 +12,7 @@ import msgspec
 
 from fathom.explain.why import commands
 from fathom.explain.why.answer import NOBODY, Change
-from fathom.explain.why.case import ContainerFacts, PodCase
+from fathom.explain.why.case import NODES, ContainerFacts, PodCase
 from fathom.explain.why.replacing import room_to_replace
 from fathom.kinds.override_changes import EVERYWHERE
 from fathom.model.objects import Key, Obj, lookup
@@ -208,6 +208,9 @@ def _resources(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change
         return _capacity_class(remedy, case, world)
     lowered = _lowered(case, {name: free for name, _, free in remedy.short})
     if lowered is None:
+        unknown = [name for name, _, _ in remedy.short if not _is_known(case, name)]
+        if unknown:
+            return Change(f"add a node that has {' and '.join(unknown)}: none has", "", OPERATOR)
         lacks = " and ".join(_lack(name, requested - free) for name, requested, free in remedy.short)
         return Change(f"free {lacks} on {remedy.node}, or add a node", "", OPERATOR)
     container, amounts = lowered
@@ -219,6 +222,12 @@ def _resources(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change
         for field in _amount_fields(container, name)
     ]
     return Change(f"lower {what}", commands.spec_change(case, operations), commands.owner_text(case))
+
+
+def _is_known(case: PodCase, resource: str) -> bool:
+    """Whether any node has some of it, free or not. A device of another name cannot be freed."""
+    nodes = case.evidence.objects.list(NODES)
+    return any(resource in (lookup(node, "status", "allocatable") or {}) for node in nodes)
 
 
 def _amount_fields(container: ContainerFacts, resource: str) -> tuple[str, ...]:
