@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+
 from fathom.controllers.job.plan import (
     COMPLETE,
     FAILED,
@@ -33,6 +36,7 @@ from fathom.model.objects import Obj, key_of, lookup, uid_of
 from fathom.model.times import timestamp
 
 CONTROLLER = "jobs"
+UID_LABELS = {"batch.kubernetes.io/controller-uid", "controller-uid"}
 
 
 def explain_job(evidence: Evidence, job: Obj, explain_pod: ExplainPod | None = None) -> Explanation:
@@ -82,6 +86,8 @@ def _trouble(
     if not is_ours(job):
         manager = lookup(job, "spec", "managedBy")
         return SubjectTrouble("is not run by fathom", f"spec.managedBy names the controller {manager}")
+    if lookup(job, "spec", "parallelism") == 0:
+        return _without_parallelism(evidence, job)
     return _waits(evidence, job, pods, explain_pod)
 
 
@@ -99,15 +105,38 @@ def _failed(evidence: Evidence, job: Obj, pods: list[Obj]) -> SubjectTrouble:
 
 
 def _after_failure(job: Obj, reason: str) -> Change:
-    namespace, name = key_of(job)
-    again = f"kubectl get job {name} -n {namespace} -o json | kubectl replace --force -f -"
-    who = f"the owner of job/{name}"
+    who = f"the owner of job/{key_of(job).name}"
     if reason == "DeadlineExceeded":
         seconds = int(lookup(job, "spec", "activeDeadlineSeconds") or 0)
-        return Change(f"raise activeDeadlineSeconds above {seconds}, and replace the Job", again, who)
+        longer = {"op": "replace", "path": "/spec/activeDeadlineSeconds", "value": 2 * seconds}
+        what = (
+            f"raise activeDeadlineSeconds above {seconds}, for example to {2 * seconds}, and replace the Job"
+        )
+        return Change(what, _replaced(job, longer), who)
     if reason == "BackoffLimitExceeded":
-        return Change("correct what its pods run, and replace the Job", again, who)
-    return Change("correct what failed, and replace the Job", again, who)
+        return Change("correct what its pods run, and replace the Job", _replaced(job), who)
+    return Change("correct what failed, and replace the Job", _replaced(job), who)
+
+
+def _replaced(job: Obj, *changes: Obj) -> str:
+    """The same Job, run again. The API server gives each Job a selector of its own, by its UID, and refuses
+    one that brings another Job's: without it `replace --force` would delete the Job and create none."""
+    own = [] if lookup(job, "spec", "manualSelector") else list(_made_by_the_server(job))
+    namespace, name = key_of(job)
+    operations = json.dumps([*own, *changes], separators=(",", ":"))
+    patched = (
+        f"kubectl patch job {name} -n {namespace} --type=json -p '{operations}' --dry-run=client -o json"
+    )
+    whole = f"kubectl get job {name} -n {namespace} -o json"
+    return f"{patched if own or changes else whole} | kubectl replace --force -f -"
+
+
+def _made_by_the_server(job: Obj) -> Iterator[Obj]:
+    if lookup(job, "spec", "selector"):
+        yield {"op": "remove", "path": "/spec/selector"}
+    labels = lookup(job, "spec", "template", "metadata", "labels") or {}
+    for label in sorted(labels.keys() & UID_LABELS):
+        yield {"op": "remove", "path": f"/spec/template/metadata/labels/{label.replace('/', '~1')}"}
 
 
 def _suspended(evidence: Evidence, job: Obj) -> SubjectTrouble:
@@ -117,6 +146,15 @@ def _suspended(evidence: Evidence, job: Obj) -> SubjectTrouble:
     change = Change("resume the Job", command, f"the owner of job/{name}")
     cause = f"spec.suspend is true {writer}".rstrip()
     return SubjectTrouble("is suspended", cause, change, kind="intended")
+
+
+def _without_parallelism(evidence: Evidence, job: Obj) -> SubjectTrouble:
+    namespace, name = key_of(job)
+    writer = written_by(last_writer(evidence, job, JOBS, "spec.parallelism"))
+    command = f"""kubectl patch job {name} -n {namespace} --type=merge -p '{{"spec":{{"parallelism":1}}}}'"""
+    change = Change("raise parallelism", command, f"the owner of job/{name}")
+    cause = f"spec.parallelism is 0, so it runs no pods {writer}".rstrip()
+    return SubjectTrouble("is held", cause, change, kind="intended")
 
 
 # Waiting.

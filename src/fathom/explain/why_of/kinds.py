@@ -17,6 +17,7 @@ from fathom.explain.why_of.lookups import (
     BUDGETS,
     DEPLOYMENTS,
     JOBS,
+    NAMESPACES,
     NODES,
     OVERRIDES,
     PODS,
@@ -28,6 +29,7 @@ from fathom.explain.why_of.lookups import (
     ref,
     subject_of,
 )
+from fathom.explain.why_of.namespaces import explain_namespace
 from fathom.explain.why_of.nodes import explain_node
 from fathom.explain.why_of.overrides import explain_override
 from fathom.explain.why_of.pod_causes import explain_pod_by_status
@@ -38,7 +40,7 @@ from fathom.model.objects import Obj, is_deleting, key_of, uid_of
 
 
 class Explain(Protocol):
-    """Explains one object that exists and is not being deleted."""
+    """Explains one object that exists and, a Namespace aside, is not being deleted."""
 
     def __call__(self, evidence: Evidence, obj: Obj, explain_pod: ExplainPod | None, /) -> Explanation: ...
 
@@ -54,6 +56,7 @@ EXPLAINERS: Mapping[str, Explain] = {
     ROLLOUTS: explain_policy_rollout,
     OVERRIDES: explain_override,
     BUDGETS: explain_budget,
+    NAMESPACES: explain_namespace,
 }
 CHILDREN_MAX = 50  # Whose records a question about a workload wants; the newest first.
 
@@ -72,7 +75,7 @@ def explain_object(evidence: Evidence, *, explain_pod: ExplainPod | None = None)
         return explain_gone(evidence)
     if resource == PODS:
         return (explain_pod or explain_pod_by_status)(obj, evidence)
-    if is_deleting(obj):
+    if is_deleting(obj) and resource != NAMESPACES:
         return explain_deletion(evidence, obj)
     return EXPLAINERS[resource](evidence, obj, explain_pod)
 
