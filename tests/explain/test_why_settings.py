@@ -9,11 +9,13 @@ import pytest
 from tests.explain.builders import (
     BACK_OFF,
     NOT_READY,
+    READY,
     RUNS,
     Obj,
     at,
     condition,
     container,
+    decided,
     ended,
     evidence,
     node,
@@ -186,6 +188,18 @@ def test_who_asked_for_a_deletion_is_named_and_not_the_agent_that_confirms_it() 
     held = pod(on="a", status=STOPPED, meta={"deletionTimestamp": at(60), "finalizers": ["example.com/save"]})
     kept = why(evidence(pods=[held], nodes=[node("a")], audit=(earlier, DELETED, confirmed)))
     assert kept.cause.startswith(f"deleted by alice at {at(90)}; ")
+
+
+def test_a_pod_replaced_from_its_own_document_was_placed_by_nobody() -> None:
+    meta = {"annotations": {"fathom.dev/decision": "d-bind"}, "uid": "uid-new"}
+    copied = pod(on="a", status=running(reported(ready=True, running=RUNS), conditions=READY), meta=meta)
+    placed = decided("bind", node="a")
+    answer = why(evidence(pods=[copied], nodes=[node("a")], records=(placed,)))
+    assert answer.cause == (
+        "it runs on a; it was created with this node, copied from the pod that decision d-bind placed"
+    )
+    unknown = why(evidence(pods=[copied], nodes=[node("a")]))
+    assert unknown.cause == "it runs on a; decision d-bind placed it, and no journal that answers has it"
 
 
 # Room that no node has.
