@@ -22,7 +22,7 @@ from fathom.explain.why_of.lookups import (
     shown_names,
 )
 from fathom.explain.why_of.pod_causes import causes_of, decisive, explained_pod, grouped
-from fathom.explain.why_of.service_levels import burn_trouble, level_lines
+from fathom.explain.why_of.service_levels import GATEWAY, burn_trouble, level_lines, silent_gateway
 from fathom.model.conditions import CONNECTIONS_FAIL, SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, labels_of, lookup
 from fathom.model.well_known import SERVICE_NAME_LABEL
@@ -91,7 +91,11 @@ def _trouble(
         return _none_ready(evidence, pods, explain_pod)
     if not ready:
         return _not_in_slices(evidence, pods)
-    return _unreached(evidence, service, pods) or burn_trouble(evidence, service)
+    return (
+        _without_gateway(evidence, service)
+        or _unreached(evidence, service, pods)
+        or burn_trouble(evidence, service)
+    )
 
 
 NO_ENDPOINTS = "has no endpoints"
@@ -286,6 +290,15 @@ def _not_in_slices(evidence: Evidence, pods: list[Obj]) -> SubjectTrouble:
     why = trouble or "its controller has not written the EndpointSlices yet"
     cause = f"{ready} of its pods are ready, but no EndpointSlice lists them: {why}"
     return SubjectTrouble("has no ready endpoints", cause, restart(trouble, CONTROLLERS))
+
+
+def _without_gateway(evidence: Evidence, service: Obj) -> SubjectTrouble | None:
+    """Only clients of a headless Service connect to its pods by themselves."""
+    process = silent_gateway(evidence)
+    if not process or lookup(service, "spec", "clusterIP") == "None":
+        return None
+    cause = f"process {process} does not answer, so nothing connects its address to its pods"
+    return SubjectTrouble("is not served", cause, restart(cause, GATEWAY))
 
 
 def _unreached(evidence: Evidence, service: Obj, pods: list[Obj]) -> SubjectTrouble | None:
