@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.explain.evidence_of import at, condition, deployment, explain, obj, pod
+from tests.explain.evidence_of import at, condition, deployment, explain, obj, pod, replica_set
 
 from fathom.model.objects import Obj
 
@@ -173,3 +173,20 @@ def test_a_namespace_that_is_not_gone_names_the_finalizer_that_keeps_it() -> Non
     hidden = explain(namespace, held, readable=frozenset({"other"}))
     assert hidden.change is None
     assert explain(obj("Namespace", "shop", namespace="")).as_wanted
+
+
+# Replicas.
+
+
+def test_pods_between_two_crashes_are_not_called_unready() -> None:
+    """It said that one pod of one ready replica was not ready."""
+    web = deployment(1)
+    made = replica_set(web, 1)
+    ended = {"exitCode": 3, "reason": "Error", "startedAt": at(-12), "finishedAt": at(-10)}
+    status = {
+        "name": "main", "ready": True, "restartCount": 4, "state": {"running": {"startedAt": at(-2)}},
+        "lastState": {"terminated": ended},
+    }  # fmt: skip
+    answer = explain(web, made, pod("web-1-0", made, containerStatuses=[status]))
+    assert answer.verdict == "is not ready with 1 of 1 replicas ready"
+    assert answer.cause.startswith("1 pod is ready for the moment: crash")

@@ -36,7 +36,7 @@ from fathom.explain.why_of.pod_causes import explain_pod_by_status
 from fathom.explain.why_of.policy_rollouts import explain_policy_rollout
 from fathom.explain.why_of.replica_sets import explain_replica_set
 from fathom.explain.why_of.services import explain_service
-from fathom.model.objects import Obj, is_deleting, key_of, uid_of
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, uid_of
 
 
 class Explain(Protocol):
@@ -81,11 +81,12 @@ def explain_object(evidence: Evidence, *, explain_pod: ExplainPod | None = None)
 
 
 def wanted_records(subject: ObjectRef, objects: Objects) -> RecordQuery:
-    """The records that the answer needs: about the subject, what it owns, and its autoscalers."""
+    """The records that the answer needs: about the subject, what it owns or runs, and its autoscalers."""
     obj = objects.get(subject.resource, subject.key)
     if obj is None:
         return RecordQuery(objects=(subject,))
-    children = list(_below(objects, obj))[:CHILDREN_MAX]
+    below = _pods_on(objects, obj) if subject.resource == NODES else _below(objects, obj)
+    children = list(below)[:CHILDREN_MAX]
     return RecordQuery(objects=tuple(dict.fromkeys((subject, *children, *_autoscalers(objects, obj)))))
 
 
@@ -96,6 +97,14 @@ def _below(objects: Objects, owner: Obj) -> Iterator[ObjectRef]:
         children = [obj for obj in objects.list(resource, namespace) if controller_uid(obj) in uids]
         uids |= {uid_of(child) for child in children}
         yield from (ref(resource, child) for child in children)
+
+
+def _pods_on(objects: Objects, node: Obj) -> Iterator[ObjectRef]:
+    """The pods of a cordoned node: requests to evict them show that it is being drained."""
+    if not lookup(node, "spec", "unschedulable"):
+        return
+    name = key_of(node).name
+    yield from (ref(PODS, pod) for pod in objects.list(PODS) if lookup(pod, "spec", "nodeName") == name)
 
 
 def _autoscalers(objects: Objects, workload: Obj) -> Iterator[ObjectRef]:
