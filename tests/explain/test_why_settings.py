@@ -215,3 +215,15 @@ def test_a_device_that_no_node_has_cannot_be_freed() -> None:
     )
     assert answer.change is not None
     assert answer.change.what == "add a node that has example.com/gpu: none has"
+
+
+def test_a_capacity_class_that_does_not_exist_is_dropped_as_proposed() -> None:
+    """The decoy: a node is cordoned."""
+    meta = {"annotations": {"fathom.dev/capacity-class": "recovry"}}
+    answer = why(evidence(pods=[pod(meta=meta)], nodes=[node("a"), node("b", unschedulable=True)]))
+    assert answer.change is not None
+    assert answer.change.what == "drop capacity class recovry from the pod: it does not exist"
+    assert answer.change.command == (
+        "kubectl -n shop patch pod web --type=json -p "
+        """'[{"op":"remove","path":"/metadata/annotations/fathom.dev~1capacity-class"}]'"""
+    )
