@@ -41,7 +41,7 @@ RESOURCES = {
     "PodDisruptionBudget": BUDGETS, "PolicyRollout": ROLLOUTS, "SchedulerOverride": OVERRIDES,
     "SchedulingPolicy": POLICIES, "WorkloadProgress": PROGRESS, "ResourceQuota": RESOURCE_QUOTAS,
     "TenantQuota": TENANT_QUOTAS, "Lease": LEASES, "Namespace": NAMESPACES, "Event": EVENTS,
-    "ConfigMap": CONFIG_MAPS, "PriorityClass": PRIORITY_CLASSES,
+    "ConfigMap": CONFIG_MAPS, "CronJob": "cronjobs.batch", "PriorityClass": PRIORITY_CLASSES,
 }  # fmt: skip
 
 

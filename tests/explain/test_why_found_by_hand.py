@@ -190,3 +190,23 @@ def test_pods_between_two_crashes_are_not_called_unready() -> None:
     answer = explain(web, made, pod("web-1-0", made, containerStatuses=[status]))
     assert answer.verdict == "is not ready with 1 of 1 replicas ready"
     assert answer.cause.startswith("1 pod is ready for the moment: crash")
+
+
+# Kinds that are only stored.
+
+
+def test_a_kind_without_a_controller_says_so_unless_another_control_plane_runs_it() -> None:
+    nightly = obj("CronJob", "nightly", spec={"schedule": "0 3 * * *"})
+    answer = explain(nightly)
+    assert (answer.as_wanted, answer.summary) == (
+        False,
+        "CronJob shop/nightly is not run: fathom has no controller for CronJobs, so nobody creates its Jobs."
+        " Change: create its Jobs by hand (the owner of cronjob/nightly)",
+    )
+    assert answer.change is not None
+    assert answer.change.command == "kubectl create job nightly-now --from=cronjob/nightly -n shop"
+    spec = {"holderIdentity": "vm", "leaseDurationSeconds": 15, "renewTime": at(-2)}
+    other = obj("Lease", "kube-controller-manager", namespace="kube-system", spec=spec)
+    assert explain(nightly, other).as_wanted
+    stale = {**other, "spec": {**spec, "renewTime": at(-60)}}
+    assert not explain(nightly, stale).as_wanted

@@ -78,6 +78,20 @@ def test_a_container_that_may_not_be_root_gets_another_user(of_pod: bool) -> Non
     assert answer.change.command == patched(path, value, "add" if of_pod else "replace")
 
 
+def test_a_volume_that_agents_do_not_mount_is_replaced() -> None:
+    """The decoy: a volume that they mount."""
+    volumes = [{"name": "tmp", "emptyDir": {}}, {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+    answer = asked(reported(waiting=CONFIG_ERROR), pod_spec={"volumes": volumes})
+    assert answer.cause == (
+        "volume data has the type persistentVolumeClaim, which fathom's agents do not mount"
+    )
+    assert answer.change is not None
+    assert answer.change.command == (
+        "kubectl -n shop patch pod web --type=json -p "
+        """'[{"op":"replace","path":"/spec/volumes/1","value":{"name":"data","emptyDir":{}}}]'""" + REPLACE
+    )
+
+
 def test_other_settings_are_shown_where_the_agent_describes_them() -> None:
     answer = asked(reported(waiting=CONFIG_ERROR), pod_spec={"serviceAccountName": "default"})
     assert answer.cause == "container web cannot be configured: words of the agent"

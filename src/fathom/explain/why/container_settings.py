@@ -10,6 +10,8 @@ from fathom.model.objects import Key, lookup
 ACCOUNTS = "serviceaccounts"
 DIRECTORY = "workingDir: "  # What the agent's message about a start begins with.
 HOOK = "PostStartHook failed: "
+# Types of volumes that agents mount, as docs/agents.md lists them.
+MOUNTED = {"configMap", "secret", "downwardAPI", "projected", "emptyDir", "hostPath"}
 ANY_USER = 1000  # Any number but 0 will do.
 
 
@@ -35,6 +37,25 @@ def root_refused(container: ContainerFacts, case: PodCase) -> tuple[str, Change]
         commands.owner_text(case),
     )
     return f"container {container.name} asks for user 0, and runAsNonRoot forbids that", change
+
+
+def unmounted_volume(case: PodCase) -> tuple[str, Change] | None:
+    """A volume of a type that fathom's agents do not mount. Only they report the condition Starting."""
+    if not case.condition("Starting"):
+        return None
+    for index, volume in enumerate(lookup(case.pod, "spec", "volumes") or ()):
+        types = volume.keys() - {"name"}
+        if types and not types & MOUNTED:
+            name, type_ = volume.get("name"), min(types)
+            other = {"name": name, "emptyDir": {}}
+            operation = commands.set_field(case, ("spec", "volumes", index), other)
+            change = Change(
+                f"give volume {name} a type that agents mount, such as emptyDir",
+                commands.spec_change(case, [operation]),
+                commands.owner_text(case),
+            )
+            return f"volume {name} has the type {type_}, which fathom's agents do not mount", change
+    return None
 
 
 def _setting(container: ContainerFacts, case: PodCase, field: str) -> object:

@@ -91,7 +91,11 @@ def _config(container: ContainerFacts, case: PodCase) -> Trouble | None:
 
 
 def _settings(container: ContainerFacts, case: PodCase, message: str) -> Trouble:
-    known = container_settings.missing_account(case) or container_settings.root_refused(container, case)
+    known = (
+        container_settings.missing_account(case)
+        or container_settings.unmounted_volume(case)
+        or container_settings.root_refused(container, case)
+    )
     if known is not None:
         return Trouble(1, *known)
     command = commands.kubectl("describe", "pod", case.key.name, namespace=case.key.namespace)

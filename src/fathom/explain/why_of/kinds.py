@@ -7,6 +7,7 @@ from typing import Protocol
 
 from fathom.explain.evidence import Evidence, ObjectRef, Objects, RecordQuery
 from fathom.explain.why.answer import Explanation
+from fathom.explain.why_of import uncontrolled
 from fathom.explain.why_of.autoscalers import explain_autoscaler
 from fathom.explain.why_of.budgets import explain_budget
 from fathom.explain.why_of.deployments import explain_deployment
@@ -57,6 +58,7 @@ EXPLAINERS: Mapping[str, Explain] = {
     OVERRIDES: explain_override,
     BUDGETS: explain_budget,
     NAMESPACES: explain_namespace,
+    **dict.fromkeys(uncontrolled.KINDS, uncontrolled.explain_uncontrolled),
 }
 CHILDREN_MAX = 50  # Whose records a question about a workload wants; the newest first.
 
