@@ -222,7 +222,7 @@ def test_a_pod_replaced_from_its_own_document_was_placed_by_nobody() -> None:
 def test_a_device_that_no_node_has_cannot_be_freed() -> None:
     """The decoy: a taint on the other node."""
     gpu = {"example.com/gpu": "1"}
-    limits = {"resources": {"requests": {"cpu": "1", **gpu}, "limits": gpu}}
+    limits: Any = {"resources": {"requests": {"cpu": "1", **gpu}, "limits": gpu}}
     spot = {"key": "spot", "value": "yes", "effect": "NoSchedule"}
     answer = why(
         evidence(pods=[pod("web", container(**limits))], nodes=[node("a"), node("b", taints=[spot])])

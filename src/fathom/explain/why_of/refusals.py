@@ -70,8 +70,8 @@ def change_of_refusal(
         return _with_requests(namespace, target, by_quota)
     if refusal.boundary == QUOTA:
         return Change("wait: the ResourceQuotas have room now, and the next try succeeds", "", NOBODY)
-    if (missing := _missing_class(evidence, owner)) is not None:
-        return missing
+    if (class_created := _missing_class(evidence, owner)) is not None:
+        return class_created
     command = f"kubectl edit {target} -n {namespace}"
     return Change("change the pod template so that the API server accepts it", command, _owner(target))
 
