@@ -26,7 +26,7 @@ def test_a_failed_job_is_replaced_without_the_selector_of_its_uid() -> None:
         "raise activeDeadlineSeconds above 30, for example to 60, and replace the Job"
     )
     assert answer.change.command == (
-        "kubectl patch job load -n shop --type=json -p '["
+        "kubectl -n shop patch job load --type=json -p '["
         '{"op":"remove","path":"/spec/selector"},'
         '{"op":"remove","path":"/spec/template/metadata/labels/batch.kubernetes.io~1controller-uid"},'
         '{"op":"remove","path":"/spec/template/metadata/labels/controller-uid"},'
@@ -39,7 +39,7 @@ def test_a_job_with_a_selector_of_its_author_keeps_it() -> None:
     limit = condition("Failed", "True", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     answer = explain(job(limit, manualSelector=True, selector={"matchLabels": {"app": "load"}}))
     assert answer.change is not None
-    assert answer.change.command == "kubectl get job load -n shop -o json | kubectl replace --force -f -"
+    assert answer.change.command == "kubectl -n shop get job load -o json | kubectl replace --force -f -"
 
 
 def test_a_job_without_parallelism_is_held() -> None:

@@ -241,3 +241,23 @@ def test_a_capacity_class_that_does_not_exist_is_dropped_as_proposed() -> None:
         "kubectl -n shop patch pod web --type=json -p "
         """'[{"op":"remove","path":"/metadata/annotations/fathom.dev~1capacity-class"}]'"""
     )
+
+
+def test_what_a_jobs_pod_asks_for_is_changed_by_replacing_the_job() -> None:
+    """The Job makes the same pod again as soon as it is deleted: to replace the pod alone never ends."""
+    owner = {"kind": "Job", "name": "load", "uid": "uid-load", "controller": True}
+    template = {"metadata": {"labels": {"controller-uid": "7"}}, "spec": {"containers": [container(cpu="9")]}}
+    job = {
+        "kind": "Job", "metadata": {"namespace": "shop", "name": "load", "uid": "uid-load"},
+        "spec": {"selector": {"matchLabels": {"controller-uid": "7"}}, "template": template},
+    }  # fmt: skip
+    held = pod(cpu="9", meta={"ownerReferences": [owner]})
+    answer = why(evidence(pods=[held], nodes=[node("a", cpu="2")], jobs_batch=[job]))
+    assert answer.change is not None
+    assert answer.change.command == (
+        "kubectl -n shop patch job load --type=json -p '["
+        '{"op":"remove","path":"/spec/selector"},'
+        '{"op":"remove","path":"/spec/template/metadata/labels/controller-uid"},'
+        '{"op":"replace","path":"/spec/template/spec/containers/0/resources/requests/cpu","value":"2"}]\''
+        " --dry-run=client -o json | kubectl replace --force -f -"
+    )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from fathom.explain import kubernetes_texts
 from fathom.explain.why import commands
 from fathom.explain.why.answer import Change
 from fathom.explain.why.case import ContainerFacts, PodCase
 from fathom.model.objects import Key, lookup
 
 ACCOUNTS = "serviceaccounts"
-DIRECTORY = "workingDir: "  # What the agent's message about a start begins with.
-HOOK = "PostStartHook failed: "
 # Types of volumes that agents mount, as docs/agents.md lists them.
 MOUNTED = {"configMap", "secret", "downwardAPI", "projected", "emptyDir", "hostPath"}
 ANY_USER = 1000  # Any number but 0 will do.
@@ -66,7 +65,7 @@ def _setting(container: ContainerFacts, case: PodCase, field: str) -> object:
 
 def missing_directory(container: ContainerFacts, case: PodCase) -> Change | None:
     """Its command is not even looked for: the directory that it should run in cannot be entered."""
-    if not str(container.ended.get("message") or "").startswith(DIRECTORY):
+    if not kubernetes_texts.is_about_directory(str(container.ended.get("message") or "")):
         return None
     operation = commands.set_container_field(case, container, ("workingDir",), "DIRECTORY")
     return Change(
@@ -78,8 +77,8 @@ def missing_directory(container: ContainerFacts, case: PodCase) -> Change | None
 
 def failed_hook(container: ContainerFacts, case: PodCase) -> tuple[str, Change] | None:
     """What its postStart hook answered, where the agent ended the container because of that."""
-    message = str(container.ended.get("message") or "")
-    if not message.startswith(HOOK):
+    answer = kubernetes_texts.failed_hook(str(container.ended.get("message") or ""))
+    if answer is None:
         return None
     hook = lookup(container.spec, "lifecycle", "postStart") or {}
     what = f"correct the postStart hook of container {container.name}"
@@ -88,4 +87,4 @@ def failed_hook(container: ContainerFacts, case: PodCase) -> tuple[str, Change] 
         path = ("lifecycle", "postStart", "exec", "command")
         operation = commands.set_container_field(case, container, path, ["PROGRAM"])
         command = commands.spec_change(case, [operation])
-    return message.removeprefix(HOOK), Change(what, command, commands.owner_text(case))
+    return answer, Change(what, command, commands.owner_text(case))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-
 from fathom.controllers.job.plan import (
     COMPLETE,
     FAILED,
@@ -17,6 +14,7 @@ from fathom.controllers.job.plan_counts import tally
 from fathom.controllers.pod_states import is_active, phase_of
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import CauseGroup, Change, Explanation
+from fathom.explain.why.commands import Operation, job_replaced
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart
 from fathom.explain.why_of.lookups import (
@@ -36,7 +34,6 @@ from fathom.model.objects import Obj, key_of, lookup, uid_of
 from fathom.model.times import timestamp
 
 CONTROLLER = "jobs"
-UID_LABELS = {"batch.kubernetes.io/controller-uid", "controller-uid"}
 
 
 def explain_job(evidence: Evidence, job: Obj, explain_pod: ExplainPod | None = None) -> Explanation:
@@ -108,35 +105,14 @@ def _after_failure(job: Obj, reason: str) -> Change:
     who = f"the owner of job/{key_of(job).name}"
     if reason == "DeadlineExceeded":
         seconds = int(lookup(job, "spec", "activeDeadlineSeconds") or 0)
-        longer = {"op": "replace", "path": "/spec/activeDeadlineSeconds", "value": 2 * seconds}
+        longer: Operation = {"op": "replace", "path": "/spec/activeDeadlineSeconds", "value": 2 * seconds}
         what = (
             f"raise activeDeadlineSeconds above {seconds}, for example to {2 * seconds}, and replace the Job"
         )
-        return Change(what, _replaced(job, longer), who)
+        return Change(what, job_replaced(job, [longer]), who)
     if reason == "BackoffLimitExceeded":
-        return Change("correct what its pods run, and replace the Job", _replaced(job), who)
-    return Change("correct what failed, and replace the Job", _replaced(job), who)
-
-
-def _replaced(job: Obj, *changes: Obj) -> str:
-    """The same Job, run again. The API server gives each Job a selector of its own, by its UID, and refuses
-    one that brings another Job's: without it `replace --force` would delete the Job and create none."""
-    own = [] if lookup(job, "spec", "manualSelector") else list(_made_by_the_server(job))
-    namespace, name = key_of(job)
-    operations = json.dumps([*own, *changes], separators=(",", ":"))
-    patched = (
-        f"kubectl patch job {name} -n {namespace} --type=json -p '{operations}' --dry-run=client -o json"
-    )
-    whole = f"kubectl get job {name} -n {namespace} -o json"
-    return f"{patched if own or changes else whole} | kubectl replace --force -f -"
-
-
-def _made_by_the_server(job: Obj) -> Iterator[Obj]:
-    if lookup(job, "spec", "selector"):
-        yield {"op": "remove", "path": "/spec/selector"}
-    labels = lookup(job, "spec", "template", "metadata", "labels") or {}
-    for label in sorted(labels.keys() & UID_LABELS):
-        yield {"op": "remove", "path": f"/spec/template/metadata/labels/{label.replace('/', '~1')}"}
+        return Change("correct what its pods run, and replace the Job", job_replaced(job), who)
+    return Change("correct what failed, and replace the Job", job_replaced(job), who)
 
 
 def _suspended(evidence: Evidence, job: Obj) -> SubjectTrouble:
