@@ -50,6 +50,24 @@ def test_a_single_binding_names_its_decision_too(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
+def test_a_binding_names_the_conditions_that_it_writes(tmp_path: Path) -> None:
+    """A pod is often created and bound within one second, which is as exact as its conditions are: a timeline
+    can only tell by this that the pod was Bound after its creation, and not before."""
+
+    async def story(api: Api) -> None:
+        await api.post(NODES, node("n1"))
+        await api.post(PODS, pod("p0"))
+        await bind(api, "p0", "n1")
+        [written] = [entry for entry in entries(api, tmp_path) if entry.subresource == "binding"]
+        bound = (await api.get(f"{PODS}/p0")).obj["status"]["conditions"]
+        types = {condition["type"] for condition in bound} - {"Admitted"}
+        assert types == {"PodScheduled", "Bound"}
+        assert {f"status.conditions[type={type_}]" for type_ in types} <= set(written.changed)
+        assert "status.conditions" not in written.changed
+
+    tell(story, tmp_path)
+
+
 def test_a_long_annotation_does_not_fill_the_audit_log(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await api.post(NODES, node("n1"))

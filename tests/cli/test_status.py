@@ -70,7 +70,7 @@ def test_what_is_not_known_reads_no_data_with_the_reason() -> None:
         "rollback observed by scheduler: no data (no PolicyRollout of this workload was rolled back)" in lines
     )
     assert "pending replicas: none" in lines
-    assert "scheduler cache RV: no data (no data)" in lines
+    assert "scheduler cache RV: no data (no scheduler that answers reports it)" in lines
     assert lines[-1] == "no data from journal of scheduler: it does not answer"
 
 

@@ -11,6 +11,7 @@ from fathom.explain.why_of.kinds import explain_object
 from fathom.explain.why_of.lookups import (
     AUTOSCALERS,
     BUDGETS,
+    CONFIG_MAPS,
     DEPLOYMENTS,
     EVENTS,
     JOBS,
@@ -28,6 +29,7 @@ from fathom.explain.why_of.lookups import (
     SLICES,
     TENANT_QUOTAS,
 )
+from fathom.explain.why_of.refusals import PRIORITY_CLASSES
 from fathom.model.audit import AuditEntry
 from fathom.model.decision import Decision, KeptDecision, Outcome, Subject
 from fathom.model.objects import Obj
@@ -39,6 +41,7 @@ RESOURCES = {
     "PodDisruptionBudget": BUDGETS, "PolicyRollout": ROLLOUTS, "SchedulerOverride": OVERRIDES,
     "SchedulingPolicy": POLICIES, "WorkloadProgress": PROGRESS, "ResourceQuota": RESOURCE_QUOTAS,
     "TenantQuota": TENANT_QUOTAS, "Lease": LEASES, "Namespace": NAMESPACES, "Event": EVENTS,
+    "ConfigMap": CONFIG_MAPS, "CronJob": "cronjobs.batch", "PriorityClass": PRIORITY_CLASSES,
 }  # fmt: skip
 
 

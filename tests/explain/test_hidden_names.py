@@ -521,3 +521,11 @@ def test_a_name_that_is_a_plain_word_is_hidden_only_where_it_is_a_name() -> None
     )
     assert hidden.value({"namespace": "test", "of": "team-b"}) == {"namespace": ANOTHER, "of": ANOTHER}
     assert hidden.text("lent to team-b.") == f"lent to {ANOTHER}."
+
+
+def test_a_sentence_about_a_hidden_node_reads_as_one() -> None:
+    hidden = HiddenNames(nodes=frozenset({"n1"}))
+    assert hidden.text("its node n1 is lost: repair node n1, or ask n1") == (
+        "its node is lost: repair a node, or ask a node"
+    )
+    assert hidden.text("its node n2, node n1.example") == "its node n2, node a node.example"

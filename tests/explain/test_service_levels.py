@@ -59,6 +59,21 @@ def test_why_says_the_error_rate_and_the_burn_of_each_window_with_their_source()
     )
 
 
+def test_a_service_is_not_served_by_a_gateway_that_does_not_answer() -> None:
+    """Its pod is ready and listed: only the gateway is wrong."""
+    held = (pod("a"), endpoint_slice())
+    answer = explain(service(), *held, processes=(gateway(answered=False),))
+    assert (answer.as_wanted, answer.summary) == (
+        False,
+        "Service shop/web is not served: process gateway does not answer, so nothing connects its address to"
+        " its pods. Change: start the gateway (a cluster operator)",
+    )
+    assert explain(service(), *held, processes=(gateway(answered=False), gateway())).as_wanted
+    headless = service()
+    headless["spec"] = {**headless["spec"], "clusterIP": "None"}
+    assert explain(headless, *held, processes=(gateway(answered=False),)).as_wanted
+
+
 @pytest.mark.parametrize(
     ("processes", "why"),
     [

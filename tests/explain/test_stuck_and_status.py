@@ -341,7 +341,10 @@ def test_a_workload_that_is_well_has_no_reason() -> None:
     own = replica_set(web, 1)
     ready = pod("web-1-0", own)
     view = explain_status(evidence(web, own, ready, decisions=(recorded("scheduler", ready),)))
-    assert (view.pending_replicas.value, view.last_reason) == ([], Sourced(None, "no replica is pending"))
+    assert (view.pending_replicas.value, view.last_reason) == (
+        [],
+        Sourced(None, "no pod of it waits for a node"),
+    )
 
 
 def test_the_status_of_what_does_not_exist_is_an_error() -> None:

@@ -460,6 +460,21 @@ def test_of_two_writes_in_one_second_the_one_that_names_the_condition_changed_it
     assert (causes, condition.time) == ([f"write:918806:pods/{SPACE}/{POD}"], micro_timestamp(at(1.2)))
 
 
+def test_of_two_changes_of_a_condition_in_one_second_the_later_one_made_it_as_it_is() -> None:
+    """The first write says that the pod is not ready yet. The second leaves the time: it has no fractions."""
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-16T12:00:01Z"}
+    pod = thing(POD, owner="ReplicaSet", revision=918807, status={"conditions": [ready]})
+    field = "status.conditions[type=Ready]"
+    starts, runs = (
+        audit(1.1, "agent", "patch", "pods", POD, 918806, subresource="status", changed=(field,)),
+        audit(1.2, "agent", "patch", "pods", POD, 918807, subresource="status", changed=(f"{field}.status",)),
+    )
+    timeline = answer(lesson(objects=HeldObjects({**OBJECTS, "pods": [pod]}), audit=(starts, runs)), WHOLE)
+    (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
+    causes = [edge.cause for edge in timeline.edges if edge.effect == condition.id]
+    assert (causes, condition.time) == ([f"write:918807:pods/{SPACE}/{POD}"], micro_timestamp(at(1.2)))
+
+
 def test_a_heartbeat_does_not_stand_for_the_change_of_a_condition() -> None:
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-16T12:00:11Z"}
     pod = thing(POD, owner="ReplicaSet", status={"conditions": [ready]})

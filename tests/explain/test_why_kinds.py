@@ -9,6 +9,7 @@ from tests.explain.evidence_of import (
     at,
     condition,
     deployment,
+    evidence,
     explain,
     failing,
     lease,
@@ -24,6 +25,7 @@ from tests.explain.evidence_of import (
 
 from fathom.explain.evidence import ProcessState
 from fathom.explain.why.answer import CauseGroup
+from fathom.explain.why_of.kinds import wanted_records
 from fathom.model.decision import Considered, SeenVersions
 from fathom.model.objects import Obj
 
@@ -153,10 +155,26 @@ def test_a_drain_names_the_budget_that_keeps_pods() -> None:
         status={"disruptionsAllowed": 0},
     )
     answer = explain(cordoned, evicted, kept, elsewhere, budget)
-    drained = "it is being drained: 1 pods are being evicted, 1 stay, and 1 are kept by PodDisruptionBudgets"
+    drained = (
+        "it is being drained: 1 pods are being evicted, 1 stay,"
+        " and 1 of them are kept by PodDisruptionBudget shop/web"
+    )
     assert drained in answer.cause
     kept_by = CauseGroup("budget/shop/web", 1, ("shop/web-1",), "it allows no disruption")
     assert kept_by in answer.causes
+
+
+def test_a_drain_is_known_from_the_evictions_that_were_refused() -> None:
+    """They are on record about the pods of the node, so a question about a cordoned node asks for these."""
+    cordoned, kept, elsewhere = node("n1", unschedulable=True), pod("web-0"), pod("web-1", node="n2")
+    held = evidence(cordoned, kept, elsewhere)
+    query = wanted_records(held.subject, held.objects)
+    assert [each.name for each in query.objects] == ["n1", "web-0"]
+    ready = evidence(node("n1"), kept)
+    assert [each.name for each in wanted_records(ready.subject, ready.objects).objects] == ["n1"]
+    refused = write("alice", kept, verb="create", subresource="eviction", code=429, revision=0)
+    answer = explain(cordoned, kept, elsewhere, audit=(refused,))
+    assert answer.cause.endswith("; it is being drained by alice: 0 pods are being evicted, 1 stay")
 
 
 def test_a_lost_node_comes_before_its_cordon() -> None:

@@ -119,7 +119,7 @@ def _is_behind(view: View, kind: str) -> bool:
 
 
 def _revision_rows(view: View, kind: str, used: str, latest: str) -> list[tuple[str, View]]:
-    nothing = {"value": None, "source": "no data"}
+    nothing = {"value": None, "source": "no scheduler that answers reports it"}
     return [
         (used, view["cacheRevision"].get(kind, nothing)),
         (latest, view["latestRevision"].get(kind, nothing)),

@@ -23,6 +23,8 @@ A_NODE, ANOTHER, A_TENANT = "a node", "an object of another namespace", "another
 WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 # 'namespace/name', 'pods/namespace/name', a path of the API.
 PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)+")
+# 'node n1', 'its node n1': one noun is enough where the name is not shown.
+OF_NODE = re.compile(r"\b(its )?node ([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)")
 # Where our texts name a namespace, a tenant or an override without a path.
 NAMED = re.compile(
     r"\b((?:namespaces?|tenants?|tenantquotas?|quotas?|overrides?|scheduleroverrides?)[ /:'\"]+)"
@@ -55,7 +57,7 @@ class HiddenNames(msgspec.Struct, frozen=True):
             text = PATH.sub(self._path, text)
         if self.words or self.tenants:
             text = NAMED.sub(self._named, text)
-        return WORD.sub(self._word, text)
+        return WORD.sub(self._word, OF_NODE.sub(self._of_node, text))
 
     def value(self, value: Any) -> Any:
         """The same document with every text searched, names of fields too."""
@@ -80,6 +82,11 @@ class HiddenNames(msgspec.Struct, frozen=True):
         if name in self.tenants:
             return f"{match[1]}({A_TENANT})"
         return f"{match[1]}({ANOTHER})" if name in self.words else match[0]
+
+    def _of_node(self, match: re.Match[str]) -> str:
+        if match[2] not in self.nodes:
+            return match[0]
+        return "its node" if match[1] else A_NODE
 
     def _word(self, match: re.Match[str]) -> str:
         word = match[0]

@@ -134,6 +134,17 @@ def failed_probe(message: str) -> FailedProbe | None:
 _FORBIDDEN_BY_ROLES = re.compile(r"\bcannot \S+ (resource|path) \"")
 
 
+def failed_hook(message: str) -> str | None:
+    """What a postStart hook answered, from the end of its container; None if it did not fail."""
+    match = re.match(r"PostStartHook failed(?:: (?P<answer>.*))?", message, re.DOTALL)
+    return None if match is None else match["answer"] or ""
+
+
+def is_about_directory(message: str) -> bool:
+    """Whether a container was not started because of its working directory: fathom's agent, and runc."""
+    return re.search(r"^workingDir: |chdir to cwd ", message) is not None
+
+
 def is_stale_write(message: str) -> bool:
     """Whether a Conflict says that the object was changed since it was read."""
     return "the object has been modified" in message

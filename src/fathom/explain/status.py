@@ -176,7 +176,7 @@ def _last_reason(
     refusal = refusal_of(evidence, [creator])
     if refusal is not None:
         return Sourced(refusal.boundary, f"condition ReplicaFailure of {path_of(creator)}: {refusal.message}")
-    return Sourced(None, "no replica is pending")
+    return Sourced(None, "no pod of it waits for a node")
 
 
 # Revisions.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fathom.api.binding import requests
+from fathom.api.binding import checks, requests
 from fathom.api.binding.binder import Binder
 from fathom.api.binding.requests import BindingAsk, BindingDone, BindingFailed, BindingUnknown, Refusal
 from fathom.api.core import Call, Core, WriteVerdicts
@@ -42,8 +42,13 @@ BATCH_ITEMS_MAX = 1024
 
 DECISION_CHARS_MAX = 128  # An annotation may be long; an id is not.
 
-# The fields of a pod that a binding changes, for the audit log.
-CHANGED = ("metadata.annotations", "spec.nodeName", "status.conditions")
+# The fields of a pod that a binding changes, for the audit log. Each condition by its type: of a pod that is
+# created and bound within a second, only this tells which of the two writes made the pod Bound.
+CHANGED = (
+    "metadata.annotations",
+    "spec.nodeName",
+    *(f"status.conditions[type={type_}]" for type_ in sorted(checks.OVER)),
+)
 
 
 class _Meta(msgspec.Struct, frozen=True):

@@ -135,9 +135,10 @@ def _written_since(condition: Obj, changed_ns: int, writes: Sequence[AuditEntry]
 
 
 def _changing(candidates: Sequence[AuditEntry], condition: Obj) -> AuditEntry | None:
-    """The last write that surely set the time of the change; else the only one that may have."""
+    """The last write that surely set the status or the time of the change; else the only one that may have.
+    A second change of the status within one second leaves the time as it is."""
     field = f"status.conditions[type={condition.get('type')}]"
-    exact = {field, f"{field}.lastTransitionTime"}
+    exact = {field, f"{field}.lastTransitionTime", f"{field}.status"}
     sure = [write for write in candidates if exact.intersection(write.changed)]
     if sure:
         return sure[-1]

@@ -12,10 +12,11 @@ import msgspec
 
 from fathom.explain.why import commands
 from fathom.explain.why.answer import NOBODY, Change
-from fathom.explain.why.case import ContainerFacts, PodCase
+from fathom.explain.why.case import NODES, ContainerFacts, PodCase
 from fathom.explain.why.replacing import room_to_replace
+from fathom.kinds.capacity_class import CAPACITY_CLASS, CAPACITY_CLASSES
 from fathom.kinds.override_changes import EVERYWHERE
-from fathom.model.objects import Key, Obj, lookup
+from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.podresources import REQUESTS, container_amounts, pod_amounts
 from fathom.model.well_known import QUARANTINE_TAINT
 from fathom.schedule.decide.context import PlacementContext
@@ -136,7 +137,19 @@ def _capacity_class(remedy: Remedy, case: PodCase, world: PlacementContext) -> C
             return _class_override(name, case)
         case (name, tenant):
             return _class_tenant(name, tenant, case)
-    return None
+    return _class_dropped(remedy, case)
+
+
+def _class_dropped(remedy: Remedy, case: PodCase) -> Change | None:
+    name = (metadata(case.pod).get("annotations") or {}).get(CAPACITY_CLASS)
+    if not name:
+        return None
+    exists = case.evidence.objects.get(CAPACITY_CLASSES, Key("", str(name))) is not None
+    operation: commands.Operation = {
+        "op": "remove", "path": commands.pointer(("metadata", "annotations", CAPACITY_CLASS))
+    }  # fmt: skip
+    what = remedy.change if exists else f"{remedy.change}: it does not exist"
+    return Change(what, commands.spec_change(case, [operation], in_place=True), commands.owner_text(case))
 
 
 def _class_tenant(name: str, tenant: str, case: PodCase) -> Change:
@@ -208,6 +221,9 @@ def _resources(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change
         return _capacity_class(remedy, case, world)
     lowered = _lowered(case, {name: free for name, _, free in remedy.short})
     if lowered is None:
+        unknown = [name for name, _, _ in remedy.short if not _is_known(case, name)]
+        if unknown:
+            return Change(f"add a node that has {' and '.join(unknown)}: none has", "", OPERATOR)
         lacks = " and ".join(_lack(name, requested - free) for name, requested, free in remedy.short)
         return Change(f"free {lacks} on {remedy.node}, or add a node", "", OPERATOR)
     container, amounts = lowered
@@ -219,6 +235,12 @@ def _resources(remedy: Remedy, case: PodCase, world: PlacementContext) -> Change
         for field in _amount_fields(container, name)
     ]
     return Change(f"lower {what}", commands.spec_change(case, operations), commands.owner_text(case))
+
+
+def _is_known(case: PodCase, resource: str) -> bool:
+    """Whether any node has some of it, free or not. A device of another name cannot be freed."""
+    nodes = case.evidence.objects.list(NODES)
+    return any(resource in (lookup(node, "status", "allocatable") or {}) for node in nodes)
 
 
 def _amount_fields(container: ContainerFacts, resource: str) -> tuple[str, ...]:

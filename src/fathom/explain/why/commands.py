@@ -7,7 +7,7 @@ a pod of its own is replaced.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fathom.explain.why.case import ContainerFacts, PodCase
 from fathom.model.body import encode_json
@@ -17,6 +17,9 @@ from fathom.model.objects import Obj, key_of, lookup
 ROLLED_OUT = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
 # Its template can be changed too, but its pods stay as they are until somebody deletes them.
 TEMPLATED = {**ROLLED_OUT, "ReplicaSet": "replicaset"}
+# Labels that the API server gives a Job's template.
+UID_LABELS = {"batch.kubernetes.io/controller-uid", "controller-uid"}
+REPLACE = "kubectl replace --force -f -"
 END = "-"  # In a path: after the last item of a list.
 
 Operation = dict[str, object]
@@ -46,14 +49,41 @@ def spec_change(case: PodCase, operations: Sequence[Operation], *, in_place: boo
     namespace, name = case.key
     kind, owner = template_owner(case)
     if owner is not None:
-        template = [{**operation, "path": f"/spec/template{operation['path']}"} for operation in operations]
-        changed = json_patch(TEMPLATED[kind], key_of(owner).name, template, namespace=namespace)
+        changed = json_patch(
+            TEMPLATED[kind], key_of(owner).name, _in_template(operations), namespace=namespace
+        )
         replaced = "" if kind in ROLLED_OUT else kubectl("delete", "pod", name, namespace=namespace)
         return f"{changed} && {replaced}" if replaced else changed
+    job = next((owner for kind, owner in case.owners if kind == "Job"), None)
+    if job is not None and not in_place:
+        return job_replaced(job, _in_template(operations))
     if in_place:
         return json_patch("pod", name, operations, namespace=namespace)
     changed = json_patch("pod", name, operations, namespace=namespace)
-    return f"{changed} --dry-run=client -o json | kubectl replace --force -f -"
+    return f"{changed} --dry-run=client -o json | {REPLACE}"
+
+
+def _in_template(operations: Sequence[Operation]) -> list[Operation]:
+    return [{**operation, "path": f"/spec/template{operation['path']}"} for operation in operations]
+
+
+def job_replaced(job: Obj, changes: Sequence[Operation] = ()) -> str:
+    """The same Job, run again: its template cannot change, and it makes a pod anew as soon as it is deleted.
+    The API server gives each Job a selector of its own, by its UID, and refuses one that brings another
+    Job's: then `replace --force` would delete the Job and create none."""
+    own = [] if lookup(job, "spec", "manualSelector") else list(_made_by_the_server(job))
+    (namespace, name), operations = key_of(job), [*own, *changes]
+    if not operations:
+        return f"{kubectl('get', 'job', name, '-o', 'json', namespace=namespace)} | {REPLACE}"
+    return f"{json_patch('job', name, operations, namespace=namespace)} --dry-run=client -o json | {REPLACE}"
+
+
+def _made_by_the_server(job: Obj) -> Iterator[Operation]:
+    if lookup(job, "spec", "selector"):
+        yield {"op": "remove", "path": "/spec/selector"}
+    labels = lookup(job, "spec", "template", "metadata", "labels") or {}
+    for label in sorted(labels.keys() & UID_LABELS):
+        yield {"op": "remove", "path": pointer(("spec", "template", "metadata", "labels", label))}
 
 
 def template_owner(case: PodCase) -> tuple[str, Obj | None]:
@@ -93,6 +123,7 @@ def pointer(path: Path) -> str:
 def _written(case: PodCase) -> Obj:
     """The object whose `spec` makes the pod: the template of its workload, or the pod itself."""
     _, owner = template_owner(case)
+    owner = owner or next((job for kind, job in case.owners if kind == "Job"), None)
     template: Obj | None = lookup(owner, "spec", "template") if owner is not None else None
     return template or case.pod
 

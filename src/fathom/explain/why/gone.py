@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from fathom.explain.evidence import Evidence, ObjectRef, Recorded
-from fathom.explain.why.answer import Explanation, summary_of
+from fathom.explain.why import commands, node_lost
+from fathom.explain.why.answer import Change, Explanation, summary_of
 from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PODS, PodCase, events_about
 from fathom.explain.why.displaced import victim_records
 from fathom.explain.why.records import cited
 from fathom.model.audit import AuditEntry
-from fathom.model.objects import Key, metadata, uid_of
+from fathom.model.objects import Key, lookup, metadata, uid_of
 from fathom.model.times import timestamp
+from fathom.schedule.decide.remedies import OPERATOR
 
 STAGE = "gone"
 NO_RECORD = "there is no pod of this name, and no record of one"
@@ -20,9 +22,15 @@ def terminating(case: PodCase) -> Explanation | None:
     deleted_at = metadata(case.pod).get("deletionTimestamp")
     if not deleted_at:
         return None
-    deletion = last_deletion(case.evidence, case.key, uid_of(case.pod))
+    deletion = deletion_of(case.evidence, case.key, uid_of(case.pod))
     by = _deletion_text(deletion, case.evidence) if deletion is not None else _unknown(case.evidence)
-    finalizers = metadata(case.pod).get("finalizers") or ()
+    finalizers: list[str] = list(metadata(case.pod).get("finalizers") or ())
+    has_ended = not case.node or lookup(case.pod, "status", "phase") in {"Succeeded", "Failed"}
+    if finalizers and has_ended:
+        return _held(case, by, finalizers)
+    unheard = None if case.node_object is None else node_lost.unheard_of(case.node_object)
+    if unheard is not None and not has_ended:
+        return _unconfirmed(case, f"{by}; {unheard}, so nobody confirms that its containers have stopped")
     held = f"; finalizer {', '.join(finalizers)} holds it" if finalizers else ""
     return answer(
         case, STAGE, "is being deleted", f"{by}{held}; its grace period ends at {deleted_at}",
@@ -30,9 +38,33 @@ def terminating(case: PodCase) -> Explanation | None:
     )  # fmt: skip
 
 
+def _held(case: PodCase, by: str, finalizers: list[str]) -> Explanation:
+    """Nothing of it runs any more: whoever set the finalizer has to remove it."""
+    listed = ", ".join(finalizers)
+    operation: commands.Operation = {"op": "remove", "path": "/metadata/finalizers"}
+    namespace, name = case.key
+    change = Change(
+        "let its controller finish, or remove the finalizer",
+        commands.json_patch("pod", name, [operation], namespace=namespace),
+        f"whoever set {listed}",
+    )
+    cause = f"{by}; its containers have stopped, and finalizer {listed} holds it"
+    return answer(case, STAGE, "is being deleted", cause, change=change, next_trigger=f"{listed} is removed")
+
+
+def _unconfirmed(case: PodCase, cause: str) -> Explanation:
+    namespace, name = case.key
+    change = Change(
+        f"repair node {case.node}, or delete the pod by force once the node is surely off",
+        commands.kubectl("delete", "pod", name, "--force", namespace=namespace),
+        OPERATOR,
+    )
+    return answer(case, STAGE, "is being deleted", cause, change=change, next_trigger="the node answers")
+
+
 def explain(subject: ObjectRef, evidence: Evidence) -> Explanation:
     """A pod that does not exist: what is recorded about the last pod of this name."""
-    deletion = last_deletion(evidence, subject.key, subject.uid)
+    deletion = deletion_of(evidence, subject.key, subject.uid)
     uid = subject.uid or (deletion.uid if deletion is not None else "")
     records = _records(evidence, subject.key, uid)
     cause = _cause(subject, evidence, deletion, records)
@@ -53,11 +85,13 @@ def explain(subject: ObjectRef, evidence: Evidence) -> Explanation:
 
 def existed(subject: ObjectRef, evidence: Evidence) -> bool:
     """Whether anything is recorded about a pod of this name."""
-    deleted = last_deletion(evidence, subject.key, subject.uid) is not None
+    deleted = deletion_of(evidence, subject.key, subject.uid) is not None
     return deleted or bool(_records(evidence, subject.key, subject.uid))
 
 
-def last_deletion(evidence: Evidence, key: Key, uid: str) -> AuditEntry | None:
+def deletion_of(evidence: Evidence, key: Key, uid: str) -> AuditEntry | None:
+    """Who asked for it. The agent deletes a pod once more when its containers have stopped: that only
+    confirms the first request. Of several pods of this name, the newest."""
     deletions = [
         entry
         for entry in evidence.audit
@@ -66,7 +100,7 @@ def last_deletion(evidence: Evidence, key: Key, uid: str) -> AuditEntry | None:
         and (entry.resource, entry.namespace, entry.name) == (PODS, *key)
         and uid in {"", entry.uid}
     ]
-    return deletions[-1] if deletions else None
+    return next((entry for entry in deletions if entry.uid == deletions[-1].uid), None)
 
 
 def _records(evidence: Evidence, key: Key, uid: str) -> list[Recorded]:

@@ -59,13 +59,7 @@ def _crashing(case: PodCase) -> Explanation:
 
 def _why_here(case: PodCase, decision: Decision | None) -> str:
     if decision is None:
-        id_ = (metadata(case.pod).get("annotations") or {}).get(DECISION_ANNOTATION)
-        decided_by = (
-            f"decision {id_} placed it, and no journal that answers has it"
-            if id_
-            else "no decision on record placed it"
-        )
-        return f"it runs on {case.node}; {decided_by}"
+        return f"it runs on {case.node}; {_unrecorded(case)}"
     score = decision.scores.get(case.node)
     fitting = decision.nodes - sum(decision.filters.values())
     of = f"the best of {fitting} nodes that fit" if fitting != 1 else "the only node that fits"
@@ -73,6 +67,16 @@ def _why_here(case: PodCase, decision: Decision | None) -> str:
     equals = [node for node in decision.scores if node != case.node and decision.scores[node] == score]
     tied = f"; {', '.join(equals)} had as many" if equals else ""
     return f"it runs on {case.node}, {of}{points}{tied}"
+
+
+def _unrecorded(case: PodCase) -> str:
+    """A pod that was replaced from its own document brings its node and its predecessor's decision along."""
+    id_ = str((metadata(case.pod).get("annotations") or {}).get(DECISION_ANNOTATION) or "")
+    if not id_:
+        return "no decision on record placed it"
+    if any(recorded.kept.decision.id == id_ for recorded in case.evidence.decisions):
+        return f"it was created with this node, copied from the pod that decision {id_} placed"
+    return f"decision {id_} placed it, and no journal that answers has it"
 
 
 # Asked again.

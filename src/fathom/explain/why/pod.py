@@ -103,10 +103,11 @@ def _gated(case: PodCase) -> Explanation | None:
     )  # fmt: skip
 
 
-# How it ends comes first: a victim that is terminating is not "not ready".
+# How it ends comes first: a victim that is terminating is not "not ready", and a pod that is being deleted
+# has not failed because its containers were stopped.
 UNBOUND: tuple[Stage, ...] = (
-    finished.explain, displaced.explain, gone.terminating, _gated, unschedulable.explain,
+    displaced.explain, gone.terminating, finished.explain, _gated, unschedulable.explain,
 )  # fmt: skip
 BOUND: tuple[Stage, ...] = (
-    displaced.explain, finished.explain, gone.terminating, not_ready.explain, not_serving.explain,
+    displaced.explain, gone.terminating, finished.explain, not_ready.explain, not_serving.explain,
 )  # fmt: skip

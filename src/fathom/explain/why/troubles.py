@@ -12,7 +12,7 @@ import msgspec
 from fathom.controllers.progress.crash_loops import STABLE, stable_s
 from fathom.explain import kubernetes_texts
 from fathom.explain.kubernetes_texts import FailedProbe, MissingReference
-from fathom.explain.why import commands
+from fathom.explain.why import commands, container_settings
 from fathom.explain.why.answer import Change
 from fathom.explain.why.case import ContainerFacts, PodCase, event_time_ns
 from fathom.model.objects import Key, Obj, lookup
@@ -79,8 +79,7 @@ def _config(container: ContainerFacts, case: PodCase) -> Trouble | None:
     message = str(waiting.get("message") or "")
     missing = next(missing_references(container, case), None) or reported_missing(message, case)
     if missing is None:
-        change = Change(f"correct what container {container.name} refers to", "", commands.owner_text(case))
-        return Trouble(1, f"container {container.name} cannot be configured: {_short(message)}", change)
+        return _settings(container, case, message)
     kind, name, keys, exists = missing.kind, missing.name, missing.keys, missing.exists
     listed = f"key{'s' if len(keys) > 1 else ''} {' and '.join(keys)} of " if keys else ""
     wants = f"container {container.name} needs {listed}{KINDS[kind]} {name}"
@@ -89,6 +88,19 @@ def _config(container: ContainerFacts, case: PodCase) -> Trouble | None:
         f"{wants}, which has no such key" if exists else f"{wants}, which does not exist",
         _create(case, kind, name, keys, exists=exists),
     )
+
+
+def _settings(container: ContainerFacts, case: PodCase, message: str) -> Trouble:
+    known = (
+        container_settings.missing_account(case)
+        or container_settings.unmounted_volume(case)
+        or container_settings.root_refused(container, case)
+    )
+    if known is not None:
+        return Trouble(1, *known)
+    command = commands.kubectl("describe", "pod", case.key.name, namespace=case.key.namespace)
+    change = Change(f"correct what container {container.name} refers to", command, commands.owner_text(case))
+    return Trouble(1, f"container {container.name} cannot be configured: {_short(message)}", change)
 
 
 def missing_references(container: ContainerFacts, case: PodCase) -> Iterator[MissingReference]:
@@ -179,13 +191,17 @@ def _command(container: ContainerFacts, case: PodCase) -> Trouble | None:
     cause = (
         f"the command{shown} of container {container.name} cannot be started: {_short(ended.get('message'))}"
     )
+    change = container_settings.missing_directory(container, case) or _other_command(container, case)
+    return Trouble(2, cause, change)
+
+
+def _other_command(container: ContainerFacts, case: PodCase) -> Change:
     operation = commands.set_container_field(case, container, ("command",), ["PROGRAM"])
-    change = Change(
+    return Change(
         f"correct the command of container {container.name}",
         commands.spec_change(case, [operation]),
         commands.owner_text(case),
     )
-    return Trouble(2, cause, change)
 
 
 def _not_created(container: ContainerFacts, case: PodCase) -> Trouble | None:
@@ -285,6 +301,17 @@ def _is_since(event: Obj, stamp: object) -> bool:
     return event_time_ns(event) + SECOND_NS > _ns(stamp)
 
 
+def _failed_hook(container: ContainerFacts, case: PodCase) -> Trouble | None:
+    failed = container_settings.failed_hook(container, case)
+    if failed is None or _is_over(container, case):
+        return None
+    answer, change = failed
+    cause = (
+        f"the postStart hook of container {container.name} fails, so it is restarted{_restarts(container)}"
+    )
+    return Trouble(5, f"{cause}: {_short(answer)}", change)
+
+
 def _crash(container: ContainerFacts, case: PodCase) -> Trouble | None:
     ended = container.ended
     if not ended or container.is_running or (container.is_init and not ended.get("exitCode")):
@@ -293,12 +320,16 @@ def _crash(container: ContainerFacts, case: PodCase) -> Trouble | None:
         return None
     code, message = ended.get("exitCode"), str(ended.get("message") or "")
     signal = f" (signal {ended['signal']})" if ended.get("signal") else ""
-    cause = f"container {container.name} ends with code {code}{signal}{_restarts(container)}"
+    again = "" if code else f", and restartPolicy {_restart_policy(container, case)} starts it again"
+    cause = f"container {container.name} ends with code {code}{signal}{again}{_restarts(container)}"
     previous = ("-p",) if lookup(container.status, "state", "terminated") is None else ()
     command = commands.kubectl(
         "logs", case.key.name, "-c", container.name, *previous, namespace=case.key.namespace
     )
-    change = Change(f"read its log and correct the program: {command}", command, commands.owner_text(case))
+    corrected = (
+        "read its log and correct the program" if code else "make its program go on, or run it as a Job"
+    )
+    change = Change(f"{corrected}: {command}", command, commands.owner_text(case))
     return Trouble(6, f"{cause}: {_short(message)}" if message else cause, change)
 
 
@@ -306,12 +337,16 @@ def _completed(container: ContainerFacts, case: PodCase) -> Trouble | None:
     """It ended well, and is not started again: the pod is not ready as long as the others run."""
     if container.is_init or lookup(container.status, "state", "terminated", "exitCode") != 0:
         return None
-    policy = lookup(case.pod, "spec", "restartPolicy") or "Always"
+    policy = _restart_policy(container, case)
     cause = (
         f"container {container.name} has ended with code 0 and is not started again (restartPolicy {policy})"
     )
     change = Change(f"make the program of container {container.name} go on", "", commands.owner_text(case))
     return Trouble(7, cause, change)
+
+
+def _restart_policy(container: ContainerFacts, case: PodCase) -> str:
+    return str(container.spec.get("restartPolicy") or lookup(case.pod, "spec", "restartPolicy") or "Always")
 
 
 def _restarts(container: ContainerFacts) -> str:
@@ -347,10 +382,30 @@ def _probe(container: ContainerFacts, case: PodCase) -> Trouble | None:
         kind, answer = failed.kind, failed.answer
     if not kind:
         return None
+    delayed = _delayed_probe(kind, container, case) if not answer else None
+    if delayed is not None:
+        return delayed
     cause = f"the {kind} probe of container {container.name} " + (
         f"fails: {_short(answer)}" if answer else "has not passed yet"
     )
     return Trouble(7, cause, _probe_change(kind, container, case))
+
+
+def _delayed_probe(kind: str, container: ContainerFacts, case: PodCase) -> Trouble | None:
+    """The agent has not probed yet, as the spec asks."""
+    delay_s = int(lookup(container.spec, f"{kind}Probe", "initialDelaySeconds") or 0)
+    started_ns = _ns(lookup(container.status, "state", "running", "startedAt"))
+    left_s = delay_s - (case.evidence.now_ns - started_ns) / SECOND_NS
+    if not started_ns or left_s <= 0:
+        return None
+    operation = commands.set_container_field(case, container, (f"{kind}Probe", "initialDelaySeconds"), 0)
+    change = Change(
+        f"wait {left_s:.0f} s, or lower initialDelaySeconds of its {kind} probe",
+        commands.spec_change(case, [operation]),
+        commands.owner_text(case),
+    )
+    cause = f"the {kind} probe of container {container.name} begins {delay_s} s after its start"
+    return Trouble(7, cause, change)
 
 
 def _answer_of_agent(container: ContainerFacts, kind: str, case: PodCase) -> str:
@@ -384,9 +439,30 @@ def _unhealthy_event(container: ContainerFacts, case: PodCase) -> FailedProbe | 
 
 def _probe_change(kind: str, container: ContainerFacts, case: PodCase) -> Change:
     probe = container.spec.get(f"{kind}Probe") or {}
+    if "grpc" in probe and _is_run_by_fathom(case):
+        return _other_probe(kind, container, case)
     return Change(
         f"make container {container.name} answer {probe_text(probe)}, or correct its {kind} probe",
         commands.kubectl("logs", case.key.name, "-c", container.name, namespace=case.key.namespace),
+        commands.owner_text(case),
+    )
+
+
+def _is_run_by_fathom(case: PodCase) -> bool:
+    """Fathom's agents report how a pod starts; no other kubelet does."""
+    return bool(case.condition("Starting"))
+
+
+def _other_probe(kind: str, container: ContainerFacts, case: PodCase) -> Change:
+    """Fathom's agents make no gRPC calls: however the program answers, such a probe does not pass."""
+    probe = dict(container.spec[f"{kind}Probe"])
+    port = probe.pop("grpc").get("port")
+    operation = commands.set_container_field(
+        case, container, (f"{kind}Probe",), {**probe, "tcpSocket": {"port": port}}
+    )
+    return Change(
+        f"use httpGet, tcpSocket or exec in the {kind} probe of container {container.name}",
+        commands.spec_change(case, [operation]),
         commands.owner_text(case),
     )
 
@@ -419,5 +495,6 @@ def _short(message: object) -> str:
 
 
 LOOKS: tuple[Callable[[ContainerFacts, PodCase], Trouble | None], ...] = (
-    _image, _config, _command, _not_created, _memory, _killed_by_probe, _crash, _completed, _probe, _creating,
+    _image, _config, _command, _not_created, _memory, _killed_by_probe, _failed_hook, _crash, _completed,
+    _probe, _creating,
 )  # fmt: skip

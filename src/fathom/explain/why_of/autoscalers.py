@@ -157,9 +157,23 @@ def _inactive(evidence: Evidence, autoscaler: Obj) -> SubjectTrouble:
         command = f"kubectl set resources {target} -n {namespace} --requests={resource}=100m"
         change = Change(f"set requests of {resource} in the target's pods", command, owner)
         return SubjectTrouble("has no metrics", f"{reason}: {message}", change, related=related)
+    if (unsupported := _unsupported(autoscaler)) is not None:
+        return SubjectTrouble("has no metrics", f"{reason}: {message}", unsupported, related=related)
     command = f"kubectl get pods.metrics.k8s.io -n {namespace} -o yaml"
     change = Change("check that the nodes of its pods report use", command, "a cluster operator")
     return SubjectTrouble("has no metrics", f"{reason}: {message}", change, related=related)
+
+
+def _unsupported(autoscaler: Obj) -> Change | None:
+    """Of several metrics one that can be read is enough to scale by."""
+    metrics = lookup(autoscaler, "spec", "metrics") or ()
+    if not metrics or any(measure_of(metric) is not None for metric in metrics):
+        return None
+    patch = (
+        '{"spec":{"metrics":[{"type":"Resource","resource":'
+        '{"name":"cpu","target":{"type":"Utilization","averageUtilization":80}}}]}}'
+    )
+    return Change("scale by a metric of type Resource", _patch(autoscaler, patch), _owner(autoscaler))
 
 
 def _unrequested(evidence: Evidence, autoscaler: Obj) -> str:

@@ -37,7 +37,8 @@ def drain_of(evidence: Evidence, node: Obj) -> Drain | None:
     staying = [pod for pod in pods if not is_deleting(pod)]
     by = f" by {refused[-1].user}" if refused else ""
     blocked = [(pod, budget) for pod in staying if (budget := _budget(evidence, pod)) is not None]
-    held = f", and {len(blocked)} are kept by PodDisruptionBudgets" if blocked else ""
+    budgets = ", ".join(sorted({path_of(budget) for _, budget in blocked}))
+    held = f", and {len(blocked)} of them are kept by PodDisruptionBudget {budgets}" if blocked else ""
     message = f"it is being drained{by}: {len(evicted)} pods are being evicted, {len(staying)} stay{held}"
     return Drain(message, _groups(evidence, evicted, blocked))
 

@@ -14,6 +14,7 @@ from fathom.controllers.job.plan_counts import tally
 from fathom.controllers.pod_states import is_active, phase_of
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import CauseGroup, Change, Explanation
+from fathom.explain.why.commands import Operation, job_replaced
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart
 from fathom.explain.why_of.lookups import (
@@ -82,6 +83,8 @@ def _trouble(
     if not is_ours(job):
         manager = lookup(job, "spec", "managedBy")
         return SubjectTrouble("is not run by fathom", f"spec.managedBy names the controller {manager}")
+    if lookup(job, "spec", "parallelism") == 0:
+        return _without_parallelism(evidence, job)
     return _waits(evidence, job, pods, explain_pod)
 
 
@@ -99,15 +102,17 @@ def _failed(evidence: Evidence, job: Obj, pods: list[Obj]) -> SubjectTrouble:
 
 
 def _after_failure(job: Obj, reason: str) -> Change:
-    namespace, name = key_of(job)
-    again = f"kubectl get job {name} -n {namespace} -o json | kubectl replace --force -f -"
-    who = f"the owner of job/{name}"
+    who = f"the owner of job/{key_of(job).name}"
     if reason == "DeadlineExceeded":
         seconds = int(lookup(job, "spec", "activeDeadlineSeconds") or 0)
-        return Change(f"raise activeDeadlineSeconds above {seconds}, and replace the Job", again, who)
+        longer: Operation = {"op": "replace", "path": "/spec/activeDeadlineSeconds", "value": 2 * seconds}
+        what = (
+            f"raise activeDeadlineSeconds above {seconds}, for example to {2 * seconds}, and replace the Job"
+        )
+        return Change(what, job_replaced(job, [longer]), who)
     if reason == "BackoffLimitExceeded":
-        return Change("correct what its pods run, and replace the Job", again, who)
-    return Change("correct what failed, and replace the Job", again, who)
+        return Change("correct what its pods run, and replace the Job", job_replaced(job), who)
+    return Change("correct what failed, and replace the Job", job_replaced(job), who)
 
 
 def _suspended(evidence: Evidence, job: Obj) -> SubjectTrouble:
@@ -117,6 +122,15 @@ def _suspended(evidence: Evidence, job: Obj) -> SubjectTrouble:
     change = Change("resume the Job", command, f"the owner of job/{name}")
     cause = f"spec.suspend is true {writer}".rstrip()
     return SubjectTrouble("is suspended", cause, change, kind="intended")
+
+
+def _without_parallelism(evidence: Evidence, job: Obj) -> SubjectTrouble:
+    namespace, name = key_of(job)
+    writer = written_by(last_writer(evidence, job, JOBS, "spec.parallelism"))
+    command = f"""kubectl patch job {name} -n {namespace} --type=merge -p '{{"spec":{{"parallelism":1}}}}'"""
+    change = Change("raise parallelism", command, f"the owner of job/{name}")
+    cause = f"spec.parallelism is 0, so it runs no pods {writer}".rstrip()
+    return SubjectTrouble("is held", cause, change, kind="intended")
 
 
 # Waiting.

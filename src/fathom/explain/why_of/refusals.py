@@ -23,6 +23,9 @@ from fathom.model.podresources import amounts
 from fathom.model.quantity import ZERO, Quantity
 from fathom.model.reasons import QUOTA
 
+PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+BUILT_IN = "system-"  # What the names of classes begin with that always exist.
+
 
 class PodRefusal(msgspec.Struct, frozen=True):
     boundary: str  # 'quota', 'admission'
@@ -67,8 +70,23 @@ def change_of_refusal(
         return _with_requests(namespace, target, by_quota)
     if refusal.boundary == QUOTA:
         return Change("wait: the ResourceQuotas have room now, and the next try succeeds", "", NOBODY)
+    if (class_created := _missing_class(evidence, owner)) is not None:
+        return class_created
     command = f"kubectl edit {target} -n {namespace}"
     return Change("change the pod template so that the API server accepts it", command, _owner(target))
+
+
+def _missing_class(evidence: Evidence, owner: Obj) -> Change | None:
+    """The template names a PriorityClass that does not exist."""
+    name = str(lookup(owner, "spec", "template", "spec", "priorityClassName") or "")
+    if (
+        not name
+        or name.startswith(BUILT_IN)
+        or evidence.objects.get(PRIORITY_CLASSES, Key("", name)) is not None
+    ):
+        return None
+    command = f"kubectl create priorityclass {name} --value=VALUE"
+    return Change(f"create PriorityClass {name}", command, "a cluster operator")
 
 
 def _raised(evidence: Evidence, namespace: str, refusal: QuotaRefusal, missing: int) -> Change:

@@ -83,9 +83,11 @@ def unready(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | N
     pod, cause = first
     count = sum(other.reason == cause.reason for _, other in causes)
     explained = explained_pod(evidence, pod, cause, explain_pod, owner=facts.target)
+    # Between two crashes a pod is ready, for the moment.
+    state = "ready for the moment" if is_ready(pod) else "not ready"
     return SubjectTrouble(
         "is not ready",
-        f"{_pods(count)} not ready: {explained.cause}",
+        f"{_pods(count)} {state}: {explained.cause}",
         explained.change,
         grouped(evidence, causes),
         (ref(PODS, pod), *explained.overrides),

@@ -58,6 +58,12 @@ def level_of(evidence: Evidence, service: Obj) -> tuple[ServiceLevel | None, str
     return level, _source(level, names)
 
 
+def silent_gateway(evidence: Evidence) -> str:
+    """The gateway that does not answer, where no other one does; '' if one answers, or none is registered."""
+    gateways = processes_of(evidence, GATEWAY)
+    return "" if not gateways or any(each.answered for each in gateways) else gateways[0].process
+
+
 def _level(gateway: ProcessState, service: Obj) -> ServiceLevel | None:
     stated: dict[str, Any] = gateway.state.get("services") or {}
     document = stated.get(uid_of(service))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
+
 import msgspec
 
+from fathom.controllers.deployment.proportions import wanted_of
 from fathom.controllers.endpoints.plan import has_selector, ports_of, selects
 from fathom.controllers.pod_states import is_active, is_ready
 from fathom.explain.evidence import Evidence, ObjectRef
@@ -11,6 +14,7 @@ from fathom.explain.why.answer import CauseGroup, Change, DetailGroup, Explanati
 from fathom.explain.why_of.answering import SubjectTrouble, answered
 from fathom.explain.why_of.control_plane import CONTROLLERS, part_trouble, restart
 from fathom.explain.why_of.lookups import (
+    DEPLOYMENTS,
     PODS,
     SLICES,
     ExplainPod,
@@ -18,7 +22,7 @@ from fathom.explain.why_of.lookups import (
     shown_names,
 )
 from fathom.explain.why_of.pod_causes import causes_of, decisive, explained_pod, grouped
-from fathom.explain.why_of.service_levels import burn_trouble, level_lines
+from fathom.explain.why_of.service_levels import GATEWAY, burn_trouble, level_lines, silent_gateway
 from fathom.model.conditions import CONNECTIONS_FAIL, SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, labels_of, lookup
 from fathom.model.well_known import SERVICE_NAME_LABEL
@@ -87,10 +91,15 @@ def _trouble(
         return _none_ready(evidence, pods, explain_pod)
     if not ready:
         return _not_in_slices(evidence, pods)
-    return _unreached(evidence, service, pods) or burn_trouble(evidence, service)
+    return (
+        _without_gateway(evidence, service)
+        or _unreached(evidence, service, pods)
+        or burn_trouble(evidence, service)
+    )
 
 
 NO_ENDPOINTS = "has no endpoints"
+SIMILAR = 0.6  # Two letters swapped in a word of three give 0.67; 'shop' and 'slow' give 0.5.
 
 
 def _without_selector(service: Obj) -> SubjectTrouble:
@@ -117,6 +126,9 @@ def _selects_nothing(evidence: Evidence, service: Obj) -> SubjectTrouble:
     shown = ",".join(f"{name}={value}" for name, value in sorted(selector.items()))
     near = _nearest(evidence, service, selector)
     cause = f"no pod has the labels {shown}"
+    made_by = _maker(evidence, service, selector)
+    if made_by is not None:
+        return _maker_without_pods(cause, made_by)
     if near is None:
         command = f"kubectl get pods -n {key_of(service).namespace} --show-labels"
         return SubjectTrouble(
@@ -130,6 +142,33 @@ def _selects_nothing(evidence: Evidence, service: Obj) -> SubjectTrouble:
         _corrected(service, differing),
         related=(ref(PODS, near),),
     )
+
+
+def _maker(evidence: Evidence, service: Obj, selector: dict[str, str]) -> Obj | None:
+    """The Deployment whose pods would have these labels."""
+    return next(
+        (
+            deployment
+            for deployment in evidence.objects.list(DEPLOYMENTS, key_of(service).namespace)
+            if selector.items()
+            <= (lookup(deployment, "spec", "template", "metadata", "labels") or {}).items()
+        ),
+        None,
+    )
+
+
+def _maker_without_pods(cause: str, deployment: Obj) -> SubjectTrouble:
+    namespace, name = key_of(deployment)
+    owner, related = f"the owner of deployment/{name}", (ref(DEPLOYMENTS, deployment),)
+    if wanted_of(deployment) == 0:
+        command = f"kubectl scale deployment/{name} -n {namespace} --replicas=1"
+        change = Change(f"give Deployment {name} a replica", command, owner)
+        cause = f"{cause}: Deployment {name}, whose pods have them, has 0 replicas"
+        return SubjectTrouble(NO_ENDPOINTS, cause, change, related=related)
+    command = f"fathom why deployment/{name} -n {namespace}"
+    change = Change(f"see why Deployment {name} has no pods", command, owner)
+    cause = f"{cause}: Deployment {name}, whose pods have them, has none"
+    return SubjectTrouble(NO_ENDPOINTS, cause, change, related=related)
 
 
 def _shown(labels: dict[str, str | None]) -> str:
@@ -154,11 +193,14 @@ def _nearest(evidence: Evidence, service: Obj, selector: dict[str, str]) -> Obj 
 
 
 def _alike(value: str | None, wanted: str) -> bool:
-    """'web' and 'web-app', 'frontend' and 'front': one begins with the other, or differs in case."""
+    """'web' and 'web-app', 'frontend' and 'front', 'web' and 'wbe': one begins with the other, or they have
+    nearly the same letters."""
     if not value:
         return False
     one_way, other_way = value.lower(), wanted.lower()
-    return one_way.startswith(other_way) or other_way.startswith(one_way)
+    if one_way.startswith(other_way) or other_way.startswith(one_way):
+        return True
+    return SequenceMatcher(None, one_way, other_way).ratio() >= SIMILAR
 
 
 def _corrected(service: Obj, differing: dict[str, str | None]) -> Change:
@@ -199,10 +241,8 @@ def _port_names(pod: Obj) -> list[str]:
     return [str(port["name"]) for port in ports if port.get("name")]
 
 
-def _other_port(service: Obj, port: Obj, names: list[str], pods: list[Obj]) -> Change:
-    namespace, name = key_of(service)
-    at = (lookup(service, "spec", "ports") or []).index(port)
-    numbers = sorted(
+def _port_numbers(pods: list[Obj]) -> list[int]:
+    return sorted(
         {
             int(each["containerPort"])
             for pod in pods
@@ -210,8 +250,14 @@ def _other_port(service: Obj, port: Obj, names: list[str], pods: list[Obj]) -> C
             for each in container.get("ports") or ()
         }
     )
+
+
+def _other_port(service: Obj, port: Obj, names: list[str], pods: list[Obj]) -> Change:
+    namespace, name = key_of(service)
+    at = (lookup(service, "spec", "ports") or []).index(port)
+    numbers = _port_numbers(pods)
     value = f'"{names[0]}"' if names else str(numbers[0] if numbers else port.get("port"))
-    patch = f'[{{"op":"replace","path":"/spec/ports/{at}/targetPort","value":{value}}}]'
+    patch = f'[{{"op":"add","path":"/spec/ports/{at}/targetPort","value":{value}}}]'
     command = f"kubectl patch service {name} -n {namespace} --type=json -p '{patch}'"
     return Change(f"set targetPort to a port that the pods have, such as {value}", command, _owner(service))
 
@@ -246,6 +292,15 @@ def _not_in_slices(evidence: Evidence, pods: list[Obj]) -> SubjectTrouble:
     return SubjectTrouble("has no ready endpoints", cause, restart(trouble, CONTROLLERS))
 
 
+def _without_gateway(evidence: Evidence, service: Obj) -> SubjectTrouble | None:
+    """Only clients of a headless Service connect to its pods by themselves."""
+    process = silent_gateway(evidence)
+    if not process or lookup(service, "spec", "clusterIP") == "None":
+        return None
+    cause = f"process {process} does not answer, so nothing connects its address to its pods"
+    return SubjectTrouble("is not served", cause, restart(cause, GATEWAY))
+
+
 def _unreached(evidence: Evidence, service: Obj, pods: list[Obj]) -> SubjectTrouble | None:
     unreached = [pod for pod in pods if is_ready(pod) and _serving(pod).get("status") == "False"]
     failing = find_condition(conditions_of(service), CONNECTIONS_FAIL) or {}
@@ -255,13 +310,23 @@ def _unreached(evidence: Evidence, service: Obj, pods: list[Obj]) -> SubjectTrou
         failing.get("message") or (_serving(unreached[0]).get("message") if unreached else "") or ""
     )
     group = CauseGroup("gateway", len(unreached), shown_names(evidence, unreached), message)
-    change = Change(
+    change = _undeclared_port(service, pods) or Change(
         "check that the containers listen on the Service's target port",
         f"kubectl describe service {key_of(service).name} -n {key_of(service).namespace}",
         _owner(service),
     )
     cause = f"the gateway does not reach {len(unreached)} of its pods: {message}"
     return SubjectTrouble("is not served", cause, change, (group,) if unreached else ())
+
+
+def _undeclared_port(service: Obj, pods: list[Obj]) -> Change | None:
+    """A target port by a number that no container declares, though they declare others."""
+    declared = _port_numbers(pods)
+    for port in lookup(service, "spec", "ports") or ():
+        target = port.get("targetPort") or port.get("port")
+        if declared and isinstance(target, int) and target not in declared:
+            return _other_port(service, port, [], pods)
+    return None
 
 
 def _serving(pod: Obj) -> Obj:

@@ -120,6 +120,7 @@ def _is_named(edge: Edge, true: ObjectTimelines) -> bool:
 
 
 def _changed_condition(edge: Edge, true: ObjectTimelines) -> bool:
+    """Its status or its time: a second change of the status within one second leaves the time as it is."""
     _, uid, type_, _ = edge.effect.split(":", 3)
     written = true.writes.get(edge.cause)
     if written is None or written.ref.uid != uid:
@@ -127,11 +128,11 @@ def _changed_condition(edge: Edge, true: ObjectTimelines) -> bool:
     before, after = (
         next(
             (
-                condition.get("lastTransitionTime")
+                (condition.get("status"), condition.get("lastTransitionTime"))
                 for condition in lookup(obj, "status", "conditions") or ()
                 if condition["type"] == type_
             ),
-            "",
+            None,
         )
         for obj in (written.before, written.after)
     )
