@@ -16,6 +16,7 @@ from fathom.agent.host.living_pods import is_run
 
 pytestmark = pytest.mark.live
 
+CONTAINER = ".status.containerStatuses[0]"
 FATHOM = [sys.executable, "-m", "fathom.cli"]
 CLUSTER = ("up", "--nodes", "1")
 POD = """
@@ -43,9 +44,13 @@ def fathom(data: Path, *words: str, stdin: str = "") -> subprocess.CompletedProc
 def run_pod(data: Path) -> None:
     done = fathom(data, "apply", "-f", "-", stdin=POD)
     assert (done.returncode, done.stdout) == (0, "pod/lasting created\n"), done.stderr
-    deadline_s = time.monotonic() + 30
-    while fathom(data, "get", "pod", "lasting", "-o", "jsonpath={.status.phase}").stdout != "Running":
-        assert time.monotonic() < deadline_s
+    until_read(data, ".status.phase", "Running")
+
+
+def until_read(data: Path, path: str, value: str) -> None:
+    deadline_s = time.monotonic() + 60
+    while fathom(data, "get", "pod", "lasting", "-o", f"jsonpath={{{path}}}").stdout != value:
+        assert time.monotonic() < deadline_s, (path, value)
         time.sleep(0.2)
 
 
@@ -89,6 +94,11 @@ def test_down_ends_a_cluster_that_runs_or_its_control_plane_alone(tmp_path: Path
         done = fathom(data, "down", "--data", str(data), "--grace", "1s")
         assert done.stdout == f"stopped the control plane in {data}\nended 1 pods: default/lasting\n"
         assert process.wait(10) == 0
+    with up(data, command=CLUSTER):
+        until_read(data, f"{CONTAINER}.lastState.terminated.reason", "ClusterStopped")
+        until_read(data, f"{CONTAINER}.ready", "true")
+        why = fathom(data, "why", "pod/lasting")  # It did not crash: somebody ended it.
+        assert (why.returncode, why.stdout.startswith("pod default/lasting is ready")) == (0, True), why
 
 
 def test_where_no_cluster_ever_was_it_is_said(tmp_path: Path) -> None:

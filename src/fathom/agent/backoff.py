@@ -5,7 +5,7 @@ from __future__ import annotations
 from fathom.agent.container_views import ContainerTrouble
 from fathom.agent.runtime import ContainerRun
 from fathom.model.backoff import Backoff
-from fathom.model.reasons import CONFIG, container_boundary
+from fathom.model.reasons import CLUSTER_STOPPED, CONFIG, container_boundary
 from fathom.model.times import SECOND_NS
 
 CRASH_LOOP = Backoff(10, 300)
@@ -18,6 +18,8 @@ def crashes_after(run: ContainerRun) -> int:
     """Crashes in a row, including the end of this run."""
     if run.exit is None or run.exit.finished_ns - run.started_ns >= STEADY_S * SECOND_NS:
         return 0
+    if run.exit.reason == CLUSTER_STOPPED:
+        return run.crashes
     return run.crashes + 1
 
 

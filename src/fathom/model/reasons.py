@@ -298,6 +298,8 @@ CONTAINER_BOUNDARIES: Mapping[str, str] = {
 LIVENESS_FAILED: Final = "LivenessProbeFailed"
 STARTUP_FAILED: Final = "StartupProbeFailed"
 MEMORY_REFUSED: Final = "MemoryRefused"
+# `fathom down` ended it with its cluster: no fault of the program, and no crash.
+CLUSTER_STOPPED: Final = "ClusterStopped"
 # Kubernetes' reason for a container that the kernel killed at its memory limit.
 OOM_KILLED: Final = "OOMKilled"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from fathom.agent.host.orphan_processes import end_below, shims_below
-from fathom.agent.host.records import PodRecord, RunRecord, is_alive
+from fathom.agent.host.records import STOPPED, PodRecord, RunRecord, is_alive
 from fathom.model.objects import metadata
 
 POLL_S = 0.05
@@ -59,6 +59,7 @@ def end_pods(data: Path, *, grace_s: float) -> None:
             with contextlib.suppress(OSError, msgspec.MsgspecError):
                 record = msgspec.json.decode((run / "run.json").read_bytes(), type=RunRecord)
                 if is_alive(record.pid, record.pid_started):
+                    (run / STOPPED).touch(mode=0o600)  # First: the agent that comes next reads it.
                     os.killpg(record.pid, signal.SIGTERM)
     until_s = time.monotonic() + grace_s
     while living_pods(data) and time.monotonic() < until_s:

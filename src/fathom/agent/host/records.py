@@ -3,7 +3,7 @@
 DIR/pods/UID/pod.json                    the pod as it was admitted, its address and its ids
 DIR/pods/UID/home/CONTAINER              its working directory
 DIR/pods/UID/volumes/NAME
-DIR/pods/UID/runs/CONTAINER/ATTEMPT/     run.json, exit.json (by the shim), log, log.1, …
+DIR/pods/UID/runs/CONTAINER/ATTEMPT/     run.json, exit.json (by the shim), log, log.1, …, stopped-by-down
 DIR/removed/                             pods that are gone, while their files are being removed
 """
 
@@ -20,11 +20,13 @@ from fathom import private_files
 from fathom.agent.runtime import ContainerRun, Exit, KeptContainer
 from fathom.agent.safe_files import remove_path
 from fathom.model.objects import Obj, uid_of
+from fathom.model.reasons import CLUSTER_STOPPED
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 SCHEME = "process://"
 # Any other error does not prove that it is missing, and is raised.
 NOT_THERE = (FileNotFoundError, NotADirectoryError)
+STOPPED = "stopped-by-down"  # In the directory of a run that `fathom down` has ended.
 LOCK = "lock"
 RUNS_KEPT = 2  # The newest, and the one before for `logs --previous`.
 
@@ -198,9 +200,16 @@ class Records:
     def exit_record(self, uid: str, container: str, attempt: int) -> ExitRecord | None:
         try:
             raw = (self.run_dir(uid, container, attempt) / "exit.json").read_bytes()
-            return msgspec.json.decode(raw, type=ExitRecord)
+            record = msgspec.json.decode(raw, type=ExitRecord)
         except (*NOT_THERE, msgspec.MsgspecError):
             return None
+        return self.with_cause(record, uid, container, attempt)
+
+    def with_cause(self, record: ExitRecord, uid: str, container: str, attempt: int) -> ExitRecord:
+        """A program that `fathom down` has ended did not crash, whatever its code."""
+        if not record.code or not (self.run_dir(uid, container, attempt) / STOPPED).exists():
+            return record
+        return msgspec.structs.replace(record, reason=CLUSTER_STOPPED, message="fathom down ended it")
 
     def write_exit(self, run: ContainerRun, record: ExitRecord) -> None:
         """Write the exit of a run whose shim could not."""

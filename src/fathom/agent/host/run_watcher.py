@@ -114,7 +114,8 @@ class RunWatcher:
         if record.boot == self._boot:
             end_orphans(record)
         now_ns = time.time_ns()
-        lost = ExitRecord(137, now_ns, run.started_ns, 9, "ContainerStatusUnknown", LOST)
+        unknown = ExitRecord(137, now_ns, run.started_ns, 9, "ContainerStatusUnknown", LOST)
+        lost = self._records.with_cause(unknown, run.uid, run.container, run.attempt)
         try:
             self._records.write_exit(run, lost)
         except OSError as error:  # A full disk. Report the end all the same, or the pod would seem to run.

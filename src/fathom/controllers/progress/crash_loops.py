@@ -16,6 +16,7 @@ import msgspec
 from fathom.controllers.pod_states import created_s, seconds
 from fathom.model.backoff import Backoff
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.reasons import CLUSTER_STOPPED
 
 CRASH_LOOP = "CrashLoopBackOff"
 
@@ -43,6 +44,8 @@ def crash_loop(pod: Obj, *, now_s: float) -> CrashLoop | None:
 
 def _of_container(pod: Obj, container: Obj, now_s: float) -> CrashLoop | None:
     ended = lookup(container, "state", "terminated") or lookup(container, "lastState", "terminated") or {}
+    if ended.get("reason") == CLUSTER_STOPPED:
+        return None
     since_s = seconds(ended.get("finishedAt")) or now_s
     name, code = container.get("name"), ended.get("exitCode", "?")
     message = f"{metadata(pod)['name']}: container {name} exited with code {code}"
