@@ -184,6 +184,25 @@ def test_a_container_killed_for_memory_gets_a_higher_limit() -> None:
     )
 
 
+@pytest.mark.parametrize("reason", ["ErrImagePull", "CrashLoopBackOff"])
+def test_a_new_template_that_does_not_start_is_undone_while_the_old_one_serves(reason: str) -> None:
+    """Nobody but its author knows the right image or program; that the template before works can be seen."""
+    web = deployment(2)
+    old, new = replica_set(web, 1), replica_set(web, 1)
+    old["metadata"] = {**old["metadata"], "name": "web-0", "uid": "uid-web-0"}
+    old["spec"]["template"] = {**TEMPLATE, "spec": {"containers": [{"name": "main", "image": "web:0"}]}}
+    bad = failing("web-1-0", new, reason, "no such image")
+    answer = explain(web, old, new, pod("web-0-0", old), bad)
+    assert answer.change == Change(
+        "return to the template before, whose pods are ready",
+        "kubectl rollout undo deployment/web -n shop",
+        "the owner of deployment/web",
+    )
+    alone = explain(web, new, bad)
+    assert alone.change is not None
+    assert alone.change.what != answer.change.what
+
+
 def test_a_paused_rollout_says_how_to_resume_it() -> None:
     """The decoy: a pod of the old template is not ready."""
     web = deployment(2, paused=True)

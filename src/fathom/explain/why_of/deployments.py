@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from fathom.controllers.deployment.plan_status import PAUSED, TIMED_OUT
 from fathom.controllers.deployment.proportions import limits_of, wanted_of
 from fathom.controllers.deployment.revisions import Sets, size_of, split
@@ -30,9 +32,11 @@ from fathom.explain.why_of.replicas import (
 from fathom.kinds.override_scope import InScope, workload_in_scope
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
+from fathom.model.reasons import CRASH, IMAGE, PROBE, START, boundary_of
 from fathom.model.times import timestamp
 
 CONTROLLER = "deployments"
+OF_THE_PROGRAM = frozenset({IMAGE, CRASH, PROBE, START})
 
 
 def explain_deployment(
@@ -44,6 +48,8 @@ def explain_deployment(
     older = sum(ready_count(owned_by(evidence, PODS, replica_set)) for replica_set in sets.old)
     facts = _facts(deployment, sets, pods)
     trouble = _trouble(evidence, deployment, sets, facts, explain_pod)
+    if trouble is not None and older:
+        trouble = _undone(deployment, trouble)
     return answered(
         evidence,
         deployment,
@@ -55,6 +61,18 @@ def explain_deployment(
         ready=ready,
         wanted=wanted,
     )
+
+
+def _undone(deployment: Obj, trouble: SubjectTrouble) -> SubjectTrouble:
+    """Pods of the template before are ready, and those of the new one do not start: to return is known to
+    help, while nobody but its author knows what the program, its image or its probe should be."""
+    if not trouble.causes or boundary_of(trouble.causes[0].cause) not in OF_THE_PROGRAM:
+        return trouble
+    namespace, name = key_of(deployment)
+    command = f"kubectl rollout undo deployment/{name} -n {namespace}"
+    who = f"the owner of deployment/{name}"
+    change = Change("return to the template before, whose pods are ready", command, who)
+    return msgspec.structs.replace(trouble, change=change)
 
 
 def _facts(deployment: Obj, sets: Sets, pods: list[Obj]) -> ReplicaFacts:
