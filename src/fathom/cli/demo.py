@@ -65,7 +65,9 @@ def risk_api(
         say(f"$ export KUBECONFIG={stage.kubeconfig}")
         play(STORY, stage, say, _go_on if yes else _wait_for_key)
     except DemoFailed as error:
-        raise Problem(f"{error}; the cluster is left in {stage.data}", exit_code=ANSWER_IS_NO) from error
+        ended = f"the cluster runs on for a look; `fathom down --data {stage.data}` ends it"
+        again = "a busy machine may be the cause: then try again"
+        raise Problem(f"{error}; {ended}; {again}", exit_code=ANSWER_IS_NO) from error
     except KeyboardInterrupt:
         say("", f"# The cluster runs on; `fathom down --data {stage.data}` ends it.")
         raise
