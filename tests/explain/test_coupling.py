@@ -292,6 +292,17 @@ def test_the_text_says_what_is_not_known() -> None:
     assert lines[-1] == "no data: audit log: not read"
 
 
+def test_of_a_field_the_text_lists_who_can_write_it_and_who_decides_from_it() -> None:
+    coupling = answer(evidence(), CouplingQuestion(field="spec.replicas"))
+    readers = sorted({each.reader for each in coupling.inputs})
+    _, writers, deciders, *_ = coupling_lines(coupling)
+    assert deciders == f"  decide from it: {', '.join(readers)}"
+    assert writers.startswith("  can write it: controllers/autoscaling, ")
+    assert coupling.summary.endswith(f"; {len(readers)} actors decide from it")
+    of_actor = coupling_lines(answer(evidence(), CouplingQuestion(controller="autoscaling")))
+    assert not any(line.startswith("  decide from it") for line in of_actor)
+
+
 def test_the_text_folds_long_lists_and_wide_shows_them() -> None:
     coupling = answer(evidence(), CouplingQuestion(controller="autoscaling"))
     short, wide = coupling_lines(coupling), coupling_lines(coupling, wide=True)

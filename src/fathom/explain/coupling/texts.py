@@ -14,7 +14,7 @@ NAMES_SHOWN = 6
 
 
 def coupling_lines(coupling: Coupling, *, wide: bool = False) -> list[str]:
-    lines = [coupling.summary]
+    lines = [coupling.summary, *_both_sides(coupling, wide=wide)]
     lines += _inputs(coupling.inputs, wide=wide)
     for form, title in TITLES.items():
         links = [link for link in coupling.links if link.form == form]
@@ -30,6 +30,18 @@ def coupling_lines(coupling: Coupling, *, wide: bool = False) -> list[str]:
     ]
     lines += [f"no data: {gap.source}: {gap.why}" for gap in coupling.gaps]
     return lines
+
+
+def _both_sides(coupling: Coupling, *, wide: bool) -> list[str]:
+    """Of an object or a field: who can write it, and who decides from it. Of an actor the summary says it."""
+    readers = sorted({each.reader for each in coupling.inputs})
+    if len(readers) < 2:
+        return []
+    writers = sorted({writer.actor for each in coupling.inputs for writer in each.writers})
+    return [
+        f"  can write it: {_names(writers, wide=wide) or 'people alone'}",
+        f"  decide from it: {_names(readers, wide=True)}",
+    ]
 
 
 def _inputs(inputs: Iterable[CouplingInput], *, wide: bool) -> list[str]:
@@ -49,7 +61,7 @@ def _input(each: CouplingInput, *, wide: bool) -> str:
     fields = ", ".join(each.fields) or "existence"
     asked = "asked for" if each.source == "api" else each.source
     writers = _names((_writer(writer) for writer in each.writers), wide=wide)
-    return f"  {each.reader} reads {each.kind} {fields} ({asked}): {writers}"
+    return f"  {each.reader} reads {each.kind} {fields} ({asked}); can be changed by {writers}"
 
 
 def _writer(writer: InputWriter) -> str:
@@ -86,7 +98,7 @@ def _observed_line(each: ObservedWriter) -> str:
     times = "once" if each.writes == 1 else f"{each.writes} times since {each.first}, last"
     decision = f", decision {each.decision}" if each.decision else ""
     admission = f", set by admission {', '.join(each.admission)}" if each.admission else ""
-    unsure = "" if each.certain else " (perhaps: something above it changed)"
+    unsure = "" if each.certain else " (perhaps: it wrote a field that contains this one)"
     return f"  {each.field}: {each.writer} {times} at {each.last}{decision}{admission}{unsure}"
 
 
