@@ -381,7 +381,7 @@ def test_whatever_is_stuck_is_listed_worst_first_and_wide_output_has_every_node(
     answer_with("pod/big", Step(says=("too little free cpu",)), ask, place.cluster.logs)
     answer_with("deployment/calm", Step(says=("is paused",)), ask, place.cluster.logs)
     code, text = ask("why")
-    first, last = text.splitlines()
+    first, last = [line for line in text.splitlines() if not line.startswith("  $ ")]
     assert code == 1
     assert first.startswith(f"pod {place.namespace}/big is not scheduled: ")
     assert f"{place.namespace}/calm is paused" in last

@@ -33,6 +33,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "explain/why/commands.py": {"import of shlex": "quotes words for a shell, nothing of the outside"},
     "control/loop.py": {"import of traceback": "a stack is for the log, which only takes"},
     "control/process.py": {"import of importlib": "controllers are named in the birth, which is on the tape"},
+    "explain/why_of/services.py": {"import of difflib": "compares texts, nothing of the outside"},
     "steer/conditions.py": {
         "import of cel_expr_python": "evaluates an expression over values; nothing of the outside"
     },

@@ -109,7 +109,7 @@ def marked_event(change: EventChange) -> EventReport:
 class Reporting(Marking):
     """Has an Event written about it by the process."""
 
-    news = staticmethod(marked_event)
+    event_reports = staticmethod(marked_event)
 
 
 class ReportsItself(Marking):

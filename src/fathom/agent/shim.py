@@ -309,8 +309,9 @@ class Shim:
     def _end_the_rest(self) -> None:
         """When a container's first process ends, all others are killed. They are our children by now. First
         they may start no more: a process that starts another and ends is gone when it is killed."""
-        with contextlib.suppress(OSError), open(self._spec.get("processes") or "/nowhere", "wb", 0) as file:
-            file.write(b"0")
+        if limit := self._spec.get("processes"):
+            with contextlib.suppress(OSError), open(limit, "wb", 0) as file:
+                file.write(b"0")
         for _ in range(100):
             pids = children_of(os.getpid())
             if not pids:

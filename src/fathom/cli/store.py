@@ -68,6 +68,7 @@ def restore(
     from fathom.store import backup as store_backup  # noqa: PLC0415
     from fathom.store.sqlite_file import prepare_directory  # noqa: PLC0415
 
+    checked(data)
     if not file.is_file():
         raise Problem(f"{file} does not exist: name a file that `fathom store backup` has written")
     with _store_errors_as_problems():
