@@ -146,7 +146,7 @@ def test_nearly_good_objects_of_any_kind(world: World, numbers: Iterator[int], d
 
 @pytest.mark.full
 @given(data=st.data())
-@settings(max_examples=5_000)
+@settings(max_examples=2_500)
 @pytest.mark.timeout(3600)
 def test_very_many_nearly_good_objects(world: World, numbers: Iterator[int], data: st.DataObject) -> None:
     fuzz_one_object(world, f"y{next(numbers)}", data)
@@ -371,7 +371,7 @@ SIZED: Obj = {
 
 
 @given(data=st.data())
-@settings(max_examples=EXAMPLES * 2)
+@settings(max_examples=min(EXAMPLES * 2, 1000))
 def test_any_custom_kind(world: World, numbers: Iterator[int], data: st.DataObject) -> None:
     schema = data.draw(st.none() | bent(SIZED, DEFINITIONS, SCHEMA))
     crd = definition(f"c{next(numbers)}", schema=schema)
