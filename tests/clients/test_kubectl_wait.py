@@ -23,7 +23,9 @@ def waiting(kubectl: Kubectl, command: str) -> Iterator[Started]:
 
 def met(started: Started) -> bool:
     done = started.ended()
-    return done.code == 0 and done.out.splitlines()[-1].endswith("condition met")
+    good = done.code == 0 and done.out.splitlines()[-1].endswith("condition met")
+    assert good, done  # With what kubectl printed.
+    return good
 
 
 def test_for_a_condition(kubectl: Kubectl, server: Server, namespace: str) -> None:

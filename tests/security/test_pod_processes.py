@@ -142,7 +142,7 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full  # It uses up the machine's process ids within seconds: other tests lose theirs.
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_a_program_that_never_stops_forking_ends_with_its_container(cluster: Cluster) -> None:
     if cluster.server.data.stat().st_uid != 0 or not find_means("tests").kind:

@@ -12,6 +12,7 @@ import gc
 import os
 import random
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from tests.api.bending import definition
@@ -238,7 +239,9 @@ def quick(world: World, method: str, path: str, body: bytes, **options: object) 
     """The status of a request that takes less than a second of the server's CPU."""
     statuses: list[int] = []
     for _ in range(TRIES):
-        spent = cpu_s(lambda: statuses.append(world.send(method, path, body, **options).status))  # type: ignore[arg-type]
+        # How long a try may take is judged here: on a busy machine one of several is enough.
+        send = partial(world.send, method, path, body, cpu_s_max=60.0, **options)  # type: ignore[arg-type]
+        spent = cpu_s(lambda send=send: statuses.append(send().status))  # type: ignore[misc]
         if spent < REQUEST_CPU_S_MAX:
             return statuses[0]
     raise AssertionError(f"{method} {path} took {spent:.1f} s of CPU")
