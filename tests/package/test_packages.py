@@ -68,7 +68,7 @@ def test_the_extras_are_those_that_the_pages_name(packages: Packages) -> None:
         metadata = Parser().parsestr(wheel.read(f"{NAME}.dist-info/METADATA").decode())
     assert (metadata["Name"], set(metadata.get_all("Provides-Extra") or ())) == (
         "fathom-control",
-        {"etcd", "otel", "runbooks", "test"},
+        {"etcd", "mcp", "otel", "runbooks", "test"},
     )
 
 
