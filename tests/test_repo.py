@@ -243,4 +243,5 @@ def test_locks_pin_every_line_and_the_runtime_lock_is_part_of_the_other() -> Non
     )
     pinned = re.compile(r"[a-z0-9-]+==[\w.]+( ; .+)?")
     assert [line for line in runtime | development if not pinned.fullmatch(line)] == []
-    assert runtime - development == set()
+    # A package that one needs on fewer systems than the other has another condition there.
+    assert {line.partition(" ;")[0] for line in runtime} <= {line.partition(" ;")[0] for line in development}
