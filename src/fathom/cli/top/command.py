@@ -38,9 +38,9 @@ def top(
 ) -> int:
     """Show what is stuck, the nodes, the control plane, overrides and fights, live; Enter opens a workload.
 
-    Draws two pages in the terminal, kept up to date by watches: what is stuck, worst first, each with the first
-    line of `fathom why`; and one workload with its stages, pods, why, history and what to type. `?` lists the
-    keys, `q` ends it. In a pipe, or with -o, it prints the page once.
+    Draws two pages in the terminal, kept up to date by watches: what is stuck, worst first, each with the
+    first line of `fathom why`; and one workload with its stages, pods, why, history and what to type. `?`
+    lists the keys, `q` ends it. In a pipe, or with -o, it prints the page once.
 
     fathom top -A  the whole cluster
     fathom top deployment/web -n shop  the page of one workload

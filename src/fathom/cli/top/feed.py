@@ -298,7 +298,7 @@ class Follower:
             self._feed.listed(self.kind.name, objs, limited=self.limited)
         return str(meta.get("resourceVersion") or "")
 
-    def _page(self, namespace: str, token: str) -> tuple[int, Answer]:
+    def _page(self, namespace: str, token: str) -> tuple[int, Obj]:
         more = {"continue": token} if token else {}
         target = self.kind.target(namespace, limit=str(PAGE_OBJECTS), **more)
         return self._server.request("GET", target)

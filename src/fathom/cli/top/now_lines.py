@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fathom.cli.top import seen as what
-from fathom.cli.top.lines import PageLine, Piece, PieceStyle, Subject, beside, cells, line, padded, paragraph, table
+from fathom.cli.top.lines import (
+    PageLine,
+    Piece,
+    PieceStyle,
+    Subject,
+    beside,
+    cells,
+    line,
+    padded,
+    paragraph,
+    table,
+)
 from fathom.cli.top.now_view import (
     BrakeState,
     NodeItem,
@@ -41,7 +52,7 @@ def head_line(view: NowView, width: int) -> PageLine:
     ready = sum(_is_ready(node) for node in nodes)
     parts = [
         Piece(f"{len(view.stuck)} stuck", "red" if view.stuck else "green"),
-        Piece(f"nodes {ready}/{len(nodes)} ready", "" if ready == len(nodes) else "red"),
+        Piece(f"nodes {ready}/{len(nodes)}", "" if ready == len(nodes) else "red"),
         Piece(*_leaders_word(view)),
         Piece(*_brake_word(view.brake)),
         Piece(*_breakers_word(view)),
@@ -114,7 +125,10 @@ def _surroundings(view: NowView, width: int, *, first: bool = False) -> list[Pag
     parts = [
         [_title("nodes", sum(len(zone.nodes) for zone in view.zones)), *_nodes(view, width)],
         [_title("control plane"), *_control_plane(view, width)],
-        [_title("overrides", len(view.overrides), "yellow" if view.overrides else ""), *_overrides(view, width)],
+        [
+            _title("overrides", len(view.overrides), "yellow" if view.overrides else ""),
+            *_overrides(view, width),
+        ],
         [_title("fights", len(view.fights), "red" if view.fights else ""), *_fights(view, width)],
     ]
     lines = [each for part in parts for each in (PageLine(), *part)]
@@ -235,7 +249,9 @@ def _control_plane(view: NowView, width: int) -> Iterator[PageLine]:
     yield from _brake(view, width)
     yield from _breakers(view, width)
     for signal in view.signals:
-        yield from _hanging(f"  {signal.component} reports {signal.signal}: {signal.message}", width, "yellow")
+        yield from _hanging(
+            f"  {signal.component} reports {signal.signal}: {signal.message}", width, "yellow"
+        )
 
 
 def _brake(view: NowView, width: int) -> Iterator[PageLine]:
@@ -278,7 +294,8 @@ def _overrides(view: NowView, width: int) -> Iterator[PageLine]:
 
 def _override_lines(item: OverrideItem, width: int) -> Iterator[PageLine]:
     ends = f"ends in {item.ends_in}, " if item.ends_in not in {"-", "ended"} else ""
-    head = f"  {item.namespace}/{item.name}: {item.changes} for {item.target}, by {item.owner or 'somebody unknown'}"
+    owner = item.owner or "somebody unknown"
+    head = f"  {item.namespace}/{item.name}: {item.changes} for {item.target}, by {owner}"
     yield from _hanging(head, width, "yellow")
     acks = "" if item.acknowledged == "-" else f", acknowledged {item.acknowledged}"
     waits = f", waits for {', '.join(item.waits_for)}" if item.waits_for else ""

@@ -67,7 +67,9 @@ def answer_breakers(feed: Feed, server: ServerConnection) -> None:
     if status != 200:
         feed.answered_breakers((), _not_allowed(status, "list endpointslices in fathom-system", answer))
         return
-    processes = [str(metadata(item).get("name") or "").removeprefix(PREFIX) for item in answer.get("items") or ()]
+    processes = [
+        str(metadata(item).get("name") or "").removeprefix(PREFIX) for item in answer.get("items") or ()
+    ]
     breakers: list[BreakerSeen] = []
     notes: list[str] = []
     for process in processes:

@@ -1,4 +1,4 @@
-"""What `fathom top` knows of a cluster at one moment: objects as they were read, and what could not be read."""
+"""What `fathom top` knows of a cluster at one moment: objects as read, and what could not be read."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ClusterSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 def pod_seen(pod: Obj) -> PodSeen:
     meta, amounts = metadata(pod), pod_amounts(pod, REQUESTS)
-    owner = next((each for each in meta.get("ownerReferences") or () if each.get("controller")), {})
+    owner: Obj = next((each for each in meta.get("ownerReferences") or () if each.get("controller")), {})
     cpu, memory = amounts.get("cpu"), amounts.get("memory")
     phase = lookup(pod, "status", "phase")
     return PodSeen(
@@ -123,5 +123,3 @@ def lease_seen(before: LeaseSeen | None, lease: Obj, now_ns: int) -> LeaseSeen:
 
 def is_in(namespace: str, key: Key) -> bool:
     return not namespace or key.namespace == namespace
-
-

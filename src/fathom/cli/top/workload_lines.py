@@ -20,9 +20,6 @@ def workload_lines(view: WorkloadView, width: int, *, matching: str = "") -> lis
     return [
         *_why(view, width),
         PageLine(),
-        _title("what to type"),
-        *_commands(view, width),
-        PageLine(),
         _title("stages"),
         *_stages(view, width),
         PageLine(),
@@ -31,6 +28,12 @@ def workload_lines(view: WorkloadView, width: int, *, matching: str = "") -> lis
         PageLine(),
         _title("rollout history", len(view.history)),
         *_history(view, width),
+        PageLine(),
+        _title("what to type"),
+        *_commands(view.commands, width),
+        PageLine(),
+        _title("evidence"),
+        *_evidence(view, width),
         PageLine(),
         _title("timeline"),
         *_timeline(view, width),
@@ -56,19 +59,27 @@ def _why(view: WorkloadView, width: int) -> Iterator[PageLine]:
     yield _title("why")
     yield from _notes(view, WHY, OBJECT)
     style: PieceStyle = "green" if view.as_wanted else "red"
-    for number, text in enumerate(view.why):
-        is_command = text.strip().startswith(COMMAND)
-        if is_command:
-            continue  # Below, with the others.
-        indent = 2 if number == 0 else 4
-        room = WIDE if width >= WIDE else width - indent
-        for part in paragraph(text.strip(), room, indent=2):
-            yield line(Piece(" " * indent + part, style if number == 0 else ""))
+    for text in view.why[:1]:
+        yield from _wrapped(text, width, style)
+    if view.helps:
+        yield from _commands([view.helps], width)
 
 
-def _commands(view: WorkloadView, width: int) -> Iterator[PageLine]:
+def _evidence(view: WorkloadView, width: int) -> Iterator[PageLine]:
+    """Without the command: it is above."""
+    for text in view.why[1:]:
+        if not text.strip().startswith(COMMAND):
+            yield from _wrapped(text.strip(), width)
+
+
+def _wrapped(text: str, width: int, style: PieceStyle = "") -> Iterator[PageLine]:
+    room = WIDE if width >= WIDE else width - 2
+    yield from (line(Piece(f"  {part}", style)) for part in paragraph(text, room, indent=2))
+
+
+def _commands(commands: Sequence[str], width: int) -> Iterator[PageLine]:
     room = WIDE if width >= WIDE else width - 4
-    for command in view.commands:
+    for command in commands:
         for number, part in enumerate(paragraph(command, room, indent=2)):
             mark = f"  {COMMAND}" if number == 0 else "    "
             yield line(Piece(f"{mark}{part}", "cyan"), command=command, starts=number == 0)
@@ -94,9 +105,7 @@ def _stages(view: WorkloadView, width: int) -> Iterator[PageLine]:
         yield line(Piece(f"  {stage:<{STAGE_WIDTH}}"), *_bars(generations, stage, bar=bar, column=column))
     for generation in generations:
         for text in generation.pending:
-            room = WIDE if width >= WIDE else width - 2
-            for part in paragraph(f"generation {generation.generation}: {text}", room, indent=2):
-                yield line(Piece(f"  {part}", "yellow"))
+            yield from _wrapped(f"generation {generation.generation}: {text}", width, "yellow")
 
 
 def _bars(generations: Sequence[GenerationItem], stage: str, *, bar: int, column: int) -> Iterator[Piece]:

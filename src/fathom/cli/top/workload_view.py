@@ -12,7 +12,6 @@ from fathom.cli.tables import natural
 from fathom.cli.top import seen as what
 from fathom.cli.top.lines import Subject
 from fathom.cli.top.seen import Answer, ClusterSeen, PodSeen
-from fathom.cli.typed_commands import for_this_machine
 from fathom.cli.why import is_of
 from fathom.kinds.shape import read
 from fathom.kinds.workload_progress import Progress, WorkloadProgress
@@ -198,9 +197,7 @@ def _age(created_ns: int, now_ns: int) -> str:
 # What to type.
 
 
-def _commands(
-    subject: Subject, explanation: Answer | None, history: Sequence[RevisionItem]
-) -> Iterator[str]:
+def _commands(subject: Subject, explanation: Answer | None, history: Sequence[RevisionItem]) -> Iterator[str]:
     change = (explanation or {}).get("change") or {}
     if explanation is not None and change.get("command"):
         yield for_this_machine(str(change["command"]))
@@ -216,5 +213,3 @@ def _commands(
             yield f"fathom rollout undo {named} --to-revision={history[1].revision}"
     if not is_of(kind, "nodes"):
         yield f"fathom describe {named}"
-
-
