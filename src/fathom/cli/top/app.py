@@ -14,6 +14,7 @@ from textual.widgets import Input
 
 from fathom.cli.explanations import ApiServer
 from fathom.cli.top.feed import Feed
+from fathom.cli.top.helping import helping_command
 from fathom.cli.top.lines import PageLine, Piece, Subject, cells, cut, line
 from fathom.cli.top.now_lines import head_line, now_lines
 from fathom.cli.top.now_view import now_view
@@ -22,7 +23,6 @@ from fathom.cli.top.questions import Asker, ask_workload, breaker_asker, stuck_a
 from fathom.cli.top.seen import READING, ClusterSeen
 from fathom.cli.top.workload_lines import WHY, workload_lines
 from fathom.cli.top.workload_view import WorkloadAnswers, workload_view
-from fathom.cli.typed_commands import for_this_machine
 from fathom.model.times import timestamp
 from fathom.terminal import visible
 
@@ -42,10 +42,9 @@ HELP = """KEYS
 
 SIGNS
   ✗ is stuck   ~ passes by itself   · was done on purpose
-  nodes: the bar is the larger share of cpu and memory that pods request
-
-Esc leads back."""
+  nodes: the bar is the larger share of cpu and memory that pods request"""
 KEYS_OF_NOW = "Enter open  / filter  n namespace  c command  ? help  q quit"
+KEYS_OF_HELP = "Esc back  q quit"
 KEYS_OF_WORKLOAD = "Esc back  Enter open pod  / filter  c command  ? help  q quit"
 
 
@@ -168,7 +167,7 @@ class TopApp(App[int]):
 
     def _foot(self) -> PageLine:
         width = self.size.width
-        keys = KEYS_OF_WORKLOAD if self._pages else KEYS_OF_NOW
+        keys = KEYS_OF_HELP if self._shows_help else KEYS_OF_WORKLOAD if self._pages else KEYS_OF_NOW
         shown = f"only what contains {self._matching!r}  " if self._matching else ""
         text = self._message or f"{shown}{keys}"
         return line(Piece(cut(visible(text), width), "" if self._message else "dim"))
@@ -223,8 +222,7 @@ class TopApp(App[int]):
         chosen = self._page.selected_line
         command = chosen.command if chosen is not None else ""
         if not command and self._pages and self._answers is not None:
-            change = (self._answers[1].explanation or {}).get("change") or {}
-            command = for_this_machine(str(change.get("command") or ""))
+            command = helping_command(self._answers[1].explanation)
         if not command:
             self._say("no command is proposed for this: open it with Enter")
         elif visible(command) != command:  # Pasted, a hidden line end would run it.

@@ -12,6 +12,7 @@ from fathom.cli.top.lines import (
     Subject,
     beside,
     cells,
+    cut,
     line,
     padded,
     paragraph,
@@ -26,6 +27,7 @@ from fathom.cli.top.now_view import (
     WorkloadItem,
     ZoneItem,
 )
+from fathom.cli.why import singular
 from fathom.terminal import visible
 
 TWO_COLUMNS = 140  # From this width on.
@@ -52,20 +54,22 @@ def head_line(view: NowView, width: int) -> PageLine:
     ready = sum(_is_ready(node) for node in nodes)
     parts = [
         Piece(f"{len(view.stuck)} stuck", "red" if view.stuck else "green"),
+        Piece(_counted(len(view.overrides), "override"), "yellow"),
+        Piece(_counted(len(view.fights), "fight"), "red"),
         Piece(f"nodes {ready}/{len(nodes)}", "" if ready == len(nodes) else "red"),
         Piece(*_leaders_word(view)),
         Piece(*_brake_word(view.brake)),
         Piece(*_breakers_word(view)),
-        Piece(f"{len(view.overrides)} override{'' if len(view.overrides) == 1 else 's'}",
-              "yellow" if view.overrides else ""),
-        Piece(f"{len(view.fights)} fight{'' if len(view.fights) == 1 else 's'}",
-              "red" if view.fights else ""),
-    ]  # fmt: skip
+    ]
     shown: list[Piece] = []
     for part in parts:
         if part.text and sum(cells(each.text) for each in shown) + cells(part.text) + 2 <= width:
             shown += [*([Piece("  ")] if shown else []), part]
     return line(*shown)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}" if count else ""
 
 
 def _leaders_word(view: NowView) -> tuple[str, PieceStyle]:
@@ -107,7 +111,7 @@ def _stuck(view: NowView, width: int, matching: str) -> Iterator[PageLine]:
 
 
 def _stuck_lines(item: StuckItem, width: int) -> Iterator[PageLine]:
-    subject = Subject(item.resource, item.namespace, item.name)
+    subject = Subject(singular(item.resource.partition(".")[0]), item.namespace, item.name)
     style: PieceStyle = "dim" if item.severity == "intended" else "yellow" if item.severity else "red"
     mark = {"intended": "·", "passing": "~"}.get(item.severity, "✗")
     lines_max = 0 if width >= WIDE else SENTENCE_LINES_MAX
@@ -115,7 +119,8 @@ def _stuck_lines(item: StuckItem, width: int) -> Iterator[PageLine]:
         head = Piece(f"  {mark} ", style) if number == 0 else Piece("    ")
         yield line(head, text, subject=subject, command=item.command, starts=number == 0)
     if item.command and visible(item.command) not in visible(item.sentence):
-        yield line(Piece(f"    $ {item.command}", "cyan"), subject=subject, command=item.command)
+        command = cut(f"    $ {visible(item.command)}", width)
+        yield line(Piece(command, "cyan"), subject=subject, command=item.command)
 
 
 # Around it.

@@ -11,8 +11,8 @@ from fathom.cli.override_text import override_of
 from fathom.cli.problem import Problem
 from fathom.cli.tables import natural
 from fathom.cli.top import seen as what
+from fathom.cli.top.helping import helping_command
 from fathom.cli.top.seen import Answer, ClusterSeen, LeaseSeen, NodeLoad, is_in
-from fathom.cli.typed_commands import for_this_machine
 from fathom.kinds.component_signals import ComponentSignals
 from fathom.kinds.override_summary import (
     ENDED,
@@ -172,14 +172,14 @@ def now_view(seen: ClusterSeen) -> NowView:
 
 
 def stuck_item(explanation: Answer) -> StuckItem:
-    subject, change = explanation.get("subject") or {}, explanation.get("change") or {}
+    subject = explanation.get("subject") or {}
     kind = str(explanation.get("kind") or "")
     return StuckItem(
         resource=str(subject.get("resource") or ""),
         namespace=str(subject.get("namespace") or ""),
         name=str(subject.get("name") or ""),
         sentence=summary_line(explanation),
-        command=for_this_machine(str(change["command"])) if change.get("command") else "",
+        command=helping_command(explanation),
         severity=kind if kind in {PASSING, INTENDED} else "",
     )
 

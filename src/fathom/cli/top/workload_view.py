@@ -10,6 +10,7 @@ import msgspec
 from fathom.cli.explanation_text import explanation_lines
 from fathom.cli.tables import natural
 from fathom.cli.top import seen as what
+from fathom.cli.top.helping import helping_command
 from fathom.cli.top.lines import Subject
 from fathom.cli.top.seen import Answer, ClusterSeen, PodSeen
 from fathom.cli.why import is_of
@@ -71,7 +72,8 @@ class WorkloadView(msgspec.Struct, frozen=True, rename="camel"):
     lost_why: str
     as_wanted: bool | None  # None: not known.
     why: tuple[str, ...]  # The first line says it; the rest is the evidence.
-    commands: tuple[str, ...]  # What to type; what would help is first.
+    helps: str  # The command that would help; '' if none is known.
+    commands: tuple[str, ...]  # What else to type.
     current: GenerationItem | None
     previous: GenerationItem | None
     pods: tuple[PodItem, ...]
@@ -95,7 +97,8 @@ def workload_view(subject: Subject, seen: ClusterSeen, answers: WorkloadAnswers)
         lost_why=seen.lost_why,
         as_wanted=None if explanation is None else bool(explanation.get("asWanted")),
         why=() if explanation is None else tuple(explanation_lines(explanation)),
-        commands=tuple(dict.fromkeys(_commands(subject, explanation, history))),
+        helps=helping_command(explanation),
+        commands=tuple(_commands(subject, history)),
         current=_generation(progress.status.current) if progress else None,
         previous=_generation(previous) if previous else None,
         pods=tuple(_pods(subject, seen, answers)),
@@ -197,10 +200,7 @@ def _age(created_ns: int, now_ns: int) -> str:
 # What to type.
 
 
-def _commands(subject: Subject, explanation: Answer | None, history: Sequence[RevisionItem]) -> Iterator[str]:
-    change = (explanation or {}).get("change") or {}
-    if explanation is not None and change.get("command"):
-        yield for_this_machine(str(change["command"]))
+def _commands(subject: Subject, history: Sequence[RevisionItem]) -> Iterator[str]:
     kind = subject.kind.partition(".")[0]
     place = f" -n {shlex.quote(subject.namespace)}" if subject.namespace else ""
     named = f"{kind}/{shlex.quote(subject.name)}{place}"
