@@ -82,16 +82,16 @@ def paragraph(text: str, width: int, *, indent: int = 0, lines_max: int = 0) -> 
     shown = [
         part
         for each in wrapped(visible(text), max(8, width), indent=indent)
-        for part in _chopped(each, max(8, width))
+        for part in chopped(each, max(8, width))
     ]
     if lines_max and len(shown) > lines_max:
         rest = shown[lines_max - 1]
-        shown = [*shown[: lines_max - 1], cut(rest + CUT * 2, cells(rest) + 1)]
+        shown = [*shown[: lines_max - 1], cut(rest + CUT * 2, min(max(8, width), cells(rest) + 1))]
     return shown
 
 
-def _chopped(text: str, width: int) -> Iterator[str]:
-    """A word that is longer than a line goes on in the next."""
+def chopped(text: str, width: int) -> Iterator[str]:
+    """The text in lines of this width, wherever they end: of a word that is longer, and of a command."""
     while cells(text) > width:
         end = width
         while cells(text[:end]) > width:

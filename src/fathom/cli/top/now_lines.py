@@ -102,7 +102,7 @@ def _stuck(view: NowView, width: int, matching: str) -> Iterator[PageLine]:
     yield _title("stuck", len(items), "red" if items else "")
     note = view.notes.get(what.STUCK)
     if note:
-        yield _note(note)
+        yield from _hanging(f"  {note}", width, "yellow")
     elif not items:
         hidden = f" that matches {matching}" if matching else ""
         yield line(Piece(f"  nothing is stuck{hidden}", "green"))
@@ -145,19 +145,17 @@ def _title(name: str, count: int | None = None, style: PieceStyle = "") -> PageL
     return line(Piece(name.upper(), "bold"), Piece(number, style or "bold"))
 
 
-def _note(text: str) -> PageLine:
-    return line(Piece(f"  {text}", "yellow"))
-
-
-def _notes(view: NowView, *kinds: str) -> Iterator[PageLine]:
-    yield from (_note(view.notes[kind]) for kind in kinds if kind in view.notes)
+def _notes(view: NowView, width: int, *kinds: str) -> Iterator[PageLine]:
+    for kind in kinds:
+        if kind in view.notes:
+            yield from _hanging(f"  {view.notes[kind]}", width, "yellow")
 
 
 def _nodes(view: NowView, width: int) -> Iterator[PageLine]:
-    yield from _notes(view, what.NODES)
+    yield from _notes(view, width, what.NODES)
     unknown = view.notes.get(what.PODS) or view.notes.get(what.ALL_PODS)
     if view.zones and unknown:
-        yield _note(f"load is not known: {unknown}")
+        yield from _hanging(f"  load is not known: {unknown}", width, "yellow")
     if not view.zones and what.NODES not in view.notes:
         yield line("  there are no nodes")
     for zone in view.zones:
@@ -244,13 +242,13 @@ def _node_style(node: NodeItem) -> PieceStyle:
 
 
 def _control_plane(view: NowView, width: int) -> Iterator[PageLine]:
-    yield from _notes(view, what.LEASES)
+    yield from _notes(view, width, what.LEASES)
     for leader in view.leaders:
         style: PieceStyle = "" if leader.state == "leads" else "red"
         epoch = f" (epoch {leader.epoch})" if leader.epoch else ""
         holder = f"{leader.holder} {leader.state}" if leader.holder else leader.state
         yield from _hanging(f"  leader of {leader.lease}: {holder}{epoch}", width, style)
-    yield from _notes(view, what.BRAKE)
+    yield from _notes(view, width, what.BRAKE)
     yield from _brake(view, width)
     yield from _breakers(view, width)
     for signal in view.signals:
@@ -263,10 +261,10 @@ def _brake(view: NowView, width: int) -> Iterator[PageLine]:
     brake = view.brake
     if brake is None:
         if what.BRAKE not in view.notes:
-            yield line("  brake: no data: the controllers have not shown it yet")
+            yield from _hanging("  brake: no data: the controllers have not shown it yet", width, "")
         return
     if brake.engaged:
-        yield line(Piece("  brake: ENGAGED by hand: no reaction to silent nodes", "red"))
+        yield from _hanging("  brake: ENGAGED by hand: no reaction to silent nodes", width, "red")
     elif not brake.holds:
         yield line("  brake: holds nothing back")
     if brake.holds:
@@ -277,7 +275,7 @@ def _brake(view: NowView, width: int) -> Iterator[PageLine]:
 
 
 def _breakers(view: NowView, width: int) -> Iterator[PageLine]:
-    yield from _notes(view, what.BREAKERS)
+    yield from _notes(view, width, what.BREAKERS)
     shut = [each for each in view.breakers if each.state != CLOSED]
     for each in shut:
         yield from _hanging(f"  breaker of {each.component} in {each.process}: {each.state}", width, "red")
@@ -290,7 +288,7 @@ def _breakers(view: NowView, width: int) -> Iterator[PageLine]:
 
 
 def _overrides(view: NowView, width: int) -> Iterator[PageLine]:
-    yield from _notes(view, what.OVERRIDES)
+    yield from _notes(view, width, what.OVERRIDES)
     if not view.overrides and what.OVERRIDES not in view.notes:
         yield line("  none")
     for item in view.overrides:
@@ -309,7 +307,7 @@ def _override_lines(item: OverrideItem, width: int) -> Iterator[PageLine]:
 
 
 def _fights(view: NowView, width: int) -> Iterator[PageLine]:
-    yield from _notes(view, what.SIGNALS)
+    yield from _notes(view, width, what.SIGNALS)
     if not view.fights and what.SIGNALS not in view.notes:
         yield line("  none")
     for fight in view.fights:
@@ -325,7 +323,7 @@ def _workloads(view: NowView, width: int, matching: str) -> Iterator[PageLine]:
     items = [item for item in view.workloads if _matches(matching, item.kind, item.namespace, item.name)]
     yield PageLine()
     yield _title("workloads", len(items))
-    yield from _notes(view, what.PROGRESS)
+    yield from _notes(view, width, what.PROGRESS)
     if not items and what.PROGRESS not in view.notes:
         yield line("  none")
     rows = [_workload_row(item, with_namespace=not view.namespace) for item in items]

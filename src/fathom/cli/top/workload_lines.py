@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fathom.cli.top import seen as what
-from fathom.cli.top.lines import PageLine, Piece, PieceStyle, Subject, line, padded, paragraph, table
+from fathom.cli.top.lines import PageLine, Piece, PieceStyle, Subject, chopped, line, padded, paragraph, table
 from fathom.cli.top.now_lines import WIDE
 from fathom.cli.top.workload_view import STAGES, GenerationItem, PodItem, RevisionItem, WorkloadView
-from fathom.terminal import COMMAND
+from fathom.terminal import COMMAND, visible
 
 BAR_MAX, BAR_MIN = 24, 6
 STAGE_WIDTH = max(map(len, STAGES)) + 2
@@ -44,12 +44,10 @@ def _title(name: str, count: int | None = None) -> PageLine:
     return line(Piece(name.upper() + ("" if count is None else f" {count}"), "bold"))
 
 
-def _note(text: str) -> PageLine:
-    return line(Piece(f"  {text}", "yellow"))
-
-
-def _notes(view: WorkloadView, *names: str) -> Iterator[PageLine]:
-    yield from (_note(view.notes[name]) for name in names if view.notes.get(name))
+def _notes(view: WorkloadView, width: int, *names: str) -> Iterator[PageLine]:
+    for name in names:
+        if view.notes.get(name):
+            yield from _wrapped(view.notes[name], width, "yellow")
 
 
 # Why, and what to type.
@@ -57,7 +55,7 @@ def _notes(view: WorkloadView, *names: str) -> Iterator[PageLine]:
 
 def _why(view: WorkloadView, width: int) -> Iterator[PageLine]:
     yield _title("why")
-    yield from _notes(view, WHY, OBJECT)
+    yield from _notes(view, width, WHY, OBJECT)
     style: PieceStyle = "green" if view.as_wanted else "red"
     for text in view.why[:1]:
         yield from _wrapped(text, width, style)
@@ -80,7 +78,7 @@ def _wrapped(text: str, width: int, style: PieceStyle = "") -> Iterator[PageLine
 def _commands(commands: Sequence[str], width: int) -> Iterator[PageLine]:
     room = WIDE if width >= WIDE else width - 4
     for command in commands:
-        for number, part in enumerate(paragraph(command, room, indent=2)):
+        for number, part in enumerate(chopped(visible(command), room)):
             mark = f"  {COMMAND}" if number == 0 else "    "
             yield line(Piece(f"{mark}{part}", "cyan"), command=command, starts=number == 0)
 
@@ -90,7 +88,7 @@ def _commands(commands: Sequence[str], width: int) -> Iterator[PageLine]:
 
 def _stages(view: WorkloadView, width: int) -> Iterator[PageLine]:
     """A bar for each stage and generation: the new one left, the one before right."""
-    yield from _notes(view, what.PROGRESS)
+    yield from _notes(view, width, what.PROGRESS)
     generations = [each for each in (view.current, view.previous) if each is not None]
     if not generations:
         if what.PROGRESS not in view.notes:
@@ -121,7 +119,7 @@ def _bars(generations: Sequence[GenerationItem], stage: str, *, bar: int, column
 
 
 def _pods(view: WorkloadView, width: int, matching: str) -> Iterator[PageLine]:
-    yield from _notes(view, what.PODS)
+    yield from _notes(view, width, what.PODS)
     pods = [
         pod for pod in view.pods if matching.casefold() in f"{pod.name} {pod.status} {pod.node}".casefold()
     ]
@@ -149,7 +147,7 @@ def _pod_style(pod: PodItem) -> PieceStyle:
 
 
 def _history(view: WorkloadView, width: int) -> Iterator[PageLine]:
-    yield from _notes(view, HISTORY)
+    yield from _notes(view, width, HISTORY)
     if not view.history:
         if HISTORY not in view.notes:
             yield line("  none")
@@ -172,7 +170,7 @@ def _revision_row(item: RevisionItem) -> tuple[str, ...]:
 
 
 def _timeline(view: WorkloadView, width: int) -> Iterator[PageLine]:
-    yield from _notes(view, TIMELINE)
+    yield from _notes(view, width, TIMELINE)
     if not view.timeline and TIMELINE not in view.notes:
         yield line("  nothing is on record")
     room = WIDE if width >= WIDE else width - 2
