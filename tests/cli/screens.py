@@ -93,6 +93,7 @@ class ScreenTerminal:
 
     def __init__(self, terminal: Terminal, screen: Screen) -> None:
         self.terminal, self.screen = terminal, screen
+        self.raw = ""  # All that was written.
 
     def wait_for(self, text: str, *, absent: bool = False) -> list[str]:
         """The screen once it shows the text, or no longer does. Lines that are wrapped count as one."""
@@ -101,7 +102,9 @@ class ScreenTerminal:
             if time.monotonic() > until:
                 what = "is still shown" if absent else "was not shown"
                 raise AssertionError(f"{text!r} {what}:\n{self.screen.text()}")
-            self.screen.feed(self.terminal.read_now(0.2))
+            written = self.terminal.read_now(0.2)
+            self.raw += written
+            self.screen.feed(written)
         return self.screen.lines()
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.suggester import SuggestFromList
-from textual.widgets import Input
+from textual.events import Key
 
 from fathom.cli.explanations import ApiServer
 from fathom.cli.top.feed import Feed
@@ -30,6 +29,7 @@ DRAWS_PER_S = 4  # However fast the cluster changes.
 TERMINATED = 143
 FILTER, NAMESPACE = "filter", "namespace"
 ALL = "all namespaces"
+TYPED_MAX = 253  # Characters: no name is longer.
 HELP = """KEYS
   ↑ ↓ j k         select
   PgUp PgDn       scroll; g, G: to the first, to the last
@@ -56,26 +56,11 @@ class TopApp(App[int]):
     #head { height: 2; }
     #head.lost { height: 3; }
     #foot { height: 1; }
-    #line { height: 1; border: none; padding: 0; background: ansi_default; display: none; }
     """
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "leave", show=False),
-        Binding("ctrl+c", "leave", show=False, priority=True),
-        Binding("ctrl+q", "leave", show=False, priority=True),
+        Binding("ctrl+c,ctrl+q", "leave", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", show=False, priority=True),
-        Binding("down,j", "move(1)", show=False),
-        Binding("up,k", "move(-1)", show=False),
-        Binding("pagedown,space,ctrl+f", "page(1)", show=False),
-        Binding("pageup,ctrl+b", "page(-1)", show=False),
-        Binding("g,home", "end(False)", show=False),
-        Binding("G,end", "end(True)", show=False),
-        Binding("enter", "open", show=False),
-        Binding("escape", "return", show=False),
-        Binding("slash", "ask('filter')", show=False),
-        Binding("n", "ask('namespace')", show=False),
-        Binding("c", "copy", show=False),
-        Binding("question_mark", "help", show=False),
     ]
 
     def __init__(self, feed: Feed, opened: Subject | None = None) -> None:
@@ -90,17 +75,15 @@ class TopApp(App[int]):
         self._message = ""
         self._drawn: object = None  # What the screen was drawn from.
         self._asking = ""  # FILTER, NAMESPACE; '' while no line is typed.
+        self._typed = ""
         self.failure: Exception | None = None
 
     def compose(self) -> ComposeResult:
         yield LinesView(id="head")
         yield PageView(id="page")
-        yield Input(id="line", compact=True, select_on_focus=False)
         yield LinesView(id="foot")
 
     def on_mount(self) -> None:
-        self.query_one(Input).can_focus = False
-        self.set_focus(None)
         loop = asyncio.get_running_loop()
         ends: tuple[tuple[int, int], ...] = (
             (signal.SIGTERM, TERMINATED), (signal.SIGHUP, TERMINATED), (signal.SIGINT, 0)
@@ -124,7 +107,7 @@ class TopApp(App[int]):
         seen = self.feed.snapshot()
         state = (
             self.feed.version, self._answers, seen.now_ns // 10**9, tuple(self._pages), self._shows_help,
-            self._matching, self._message, self._asking, self.size,
+            self._matching, self._message, self._asking, self._typed, self.size,
         )  # fmt: skip
         if state == self._drawn or not self.size.width:
             return
@@ -168,6 +151,9 @@ class TopApp(App[int]):
     def _foot(self) -> PageLine:
         width = self.size.width
         keys = KEYS_OF_HELP if self._shows_help else KEYS_OF_WORKLOAD if self._pages else KEYS_OF_NOW
+        if self._asking:
+            prompt = "only what contains: " if self._asking == FILTER else "namespace (empty: all): "
+            return line(Piece(prompt, "bold"), cut(visible(self._typed), width - len(prompt) - 1), "▏")
         shown = f"only what contains {self._matching!r}  " if self._matching else ""
         text = self._message or f"{shown}{keys}"
         return line(Piece(cut(visible(text), width), "" if self._message else "dim"))
@@ -183,30 +169,46 @@ class TopApp(App[int]):
         subject = self._pages[-1] if self._pages else None
         return subject, self.feed.changes(subject.namespace) if subject else 0
 
-    # Keys.
+    # Keys. They are taken one by one, in order: those of a line that is typed fast must not act as commands.
+
+    def on_key(self, event: Key) -> None:
+        event.stop()
+        if self._asking:
+            self._edit(event.key, event.character if event.is_printable else None)
+        elif (act := self._actions().get(event.key)) is not None:
+            act()
+
+    def _actions(self) -> Mapping[str, Callable[[], None]]:
+        page = self._page
+        by_name: dict[str, Callable[[], None]] = {
+            "q": self.action_leave,
+            "down j": lambda: page.move(1),
+            "up k": lambda: page.move(-1),
+            "pagedown space": lambda: page.scroll_page(1),
+            "pageup": lambda: page.scroll_page(-1),
+            "home g": lambda: page.go_to_end(last=False),
+            "end G": lambda: page.go_to_end(last=True),
+            "enter": self._open,
+            "escape": self._back,
+            "slash": lambda: self._begin_line(FILTER),
+            "n": lambda: self._begin_line(NAMESPACE),
+            "c": self._copy,
+            "question_mark": lambda: self._go(lambda: setattr(self, "_shows_help", not self._shows_help)),
+        }
+        return {key: act for keys, act in by_name.items() for key in keys.split()}
 
     def action_leave(self) -> None:
         self.exit(0)
 
-    def action_move(self, step: int) -> None:
-        self._page.move(step)
-
-    def action_page(self, step: int) -> None:
-        self._page.scroll_page(step)
-
-    def action_end(self, last: bool) -> None:
-        self._page.go_to_end(last=last)
-
-    def action_open(self) -> None:
+    def _open(self) -> None:
         chosen = self._page.selected_line
-        if not self._shows_help and chosen is not None and chosen.subject is not None:
-            self._go(lambda: self._pages.append(chosen.subject))  # type: ignore[arg-type]  # Not None: above.
+        subject = chosen.subject if chosen is not None and not self._shows_help else None
+        if subject is not None:
+            self._go(lambda: self._pages.append(subject))
             self._asker.wake()
 
-    def action_return(self) -> None:
-        if self._asking:
-            self._end_line()
-        elif self._shows_help:
+    def _back(self) -> None:
+        if self._shows_help:
             self._go(lambda: setattr(self, "_shows_help", False))
         elif self._matching:
             self._go(lambda: setattr(self, "_matching", ""))
@@ -214,10 +216,7 @@ class TopApp(App[int]):
             self._go(self._pages.pop)
             self._asker.wake()
 
-    def action_help(self) -> None:
-        self._go(lambda: setattr(self, "_shows_help", not self._shows_help))
-
-    def action_copy(self) -> None:
+    def _copy(self) -> None:
         """The command is shown, too: not every terminal lets programs copy."""
         chosen = self._page.selected_line
         command = chosen.command if chosen is not None else ""
@@ -248,39 +247,35 @@ class TopApp(App[int]):
 
     # A line that is typed: a filter, or a namespace.
 
-    def action_ask(self, asking: str) -> None:
-        if self._asking or (asking == NAMESPACE and self._pages):
-            return
-        entry = self.query_one(Input)
-        self._asking, self._message = asking, ""
-        entry.placeholder = "text to look for" if asking == FILTER else "namespace; empty: all"
-        names = sorted({key.namespace for key in self.feed.snapshot().pods}) if asking == NAMESPACE else []
-        entry.suggester = SuggestFromList(names) if names else None
-        entry.value = self._matching if asking == FILTER else ""
-        entry.can_focus, entry.display = True, True
-        self.query_one("#foot").display = False
-        entry.focus()
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        if self._asking == FILTER:
-            self._matching = event.value
+    def _begin_line(self, asking: str) -> None:
+        if asking == FILTER or not self._pages:
+            self._asking, self._message = asking, ""
+            self._typed = self._matching if asking == FILTER else ""
             self.draw()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        asked = self._asking
-        self._end_line()
-        if asked == NAMESPACE:
-            self._go(lambda: self.feed.switch(event.value.strip()))
-
-    def _end_line(self) -> None:
-        entry = self.query_one(Input)
-        if self._asking == FILTER and not entry.value:
-            self._matching = ""
-        self._asking = ""
-        entry.display, entry.can_focus = False, False
-        self.query_one("#foot").display = True
-        self.set_focus(None)
+    def _edit(self, key: str, character: str | None) -> None:
+        if key == "enter":
+            asked, self._asking = self._asking, ""
+            if asked == NAMESPACE:
+                self._go(lambda: self.feed.switch(self._typed.strip()))
+        elif key == "escape":
+            self._asking, self._typed = "", ""
+        elif key in {"backspace", "ctrl+h"}:
+            self._typed = self._typed[:-1]
+        elif key == "ctrl+u":
+            self._typed = ""
+        elif key == "tab" and self._asking == NAMESPACE:
+            self._typed = self._completed(self._typed)
+        elif character is not None and len(self._typed) < TYPED_MAX:
+            self._typed += character
+        if self._asking == FILTER or (key == "escape" and self._matching):
+            self._matching = self._typed
         self.draw()
+
+    def _completed(self, typed: str) -> str:
+        """The first namespace that begins so, of those that have pods."""
+        names = sorted({key.namespace for key in self.feed.snapshot().pods})
+        return next((name for name in names if name.startswith(typed)), typed)
 
     # Errors.
 
