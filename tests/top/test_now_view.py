@@ -93,6 +93,17 @@ def test_what_is_stuck_keeps_the_order_of_why_with_its_sentence_and_command() ->
     ]
 
 
+def test_of_very_many_the_worst_are_shown_and_the_rest_is_counted() -> None:
+    view = now_view(seen(stuck=tuple(explanation(f"pod {number} waits") for number in range(60))))
+    lines = plain(now_lines(view, 80))
+    assert (lines[0], lines[50:52]) == (
+        "STUCK 60",
+        ["  ✗ pod 49 waits", "  and 10 more: / shows those that contain a text"],
+    )
+    assert plain(now_lines(view, WIDE))[60] == "  ✗ pod 59 waits"
+    assert plain(now_lines(view, 80, matching="pod 59"))[:2] == ["STUCK 1", "  ✗ pod 59 waits"]
+
+
 def test_nodes_are_a_map_of_zones_with_what_their_pods_request() -> None:
     cordoned, lost = node("node-10", unschedulable=True), node("node-3", zone="b", ready=False)
     done = pod("done", on="node-2", phase="Succeeded")

@@ -16,7 +16,7 @@ from fathom.cli.top.feed import Feed
 from fathom.cli.top.helping import helping_command
 from fathom.cli.top.lines import PageLine, Piece, Subject, cells, cut, line
 from fathom.cli.top.now_lines import head_line, now_lines
-from fathom.cli.top.now_view import now_view
+from fathom.cli.top.now_view import NowView, now_view
 from fathom.cli.top.page import LinesView, PageView
 from fathom.cli.top.questions import Asker, ask_workload, breaker_asker, stuck_asker
 from fathom.cli.top.seen import READING, ClusterSeen
@@ -112,18 +112,19 @@ class TopApp(App[int]):
         if state == self._drawn or not self.size.width:
             return
         self._drawn = state
-        head = self._head(seen)
+        now = now_view(seen)
+        head = self._head(seen, now)
         self.query_one("#head", LinesView).show(head)
         self.query_one("#head").set_class(len(head) > 2, "lost")
-        self.query_one("#page", PageView).show(self._lines(seen))
+        self.query_one("#page", PageView).show(self._lines(seen, now))
         self.query_one("#foot", LinesView).show([self._foot()])
 
-    def _lines(self, seen: ClusterSeen) -> list[PageLine]:
+    def _lines(self, seen: ClusterSeen, now: NowView) -> list[PageLine]:
         width = self.size.width
         if self._shows_help:
             return [line(text) for text in HELP.split("\n")]
         if not self._pages:
-            return now_lines(now_view(seen), width, matching=self._matching)
+            return now_lines(now, width, matching=self._matching)
         view = workload_view(self._pages[-1], seen, self._answers_for(self._pages[-1]))
         return workload_lines(view, width, matching=self._matching)
 
@@ -132,7 +133,7 @@ class TopApp(App[int]):
             return self._answers[1]
         return WorkloadAnswers(notes={WHY: READING})
 
-    def _head(self, seen: ClusterSeen) -> list[PageLine]:
+    def _head(self, seen: ClusterSeen, now: NowView) -> list[PageLine]:
         width = self.size.width
         place = seen.namespace or ALL
         if self._pages:
@@ -141,7 +142,7 @@ class TopApp(App[int]):
         clock = timestamp(seen.now_ns)[11:19]
         title = cut(visible(f"fathom top  {place}  {seen.server}"), width - len(clock) - 1)
         space = " " * (width - cells(title) - len(clock))
-        head = [line(Piece(f"{title}{space}{clock}", "bold")), head_line(now_view(seen), width)]
+        head = [line(Piece(f"{title}{space}{clock}", "bold")), head_line(now, width)]
         if seen.lost_since_ns:
             since = timestamp(seen.lost_since_ns)[11:19]
             text = f"connection lost since {since} UTC: {seen.lost_why}; shown is what was known then"

@@ -33,6 +33,7 @@ from fathom.terminal import visible
 TWO_COLUMNS = 140  # From this width on.
 WIDE = 10_000  # A pipe: nothing is wrapped.
 SENTENCE_LINES_MAX = 4  # The workload's page has it whole.
+STUCK_SHOWN_MAX = 50  # The worst ones. More would hide the rest of the page, and one cause often has many.
 CELLS_SHOWN_MAX = 24  # Nodes of a zone with their names; of more, one character each.
 BAR = 6
 LEVELS = "▁▂▃▄▅▆▇█"
@@ -106,8 +107,12 @@ def _stuck(view: NowView, width: int, matching: str) -> Iterator[PageLine]:
     elif not items:
         hidden = f" that matches {matching}" if matching else ""
         yield line(Piece(f"  nothing is stuck{hidden}", "green"))
-    for item in items:
+    shown = items if width >= WIDE else items[:STUCK_SHOWN_MAX]
+    for item in shown:
         yield from _stuck_lines(item, width)
+    if len(shown) < len(items):
+        more = f"  and {len(items) - len(shown)} more: / shows those that contain a text"
+        yield from _hanging(more, width, "red")
 
 
 def _stuck_lines(item: StuckItem, width: int) -> Iterator[PageLine]:
