@@ -7,10 +7,12 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import msgspec
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Key
 
+from fathom.cli.api_server import NoAnswerNow
 from fathom.cli.explanations import ApiServer
 from fathom.cli.top.feed import Feed
 from fathom.cli.top.helping import helping_command
@@ -163,8 +165,16 @@ class TopApp(App[int]):
 
     def _ask(self, server: ApiServer) -> None:
         subject = self._pages[-1] if self._pages else None
-        if subject is not None:
+        if subject is None:
+            return
+        try:
             self._answers = (subject, ask_workload(server, subject))
+        except NoAnswerNow as error:
+            known = msgspec.structs.replace(
+                self._answers_for(subject), notes={WHY: f"not up to date: {error}"}
+            )
+            self._answers = (subject, known)
+            raise
 
     def _asked_version(self) -> object:
         subject = self._pages[-1] if self._pages else None

@@ -206,7 +206,6 @@ class Feed:
 
     def answered_stuck(self, namespace: str, items: tuple[Answer, ...], note: str) -> None:
         with self._lock:
-            self._lost.pop(what.STUCK, None)
             if namespace == self._namespace:  # Else it is the answer for the namespace before.
                 self._stuck = items
                 self._note(what.STUCK, note)
@@ -215,12 +214,6 @@ class Feed:
         with self._lock:
             self._breakers = breakers
             self._note(what.BREAKERS, note)
-
-    def found(self, who: str) -> None:
-        """The server answers again."""
-        with self._lock:
-            if self._lost.pop(who, None):
-                self.version += 1
 
     def note(self, name: str, text: str) -> None:
         """Why something is not known; '' if it is."""

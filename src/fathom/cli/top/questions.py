@@ -16,7 +16,7 @@ from fathom.cli.api_server import NoAnswerNow, ServerConnection
 from fathom.cli.explanations import NAMED_KINDS, ApiServer, Question
 from fathom.cli.problem import Problem
 from fathom.cli.top import seen as what
-from fathom.cli.top.feed import ANSWER_S, Feed
+from fathom.cli.top.feed import Feed
 from fathom.cli.top.lines import Subject
 from fathom.cli.top.seen import Answer, BreakerSeen
 from fathom.cli.top.workload_lines import HISTORY, OBJECT, TIMELINE, WHY
@@ -187,15 +187,14 @@ class Asker:
         self._woken.set()
 
     def _run(self) -> None:
-        server = ApiServer(self._feed.kubeconfig, answer_s=ANSWER_S)
+        server = ApiServer(self._feed.kubeconfig)
         while True:
             version, began_s = self._version(), time.monotonic()
             self._woken.clear()
             try:
                 self._ask(server)
-                self._feed.found(self._name)
-            except NoAnswerNow as error:
-                self._feed.lost(self._name, str(error))
+            except NoAnswerNow as error:  # Or late: only followers tell whether the connection is lost.
+                self._feed.note(self._name, f"not up to date: {error}")
                 version = object()  # Ask again soon.
             except Exception as error:  # A bug here must not end the page: its section says it.
                 self._feed.note(self._name, f"no data: {type(error).__name__}: {error}")
