@@ -43,10 +43,10 @@ CLOCKS_S = 60.0  # Clocks of machines differ: one look at a lease says little ab
 class StuckItem(msgspec.Struct, frozen=True, rename="camel"):
     """An object that is not as wanted, with the first line of `fathom why` about it."""
 
-    resource: str
+    resource: str  # 'pods', 'deployments.apps'
     namespace: str
     name: str
-    sentence: str
+    sentence: str  # Cause, change, and who may make it.
     command: str = ""  # What to type; '' if nothing would help.
     severity: str = ""  # 'passing': it passes by itself; 'intended': people have done it on purpose.
 
@@ -54,9 +54,9 @@ class StuckItem(msgspec.Struct, frozen=True, rename="camel"):
 class NodeItem(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     state: str  # 'Ready', 'NotReady', 'Ready,SchedulingDisabled', …
-    cpu_percent: int | None  # Requested, of what is allocatable; None: not known.
-    memory_percent: int | None
-    pods: int | None
+    cpu_percent: int | None  # CPU that pods request, of what is allocatable; null: not known.
+    memory_percent: int | None  # The same of memory.
+    pods: int | None  # Pods that hold room on it; null: not known.
     held: str = ""  # Why the brake holds reactions to this node back.
 
     @property
@@ -67,46 +67,46 @@ class NodeItem(msgspec.Struct, frozen=True, rename="camel"):
 
 class ZoneItem(msgspec.Struct, frozen=True):
     name: str  # '' without a zone.
-    nodes: tuple[NodeItem, ...]
+    nodes: tuple[NodeItem, ...]  # In the order of their names.
 
 
 class LeaderItem(msgspec.Struct, frozen=True, rename="camel"):
-    lease: str
-    holder: str
-    epoch: int
+    lease: str  # The name of the lease in fathom-system.
+    holder: str  # Who holds it; '' for nobody.
+    epoch: int  # How often the holder has changed.
     state: str  # 'leads', 'nobody leads', 'not renewed for 40s'
 
 
 class BrakeState(msgspec.Struct, frozen=True):
     engaged: bool  # By hand.
-    holds: bool
-    zones: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
+    holds: bool  # Whether it holds reactions to nodes back now.
+    zones: tuple[str, ...] = ()  # Zones that are held, and since when.
+    nodes: tuple[str, ...] = ()  # Nodes that are held, since when and why.
     wrong: str = ""  # What is wrong with its limits.
 
 
 class BreakerItem(msgspec.Struct, frozen=True):
-    component: str
-    process: str
-    state: str
+    component: str  # The part of the control plane.
+    process: str  # The process that it runs in.
+    state: str  # 'closed', 'open', 'half-open'
 
 
 class OverrideItem(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str
     name: str
     target: str
-    changes: str
-    owner: str
-    ends_in: str
+    changes: str  # Names of its changes, with commas.
+    owner: str  # Who asked for it.
+    ends_in: str  # '30s'; '-' while its end is not known.
     acknowledged: str  # '2/3'
     waits_for: tuple[str, ...]  # Controllers that have not acknowledged it.
-    declined: tuple[str, ...]
+    declined: tuple[str, ...]  # Controllers that do not honour it.
     state: str
 
 
 class FightItem(msgspec.Struct, frozen=True):
     form: str
-    resource: str
+    resource: str  # Of the object whose field is changed back and forth.
     namespace: str
     name: str
     text: str
@@ -115,8 +115,8 @@ class FightItem(msgspec.Struct, frozen=True):
 class SignalItem(msgspec.Struct, frozen=True):
     """Trouble that a component reports about itself."""
 
-    component: str
-    signal: str
+    component: str  # The part of the control plane.
+    signal: str  # The name of the problem.
     message: str
 
 
@@ -124,30 +124,30 @@ class WorkloadItem(msgspec.Struct, frozen=True, rename="camel"):
     kind: str
     namespace: str
     name: str
-    desired: int
-    ready: int
-    serving: int
+    desired: int  # How many replicas are wanted.
+    ready: int  # How many are ready.
+    serving: int  # How many get traffic.
     pending: str  # Reasons, the most frequent first.
-    stuck_at: str
+    stuck_at: str  # What holds a replica beyond its deadline; '' if none is late.
 
 
 class NowView(msgspec.Struct, frozen=True, rename="camel"):
     """The page as data: `fathom top -o json`."""
 
-    time: str
-    server: str
+    time: str  # When the page was made.
+    server: str  # The address of the API server.
     namespace: str  # '' is all.
     lost_since: str  # When the server stopped to answer; '' if it answers.
-    lost_why: str
-    stuck: tuple[StuckItem, ...]
-    zones: tuple[ZoneItem, ...]
-    leaders: tuple[LeaderItem, ...]
-    brake: BrakeState | None
-    breakers: tuple[BreakerItem, ...]
-    signals: tuple[SignalItem, ...]
-    overrides: tuple[OverrideItem, ...]
-    fights: tuple[FightItem, ...]
-    workloads: tuple[WorkloadItem, ...]
+    lost_why: str  # Why it does not answer.
+    stuck: tuple[StuckItem, ...]  # The worst first.
+    zones: tuple[ZoneItem, ...]  # Of the nodes, by name.
+    leaders: tuple[LeaderItem, ...]  # The leases of the control plane.
+    brake: BrakeState | None  # On reactions to silent nodes; null: not known.
+    breakers: tuple[BreakerItem, ...]  # Circuit breakers of the control plane's processes.
+    signals: tuple[SignalItem, ...]  # What components report about themselves.
+    overrides: tuple[OverrideItem, ...]  # Those that are active or wait for approval; the first to end first.
+    fights: tuple[FightItem, ...]  # Over fields, and over objects.
+    workloads: tuple[WorkloadItem, ...]  # Of the namespace.
     notes: Mapping[str, str]  # What could not be read, and why: 'nodes': 'not allowed to list nodes'.
 
 

@@ -34,52 +34,52 @@ class WorkloadAnswers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GenerationItem(msgspec.Struct, frozen=True, rename="camel"):
-    generation: int
-    desired: int
-    stages: Mapping[str, int]
+    generation: int  # The metadata.generation that is counted.
+    desired: int  # How many replicas are wanted.
+    stages: Mapping[str, int]  # Stage -> how many replicas have reached it.
     pending: tuple[str, ...] = ()  # '2 wait for image: …'
 
 
 class PodItem(msgspec.Struct, frozen=True):
     name: str
     revision: str  # Of the template; '' where there are none.
-    ready: str
-    status: str
-    restarts: str
-    node: str
-    age: str
+    ready: str  # Ready containers, of all: '1/1'.
+    status: str  # As in `kubectl get pods`.
+    restarts: str  # Of its containers.
+    node: str  # '-' before it is bound.
+    age: str  # Since its creation.
 
 
 class RevisionItem(msgspec.Struct, frozen=True, rename="camel"):
-    revision: int
-    replica_set: str
-    replicas: int
-    ready: int
-    age: str
-    images: tuple[str, ...]
-    change_cause: str = ""
-    current: bool = False
+    revision: int  # The number of the revision.
+    replica_set: str  # The ReplicaSet that has its template.
+    replicas: int  # How many replicas it should have.
+    ready: int  # How many are ready.
+    age: str  # Since its creation.
+    images: tuple[str, ...]  # Of its containers.
+    change_cause: str = ""  # The annotation kubernetes.io/change-cause.
+    current: bool = False  # Whether it is the newest.
 
 
 class WorkloadView(msgspec.Struct, frozen=True, rename="camel"):
     """The page as data: `fathom top KIND/NAME -o json`."""
 
-    time: str
-    kind: str
+    time: str  # When the page was made.
+    kind: str  # As it was asked for.
     namespace: str
     name: str
-    lost_since: str
-    lost_why: str
+    lost_since: str  # When the server stopped to answer; '' if it answers.
+    lost_why: str  # Why it does not answer.
     as_wanted: bool | None  # None: not known.
     why: tuple[str, ...]  # The first line says it; the rest is the evidence.
     helps: str  # The command that would help; '' if none is known.
     commands: tuple[str, ...]  # What else to type.
-    current: GenerationItem | None
-    previous: GenerationItem | None
-    pods: tuple[PodItem, ...]
-    history: tuple[RevisionItem, ...]
-    timeline: tuple[str, ...]
-    notes: Mapping[str, str]
+    current: GenerationItem | None  # The replicas of the newest generation; null: not counted.
+    previous: GenerationItem | None  # Those of the generation before.
+    pods: tuple[PodItem, ...]  # In the order of their names.
+    history: tuple[RevisionItem, ...]  # The newest revision first.
+    timeline: tuple[str, ...]  # Lines of what happened, the newest last.
+    notes: Mapping[str, str]  # What could not be read, and why.
 
 
 def workload_view(subject: Subject, seen: ClusterSeen, answers: WorkloadAnswers) -> WorkloadView:
