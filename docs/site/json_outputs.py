@@ -12,10 +12,10 @@ from fathom.bench.result import ApiResult, WatchResult
 from fathom.bench.schedule import ScheduleResult
 from fathom.bench.why import WhyResult
 from fathom.cli.replay_tapes import ReplayedTape
-from fathom.doctor import Finding
-from fathom.explain.coupling.answer import Coupling
 from fathom.cli.top.now_view import NowView
 from fathom.cli.top.workload_view import WorkloadView
+from fathom.doctor import Finding
+from fathom.explain.coupling.answer import Coupling
 from fathom.explain.questions import StuckObjects
 from fathom.explain.status import StatusView
 from fathom.explain.timeline.timeline import Timeline
