@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from fathom.cli.object_reference import object_reference
 from fathom.cli.output import DOCUMENTS, output_parameter, print_document
 from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
@@ -17,8 +18,6 @@ from fathom.cli.top.now_view import now_view
 from fathom.cli.top.workload_lines import WHY, workload_lines
 from fathom.cli.top.workload_view import workload_view
 from fathom.terminal import say, terminal_width
-
-USAGE = "name the object as KIND/NAME, for example deployment/web, not {!r}"
 
 
 def top(
@@ -58,14 +57,13 @@ def top(
     return run_app(feed, opened)
 
 
-def subject_of(text: str, namespace: str) -> Subject:
+def subject_of(words: str, namespace: str) -> Subject:
     """Raises Problem."""
     from fathom.cli.explanations import WITHOUT_NAMESPACE  # noqa: PLC0415
 
-    kind, slash, name = text.partition("/")
-    if not slash or not kind or not name or "/" in name:
-        raise Problem(USAGE.format(text))
-    return Subject(kind.lower(), "" if kind.lower() in WITHOUT_NAMESPACE else namespace, name)
+    named = object_reference(words, namespace)
+    place = "" if named.kind in WITHOUT_NAMESPACE else namespace
+    return Subject(named.kind, place, named.name)
 
 
 def _print_once(feed: Feed, opened: Subject | None, output: str) -> int:

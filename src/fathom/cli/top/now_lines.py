@@ -348,8 +348,8 @@ def _workload_row(item: WorkloadItem, *, with_namespace: bool) -> tuple[str, ...
     )
 
 
-def _matches(matching: str, *texts: str) -> bool:
-    return any(matching.casefold() in text.casefold() for text in texts)
+def _matches(matching: str, *fields: str) -> bool:
+    return any(matching.casefold() in field.casefold() for field in fields)
 
 
 def _hanging(text: str, width: int, style: PieceStyle, *, lines_max: int = 0) -> Iterable[PageLine]:

@@ -64,10 +64,8 @@ def _why(view: WorkloadView, width: int) -> Iterator[PageLine]:
 
 
 def _evidence(view: WorkloadView, width: int) -> Iterator[PageLine]:
-    """Without the command: it is above."""
-    for text in view.why[1:]:
-        if not text.strip().startswith(COMMAND):
-            yield from _wrapped(text.strip(), width)
+    for each in view.why[1:]:
+        yield from _wrapped(each.strip(), width)
 
 
 def _wrapped(text: str, width: int, style: PieceStyle = "") -> Iterator[PageLine]:

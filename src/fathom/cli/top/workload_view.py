@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from fathom.cli.explanation_text import explanation_lines
+from fathom.cli.explanation_text import command_lines, explanation_lines
 from fathom.cli.tables import natural
 from fathom.cli.top import seen as what
 from fathom.cli.top.helping import helping_command
@@ -96,7 +96,7 @@ def workload_view(subject: Subject, seen: ClusterSeen, answers: WorkloadAnswers)
         lost_since=timestamp(seen.lost_since_ns) if seen.lost_since_ns else "",
         lost_why=seen.lost_why,
         as_wanted=None if explanation is None else bool(explanation.get("asWanted")),
-        why=() if explanation is None else tuple(explanation_lines(explanation)),
+        why=() if explanation is None else _why(explanation),
         helps=helping_command(explanation),
         commands=tuple(_commands(subject, history)),
         current=_generation(progress.status.current) if progress else None,
@@ -106,6 +106,12 @@ def workload_view(subject: Subject, seen: ClusterSeen, answers: WorkloadAnswers)
         timeline=answers.timeline,
         notes={**notes, **answers.notes},
     )
+
+
+def _why(explanation: Answer) -> tuple[str, ...]:
+    """Without the command: it has a field of its own."""
+    commands = command_lines(explanation)
+    return tuple(each for each in explanation_lines(explanation) if each not in commands)
 
 
 def progress_of(subject: Subject, seen: ClusterSeen) -> WorkloadProgress | None:
