@@ -203,8 +203,11 @@ def test_a_user_of_one_namespace_sees_what_they_may(server: Served) -> None:
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}
     binding = {"metadata": {"name": "jane"}, "roleRef": role, "subjects": [subject]}
     assert server.run(server.api.post(BINDINGS, binding)).status == 201
-    with top("-n", "default", env=server.env(JANE), rows=40) as screen:
+    with top("-A", env=server.env(JANE), columns=100, rows=40) as screen:
         screen.wait_for("pod default/large is not scheduled")
+        screen.wait_for("not allowed to list workloadprogresses")
+        screen.terminal.type("ndefault\r")
+        screen.wait_for("not allowed to list workloadprogresses", absent=True)
         screen.wait_for("not allowed to list nodes")
         screen.wait_for("not allowed to list leases in fathom-system")
         screen.terminal.type("q")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -50,7 +51,8 @@ def top(
     opened = subject_of(subject, chosen) if subject else None
     feed = Feed(place, "" if all_namespaces else chosen)
     feed.check()
-    if output or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    can_draw = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    if output or not can_draw:
         return _print_once(feed, opened, output)
     from fathom.cli.top.app import run_app  # noqa: PLC0415  # Only with a terminal: see the package's docstring.
 

@@ -241,7 +241,7 @@ class Follower:
 
     def __init__(self, feed: Feed, kind: FollowedKind) -> None:
         self.kind = kind
-        self.limited = False  # Whether the user may list only one namespace.
+        self.limited = False  # Whether the user may not list all namespaces: another one must be read anew.
         self._feed = feed
         self._server = feed.connection()
         self._ended = Event()
@@ -260,10 +260,14 @@ class Follower:
                 self._follow(revision)
                 continue
             except NoAnswerNow as error:
+                if self._ended.is_set():
+                    return
                 failures += 1
                 self._feed.lost(self.kind.name, str(error))
                 pause_s = min(RETRY_S * 2 ** (failures - 1), RETRY_S_MAX)
             except Problem as error:
+                if self._ended.is_set():
+                    return
                 self._feed.refused(self.kind.name, str(error))
                 pause_s = REFUSED_S
             self._ended.wait(pause_s)
@@ -272,8 +276,8 @@ class Follower:
         """The list's revision; '' if the user may not list. Raises NoAnswerNow."""
         namespace = ""
         status, answer = self._page(namespace, "")
-        self.limited = status == 403 and self.kind.namespaced and bool(self._feed.namespace)
-        if self.limited:
+        self.limited = status == 403 and self.kind.namespaced
+        if self.limited and self._feed.namespace:
             namespace = self._feed.namespace
             status, answer = self._page(namespace, "")
         if status != 200:
