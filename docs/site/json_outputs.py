@@ -12,6 +12,8 @@ from fathom.bench.result import ApiResult, WatchResult
 from fathom.bench.schedule import ScheduleResult
 from fathom.bench.why import WhyResult
 from fathom.cli.replay_tapes import ReplayedTape
+from fathom.cli.top.now_view import NowView
+from fathom.cli.top.workload_view import WorkloadView
 from fathom.doctor import Finding
 from fathom.explain.coupling.answer import Coupling
 from fathom.explain.questions import StuckObjects
@@ -106,6 +108,76 @@ DOCUMENTS = (
             "serviceLevels": {},
             "activeOverrides": [],
             "gaps": [],
+        },
+    ),
+    Document(
+        "fathom top",
+        ("top",),
+        """The page of what is stuck, with its surroundings. [Top](top.md) shows it in a terminal.""",
+        (NowView,),
+        {
+            "time": "2026-11-17T12:00:00Z",
+            "server": "https://127.0.0.1:6443",
+            "namespace": "shop",
+            "lostSince": "",
+            "lostWhy": "",
+            "stuck": [
+                {
+                    "resource": "deployments.apps",
+                    "namespace": "shop",
+                    "name": "web",
+                    "sentence": "Deployment shop/web is not ready with 0 of 3 replicas ready: …",
+                    "command": "kubectl -n shop scale deployment/web --replicas=1",
+                    "severity": "",
+                }
+            ],
+            "zones": [
+                {
+                    "name": "a",
+                    "nodes": [
+                        {
+                            "name": "node-1",
+                            "state": "Ready",
+                            "cpuPercent": 20,
+                            "memoryPercent": 1,
+                            "pods": 1,
+                            "held": "",
+                        }
+                    ],
+                }
+            ],
+            "leaders": [{"lease": "scheduler", "holder": "scheduler_21e96cab", "epoch": 1, "state": "leads"}],
+            "brake": {"engaged": False, "holds": False, "zones": [], "nodes": [], "wrong": ""},
+            "breakers": [{"component": "scheduler", "process": "deciders-1a2b3c4d", "state": "closed"}],
+            "signals": [],
+            "overrides": [],
+            "fights": [],
+            "workloads": [],
+            "notes": {},
+        },
+    ),
+    Document(
+        "fathom top, of one workload",
+        (),
+        """`fathom top KIND/NAME -o json`: the page of one object.""",
+        (WorkloadView,),
+        {
+            "time": "2026-11-17T12:00:00Z",
+            "kind": "deployment",
+            "namespace": "shop",
+            "name": "web",
+            "lostSince": "",
+            "lostWhy": "",
+            "asWanted": True,
+            "why": ["Deployment shop/web has all 3 replicas ready"],
+            "helps": "",
+            "commands": ["fathom why deployment/web -n shop -o wide"],
+            "current": None,
+            "previous": None,
+            "pods": [],
+            "history": [],
+            "timeline": [],
+            "notes": {},
         },
     ),
     Document(

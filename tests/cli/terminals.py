@@ -13,6 +13,7 @@ import termios
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 PATIENCE_S = 60.0
 FATHOM = (sys.executable, "-m", "fathom.cli")
@@ -21,9 +22,12 @@ FATHOM = (sys.executable, "-m", "fathom.cli")
 class Terminal:
     """A program that runs in a terminal of its own."""
 
-    def __init__(self, command: Sequence[str], *, columns: int, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], *, columns: int, env: Mapping[str, str], rows: int = 50
+    ) -> None:
         self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.modes_before = termios.tcgetattr(theirs)
         own = {
             name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}
         }
@@ -37,6 +41,7 @@ class Terminal:
         )
         os.close(theirs)
         self.shown = ""
+        self._bytes = b""
 
     def __enter__(self) -> Terminal:
         return self
@@ -58,6 +63,24 @@ class Terminal:
                 raise AssertionError(f"{text!r} was not shown, only {self.shown!r}")
         shown, self.shown = self.shown, ""
         return shown
+
+    def read_now(self, wait_s: float) -> str:
+        """What was written since the last read; '' if nothing comes in this time."""
+        if not select.select([self._ours], [], [], wait_s)[0]:
+            return ""
+        with suppress(OSError):
+            self._bytes += os.read(self._ours, 65536)
+        text = self._bytes.decode(errors="ignore")  # The end of a character may still be on its way.
+        self._bytes = self._bytes[len(text.encode()) :]
+        return text
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def modes(self) -> list[Any]:
+        """As a shell that comes next would find them."""
+        return termios.tcgetattr(self._ours)
 
     def finish(self) -> tuple[int, str]:
         """Exit code, and all that was shown."""

@@ -23,6 +23,8 @@ ASKED = {
     "why deployment/web -o json": "fathom why",
     "why -o json": "fathom why, without a name",
     "status deployment/web -o json": "fathom status",
+    "top -o json": "fathom top",
+    "top deployment/web -o json": "fathom top, of one workload",
     "timeline deployment/web -o json": "fathom timeline",
     "coupling deployment/web:spec.replicas -o json": "fathom coupling",
     "decisions -o json": "fathom decisions",

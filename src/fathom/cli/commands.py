@@ -15,6 +15,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "Ask": (
         Command("why", "fathom.cli.why:why", "Why objects are as they are, and what would help"),
         Command("status", "fathom.cli.status:status", "What the control plane knows about a workload"),
+        Command("top", "fathom.cli.top.command:top", "What is stuck, nodes, overrides and fights, live"),
         Command("timeline", "fathom.cli.timeline:timeline", "What happened, and what caused what"),
         Command("coupling", "fathom.cli.coupling:coupling", "Who can change the inputs of a decision"),
         Command("decisions", "fathom.cli.why:decisions", "Recorded decisions and their outcomes"),

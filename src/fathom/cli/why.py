@@ -241,10 +241,10 @@ def is_of(kind: str, resource: str) -> bool:
     """Whether a kind as users write it (deploy, Deployment, deployments.apps) is a record's resource."""
     wanted = SHORT.get(kind.lower(), kind.lower())
     plural = resource.partition(".")[0]
-    return wanted in {resource, plural, _singular(plural)}
+    return wanted in {resource, plural, singular(plural)}
 
 
-def _singular(plural: str) -> str:
+def singular(plural: str) -> str:
     for plural_ending, singular_ending in (("ies", "y"), ("sses", "ss"), ("s", "")):
         if plural.endswith(plural_ending):
             return plural.removesuffix(plural_ending) + singular_ending
