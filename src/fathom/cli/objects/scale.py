@@ -9,7 +9,8 @@ from cyclopts import Parameter, validators
 from fathom.cli.api_server import ServerConnection
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.options import named_objects
-from fathom.cli.objects.resources import Resources
+from fathom.cli.objects.override_notes import say_overrides, shown
+from fathom.cli.objects.resources import NamedObject, Resources
 from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.model.media_types import MERGE_PATCH
@@ -51,5 +52,7 @@ def scale(
                     )
                 patch["metadata"] = {"resourceVersion": there["metadata"]["resourceVersion"]}
             done(*server.request("PATCH", path, patch, media=MERGE_PATCH), path)
-            say(f"{named.resource.label}/{name} scaled")
+            target = NamedObject(named.resource, at, name)
+            say(f"{target.label} scaled")
+            say_overrides(server, [shown(target)], namespace=at)
     return 0
