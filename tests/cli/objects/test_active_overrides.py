@@ -75,11 +75,15 @@ def calm_note(api_obj: dict[str, Any], what: str, changes: str, enforced: str) -
     )
 
 
-async def web_and_its_override(api: Api) -> dict[str, Any]:
+async def deployed(api: Api) -> None:
     pods = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": pods}
     made = await api.post(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec})
     assert made.status == 201, made.obj
+
+
+async def web_and_its_override(api: Api) -> dict[str, Any]:
+    await deployed(api)
     made = await api.post(f"{OWN}/scheduleroverrides", calm(CALM))
     assert made.status == 201, made.obj
     override: dict[str, Any] = made.obj
