@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import msgspec
-from tests.explain.evidence_of import deployment, evidence, lease, node, obj, pod, replica_set, waiting
+from tests.explain.evidence_of import (
+    at,
+    deployment,
+    evidence,
+    lease,
+    node,
+    obj,
+    pod,
+    replica_set,
+    waiting,
+    write,
+)
 
 from fathom.explain.evidence import ObjectRef
 from fathom.explain.questions import STATUS, STUCK, StuckObjects, answer, wanted
@@ -50,6 +61,20 @@ def test_what_is_stuck_is_asked_about_a_namespace_and_needs_no_records() -> None
     elsewhere = answer(evidence(obj("Namespace", "other", namespace=""), web), view=STUCK)
     assert isinstance(elsewhere, StuckObjects)
     assert elsewhere == StuckObjects(True, ())
+
+
+def test_what_is_stuck_in_the_cluster_names_who_cordoned_a_node_and_when() -> None:
+    shut = node("n1", unschedulable=True)
+    asked = evidence(obj("Namespace", "", namespace=""), shut, node("n2"))
+    query = wanted(asked.subject, asked.objects, view=STUCK)
+    assert (query.objects, [each.name for each in query.writes_of]) == ((), ["n1"])
+    audit = (write("alice", shut, "spec.unschedulable", at_s=-600),)
+    answered = answer(msgspec.structs.replace(asked, audit=audit), view=STUCK)
+    assert isinstance(answered, StuckObjects)
+    assert [item.summary for item in answered.items] == [
+        f"Node n1 is cordoned: cordoned by alice, 10m ago ({at(-600)}). Change: uncordon the node"
+        " (a cluster operator)"
+    ]
 
 
 def test_status_is_a_view_of_its_own() -> None:

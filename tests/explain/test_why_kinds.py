@@ -132,7 +132,7 @@ def test_a_cordoned_node_says_by_whom_and_since_when() -> None:
     )
     answer = explain(cordoned, audit=audit)
     assert (answer.as_wanted, answer.verdict) == (False, "is cordoned")
-    assert answer.cause == f"spec.unschedulable was set by alice since {at(-600)} (decision d-7)"
+    assert answer.cause == f"cordoned by alice, 10m ago ({at(-600)}, decision d-7)"
     assert answer.change is not None
     assert answer.change.command == "kubectl uncordon n1"
 
@@ -140,7 +140,7 @@ def test_a_cordoned_node_says_by_whom_and_since_when() -> None:
 def test_without_an_audit_log_the_cordon_has_no_author() -> None:
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": at(-50)}
     answer = explain(node("n1", taints=(taint,), unschedulable=True))
-    assert answer.cause == f"spec.unschedulable was set since {at(-50)}; who did it: no data"
+    assert answer.cause == f"cordoned since {at(-50)}; who did it: no data"
 
 
 def test_a_drain_names_the_budget_that_keeps_pods() -> None:

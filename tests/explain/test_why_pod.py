@@ -288,6 +288,21 @@ def test_of_two_cordoned_nodes_the_change_is_said_to_be_one_of_two() -> None:
     assert (change.what, change.one_of, change.nodes) == ("kubectl uncordon a", 2, 1)
 
 
+def test_a_pod_that_a_cordon_keeps_waiting_says_who_cordoned_the_node_and_when() -> None:
+    shut = node("a", unschedulable=True)
+    entry = AuditEntry(
+        id="a-1", time=at(600), user="alice", verb="patch", resource="nodes", name="a", code=200, revision=40,
+        changed=("spec.unschedulable",),
+    )  # fmt: skip
+    case = evidence(pods=[pod()], nodes=[shut, node("b", cpu="100m")], audit=(entry,))
+    assert [each.name for each in wanted(case.subject, case.objects).writes_of] == ["a"]
+    explanation = why(case)
+    assert [(group.title, group.lines) for group in explanation.details] == [
+        ("cordon", (f"a was cordoned by alice, 10m ago ({at(600)})",))
+    ]
+    assert why(msgspec.structs.replace(case, may_read_nodes=False)).details == ()
+
+
 def test_what_two_containers_must_give_up_together_comes_after_one_change() -> None:
     """Neither of them alone can request so little."""
     both = pod("web", container(cpu="2"), container("beside", cpu="2"), nodeSelector={"disk": "ssd"})

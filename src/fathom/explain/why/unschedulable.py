@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from fathom.explain.cordons import cordoned_by
 from fathom.explain.evidence import ObjectRef
 from fathom.explain.why import queued
 from fathom.explain.why.answer import NOBODY, Change, DetailGroup, Explanation, NodeRow, Now, summary_of
@@ -19,9 +20,10 @@ from fathom.explain.why.control_plane import OwnTrouble, scheduler_trouble, view
 from fathom.explain.why.records import groups_of, queue_place
 from fathom.explain.why.retries import retry_text
 from fathom.model.decision import Decision
-from fathom.model.objects import Obj, key_of, lookup, uid_of
+from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
+from fathom.schedule.decide.remedies import CORDON
 from fathom.schedule.decide.remedy import remedies
 from fathom.schedule.decide.shape import PODS as POD_COUNT
 from fathom.schedule.decide.shape import PodShape
@@ -31,6 +33,7 @@ from fathom.schedule.decide.verdicts import FITS, Reason
 STAGE, VERDICT = "unschedulable", "is not scheduled"
 FIT = "NodeResourcesFit"
 OTHERS_MAX = 5  # Other changes that are listed.
+CORDONS_SHOWN = 3
 
 
 def explain(case: PodCase) -> Explanation:
@@ -60,7 +63,7 @@ def _not_decided(
             next_trigger=trouble.next_trigger, queue=queue_place(case),
         )  # fmt: skip
     then = _unschedulable(case, placement, context)
-    details = (DetailGroup("once a scheduler decides", (f"no node would take it: {then.cause}",)),)
+    once = DetailGroup("once a scheduler decides", (f"no node would take it: {then.cause}",))
     return msgspec.structs.replace(
         then,
         stage="control-plane",
@@ -68,7 +71,7 @@ def _not_decided(
         change=trouble.change,
         changes=tuple(change for change in (then.change, *then.changes) if change is not None),
         summary=summary_of(case.name, VERDICT, trouble.cause, trouble.change),
-        details=details,
+        details=(once, *then.details),
         next_trigger=trouble.next_trigger,
     )
 
@@ -144,7 +147,22 @@ def _unschedulable(case: PodCase, placement: Placement, context: PlacementContex
         groups=groups_of(reasons_of(case, placement) or recorded or {}), nodes=rows_of(case, placement),
         queue=queue_place(case), now=_now(case, placement), next_trigger=retry_text(placement.helped_by),
         rejected=placement.rejections, related=_overrides(case, placement),
+        details=_cordons(case, placement),
     )  # fmt: skip
+
+
+def _cordons(case: PodCase, placement: Placement) -> tuple[DetailGroup, ...]:
+    """Who cordoned nodes that reject the pod for it, where the audit log says it."""
+    if not case.evidence.may_read_nodes:
+        return ()
+    rejecting = [node for node, why in reasons_of(case, placement).items() if why.startswith(f"{CORDON}:")]
+    nodes = [(name, case.evidence.objects.get("nodes", Key("", name))) for name in sorted(rejecting)]
+    lines = [
+        f"{name} was {by}"
+        for name, node in nodes
+        if node is not None and (by := cordoned_by(case.evidence, node))
+    ]
+    return (DetailGroup("cordon", tuple(lines[:CORDONS_SHOWN])),) if lines else ()
 
 
 def _overrides(case: PodCase, placement: Placement) -> tuple[ObjectRef, ...]:
