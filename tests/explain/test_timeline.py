@@ -249,8 +249,31 @@ def test_a_condition_that_was_written_again_has_the_reason_of_now() -> None:
     (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
     assert (condition.time, condition.text) == (
         micro_timestamp(at(11.6)),
-        "has condition Ready=False, now (Crashed)",
+        "has condition Ready=False; since 12:00:40 it reads (Crashed)",
     )
+
+
+def test_a_condition_whose_reason_is_as_old_as_its_status_says_it_plainly() -> None:
+    """It was written again, and only its time of probing changed."""
+    limited = {
+        "type": "Ready", "status": "False", "reason": "Crashed", "lastTransitionTime": "2026-11-16T12:00:11Z",
+    }  # fmt: skip
+    pod = thing(POD, owner="ReplicaSet", spec={"nodeName": "node-c12"}, status={"conditions": [limited]})
+    first = audit(
+        11.6, "system:node:node-c12", "patch", "pods", POD, 918960, subresource="status",
+        changed=("status.conditions[type=Ready]",),
+    )  # fmt: skip
+    probed = msgspec.structs.replace(
+        first,
+        id="audit-y",
+        revision=918961,
+        time=micro_timestamp(at(40)),
+        changed=("status.conditions[type=Ready].lastProbeTime",),
+    )
+    objects = HeldObjects({**OBJECTS, "pods": [pod]})
+    timeline = answer(lesson(objects=objects, audit=(*AUDIT, first, probed)), WHOLE)
+    (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
+    assert condition.text == "has condition Ready=False (Crashed)"
 
 
 def test_gaps_are_said_and_quiet_time_is_folded() -> None:
