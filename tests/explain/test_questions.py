@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from tests.explain.evidence_of import (
     at,
+    condition,
     deployment,
     evidence,
     lease,
@@ -75,6 +76,34 @@ def test_what_is_stuck_in_the_cluster_names_who_cordoned_a_node_and_when() -> No
         f"Node n1 is cordoned: cordoned by alice, 10m ago ({at(-600)}). Change: uncordon the node"
         " (a cluster operator)"
     ]
+
+
+def test_a_workload_on_a_node_that_the_brake_keeps_suspect_does_not_read_as_ready() -> None:
+    web = deployment(2)
+    own = replica_set(web, 2)
+    late, held = (
+        condition("fathom.dev/Suspect", "True", "Silent", "no heartbeat"),
+        condition("fathom.dev/Held", "True", "ManySilent", "3 of 3 nodes are silent"),
+    )
+    silent, well = node("n1", late, held), node("n2")
+    pods = (pod("web-1-0", own, node="n1"), pod("web-1-1", own, node="n2"))
+    answered = answer(evidence(web, own, *pods, silent, well))
+    assert isinstance(answered, Explanation)
+    assert (answered.as_wanted, answered.kind) == (False, "held")
+    assert answered.verdict == "is in doubt with 2 of 2 replicas ready"
+    assert answered.cause.startswith("1 pod is ready only by the last report: its node n1 is suspect since ")
+    assert "the brake on node actions holds: 3 of 3 nodes are silent" in answered.cause
+    assert answered.change is not None
+    hidden = msgspec.structs.replace(evidence(web, own, *pods, silent, well), may_read_nodes=False)
+    unnamed = answer(hidden)
+    assert isinstance(unnamed, Explanation)
+    assert "n1" not in unnamed.summary
+    listed = answer(evidence(obj("Namespace", "", namespace=""), web, own, *pods, silent, well), view=STUCK)
+    assert isinstance(listed, StuckObjects)
+    assert [item.subject.name for item in listed.items] == ["n1", "web"], "the node first"
+    only_late = answer(evidence(web, own, *pods, node("n1", late), well))
+    assert isinstance(only_late, Explanation)
+    assert only_late.as_wanted
 
 
 def test_status_is_a_view_of_its_own() -> None:

@@ -94,7 +94,7 @@ def why(
     if documents:
         if what_if and output in {"", "wide"}:
             say(*(f"If {each.partition('=')[0]} had {each.partition('=')[2]}:" for each in what_if))
-        _print(documents, output)
+        _print(documents, output, what_if=bool(what_if))
     if missing:
         raise Problem("; ".join(missing), exit_code=ANSWER_IS_NO)
     return 0 if all(document.get("asWanted") for document in documents) else ANSWER_IS_NO
@@ -131,7 +131,7 @@ def _print_stuck(document: Answer, output: str) -> int:
     return ANSWER_IS_NO if items else 0
 
 
-def _print(documents: list[Answer], output: str) -> None:
+def _print(documents: list[Answer], output: str, *, what_if: bool = False) -> None:
     from fathom.cli.explanation_text import explanation_lines  # noqa: PLC0415
 
     if output == "json":
@@ -144,7 +144,7 @@ def _print(documents: list[Answer], output: str) -> None:
         say(*map(_name, documents))
     else:
         for number, document in enumerate(documents):
-            first, *evidence = explanation_lines(document, wide=output == "wide")
+            first, *evidence = explanation_lines(document, wide=output == "wide", what_if=what_if)
             say(*([""] if number else []))
             say(first, style="bold")
             say(*evidence)

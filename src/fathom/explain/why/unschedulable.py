@@ -138,13 +138,14 @@ def leaving_pods(case: PodCase) -> list[str]:
 def _unschedulable(case: PodCase, placement: Placement, context: PlacementContext) -> Explanation:
     offered, changes = smallest_changes(case, context)
     first = changes[0] if changes else None
-    recorded = case.last.nodes if case.last is not None else None
+    recorded = (case.last.nodes if case.last is not None else None) or {}
+    again = groups_of(reasons_of(case, placement))
     ours = bool(placement.rejections) and placement.rejections[0].rule == "Freshness"
     cause = f"{_cause(placement, offered)}{_held_room(case, offered)}"
     return answer(
         case, "control-plane" if ours else STAGE, VERDICT, cause,
         change=first, changes=tuple(changes[1 : OTHERS_MAX + 1]),
-        groups=groups_of(reasons_of(case, placement) or recorded or {}), nodes=rows_of(case, placement),
+        groups=again or groups_of(recorded, recorded=True), nodes=rows_of(case, placement),
         queue=queue_place(case), now=_now(case, placement), next_trigger=retry_text(placement.helped_by),
         rejected=placement.rejections, related=_overrides(case, placement),
         details=_cordons(case, placement),
