@@ -9,7 +9,15 @@ from cyclopts import Parameter, validators
 
 from fathom.cli.data_directory import checked
 from fathom.cli.output import DOCUMENTS, output_parameter, print_document
-from fathom.cli.places import Data, Kubeconfig, Namespace, chosen_namespace, found_data, found_kubeconfig
+from fathom.cli.places import (
+    Data,
+    Kubeconfig,
+    Namespace,
+    chosen_namespace,
+    found_data,
+    found_kubeconfig,
+    is_data_directory,
+)
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.model.times import micro_timestamp
 from fathom.terminal import say
@@ -186,26 +194,26 @@ def decisions(
 ) -> int:
     """List recorded decisions and their outcomes, oldest first. Exits with 1 if there are none.
 
-    Prints a line for each decision: its age, who decided about what, the verdict, and what came of it. Needs
-    the data directory: `fathom get decisions` asks the API server instead.
+    Prints a line for each decision: its age, who decided about what, the verdict, and what came of it. They
+    are read from the data directory; where there is none, the API server is asked.
 
     fathom decisions --limit 20
     fathom decisions pod/web-1 -o wide  with times, whole ids and causes
     """
-    from fathom.record.journal import WantedDecisions  # noqa: PLC0415
-
     kind, _, name = subject.partition("/")
-    data = found_data(data, kubeconfig)
-    records = _read_decisions(data, WantedDecisions(name=name, namespace=namespace))
-    kept = [record for record in records if not kind or is_of(kind, record.decision.subject.resource)][
-        -limit:
-    ]
+    place = found_data(data, kubeconfig)
+    if data is not None or is_data_directory(place):
+        kept, where = _of_data(place, kind, name, namespace)[-limit:], f"in {place}"
+    else:
+        from fathom.cli.asked_decisions import Wanted, ask_decisions  # noqa: PLC0415
+
+        kept, where = ask_decisions(Wanted(kind, name, namespace, limit), kubeconfig), "that you may see"
     if output in DOCUMENTS:
         print_document(whole(kept), output)
     elif output == "name":
         say(*(record.decision.id for record in kept))
     elif not kept:
-        say(f"there are no recorded decisions in {data}")
+        say(f"there are no recorded decisions {where}")
     elif output == "wide":
         say(*map(_line, kept))
     else:
@@ -222,6 +230,13 @@ def journals(data: Path) -> list[Path]:
 
     root = data / JOURNALS
     return [path for path in (root, *sorted(root.glob("*"))) if any(path.glob("*.seg"))]
+
+
+def _of_data(data: Path, kind: str, name: str, namespace: str | None) -> list[KeptDecision]:
+    from fathom.record.journal import WantedDecisions  # noqa: PLC0415
+
+    records = _read_decisions(data, WantedDecisions(name=name, namespace=namespace))
+    return [record for record in records if not kind or is_of(kind, record.decision.subject.resource)]
 
 
 def _read_decisions(data: Path, wanted: Any) -> list[KeptDecision]:
