@@ -303,6 +303,22 @@ def test_a_pod_that_a_cordon_keeps_waiting_says_who_cordoned_the_node_and_when()
     assert why(msgspec.structs.replace(case, may_read_nodes=False)).details == ()
 
 
+def test_a_request_that_a_limit_range_has_set_is_named_where_it_is_too_large() -> None:
+    """The template asks for nothing: who looks there finds no reason."""
+    marks = {"kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu request for container web"}
+    filled = pod("web", container(cpu="2"), container("beside", cpu="2"), meta={"annotations": marks})
+    explanation = why(evidence(pods=[filled], nodes=[node("a", cpu="3")]))
+    assert [(group.title, group.lines) for group in explanation.details] == [
+        (
+            "requests",
+            ("container web asks for no cpu itself: cpu 2 is the default of a LimitRange of namespace shop",),
+        )
+    ]
+    assert why(evidence(pods=[pod(cpu="2")], nodes=[node("a", cpu="1")])).details == ()
+    shut = evidence(pods=[filled], nodes=[node("a", cpu="9", unschedulable=True)])
+    assert why(shut).details == (), "its requests are not why it waits"
+
+
 def test_what_two_containers_must_give_up_together_comes_after_one_change() -> None:
     """Neither of them alone can request so little."""
     both = pod("web", container(cpu="2"), container("beside", cpu="2"), nodeSelector={"disk": "ssd"})

@@ -78,7 +78,9 @@ def status(
     """
     from fathom.record.tape_list import shelf_of  # noqa: PLC0415  # See the package's docstring.
 
-    data, output = _data_of(data), document_format(output, as_json=as_json)
+    # A directory that is named and empty has no tapes: that is an answer.
+    data = checked(data) if data is not None and data.is_dir() else _data_of(data)
+    output = document_format(output, as_json=as_json)
     tapes = shelf_of(data)
     if output in DOCUMENTS:
         print_document(tapes, output)

@@ -17,6 +17,7 @@ from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PODS, PodCase, override_refs
 from fathom.explain.why.changes import worded
 from fathom.explain.why.control_plane import OwnTrouble, scheduler_trouble, view_age_ms
+from fathom.explain.why.limit_ranges import limit_range_defaults
 from fathom.explain.why.records import groups_of, queue_place
 from fathom.explain.why.retries import retry_text
 from fathom.model.decision import Decision
@@ -148,8 +149,20 @@ def _unschedulable(case: PodCase, placement: Placement, context: PlacementContex
         groups=again or groups_of(recorded, recorded=True), nodes=rows_of(case, placement),
         queue=queue_place(case), now=_now(case, placement), next_trigger=retry_text(placement.helped_by),
         rejected=placement.rejections, related=_overrides(case, placement),
-        details=_cordons(case, placement),
+        details=(*_cordons(case, placement), *_defaults(case, placement)),
     )  # fmt: skip
+
+
+def _defaults(case: PodCase, placement: Placement) -> tuple[DetailGroup, ...]:
+    """Requests that a LimitRange has set, where they are why a node has no room: the template has none."""
+    short = {name for reason, _ in placement.rejecting if reason.rule == FIT for name in reason.names}
+    lines = [
+        f"container {each.container} asks for no {each.resource} itself: {each.resource} {each.amount} is the"
+        f" default of a LimitRange of namespace {case.key.namespace}"
+        for each in limit_range_defaults(case.pod)
+        if each.resource in short
+    ]
+    return (DetailGroup("requests", tuple(lines)),) if lines else ()
 
 
 def _cordons(case: PodCase, placement: Placement) -> tuple[DetailGroup, ...]:
