@@ -8,6 +8,7 @@ from tests.explain.evidence_of import (
     condition,
     deployment,
     evidence,
+    failing,
     lease,
     node,
     obj,
@@ -42,6 +43,35 @@ def test_a_workload_whose_pod_fits_no_node_gets_the_change_that_the_decider_has_
     assert dead.cause.startswith("1 pod is not ready: ")
     assert "lease" in dead.cause
     assert "capacity" not in dead.cause.partition(";")[0]
+
+
+def test_a_change_for_several_replicas_says_that_it_is_tried_for_one() -> None:
+    web = deployment(3)
+    own = replica_set(web, 3)
+    large = [waiting(f"web-1-{number}", own, "capacity", "0/1 nodes are available") for number in range(3)]
+    for each in large:
+        each["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
+    small = node("n1")
+    small["status"]["allocatable"] = ROOM
+    led = lease("scheduler", renewed_s=2)
+    answered, alone = (answer(evidence(web, own, *pods, small, led)) for pods in (large, large[:1]))
+    assert isinstance(answered, Explanation)
+    assert isinstance(alone, Explanation)
+    assert answered.change is not None
+    assert alone.change is not None
+    assert answered.change.what == f"{alone.change.what}, tried for one of 3 pods"
+    assert answered.change.command == alone.change.command
+
+
+def test_two_causes_at_once_are_both_in_the_first_line() -> None:
+    web = deployment(3)
+    own = replica_set(web, 3)
+    bad = [failing(f"web-1-{number}", own, "ErrImagePull", "no such image") for number in range(2)]
+    late = waiting("web-1-2", own, "capacity", "0/1 nodes are available")
+    answered = answer(evidence(web, own, *bad, late, node("n1"), lease("scheduler", renewed_s=2)))
+    assert isinstance(answered, Explanation)
+    assert answered.cause.startswith("2 pods are not ready: image")
+    assert answered.cause.endswith("; also 1 pod: capacity")
 
 
 def test_a_pod_that_is_gone_is_explained_as_a_pod() -> None:

@@ -6,6 +6,7 @@ refusal explains missing pods better than the controller's silence.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -17,7 +18,7 @@ from fathom.explain.why.node_lost import unheard_of
 from fathom.explain.why_of.answering import SubjectTrouble
 from fathom.explain.why_of.control_plane import CONTROLLERS, held_back, part_trouble, restart
 from fathom.explain.why_of.lookups import NODES, PODS, ExplainPod, ref, shown_names
-from fathom.explain.why_of.pod_causes import causes_of, decisive, explained_pod, grouped
+from fathom.explain.why_of.pod_causes import PodCause, causes_of, decisive, explained_pod, grouped
 from fathom.explain.why_of.refusals import change_of_refusal, quota_ref, refusal_of
 from fathom.model.objects import Key, Obj, key_of, lookup
 
@@ -89,11 +90,26 @@ def unready(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | N
     state = "ready for the moment" if is_ready(pod) else "not ready"
     return SubjectTrouble(
         "is not ready",
-        f"{_pods(count)} {state}: {explained.cause}",
-        explained.change,
+        f"{_pods(count)} {state}: {explained.cause}{_beside(causes, cause.reason)}",
+        _for_one_of(count, explained.change),
         grouped(evidence, causes),
         (ref(PODS, pod), *explained.overrides),
     )
+
+
+def _beside(causes: Sequence[tuple[Obj, PodCause]], reason: str) -> str:
+    """'; also 1 pod: image': other causes at the same time, the largest group first. Deletion passes."""
+    others = Counter(other.reason for _, other in causes if other.reason not in {reason, "deletion"})
+    ordered = sorted(others.items(), key=lambda item: (-item[1], item[0]))
+    return "".join(f"; also {count} pod{'' if count == 1 else 's'}: {name}" for name, count in ordered)
+
+
+def _for_one_of(count: int, change: Change | None) -> Change | None:
+    """The decider has tried the change for the pod that stands for its group. Whether the others fit beside
+    it is another question, which nobody has asked."""
+    if change is None or not change.nodes or count == 1:
+        return change
+    return msgspec.structs.replace(change, what=f"{change.what}, tried for one of {count} pods")
 
 
 def _uncreated(evidence: Evidence, facts: ReplicaFacts) -> SubjectTrouble | None:
