@@ -169,8 +169,8 @@ def _cordons(case: PodCase, placement: Placement) -> tuple[DetailGroup, ...]:
     """Who cordoned nodes that reject the pod for it, where the audit log says it."""
     if not case.evidence.may_read_nodes:
         return ()
-    rejecting = [node for node, why in reasons_of(case, placement).items() if why.startswith(f"{CORDON}:")]
-    nodes = [(name, case.evidence.objects.get("nodes", Key("", name))) for name in sorted(rejecting)]
+    rejecting = sorted(name for name, reason in _rejections(case, placement).items() if reason.rule == CORDON)
+    nodes = [(name, case.evidence.objects.get("nodes", Key("", name))) for name in rejecting]
     lines = [
         f"{name} was {by}"
         for name, node in nodes
@@ -267,12 +267,19 @@ def reasons_of(case: PodCase, placement: Placement) -> dict[str, str]:
     """Node -> why it rejects the pod, for a decision just made; '' where it fits."""
     if placement.verdicts is None:
         return {}
+    table, rejections = case.cluster.table, _rejections(case, placement)
+    alive = [table.names[row] for row in np.flatnonzero(table.alive[: table.height]).tolist()]
+    return {name: reason_text(rejections[name]) if name in rejections else "" for name in alive}
+
+
+def _rejections(case: PodCase, placement: Placement) -> dict[str, Reason]:
+    """Node -> the reason that rejects the pod there, for a decision just made."""
+    if placement.verdicts is None:
+        return {}
     table = case.cluster.table
     codes, listed = placement.verdicts.codes(), placement.verdicts.reasons()
     alive = np.flatnonzero(table.alive[: table.height]).tolist()
-    return {
-        table.names[row]: "" if codes[row] == FITS else reason_text(listed[int(codes[row])]) for row in alive
-    }
+    return {table.names[row]: listed[int(codes[row])] for row in alive if codes[row] != FITS}
 
 
 def reason_text(reason: Reason) -> str:
