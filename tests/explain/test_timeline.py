@@ -597,20 +597,21 @@ def held(*, ends: str, **meta: Any) -> Evidence:
         status={"author": "bob", "expiresAt": ends},
     )
     calm["metadata"] |= meta
-    begun = audit(40, "bob", "create", OVERRIDES, "calm", 918990, changed=("*",))
+    changed_by = (Verdict(plugin="OverrideFinalizer", mutated=("metadata.finalizers",)),)
+    begun = audit(40, "bob", "create", OVERRIDES, "calm", 918990, changed=("*",), admission=changed_by)
+    reported = audit(
+        41, "system:fathom:controllers", "patch", OVERRIDES, "calm", 918991, changed=("status.active",)
+    )
     return lesson(
         subject=ObjectRef(DEPLOYMENTS, SPACE, WORKLOAD),
         objects=HeldObjects({**OBJECTS, OVERRIDES: [calm]}),
-        audit=(*AUDIT, begun),
+        audit=(*AUDIT, begun, reported),
     )
 
 
 def about_overrides(timeline: Timeline) -> list[tuple[str, str]]:
-    return [
-        (entry.time[11:23], f"{entry.actor} {entry.text}")
-        for entry in timeline.entries
-        if entry.source == "override"
-    ]
+    about = [entry for entry in timeline.entries if entry.object is not None and entry.object.name == "calm"]
+    return [(entry.time[11:23], f"{entry.actor} {entry.text}") for entry in about]
 
 
 def test_a_timeline_shows_when_an_override_of_the_object_began_and_until_when_it_lasts() -> None:

@@ -31,7 +31,8 @@ def answer(evidence: Evidence, spec: TimelineSpec) -> Timeline:
     events, from_events = event_entries(evidence, scope)
     conditions, from_conditions = condition_entries(evidence, scope, writes)
     ends = end_entries(evidence, scope.held_by)
-    everything = _once([*written, *decided, *cached, *events, *conditions, *ends])
+    told = [*written, *decided, *cached, *events, *conditions, *ends]
+    everything = _once([entry for entry in told if not _is_aside(entry, scope)])
     decisions_of_writes = _named_decisions(written)
     edges = [
         *from_writes,
@@ -151,6 +152,13 @@ def _meanwhile(entries: Sequence[Entry], scope: Scope, edges: Sequence[Edge]) ->
         for entry in entries
         if not _is_cited(entry, scope) or first <= entry.time <= last or entry.id in causes
     ]
+
+
+def _is_aside(entry: Entry, scope: Scope) -> bool:
+    """Of an override that no decision cites, only counts what it says: not how it was acknowledged."""
+    if entry.object is None or entry.object.uid not in scope.uncited:
+        return False
+    return entry.source != "override" or entry.routine
 
 
 def _is_cited(entry: Entry, scope: Scope) -> bool:

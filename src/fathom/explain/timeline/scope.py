@@ -40,9 +40,8 @@ class Scope(msgspec.Struct, frozen=True):
     refs: Mapping[str, ObjectRef]  # By UID.
     roles: Mapping[str, Role]  # By UID.
     left_out: int = 0  # Owned objects beyond OWNED_MAX.
-    held_by: tuple[
-        ObjectRef, ...
-    ] = ()  # Overrides that target the subject, also where no decision cites them.
+    held_by: tuple[ObjectRef, ...] = ()  # Overrides that target the subject.
+    uncited: frozenset[str] = frozenset()  # UIDs of those of them that no decision cites.
 
     def role(self, uid: str) -> Role | None:
         return self.roles.get(uid)
@@ -149,12 +148,14 @@ def scope_of(evidence: Evidence) -> Scope:
             refs.setdefault(ref.uid, ref)
             roles.setdefault(ref.uid, role)
     held_by = tuple(overrides_holding(subject, obj, objects))
-    for ref in (*held_by, *cited_by(evidence, frozenset(roles))):
+    cited = cited_by(evidence, frozenset(roles))
+    uncited = frozenset(ref.uid for ref in held_by) - {ref.uid for ref in cited}
+    for ref in (*held_by, *cited):
         refs.setdefault(ref.uid, ref)
         roles.setdefault(ref.uid, "cited")
     refs.pop("", None)
     roles.pop("", None)
-    return Scope(subject, obj, refs, roles, max(0, len(owned) - OWNED_MAX), held_by)
+    return Scope(subject, obj, refs, roles, max(0, len(owned) - OWNED_MAX), held_by, uncited)
 
 
 def subject_of(evidence: Evidence) -> ObjectRef:
