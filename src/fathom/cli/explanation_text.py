@@ -14,8 +14,8 @@ ALWAYS_FRESH = frozenset({"Pod", "Node"})
 
 RECORDED_MARK = " [recorded, without the change]"
 RECORDED_NOTE = (
-    "asked again with the change: all of this but lines that are marked as recorded, outcome, considered and"
-    " revisions used, which are of the last decision on record"
+    "recorded lines, and outcome, considered and revisions used, are of the last decision, which was made"
+    " without the change; the rest is asked again with it"
 )
 
 Document = Mapping[str, Any]
