@@ -83,11 +83,12 @@ DOCUMENTS = (
     Document(
         "fathom status",
         ("status",),
-        """The joined view of one workload. Each field has a `value` and its `source`.
+        """The joined view of one workload. Each field but `summary` has a `value` and its `source`.
         [Status](status.md) says what each is.""",
         (StatusView,),
         {
             "workload": {"resource": "deployments.apps", "namespace": "shop", "name": "web"},
+            "summary": "deployment/web: 0 of 1 replicas are ready; 1 is not ready: capacity",
             "generation": {"value": 1, "source": "Deployment shop/web: metadata.generation"},
             "rollbackObserved": {
                 "value": None,
@@ -309,7 +310,7 @@ DOCUMENTS = (
         (ReplayResult, ReplayedTape, Continuation),
     ),
     Document(
-        "fathom get, apply, create, patch, label, annotate, taint, set, override, repair, runbook",
+        "fathom get, apply, create, patch, label, annotate, taint, set, scale, override, repair, runbook",
         (
             "get",
             "apply",
@@ -323,6 +324,7 @@ DOCUMENTS = (
             "taint",
             "set image",
             "set resources",
+            "scale",
             "repair list",
             "runbook list",
             "runbook show",
@@ -342,6 +344,12 @@ DOCUMENTS = (
         """`runbook` (`name`, `version`, `hash`); `ready`, whether it could begin now; `preconditions`, each
         with `name`, `value` (True, False or Unknown) and `message`; `steps`, each with `id` and what it
         `does`; `creates`, the objects that it would create.""",
+    ),
+    Document(
+        "fathom version, demo requests",
+        ("version", "demo requests"),
+        """`version`: `clientVersion` with `major`, `minor`, `gitVersion`, `pythonVersion` and `platform`.
+        `demo requests`: `service`, `requests` and how many of them were `answered`.""",
     ),
     Document(
         "fathom store",

@@ -158,6 +158,24 @@ def test_a_workload_has_a_why_a_status_and_a_place_in_the_list_of_what_is_stuck(
     asked(story, tmp_path)
 
 
+def test_what_is_stuck_names_who_cordoned_a_node(tmp_path: Path) -> None:
+    async def story(api: Api, scheduler: AskedProcess) -> None:
+        await api.post("/api/v1/nodes", node("node-1"))
+        await api.patch("/api/v1/nodes/node-1", {"spec": {"unschedulable": True}})
+        api.audit.flush()
+        system = f"{OWN}/namespaces/fathom-system/explanations"
+        everywhere = question("", subject={"kind": "Namespace"}, view="stuck")
+        items = (await api.post(system, everywhere)).obj["status"]["items"]
+        (about,) = [item for item in items if item["subject"]["resource"] == "nodes"]
+        assert about["cause"].startswith("cordoned by admin, "), about["cause"]
+        await api.post("/api/v1/namespaces/default/pods", pod("web-1"))
+        waits = (await api.post(WHERE, question("web-1"))).obj["status"]
+        (detail,) = [detail for detail in waits["details"] if detail["title"] == "cordon"]
+        assert detail["lines"][0].startswith("node-1 was cordoned by admin, "), detail
+
+    asked(story, tmp_path)
+
+
 def test_what_if_assumes_a_patch_and_writes_nothing(tmp_path: Path) -> None:
     async def story(api: Api, scheduler: AskedProcess) -> None:
         await api.post("/api/v1/nodes", {**node("node-1"), "spec": {"unschedulable": True}})

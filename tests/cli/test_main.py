@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from fathom import __version__
 from fathom.cli.commands import COMMANDS
 from fathom.cli.main import one_line, run
 from fathom.cli.problem import Problem
@@ -93,6 +99,23 @@ def test_version_names_fathom_and_python(capsys: pytest.CaptureFixture[str]) -> 
     assert run(["version"]) == 0
     name, number, python = capsys.readouterr().out.split(maxsplit=2)
     assert (name, number.count("."), python) == ("fathom", 2, f"(Python {sys.version.split()[0]})\n")
+
+
+@pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_the_document_of_version_has_kubectls_fields(
+    output: str, read: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["version", "-o", output]) == 0
+    major, minor, _ = __version__.split(".")
+    assert read(capsys.readouterr().out) == {
+        "clientVersion": {
+            "major": major,
+            "minor": minor,
+            "gitVersion": f"v{__version__}",
+            "pythonVersion": sys.version.split()[0],
+            "platform": f"linux/{platform.machine()}",
+        }
+    }
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,10 @@ ASKING = [
     "rollout status deployment/x", "cordon node-1", "why", "why pod/x", "status deployment/x",
     "timeline deployment/x", "coupling deployment/x", "override list", "override show x", "override review",
     "runbook show x", "runbook plan drain-zone", "runbook report x", "repair list", "demo requests x",
+    "decisions", "decisions pod/x -n shop",
 ]  # fmt: skip
-READING = ["down", "store verify", "store backup f", "record export f", "record keep --around pod/x --for 5m"]
+READING = ["down", "store verify", "store backup f"]
+RECORDING = ["record status", "record export f", "record keep --around pod/x --for 5m"]
 
 
 @pytest.mark.parametrize("command", ASKING)
@@ -89,6 +91,16 @@ def test_where_no_cluster_ever_was_nothing_is_to_be_restored(
     assert capsys.readouterr() == ("", f"fathom: error: .fathom {told}\n")
 
 
+@pytest.mark.parametrize("command", RECORDING)
+def test_recordings_are_read_where_the_data_directory_is(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(command.split()) == 2
+    told = ".fathom does not exist, and recordings are read where the data directory is: run `fathom record`"
+    told += " on the machine of the cluster, with --data DIR"
+    assert capsys.readouterr() == ("", f"fathom: error: {told}\n")
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [
@@ -99,6 +111,7 @@ def test_where_no_cluster_ever_was_nothing_is_to_be_restored(
 def test_an_empty_list_says_where_it_looked(
     command: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (HERE / "journal").mkdir(parents=True)
     assert run(command.split()) == 1
     assert capsys.readouterr() == (f"{told}\n", "")
 

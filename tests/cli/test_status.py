@@ -24,6 +24,7 @@ def entry(value: Any, source: str = "somewhere") -> Obj:
 def view(**changes: Any) -> Obj:
     return {
         "workload": {"name": "risk-api"},
+        "summary": "deployment/risk-api: 8 of 9 replicas serve; 1 is not ready: quota/risk-zone-c",
         "generation": entry(42),
         "rollbackObserved": entry(True),
         "pendingReplicas": entry(["replica-042"]),
@@ -39,6 +40,7 @@ def view(**changes: Any) -> Obj:
 
 def test_the_text_reads_as_in_the_lesson() -> None:
     assert status_lines(view()) == [
+        "deployment/risk-api: 8 of 9 replicas serve; 1 is not ready: quota/risk-zone-c",
         "workload: risk-api",
         "generation: 42",
         "rollback observed by scheduler: true",
@@ -53,7 +55,7 @@ def test_the_text_reads_as_in_the_lesson() -> None:
 
 def test_a_kind_that_is_behind_has_lines_though_the_reason_is_about_another() -> None:
     lines = status_lines(view(lastReason=entry("capacity")))
-    assert lines[5:7] == ["scheduler cache RV: 918900", "node latest RV: 918900"]
+    assert lines[6:8] == ["scheduler cache RV: 918900", "node latest RV: 918900"]
     assert lines[-2:] == ["scheduler cache RV of TenantQuota: 918812", "TenantQuota latest RV: 918946"]
 
 
@@ -88,7 +90,7 @@ def test_each_service_of_the_workload_has_a_line_with_its_error_rate_and_burn() 
 
 def test_wide_output_has_the_source_of_every_line() -> None:
     lines = status_lines(view(), wide=True)
-    assert all("[somewhere]" in line for line in lines[1:])
+    assert all("[somewhere]" in line for line in lines[2:])
 
 
 def workload() -> Obj:

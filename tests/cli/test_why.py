@@ -11,6 +11,9 @@ from tests.explain.builders import decided, evidence, node, pod, why
 from fathom.cli.explanation_text import explanation_lines
 from fathom.cli.main import run
 from fathom.explain.evidence import Gap
+from fathom.explain.why.what_if import ObjectPatch, what_if
+
+SMALL = "NodeResourcesFit: Insufficient cpu"
 
 
 def lines(*, wide: bool = False) -> list[str]:
@@ -44,6 +47,25 @@ def test_queue_record_and_gaps_are_told() -> None:
     assert "place in the queue at the last attempt: 2 of 20" in told
     assert "recorded: unschedulable d-unschedulable at" in told
     assert "no data: audit log: no answer within 2 s" in told
+
+
+def test_of_a_what_if_the_parts_that_are_on_record_are_marked() -> None:
+    """With the change it fits; that two nodes were too small is what the last decision saw without it."""
+    record = decided("unschedulable", message="0/2 nodes", nodes={"a": SMALL, "b": SMALL})
+    case = evidence(pods=[pod(cpu="2")], nodes=[node("a", cpu="1"), node("b", cpu="1")], records=(record,))
+    more = ObjectPatch("nodes", "", "a", {"status": {"allocatable": {"cpu": "2"}}})
+    document = msgspec.to_builtins(why(what_if(case, [more])))
+    assert [group["recorded"] for group in document["groups"]] == [True]
+    told = [line.strip() for line in explanation_lines(document, what_if=True)]
+    assert f"2  {SMALL}: a, b [recorded, without the change]" in told
+    assert told[-1].endswith("made without the change; the rest is asked again with it")
+    plain = [line.strip() for line in explanation_lines(document)]
+    assert [f"2  {SMALL}: a, b" in plain, any("asked again with it" in line for line in plain)] == [
+        True,
+        False,
+    ]
+    still = msgspec.to_builtins(why(case))
+    assert [group["recorded"] for group in still["groups"]] == [False], "asked again: it does not fit either"
 
 
 def test_a_command_that_is_the_change_itself_is_not_said_twice() -> None:

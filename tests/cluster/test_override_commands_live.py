@@ -71,7 +71,7 @@ def test_an_override_is_acknowledged_honoured_named_and_proven_over(
     new = [zone for pod, zone in zones_of(cluster, namespace).items() if pod not in old]
     assert new == ["b", "b", "b"]
     line = r"override avoid-a \(by fathom-admin, ends in \S+\) is active for this workload: "
-    assert re.fullmatch(f"{line}pauseRollout, avoidZones", fathom("status", "deployment/web")[1][1])
+    assert re.fullmatch(f"{line}pauseRollout, avoidZones", fathom("status", "deployment/web")[1][2])
     code, shown = fathom("override", "end", "avoid-a", "--yes", "--wait", "--timeout", "4m")
     assert (code, shown) == (
         0,

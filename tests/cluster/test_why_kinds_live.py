@@ -110,7 +110,7 @@ def test_a_cordoned_node_names_its_author_and_is_uncordoned_as_proposed(
     kubectl.ok("taint node node-3 pool=batch:NoSchedule")
     kubectl.ok("cordon node-3")
     try:
-        answer = troubled(ask, cluster, "node/node-3", "spec.unschedulable was set by ")
+        answer = troubled(ask, cluster, "node/node-3", "cordoned by ")
         assert answer["verdict"].startswith("is cordoned")
         made(kubectl, answer)
         helped(ask, cluster, "node/node-3")

@@ -227,8 +227,9 @@ def test_the_status_of_the_lessons_example_shows_the_stale_quota() -> None:
 def test_the_json_has_the_names_of_the_contract_and_a_source_for_each() -> None:
     document = msgspec.to_builtins(explain_status(incident()))
     assert set(document) == {
-        "workload", "generation", "rollbackObserved", "pendingReplicas", "lastReason", "cacheRevision",
-        "latestRevision", "autoscalerReason", "repairCondition", "serviceLevels", "activeOverrides", "gaps",
+        "workload", "summary", "generation", "rollbackObserved", "pendingReplicas", "lastReason",
+        "cacheRevision", "latestRevision", "autoscalerReason", "repairCondition", "serviceLevels",
+        "activeOverrides", "gaps",
     }  # fmt: skip
     plain = (
         "generation",
@@ -345,6 +346,60 @@ def test_a_workload_that_is_well_has_no_reason() -> None:
         [],
         Sourced(None, "no pod of it waits for a node"),
     )
+
+
+# Its first line.
+
+
+def serving(name: str, own: Obj, status: str) -> Obj:
+    seen = pod(name, own)
+    seen["status"]["conditions"].append(condition("fathom.dev/Serving", status))
+    return seen
+
+
+def test_the_first_line_of_a_status_says_how_the_workload_is() -> None:
+    assert explain_status(incident()).summary == (
+        "deployment/risk-api: 2 of 3 replicas are ready; 1 is not ready: quota/risk-zone-c; the scheduler has"
+        " not seen the newest change of TenantQuota"
+    )
+
+
+@pytest.mark.parametrize(
+    ("serve", "line"),
+    [
+        (("True", "True", "True"), "deployment/web: all 3 replicas serve"),
+        (
+            ("True", "True", "False"),
+            "deployment/web: 2 of 3 replicas serve; 1 is ready and not reached by the gateway",
+        ),
+        (("True",), "deployment/web: 1 of 3 replicas serve; 2 are not created"),
+    ],
+)
+def test_a_status_counts_what_serves_where_a_service_has_the_pods(serve: tuple[str, ...], line: str) -> None:
+    web = deployment(3)
+    own = replica_set(web, 3)
+    pods = [serving(f"web-1-{number}", own, status) for number, status in enumerate(serve)]
+    assert explain_status(evidence(web, own, *pods)).summary == line
+
+
+def test_a_status_of_a_rollout_that_is_stuck_counts_the_old_pods_that_still_serve() -> None:
+    web = deployment(2)
+    new, old = replica_set(web, 1), replica_set(web, 2, name="web-0")
+    old["spec"]["template"] = {"metadata": {"labels": {"v": "0"}}}
+    late = waiting("web-1-0", new, "image/pull", "no such image")
+    line = explain_status(evidence(web, new, old, late, pod("web-0-0", old), pod("web-0-1", old))).summary
+    assert line == (
+        "deployment/web: all 2 replicas are ready; 1 of the newest template is not ready: image/pull"
+    )
+
+
+def test_a_status_of_nothing_wanted_and_of_a_pod() -> None:
+    web = deployment(0)
+    assert (
+        explain_status(evidence(web, replica_set(web, 0))).summary == "deployment/web: no replica is wanted"
+    )
+    alone = pod("alone")
+    assert explain_status(evidence(alone)).summary == "pod/alone: 1 of 1 pods are ready"
 
 
 def test_the_status_of_what_does_not_exist_is_an_error() -> None:

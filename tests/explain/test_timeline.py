@@ -34,6 +34,7 @@ from fathom.explain.timeline.answer import answer
 from fathom.explain.timeline.lines import as_text, gap_lines, lines_of, time_of_day
 from fathom.explain.timeline.timeline import Edge, Entry, Timeline, TimelineSpec
 from fathom.explain.timeline.wanted import wanted, wanted_more
+from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.audit import AuditEntry, Verdict
 from fathom.model.cause import WakeCause
@@ -248,8 +249,31 @@ def test_a_condition_that_was_written_again_has_the_reason_of_now() -> None:
     (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
     assert (condition.time, condition.text) == (
         micro_timestamp(at(11.6)),
-        "has condition Ready=False, now (Crashed)",
+        "has condition Ready=False; since 12:00:40 it reads (Crashed)",
     )
+
+
+def test_a_condition_whose_reason_is_as_old_as_its_status_says_it_plainly() -> None:
+    """It was written again, and only its time of probing changed."""
+    limited = {
+        "type": "Ready", "status": "False", "reason": "Crashed", "lastTransitionTime": "2026-11-16T12:00:11Z",
+    }  # fmt: skip
+    pod = thing(POD, owner="ReplicaSet", spec={"nodeName": "node-c12"}, status={"conditions": [limited]})
+    first = audit(
+        11.6, "system:node:node-c12", "patch", "pods", POD, 918960, subresource="status",
+        changed=("status.conditions[type=Ready]",),
+    )  # fmt: skip
+    probed = msgspec.structs.replace(
+        first,
+        id="audit-y",
+        revision=918961,
+        time=micro_timestamp(at(40)),
+        changed=("status.conditions[type=Ready].lastProbeTime",),
+    )
+    objects = HeldObjects({**OBJECTS, "pods": [pod]})
+    timeline = answer(lesson(objects=objects, audit=(*AUDIT, first, probed)), WHOLE)
+    (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
+    assert condition.text == "has condition Ready=False (Crashed)"
 
 
 def test_gaps_are_said_and_quiet_time_is_folded() -> None:
@@ -554,3 +578,61 @@ def test_a_timeline_is_the_same_when_records_are_worded_otherwise(subject: tuple
     ]
     assert texts(told) != texts(told_again)
     assert ("write:918990:pods/" + f"{SPACE}/{POD}", "decision:set-2") in edges(told)
+
+
+# Overrides that hold the subject, and that no decision cites.
+
+
+def held(*, ends: str, **meta: Any) -> Evidence:
+    calm = thing(
+        "calm",
+        revision=918990,
+        spec={
+            "target": "deployment/risk-api",
+            "scope": "cluster",
+            "reason": "r",
+            "expiresAfter": "45m",
+            "changes": {"pauseExpansion": True},
+        },
+        status={"author": "bob", "expiresAt": ends},
+    )
+    calm["metadata"] |= meta
+    changed_by = (Verdict(plugin="OverrideFinalizer", mutated=("metadata.finalizers",)),)
+    begun = audit(40, "bob", "create", OVERRIDES, "calm", 918990, changed=("*",), admission=changed_by)
+    reported = audit(
+        41, "system:fathom:controllers", "patch", OVERRIDES, "calm", 918991, changed=("status.active",)
+    )
+    return lesson(
+        subject=ObjectRef(DEPLOYMENTS, SPACE, WORKLOAD),
+        objects=HeldObjects({**OBJECTS, OVERRIDES: [calm]}),
+        audit=(*AUDIT, begun, reported),
+    )
+
+
+def about_overrides(timeline: Timeline) -> list[tuple[str, str]]:
+    about = [entry for entry in timeline.entries if entry.object is not None and entry.object.name == "calm"]
+    return [(entry.time[11:23], f"{entry.actor} {entry.text}") for entry in about]
+
+
+def test_a_timeline_shows_when_an_override_of_the_object_began_and_until_when_it_lasts() -> None:
+    begun = (
+        "12:00:40.000",
+        "bob creates scheduleroverride calm: pauseExpansion for deployment/risk-api, until 2026-11-16T12:45:40Z",  # noqa: E501
+    )
+    assert about_overrides(answer(held(ends="2026-11-16T12:45:40Z"), WHOLE)) == [begun]
+
+
+def test_a_timeline_shows_when_an_override_of_the_object_ended() -> None:
+    begun = (
+        "12:00:40.000",
+        "bob creates scheduleroverride calm: pauseExpansion for deployment/risk-api, until 2026-11-16T12:00:50Z",  # noqa: E501
+    )
+    ended = ("12:00:50.000", "scheduleroverride calm ends, as its author bob asked for: pauseExpansion")
+    assert about_overrides(answer(held(ends="2026-11-16T12:00:50Z"), WHOLE)) == [begun, ended]
+
+
+def test_an_override_of_another_workload_is_not_in_the_timeline() -> None:
+    evidence = held(ends="2026-11-16T12:00:50Z")
+    (calm,) = evidence.objects.list(OVERRIDES)
+    calm["spec"]["target"] = "deployment/other"
+    assert about_overrides(answer(evidence, WHOLE)) == []

@@ -155,7 +155,7 @@ def test_pods_are_grouped_by_cause_and_the_largest_group_is_decisive() -> None:
     ]
     answer = explain(web, own, *pods, obj("TenantQuota", "risk", namespace=""))
     assert answer.verdict == "is not ready with 1 of 5 replicas ready"
-    assert answer.cause == "3 pods are not ready: quota/risk-zone-c (no quota)"
+    assert answer.cause == "3 pods are not ready: quota/risk-zone-c (no quota); also 1 pod: image"
     assert answer.causes == (
         CauseGroup("quota/risk-zone-c", 3, ("shop/web-1-2", "shop/web-1-3", "shop/web-1-4"), "no quota"),
         CauseGroup("image", 1, ("shop/web-1-1",), "ErrImagePull: no such image"),

@@ -132,7 +132,7 @@ def test_a_cordoned_node_says_by_whom_and_since_when() -> None:
     )
     answer = explain(cordoned, audit=audit)
     assert (answer.as_wanted, answer.verdict) == (False, "is cordoned")
-    assert answer.cause == f"spec.unschedulable was set by alice since {at(-600)} (decision d-7)"
+    assert answer.cause == f"cordoned by alice, 10m ago ({at(-600)}, decision d-7)"
     assert answer.change is not None
     assert answer.change.command == "kubectl uncordon n1"
 
@@ -140,7 +140,7 @@ def test_a_cordoned_node_says_by_whom_and_since_when() -> None:
 def test_without_an_audit_log_the_cordon_has_no_author() -> None:
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": at(-50)}
     answer = explain(node("n1", taints=(taint,), unschedulable=True))
-    assert answer.cause == f"spec.unschedulable was set since {at(-50)}; who did it: no data"
+    assert answer.cause == f"cordoned since {at(-50)}; who did it: no data"
 
 
 def test_a_drain_names_the_budget_that_keeps_pods() -> None:
@@ -324,7 +324,17 @@ def test_an_autoscaler_at_its_limit_is_raised_to_what_its_metrics_ask_for() -> N
     answer = explain(autoscaler(ABLE, ACTIVE, limited, status={"currentMetrics": [use]}))
     assert answer.verdict == "is at its limit at 4 replicas"
     assert answer.change is not None
-    assert answer.change.what == "raise maxReplicas from 4 to 8"  # 4 replicas at 90 % of 50 % need 7.2.
+    assert answer.change.what == (  # 4 replicas at 90 % of 50 % need 7.2.
+        "raise maxReplicas from 4 to 8, all that its metrics ask for; 5 is one replica more"
+    )
+
+
+def test_an_autoscaler_whose_metrics_ask_for_one_more_is_raised_by_one() -> None:
+    limited = condition("ScalingLimited", "True", "TooManyReplicas", "the desired replica count is more")
+    use = {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 55}}}
+    answer = explain(autoscaler(ABLE, ACTIVE, limited, status={"currentMetrics": [use]}))
+    assert answer.change is not None
+    assert answer.change.what == "raise maxReplicas from 4 to 5"
 
 
 def test_fewer_than_the_minimum_is_what_a_minimum_is_for() -> None:

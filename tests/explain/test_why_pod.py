@@ -288,6 +288,37 @@ def test_of_two_cordoned_nodes_the_change_is_said_to_be_one_of_two() -> None:
     assert (change.what, change.one_of, change.nodes) == ("kubectl uncordon a", 2, 1)
 
 
+def test_a_pod_that_a_cordon_keeps_waiting_says_who_cordoned_the_node_and_when() -> None:
+    shut = node("a", unschedulable=True)
+    entry = AuditEntry(
+        id="a-1", time=at(600), user="alice", verb="patch", resource="nodes", name="a", code=200, revision=40,
+        changed=("spec.unschedulable",),
+    )  # fmt: skip
+    case = evidence(pods=[pod()], nodes=[shut, node("b", cpu="100m")], audit=(entry,))
+    assert [each.name for each in wanted(case.subject, case.objects).writes_of] == ["a"]
+    explanation = why(case)
+    assert [(group.title, group.lines) for group in explanation.details] == [
+        ("cordon", (f"a was cordoned by alice, 10m ago ({at(600)})",))
+    ]
+    assert why(msgspec.structs.replace(case, may_read_nodes=False)).details == ()
+
+
+def test_a_request_that_a_limit_range_has_set_is_named_where_it_is_too_large() -> None:
+    """The template asks for nothing: who looks there finds no reason."""
+    marks = {"kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu request for container web"}
+    filled = pod("web", container(cpu="2"), container("beside", cpu="2"), meta={"annotations": marks})
+    explanation = why(evidence(pods=[filled], nodes=[node("a", cpu="3")]))
+    assert [(group.title, group.lines) for group in explanation.details] == [
+        (
+            "requests",
+            ("container web asks for no cpu itself: cpu 2 is the default of a LimitRange of namespace shop",),
+        )
+    ]
+    assert why(evidence(pods=[pod(cpu="2")], nodes=[node("a", cpu="1")])).details == ()
+    shut = evidence(pods=[filled], nodes=[node("a", cpu="9", unschedulable=True)])
+    assert why(shut).details == (), "its requests are not why it waits"
+
+
 def test_what_two_containers_must_give_up_together_comes_after_one_change() -> None:
     """Neither of them alone can request so little."""
     both = pod("web", container(cpu="2"), container("beside", cpu="2"), nodeSelector={"disk": "ssd"})

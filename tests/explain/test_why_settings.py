@@ -261,3 +261,26 @@ def test_what_a_jobs_pod_asks_for_is_changed_by_replacing_the_job() -> None:
         '{"op":"replace","path":"/spec/template/spec/containers/0/resources/requests/cpu","value":"2"}]\''
         " --dry-run=client -o json | kubectl replace --force -f -"
     )
+
+
+def test_a_pod_that_is_replaced_leaves_its_placement_behind() -> None:
+    """Else the new pod would be put on the same node past the scheduler, as placed by a decision that was
+    about another pod."""
+    marks = {"fathom.dev/decision": "d-1", "fathom.dev/account": "t/z/c", "fathom.dev/simulated": "{}"}
+    killed = reported(last=ended(137, "OOMKilled", "peak", signal=9), restarts=2, waiting=BACK_OFF)
+    box = container(resources={"limits": {"memory": "64Mi"}})
+    placed = pod("web", box, on="node-1", status=running(killed), meta={"annotations": marks})
+    answer = why(evidence(pods=[placed], nodes=[node("node-1")]))
+    assert answer.change is not None
+    assert answer.change.command == (
+        "kubectl -n shop patch pod web --type=json -p '["
+        '{"op":"remove","path":"/spec/nodeName"},'
+        '{"op":"remove","path":"/metadata/annotations/fathom.dev~1account"},'
+        '{"op":"remove","path":"/metadata/annotations/fathom.dev~1decision"},'
+        '{"op":"replace","path":"/spec/containers/0/resources/limits/memory","value":"128Mi"}]\''
+        " --dry-run=client -o json | kubectl replace --force -f -"
+    )
+    asked_for = pod("web", box, on="node-1", status=running(killed))  # Its author chose the node.
+    kept = why(evidence(pods=[asked_for], nodes=[node("node-1")])).change
+    assert kept is not None
+    assert "remove" not in kept.command

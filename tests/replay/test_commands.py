@@ -76,8 +76,8 @@ def test_what_is_recorded_is_looked_for_beside_the_kubeconfig_and_then_here(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", "elsewhere/kubeconfig")
-    assert run(["record", "status"]) == 1
-    assert said(capsys) == ["there are no tapes in .fathom: --data names the data directory of a cluster"]
+    assert run(["record", "status"]) == 2
+    assert "recordings are read where the data directory is" in capsys.readouterr().err
     kept(tmp_path / ".fathom", recorded(), "here")
     assert run(["record", "status"]) == 0
     assert said(capsys)[1].startswith("here ")
@@ -143,8 +143,8 @@ def test_what_is_no_tape_is_one_line_and_exit_code_2(
         (["replay", ".", "--run", "7"], "there is no run 7 in ."),
         (
             ["record", "export", "x.tape", "--data", "gone"],
-            "gone does not exist: name the data directory of a cluster with --data, or start one with"
-            " `fathom up`",
+            "gone does not exist, and recordings are read where the data directory is: run `fathom record` on"
+            " the machine of the cluster, with --data DIR",
         ),
     ],
 )

@@ -234,6 +234,93 @@ async def close(api: Api, path: str, by: str, *, as_user: str = "", **said: Any)
     return await api.call("PATCH", f"{path}/approval", sent, token=by, headers=headers)
 
 
+async def again(api: Api, name: str, where: str = MINE, by: str = "eve") -> Answer:
+    return await api.call("POST", where, override(name, changes=FIXER), token=by)
+
+
+def test_another_use_before_the_review_of_the_last_is_warned_of_and_in_the_audit_log(tmp_path: Path) -> None:
+    clock = MovedClock()
+
+    async def story(api: Api) -> None:
+        await prepare(api)
+        review = f"mine/o-{(await breaks(api)).obj['metadata']['uid'][:8]}"
+        assert noted(api) == []
+        clock.move(minutes=11)
+        second = await api.raw("POST", MINE, override("second", changes=FIXER), token="eve")
+        sentence = (
+            f"eve has 1 use of break-glass that nobody has reviewed ({review}): ask somebody to review it"
+        )
+        assert second.status == 201
+        assert f'299 - "{sentence}"' in [value for name, value in second.headers if name == "warning"]
+        assert noted(api) == [("second", review)]
+
+    tell(story, tmp_path, clock=clock)
+
+
+def noted(api: Api) -> list[tuple[str, str]]:
+    """Overrides in the audit log, with the reviews that were open when their author asked."""
+    api.audit.flush()
+    entries = [json.loads(line) for line in api.audit.path.read_text().splitlines()]
+    return [
+        (entry["name"], value)
+        for entry in entries
+        for verdict in entry.get("admission") or ()
+        for key, value in verdict.get("notes") or ()
+        if key == "unreviewed-break-glass"
+    ]
+
+
+def test_after_three_uses_that_nobody_has_reviewed_there_is_no_fourth(tmp_path: Path) -> None:
+    clock = MovedClock()
+
+    async def story(api: Api) -> None:
+        await prepare(api)
+        await namespaces(api, "other")
+        other = MINE.replace("mine", "other")
+        for name, where in (("a", MINE), ("b", other), ("c", MINE)):
+            assert (await again(api, name, where)).status == 201
+            clock.move(minutes=11)
+        fourth = await again(api, "d")
+        assert fourth.status == 403
+        assert "eve has 3 uses of break-glass that nobody has reviewed" in message(fourth)
+        assert "fathom override review NAME -n NAMESPACE --close" in message(fourth)
+        assert (await again(api, "t", by=ROOT)).status == 201  # Of somebody else.
+        one = next(each for each in (await api.get(REVIEWS)).obj["items"] if each["spec"]["author"] == "eve")
+        assert (await close(api, f"{REVIEWS}/{one['metadata']['name']}", TOM)).status == 200
+        assert (await again(api, "d")).status == 201
+
+    tell(story, tmp_path, clock=clock)
+
+
+def test_a_use_that_is_disputed_or_unreviewed_for_a_day_must_be_closed_before_the_next(
+    tmp_path: Path,
+) -> None:
+    clock = MovedClock()
+
+    async def story(api: Api) -> None:
+        await prepare(api)
+        await breaks(api)
+        clock.move(minutes=11)
+        (review,) = (await api.get(REVIEWS)).obj["items"]
+        name = review["metadata"]["name"]
+        assert (await close(api, f"{REVIEWS}/{name}", TOM, approved=False)).status == 200
+        refused = await again(api, "second")
+        assert (
+            refused.status,
+            f"the review mine/{name} of eve's use of break-glass is disputed" in message(refused),
+        ) == (403, True)
+        assert (await close(api, f"{REVIEWS}/{name}", TOM)).status == 200
+        assert (await again(api, "second")).status == 201
+        clock.move(minutes=10 + 24 * 60)
+        overdue = await again(api, "third")
+        assert (overdue.status, "is overdue: it was due 24 hours after its end" in message(overdue)) == (
+            403,
+            True,
+        )
+
+    tell(story, tmp_path, clock=clock)
+
+
 def test_nobody_but_the_server_makes_a_review(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await prepare(api)

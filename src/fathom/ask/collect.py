@@ -27,7 +27,7 @@ from fathom.explain.evidence import (
 )
 from fathom.model.accounts import NODE_USER
 from fathom.model.audit import AuditEntry
-from fathom.model.objects import lookup, uid_of
+from fathom.model.objects import Key, lookup, uid_of
 from fathom.model.record_query import DecisionReader
 from fathom.model.times import moment_ns
 from fathom.record.audit_index import AuditIndex
@@ -66,14 +66,16 @@ class Collector:
     ) -> Evidence:
         """`past`: the evidence of that moment. What processes say of their state is of now, so it is left
         out."""
-        query = _until(query, past)
+        query, writes_of = _until(msgspec.structs.replace(query, writes_of=()), past), query.writes_of
         refs = tuple(dict.fromkeys((subject, *query.objects)))
         answers, own, audit = await asyncio.gather(
             self._ask(objects, query, refs),
             asyncio.to_thread(self._own_records, query),
-            asyncio.to_thread(read_audit, self._sources.audit, refs),
+            asyncio.to_thread(read_audit, self._sources.audit, dict.fromkeys((*refs, *writes_of))),
         )
-        answers += await self._ask_writers(objects, query, refs, audit.entries)
+        asked = {(ref.resource, ref.key) for ref in refs}
+        about = (entry for entry in audit.entries if _place(entry) in asked)
+        answers += await self._ask_writers(objects, query, refs, about)
         readable = access.readable(self._current())
         period = life_of(subject, objects, until_ns=0 if past is None else past.time_ns)
         gaps = [
@@ -168,6 +170,10 @@ class Collector:
             for name, reader in self._sources.journals.items()
             for record in read_records(reader, query, name)
         ]
+
+
+def _place(entry: AuditEntry) -> tuple[str, Key]:
+    return entry.resource, Key(entry.namespace, entry.name)
 
 
 def _until(query: RecordQuery, past: PastMoment | None) -> RecordQuery:

@@ -66,7 +66,7 @@ OWN_COMMANDS = (
         "completion", "fathom.cli.completion:completion", "Print a script by which a shell completes commands"
     ),
     Command("man", "fathom.cli.man:man", "Write the man pages of all commands"),
-    Command("version", "fathom.cli.main:version", "The versions of fathom and Python"),
+    Command("version", "fathom.cli.version:version", "The versions of fathom and Python"),
 )
 EXAMPLES = (
     ("fathom why", "whatever is stuck in the cluster, and what would help"),

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from fathom.cli.output import Output, print_document
 from fathom.cli.places import Kubeconfig, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
@@ -98,6 +99,7 @@ def requests(
     /,
     *,
     count: Annotated[int, Parameter(help="How many.")] = REQUESTS,
+    output: Output = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Send requests to a Service, and print how many were answered: what a dashboard of the surface shows.
@@ -113,5 +115,8 @@ def requests(
     path = f"/api/v1/namespaces/default/services/{service}"
     spec = done(*ServerConnection(found_kubeconfig(kubeconfig)).request("GET", path), path)["spec"]
     good = answered(f"{spec['clusterIP']}:{spec['ports'][0]['port']}", count)
-    say(f"{good} of {count} requests were answered with 200 OK")
+    if output:
+        print_document({"service": service, "requests": count, "answered": good}, output)
+    else:
+        say(f"{good} of {count} requests were answered with 200 OK")
     return 0 if good == count else ANSWER_IS_NO

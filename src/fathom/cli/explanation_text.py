@@ -12,11 +12,25 @@ NODES_SHOWN = 5
 # Kinds whose freshness is always shown; others only where the view was behind, or in wide output.
 ALWAYS_FRESH = frozenset({"Pod", "Node"})
 
+RECORDED_MARK = " [recorded, without the change]"
+RECORDED_NOTE = (
+    "recorded lines, and outcome, considered and revisions used, are of the last decision, which was made"
+    " without the change; the rest is asked again with it"
+)
+
 Document = Mapping[str, Any]
 
 
-def explanation_lines(document: Document, *, wide: bool = False) -> list[str]:
-    return [summary_line(document), *(f"  {line}" for line in _evidence(document, wide=wide))]
+def explanation_lines(document: Document, *, wide: bool = False, what_if: bool = False) -> list[str]:
+    """`what_if`: objects are assumed to be other than they are. The decision was made again with them; what
+    is on record was not, and is marked."""
+    evidence = _evidence(document, wide=wide, what_if=what_if)
+    lines = [summary_line(document), *(f"  {line}" for line in evidence)]
+    return [*lines, f"  {RECORDED_NOTE}"] if what_if and any(map(_is_recorded, lines)) else lines
+
+
+def _is_recorded(line: str) -> bool:
+    return line.lstrip().startswith(("recorded:", "revisions used:")) or line.endswith(RECORDED_MARK)
 
 
 def summary_line(document: Document) -> str:
@@ -51,13 +65,13 @@ def _subject_word(document: Document) -> str:
     return {"pods": "pod", "nodes": "node"}.get(str(resource), "workload")
 
 
-def _evidence(document: Document, *, wide: bool) -> Iterator[str]:
+def _evidence(document: Document, *, wide: bool, what_if: bool) -> Iterator[str]:
     yield from moment_lines(document)
     yield from _change(document)
     yield from override_lines(document)
     yield from (f"fight: {line}" for line in document.get("fights") or ())
     for group in document.get("groups") or ():
-        yield _group(group, wide=wide)
+        yield _group(group, wide=wide) + (RECORDED_MARK if what_if and group.get("recorded") else "")
     for group in document.get("causes") or ():
         names = ", ".join(group.get("objects") or ())
         yield f"{group['count']:>5}  {group['cause']}" + (f": {names}" if names else "")

@@ -145,14 +145,5 @@ def version_text() -> str:
     return f"fathom {__version__}"
 
 
-def version() -> None:
-    """Print the versions of fathom and Python, in one line.
-
-    fathom version
-    kubectl fathom version
-    """
-    say(f"{version_text()} (Python {sys.version.split()[0]})")
-
-
 if __name__ == "__main__":
     main()

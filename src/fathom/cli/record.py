@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from fathom.cli.data_directory import checked
 from fathom.cli.object_reference import duration_s, object_reference
 from fathom.cli.output import DOCUMENTS, AsJson, document_format, output_parameter, print_document
-from fathom.cli.places import Data, existing_data, found_data
+from fathom.cli.places import Data, found_data, is_data_directory
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.cli.status_line import waiting
 from fathom.terminal import say
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Namespace of the object.")]
 
-HELP = """List, keep and export recordings of the scheduler, controllers and agents.
+HELP = """List, keep and export recordings of the scheduler, controllers and agents. Works where the data
+directory of the cluster is.
 
 fathom record status
 fathom record export web.incident --around deployment/web --window 10m
@@ -38,6 +39,18 @@ def make_app() -> App:
     app.command(export)
     app.command(keep)
     return app
+
+
+def _data_of(data: Path | None) -> Path:
+    """Raises Problem: recordings are files of the machine that records, and no server hands them out."""
+    path = found_data(data)
+    if is_data_directory(path):
+        return checked(path)
+    state = "has no cluster" if path.is_dir() else "does not exist"
+    raise Problem(
+        f"{path} {state}, and recordings are read where the data directory is: run `fathom record` on the"
+        " machine of the cluster, with --data DIR"
+    )
 
 
 def status(
@@ -65,7 +78,9 @@ def status(
     """
     from fathom.record.tape_list import shelf_of  # noqa: PLC0415  # See the package's docstring.
 
-    data, output = checked(found_data(data)), document_format(output, as_json=as_json)
+    # A directory that is named and empty has no tapes: that is an answer.
+    data = checked(data) if data is not None and data.is_dir() else _data_of(data)
+    output = document_format(output, as_json=as_json)
     tapes = shelf_of(data)
     if output in DOCUMENTS:
         print_document(tapes, output)
@@ -153,14 +168,14 @@ def export(
     """
     file = file or out
     if around:
-        _export_incident(file, checked(existing_data(data)), around, namespace, window, until)
+        _export_incident(file, _data_of(data), around, namespace, window, until)
         return
     if file is None:
         raise Problem("name the file to write: fathom record export FILE")
     from fathom.record.tape_list import export as export_tape  # noqa: PLC0415
 
     with _tape_errors_as_problems(), waiting("exporting the tape"):
-        done = export_tape(checked(existing_data(data)), file, process=process, run=run)
+        done = export_tape(_data_of(data), file, process=process, run=run)
     say(f"exported run {done.run} of {done.process} to {file}: {_size(file.stat().st_size)}")
 
 
@@ -219,7 +234,7 @@ def keep(
     from fathom.seams.outside import SystemClock  # noqa: PLC0415
 
     reference, around_s = object_reference(around, namespace), duration_s(for_, "--for")
-    data = checked(existing_data(data))
+    data = _data_of(data)
     now_ns, around_ns = SystemClock().now_ns(), round(around_s * SECOND_NS)
     declare(data, KeptWindow(now_ns - around_ns, now_ns + around_ns, "incident", str(reference)))
     since, until = micro_timestamp(now_ns - around_ns), micro_timestamp(now_ns + around_ns)

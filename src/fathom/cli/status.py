@@ -46,7 +46,7 @@ def status(
     scheduling reason, the revisions it used and the latest ones, autoscaler, repair, the error rates of its
     Services. Exits with 1 if replicas are pending.
 
-    Prints a line for each of these.
+    Prints a sentence that says how it is, then a line for each of these.
 
     fathom status deployment/web
     fathom status deployment/web -o wide  where each fact comes from
@@ -95,7 +95,8 @@ def status_lines(view: View, *, wide: bool = False) -> list[str]:
     for other in view["cacheRevision"]:
         if other != kind and (wide or _is_behind(view, other)):
             rows += _revision_rows(view, other, f"scheduler cache RV of {other}", f"{other} latest RV")
-    lines = [f"workload: {view['workload']['name']}", *moment_lines(view), *override_lines(view)]
+    verdict = [view["summary"]] if view.get("summary") else []  # An older server has none.
+    lines = [*verdict, f"workload: {view['workload']['name']}", *moment_lines(view), *override_lines(view)]
     for name, entry in rows:
         lines.append(f"{name}: {_shown(entry['value'])}" + (f"   [{entry['source']}]" if wide else ""))
         if entry["value"] is None and not wide:

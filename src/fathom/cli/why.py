@@ -9,7 +9,15 @@ from cyclopts import Parameter, validators
 
 from fathom.cli.data_directory import checked
 from fathom.cli.output import DOCUMENTS, output_parameter, print_document
-from fathom.cli.places import Data, Kubeconfig, Namespace, chosen_namespace, found_data, found_kubeconfig
+from fathom.cli.places import (
+    Data,
+    Kubeconfig,
+    Namespace,
+    chosen_namespace,
+    found_data,
+    found_kubeconfig,
+    is_data_directory,
+)
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.model.times import micro_timestamp
 from fathom.terminal import say
@@ -94,7 +102,7 @@ def why(
     if documents:
         if what_if and output in {"", "wide"}:
             say(*(f"If {each.partition('=')[0]} had {each.partition('=')[2]}:" for each in what_if))
-        _print(documents, output)
+        _print(documents, output, what_if=bool(what_if))
     if missing:
         raise Problem("; ".join(missing), exit_code=ANSWER_IS_NO)
     return 0 if all(document.get("asWanted") for document in documents) else ANSWER_IS_NO
@@ -131,7 +139,7 @@ def _print_stuck(document: Answer, output: str) -> int:
     return ANSWER_IS_NO if items else 0
 
 
-def _print(documents: list[Answer], output: str) -> None:
+def _print(documents: list[Answer], output: str, *, what_if: bool = False) -> None:
     from fathom.cli.explanation_text import explanation_lines  # noqa: PLC0415
 
     if output == "json":
@@ -144,7 +152,7 @@ def _print(documents: list[Answer], output: str) -> None:
         say(*map(_name, documents))
     else:
         for number, document in enumerate(documents):
-            first, *evidence = explanation_lines(document, wide=output == "wide")
+            first, *evidence = explanation_lines(document, wide=output == "wide", what_if=what_if)
             say(*([""] if number else []))
             say(first, style="bold")
             say(*evidence)
@@ -186,26 +194,26 @@ def decisions(
 ) -> int:
     """List recorded decisions and their outcomes, oldest first. Exits with 1 if there are none.
 
-    Prints a line for each decision: its age, who decided about what, the verdict, and what came of it. Needs
-    the data directory: `fathom get decisions` asks the API server instead.
+    Prints a line for each decision: its age, who decided about what, the verdict, and what came of it. They
+    are read from the data directory; where there is none, the API server is asked.
 
     fathom decisions --limit 20
     fathom decisions pod/web-1 -o wide  with times, whole ids and causes
     """
-    from fathom.record.journal import WantedDecisions  # noqa: PLC0415
-
     kind, _, name = subject.partition("/")
-    data = found_data(data, kubeconfig)
-    records = _read_decisions(data, WantedDecisions(name=name, namespace=namespace))
-    kept = [record for record in records if not kind or is_of(kind, record.decision.subject.resource)][
-        -limit:
-    ]
+    place = found_data(data, kubeconfig)
+    if data is not None or is_data_directory(place):
+        kept, where = _of_data(place, kind, name, namespace)[-limit:], f"in {place}"
+    else:
+        from fathom.cli.asked_decisions import Wanted, ask_decisions  # noqa: PLC0415
+
+        kept, where = ask_decisions(Wanted(kind, name, namespace, limit), kubeconfig), "that you may see"
     if output in DOCUMENTS:
         print_document(whole(kept), output)
     elif output == "name":
         say(*(record.decision.id for record in kept))
     elif not kept:
-        say(f"there are no recorded decisions in {data}")
+        say(f"there are no recorded decisions {where}")
     elif output == "wide":
         say(*map(_line, kept))
     else:
@@ -222,6 +230,13 @@ def journals(data: Path) -> list[Path]:
 
     root = data / JOURNALS
     return [path for path in (root, *sorted(root.glob("*"))) if any(path.glob("*.seg"))]
+
+
+def _of_data(data: Path, kind: str, name: str, namespace: str | None) -> list[KeptDecision]:
+    from fathom.record.journal import WantedDecisions  # noqa: PLC0415
+
+    records = _read_decisions(data, WantedDecisions(name=name, namespace=namespace))
+    return [record for record in records if not kind or is_of(kind, record.decision.subject.resource)]
 
 
 def _read_decisions(data: Path, wanted: Any) -> list[KeptDecision]:

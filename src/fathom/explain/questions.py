@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from fathom.explain.cordons import cordoned_nodes
 from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, RecordQuery
 from fathom.explain.fights_about import fights_about
 from fathom.explain.hidden_names import HiddenNames, hidden_from
@@ -36,9 +37,10 @@ class StuckObjects(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def wanted(subject: ObjectRef, objects: Objects, *, view: str = WHY) -> RecordQuery:
-    """A list of what is stuck is made from the objects alone: their records would be those of the cluster."""
+    """A list of what is stuck is made from the objects alone: their records would be those of the cluster.
+    Who cordoned nodes is asked where the list has nodes."""
     if view == STUCK:
-        return RecordQuery()
+        return RecordQuery(writes_of=() if subject.name else cordoned_nodes(objects))
     if view == WHY and subject.resource == PODS:
         return pod.wanted(subject, objects)
     query = wanted_records(subject, objects)

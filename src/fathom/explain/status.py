@@ -18,6 +18,8 @@ from fathom.controllers.progress.pod_stages import held_by
 from fathom.explain.evidence import Evidence, Gap, ObjectRef, Recorded, revision_of
 from fathom.explain.rollbacks import policy_rollback, rollback_observed
 from fathom.explain.sourced import Sourced
+from fathom.explain.status_summary import Replicas, summary_of
+from fathom.explain.timeline.timeline import singular
 from fathom.explain.why.answer import ActiveOverride
 from fathom.explain.why.records import RESOURCES as WATCHED_RESOURCES
 from fathom.explain.why_of.active_overrides import active_overrides
@@ -53,6 +55,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A document of the API: its names are stable."""
 
     workload: ObjectRef
+    summary: str  # How it is, in one sentence.
     generation: Sourced
     rollback_observed: Sourced  # true, false; null without a rollback.
     pending_replicas: Sourced  # Names of pods that are not ready; of pods that do not exist, how many.
@@ -88,8 +91,9 @@ def explain_status(evidence: Evidence) -> StatusView:
     waiting = [pod for pod in pods if is_active(pod) and not is_ready(pod)]
     decision = _last_scheduling(evidence, waiting or pods)
     used = _used(evidence, decision, waits=bool(waiting))
-    return StatusView(
+    view = StatusView(
         workload=evidence.subject,
+        summary="",
         generation=_generation(evidence, workload),
         rollback_observed=_rollback(evidence, workload, pods, creator),
         pending_replicas=_pending(evidence, workload, pods, waiting),
@@ -105,6 +109,28 @@ def explain_status(evidence: Evidence) -> StatusView:
         active_overrides=active_overrides(evidence),
         gaps=evidence.gaps,
     )
+    return msgspec.structs.replace(view, summary=_summary(evidence, workload, view, pods))
+
+
+def _summary(evidence: Evidence, workload: Obj, view: StatusView, pods: Sequence[Obj]) -> str:
+    wanted = lookup(workload, "spec", "replicas") if evidence.subject.resource != PODS else None
+    every = _pods_of_all_templates(evidence, workload, pods)
+    replicas = Replicas(
+        wanted=None if wanted is None else int(wanted),
+        pods=every,
+        newest=pods,
+        missing=0 if wanted is None else max(0, int(wanted) - sum(map(is_active, every))),
+        reason=str(view.last_reason.value or ""),
+        behind=view.kinds_behind,
+    )
+    return summary_of(f"{singular(evidence.subject.resource)}/{key_of(workload).name}", replicas)
+
+
+def _pods_of_all_templates(evidence: Evidence, workload: Obj, newest: Sequence[Obj]) -> Sequence[Obj]:
+    if evidence.subject.resource != DEPLOYMENTS:
+        return newest
+    sets = owned_by(evidence, REPLICA_SETS, workload)
+    return [pod for each in sets for pod in owned_by(evidence, PODS, each)]
 
 
 def _generation(evidence: Evidence, workload: Obj) -> Sourced:

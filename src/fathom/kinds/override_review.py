@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fathom.kinds import approval
 from fathom.kinds.definition import KindDefinition, Rules, Stamp
+from fathom.kinds.override_changes import HOUR_NS
 from fathom.kinds.schema import Name, Time, field_schema, one_of
 from fathom.kinds.shape import Meta, ObjectRef, Shape
 from fathom.kinds.values import mapping, text
@@ -14,8 +15,10 @@ from fathom.model import causes
 from fathom.model.column import Column
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj, lookup
+from fathom.model.times import moment_ns
 
 OPEN, DISPUTED, CLOSED = "Open", "Disputed", "Closed"
+REVIEW_DUE_HOURS = 24  # After the end of the use: the next working day has somebody who can look at it.
 
 
 class OverrideReviewSpec(Shape, frozen=True):
@@ -104,6 +107,16 @@ def review_of(override: Obj, *, name: str, uid: str, created: str) -> Obj:
 
 def is_open(review: Obj) -> bool:
     return bool(lookup(review, "status", "phase") != CLOSED)
+
+
+def is_disputed(review: OverrideReview) -> bool:
+    return review.status.phase == DISPUTED
+
+
+def is_overdue(review: OverrideReview, now_ns: int) -> bool:
+    """Whether nobody has reviewed it in time. (That it is open is asked before.)"""
+    ends_ns = moment_ns(review.spec.ends_at)
+    return ends_ns is not None and now_ns >= ends_ns + REVIEW_DUE_HOURS * HOUR_NS
 
 
 def status_at_create(obj: Obj, stamp: Stamp) -> Obj:

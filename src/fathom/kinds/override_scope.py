@@ -11,11 +11,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from fathom.kinds.override_changes import EVERYWHERE, INFRASTRUCTURE_TARGETS, WORKLOAD_TARGETS
-from fathom.kinds.scheduler_override import SchedulerOverride, named, scope_includes, target_includes
+from fathom.kinds.scheduler_override import (
+    SchedulerOverride,
+    named,
+    scope_includes,
+    target_includes,
+    targets_pod,
+)
 from fathom.model.objects import Obj, labels_of, metadata
 
 InScope = Callable[[str], bool]  # Whether a scope includes what is being decided about.
 Labels = Mapping[str, str]
+# Kinds that overrides hold, in lower case -> as objects spell them.
+HELD_KINDS = {kind.lower(): kind for kind in ("Pod", "Deployment", "ReplicaSet", "Job", "Node")}
 
 
 class WorkloadName(NamedTuple):
@@ -62,6 +70,17 @@ def targets_node(override: SchedulerOverride, node: str, labels: Labels) -> bool
     return target_includes(target, node, labels) and (
         not labels or scope_includes(override.spec.scope, labels)
     )
+
+
+def holds(override: SchedulerOverride, kind: str, obj: Obj) -> bool:
+    """Whether the override targets this object, or the workload that it belongs to. `kind` is one of
+    HELD_KINDS; of the object only the metadata count."""
+    meta = metadata(obj)
+    if kind == "Pod":
+        return targets_pod(override, obj)
+    if kind == "Node":
+        return targets_node(override, str(meta.get("name") or ""), labels_of(obj))
+    return targets_workload(override, str(meta.get("namespace") or ""), workload_names(kind, obj))
 
 
 def workload_in_scope(scope: str, own_nodes: Iterable[Labels], cluster_nodes: Iterable[Labels]) -> bool:

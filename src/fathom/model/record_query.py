@@ -44,6 +44,9 @@ class RecordQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     newest: int = 200  # Of each object, at most so many; of a query for all decisions, in total.
     revisions: tuple[int, ...] = ()
     namespace: str | None = None  # Of a query for all decisions: only those about objects of this namespace.
+    writes_of: tuple[
+        ObjectRef, ...
+    ] = ()  # Of these objects only the writes: the audit log is asked, nobody else.
     reasons_of: int = 1  # Of each object, so many of the newest decisions come with each node's reason.
 
     @property

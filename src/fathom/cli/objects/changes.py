@@ -12,6 +12,7 @@ from fathom.cli.api_server import ServerConnection
 from fathom.cli.documents import print_documents
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.options import named_objects
+from fathom.cli.objects.override_notes import say_overrides, shown
 from fathom.cli.objects.resources import NamedObject, Resources
 from fathom.cli.output import output_parameter
 from fathom.cli.places import chosen_namespace, found_kubeconfig
@@ -72,6 +73,10 @@ class ObjectChanges:
             print_documents([changed], self._output)
         else:
             say(f"{target.label} {word}{' (server dry run)' if self._is_dry else ''}")
+
+    def say_overrides(self, target: NamedObject, obj: Obj) -> None:
+        """Which overrides hold what was changed."""
+        say_overrides(self.server, [shown(target, obj)], namespace=self._namespace)
 
 
 def is_same(before: Obj, after: Obj) -> bool:

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from fathom.cli.api_server import ServerConnection
 from fathom.cli.objects.answers import done
+from fathom.cli.objects.override_notes import NODE_OVERRIDES, Shown, say_overrides
 from fathom.cli.places import Kubeconfig, found_kubeconfig
 from fathom.cli.problem import Problem
 from fathom.model.media_types import MERGE_PATCH
@@ -47,10 +48,12 @@ def _set(nodes: tuple[str, ...], kubeconfig: Kubeconfig, *, unschedulable: bool)
     for node in nodes:
         path = f"/api/v1/nodes/{node.removeprefix('node/')}"
         there = done(*server.request("GET", path), path)
+        label = f"node/{there['metadata']['name']}"
         if bool((there.get("spec") or {}).get("unschedulable")) == unschedulable:
-            say(f"node/{there['metadata']['name']} already {word}")
-            continue
-        patch = {"spec": {"unschedulable": True if unschedulable else None}}
-        done(*server.request("PATCH", path, patch, media=MERGE_PATCH), path)
-        say(f"node/{there['metadata']['name']} {word}")
+            say(f"{label} already {word}")
+        else:
+            patch = {"spec": {"unschedulable": True if unschedulable else None}}
+            done(*server.request("PATCH", path, patch, media=MERGE_PATCH), path)
+            say(f"{label} {word}")
+        say_overrides(server, [Shown("Node", label, there)], namespace=NODE_OVERRIDES)
     return 0

@@ -15,6 +15,7 @@ from fathom.cli.objects.apply import placed
 from fathom.cli.objects.manifests import Manifest, read_manifests
 from fathom.cli.objects.options import AllNamespaces, Files, Recursive, Selector, named_objects
 from fathom.cli.objects.resources import NamedObject, Resource, Resources
+from fathom.cli.output import output_parameter
 from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
@@ -54,6 +55,7 @@ def delete(
     dry_run: Annotated[
         Literal["none", "server"], Parameter(help="server: check everything, and change nothing.")
     ] = "none",
+    output: Annotated[str, output_parameter("name", help="name: of each object, KIND/NAME alone.")] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Delete objects, and wait until they are gone. Exits with 1 if one does not exist.
@@ -61,7 +63,7 @@ def delete(
     Prints a line for each object.
 
     fathom delete pod/web-1
-    fathom delete -f web.yaml
+    fathom delete -f web.yaml -o name
     """
     server = ServerConnection(found_kubeconfig(kubeconfig))
     resources = Resources(server)
@@ -83,9 +85,11 @@ def delete(
     if grace_s >= 0:
         options["gracePeriodSeconds"] = grace_s
     word = "force deleted" if force and grace_s == 0 else "deleted"
-    deleted, missing = _delete(server, targets, options, word, is_dry=dry_run == "server")
+    is_dry = dry_run == "server"
+    said = "" if output == "name" else f"{word}{' (server dry run)' if is_dry else ''}"
+    deleted, missing = _delete(server, targets, options, said, is_dry=is_dry)
     if not targets:
-        say("No resources found.")
+        say("No resources found.", err=bool(output))
     if wait and dry_run == "none":
         _wait(server, deleted, duration_s(timeout, "--timeout") if timeout else None)
     if missing and not ignore_not_found:
@@ -117,8 +121,8 @@ def delete_and_wait(server: ServerConnection, target: NamedObject, options: Obj)
 def _delete(
     server: ServerConnection, targets: list[NamedObject], options: Obj, word: str, *, is_dry: bool
 ) -> tuple[list[tuple[NamedObject, str]], list[str]]:
-    """What was deleted, with its UID, and which objects do not exist."""
-    query, note = ("?dryRun=All", " (server dry run)") if is_dry else ("", "")
+    """What was deleted, with its UID, and which objects do not exist. `word`: '' to print names alone."""
+    query = "?dryRun=All" if is_dry else ""
     deleted, missing = [], []
     for target in targets:
         try:
@@ -128,7 +132,7 @@ def _delete(
                 raise
             missing.append(str(refused))
             continue
-        say(f'{target.resource.label} "{target.name}" {word}{note}')
+        say(f'{target.resource.label} "{target.name}" {word}' if word else target.label)
         deleted.append((target, _uid(answer)))
     return deleted, missing
 

@@ -14,6 +14,7 @@ from fathom.cli.documents import list_of, print_documents, without_managed_field
 from fathom.cli.objects import jsonpath
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.options import AllNamespaces, Named, Selector, named_objects
+from fathom.cli.objects.override_notes import Shown, say_overrides
 from fathom.cli.objects.resources import Resource, Resources
 from fathom.cli.objects.tables import (
     AS_TABLE,
@@ -136,6 +137,7 @@ class _Shown:
         self._documents: list[Obj] = []
         self._is_list = False
         self._tables = 0
+        self._rows: list[Shown] = []
 
     def add(self, named: Named, *, several: bool) -> list[str]:
         """Which of the objects do not exist."""
@@ -162,7 +164,9 @@ class _Shown:
             return
         if not self._as_table:
             _print(self._sorted(self._documents), self._options, as_list=self._is_list)
-        elif not self._tables:
+        elif self._tables:
+            say_overrides(self._server, self._rows, namespace=self._options.namespace)
+        else:
             where = f" in {self._options.namespace} namespace" if self._options.namespace else ""
             say(f"No resources found{where}.", err=True)
 
@@ -192,6 +196,7 @@ class _Shown:
         heads = [columns.heads] if self._options.with_heads else []
         say(*aligned_lines([*heads, *map(columns.row, ordered)]))
         self._tables += 1
+        self._rows += [Shown(resource.kind, f"{resource.label}/{_name(row)}", row["object"]) for row in rows]
 
     def _sorted(self, objs: list[Obj]) -> list[Obj]:
         if not self._options.sort_by:
@@ -199,6 +204,10 @@ class _Shown:
         path = self._options.sort_by.strip("{}")
         path = path if path.startswith((".", "[")) else f".{path}"
         return sorted(objs, key=lambda obj: [str(value) for value in jsonpath.values(path, _whole(obj))])
+
+
+def _name(row: Obj) -> str:
+    return str(row["object"]["metadata"]["name"])
 
 
 def _whole(obj: Obj) -> Obj:

@@ -14,7 +14,8 @@ from fathom.cli.object_reference import duration_s
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.logs import selector_of
 from fathom.cli.objects.options import one_object
-from fathom.cli.objects.resources import Resources
+from fathom.cli.objects.override_notes import say_overrides, shown
+from fathom.cli.objects.resources import NamedObject, Resources
 from fathom.cli.objects.tables import aligned_lines
 from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
@@ -76,6 +77,15 @@ class _Deployment:
     def replace(self, obj: Obj) -> Obj:
         path = self.resource.path(self.namespace, self.name)
         return done(*self.server.request("PUT", path, obj), path)
+
+    def say_done(self, word: str) -> None:
+        """What was done, and which overrides hold the Deployment."""
+        say(f"{self.label} {word}")
+        self.say_overrides()
+
+    def say_overrides(self) -> None:
+        target = NamedObject(self.resource, self.namespace, self.name)
+        say_overrides(self.server, [shown(target)], namespace=self.namespace)
 
     def revisions(self, deployment: Obj) -> dict[int, Obj]:
         """Revision -> the ReplicaSet that has its template, the oldest first."""
@@ -164,6 +174,8 @@ def status(
             raise Problem(f"{rollout.message}; {ask}", exit_code=ANSWER_IS_NO)
         if rollout.message != last:
             say(rollout.message)
+            if not last:
+                deployment.say_overrides()
             last = rollout.message
         if rollout.paused != last_paused:
             say(rollout.paused or "The rollout goes on.")
@@ -245,7 +257,7 @@ def undo(
             if refused.code != 409 or attempt == 4:
                 raise
             continue
-        say(f"{deployment.label} rolled back")
+        deployment.say_done("rolled back")
         return 0
     raise AssertionError("not reached")
 
@@ -277,7 +289,7 @@ def restart(*what: What, namespace: Namespace = "", kubeconfig: Kubeconfig = Non
     deployment = _Deployment(what, namespace, kubeconfig)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     deployment.patch({"spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: now}}}}})
-    say(f"{deployment.label} restarted")
+    deployment.say_done("restarted")
     return 0
 
 
@@ -310,5 +322,5 @@ def _set_paused(deployment: _Deployment, *, paused: bool) -> int:
         already = "already paused" if paused else "not paused"
         raise Problem(f"{deployment.label} is {already}", exit_code=ANSWER_IS_NO)
     deployment.patch({"spec": {"paused": paused}})
-    say(f"{deployment.label} {'paused' if paused else 'resumed'}")
+    deployment.say_done("paused" if paused else "resumed")
     return 0

@@ -111,6 +111,7 @@ def _change(
     after = changes.patch(target, [revision, *operations], media=JSON_PATCH) if operations else before
     if not is_same(before, after):
         changes.report(target, after, word)
+        changes.say_overrides(target, after)
 
 
 def _revision(obj: Obj) -> Any:

@@ -12,6 +12,7 @@ from fathom.explain.timeline.caches import cache_entries
 from fathom.explain.timeline.decisions import decision_entries, may_read
 from fathom.explain.timeline.folding import folded, without_routine
 from fathom.explain.timeline.ordering import in_order
+from fathom.explain.timeline.overrides import end_entries
 from fathom.explain.timeline.reports import condition_entries, event_entries
 from fathom.explain.timeline.scope import Scope, scope_of
 from fathom.explain.timeline.timeline import Edge, Entry, Timeline, TimelineSpec, decision_id, words_for
@@ -29,7 +30,9 @@ def answer(evidence: Evidence, spec: TimelineSpec) -> Timeline:
     cached, from_caches = cache_entries(evidence, scope)
     events, from_events = event_entries(evidence, scope)
     conditions, from_conditions = condition_entries(evidence, scope, writes)
-    everything = _once([*written, *decided, *cached, *events, *conditions])
+    ends = end_entries(evidence, scope.held_by)
+    told = [*written, *decided, *cached, *events, *conditions, *ends]
+    everything = _once([entry for entry in told if not _is_aside(entry, scope)])
     decisions_of_writes = _named_decisions(written)
     edges = [
         *from_writes,
@@ -139,7 +142,7 @@ def _within(entries: Sequence[Entry], spec: TimelineSpec) -> list[Entry]:
 
 def _meanwhile(entries: Sequence[Entry], scope: Scope, edges: Sequence[Edge]) -> list[Entry]:
     """Without what happened to quotas, policies, overrides and nodes before or after everything else, unless
-    it caused some of that."""
+    it caused some of that, or is about an override of the subject."""
     own = [entry for entry in entries if not _is_cited(entry, scope)]
     first = min((entry.time for entry in own), default="~")
     last = max((entry.until or entry.time for entry in own), default="")
@@ -151,8 +154,20 @@ def _meanwhile(entries: Sequence[Entry], scope: Scope, edges: Sequence[Edge]) ->
     ]
 
 
+def _is_aside(entry: Entry, scope: Scope) -> bool:
+    """Of an override that no decision cites, only counts what it says: not how it was acknowledged."""
+    if entry.object is None or entry.object.uid not in scope.uncited:
+        return False
+    return entry.source != "override" or entry.routine
+
+
 def _is_cited(entry: Entry, scope: Scope) -> bool:
-    return entry.object is not None and scope.role(entry.object.uid) == "cited"
+    """By decisions alone."""
+    return (
+        entry.object is not None
+        and scope.role(entry.object.uid) == "cited"
+        and entry.object not in scope.held_by
+    )
 
 
 def _of_generation(

@@ -18,7 +18,7 @@ from fathom.model.audit import AuditEntry
 from fathom.model.decision import Decision
 from fathom.model.fields import touches
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
-from fathom.model.times import SECOND_NS, micro_timestamp, moment_ns
+from fathom.model.times import SECOND_NS, micro_timestamp, moment_ns, timestamp
 from fathom.model.well_known import DECISION_ANNOTATION
 
 EVENTS = "events"
@@ -109,7 +109,7 @@ def condition_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple
             # A write that is not on record may have changed it as well.
             cause = _changing(candidates, condition) if writes.is_newest(obj) else None
             time_ns = max(changed_ns, min(map(_time_ns, candidates if cause is None else [cause]), default=0))
-            entry = _condition(condition, ref, time_ns, is_older=len(candidates) < len(written))
+            entry = _condition(condition, ref, time_ns, text_ns=_reworded_ns(condition, written, candidates))
             entries.append(entry)
             if cause is not None:
                 cause_id = write_id(cause.revision, audit_ref(cause))
@@ -134,6 +134,21 @@ def _written_since(condition: Obj, changed_ns: int, writes: Sequence[AuditEntry]
     ]
 
 
+def _reworded_ns(
+    condition: Obj, written: Sequence[AuditEntry], candidates: Sequence[AuditEntry]
+) -> int | None:
+    """When the reason or the message was last written after the change of the status; None: not since."""
+    field = f"status.conditions[type={condition.get('type')}]"
+    words = (f"{field}.reason", f"{field}.message")
+    known = {entry.id for entry in candidates}
+    later = [
+        _time_ns(entry)
+        for entry in written
+        if entry.id not in known and any(touches(path, word) for path in entry.changed for word in words)
+    ]
+    return max(later, default=None)
+
+
 def _changing(candidates: Sequence[AuditEntry], condition: Obj) -> AuditEntry | None:
     """The last write that surely set the status or the time of the change; else the only one that may have.
     A second change of the status within one second leaves the time as it is."""
@@ -156,17 +171,24 @@ def _time_ns(entry: AuditEntry) -> int:
     return moment_ns(entry.time) or 0
 
 
-def _condition(condition: Obj, ref: ObjectRef, time_ns: int, *, is_older: bool) -> Entry:
-    """`is_older`: it was written again after this change, so reason and message may be newer."""
+def _condition(condition: Obj, ref: ObjectRef, time_ns: int, *, text_ns: int | None) -> Entry:
+    """`text_ns`: since when reason and message may be as they are, if that is after this change."""
     reason = f" ({condition['reason']})" if condition.get("reason") else ""
-    now = ", now" if is_older and (reason or condition.get("message")) else ""
+    has_text = reason or condition.get("message")
+    since = "" if text_ns is None or not has_text else f"; since {_moment(text_ns, time_ns)} it reads"
     message = f": {condition['message']}" if condition.get("message") else ""
     return Entry(
         id=f"condition:{ref.uid}:{condition.get('type')}:{condition.get('lastTransitionTime')}",
         time=micro_timestamp(time_ns),
         source="condition",
         actor=words_for(ref),
-        text=f"has condition {condition.get('type')}={condition.get('status')}{now}{reason}{message}",
+        text=f"has condition {condition.get('type')}={condition.get('status')}{since}{reason}{message}",
         object=ref,
         generation=int(condition.get("observedGeneration") or 0),
     )
+
+
+def _moment(time_ns: int, beside_ns: int) -> str:
+    """'12:00:40', as the line's own time is shown; of another day, in full."""
+    text, beside = timestamp(time_ns), timestamp(beside_ns)
+    return text[11:19] if text[:10] == beside[:10] else text

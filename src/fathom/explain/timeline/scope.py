@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from fathom.explain.evidence import Evidence, ObjectRef, Objects
+from fathom.explain.timeline.overrides import overrides_holding
 from fathom.explain.timeline.timeline import Role
 from fathom.kinds.reservation import HOLDER_UID
 from fathom.kinds.scheduler_override import OVERRIDES
@@ -39,6 +40,8 @@ class Scope(msgspec.Struct, frozen=True):
     refs: Mapping[str, ObjectRef]  # By UID.
     roles: Mapping[str, Role]  # By UID.
     left_out: int = 0  # Owned objects beyond OWNED_MAX.
+    held_by: tuple[ObjectRef, ...] = ()  # Overrides that target the subject.
+    uncited: frozenset[str] = frozenset()  # UIDs of those of them that no decision cites.
 
     def role(self, uid: str) -> Role | None:
         return self.roles.get(uid)
@@ -144,12 +147,15 @@ def scope_of(evidence: Evidence) -> Scope:
         for ref in listed:
             refs.setdefault(ref.uid, ref)
             roles.setdefault(ref.uid, role)
-    for ref in cited_by(evidence, frozenset(roles)):
+    held_by = tuple(overrides_holding(subject, obj, objects))
+    cited = cited_by(evidence, frozenset(roles))
+    uncited = frozenset(ref.uid for ref in held_by) - {ref.uid for ref in cited}
+    for ref in (*held_by, *cited):
         refs.setdefault(ref.uid, ref)
         roles.setdefault(ref.uid, "cited")
     refs.pop("", None)
     roles.pop("", None)
-    return Scope(subject, obj, refs, roles, max(0, len(owned) - OWNED_MAX))
+    return Scope(subject, obj, refs, roles, max(0, len(owned) - OWNED_MAX), held_by, uncited)
 
 
 def subject_of(evidence: Evidence) -> ObjectRef:

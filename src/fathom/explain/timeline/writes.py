@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fathom.explain.evidence import Evidence, ObjectRef
+from fathom.explain.timeline.overrides import created_words, override_of
 from fathom.explain.timeline.scope import Scope
 from fathom.explain.timeline.timeline import Edge, Entry, Source, words_for, write_id
 from fathom.kinds.scheduler_override import OVERRIDES
@@ -204,7 +205,8 @@ def write_text(entry: AuditEntry, evidence: Evidence, writes: Writes) -> str:
     if entry.subresource == "eviction":
         return f"evicts {target}"
     if entry.changed == EVERY_FIELD or entry.verb == "create":
-        return f"creates {target}"
+        override = override_of(_present(ref, evidence)) if entry.resource == OVERRIDES else None
+        return f"creates {target}{'' if override is None else created_words(override)}"
     fields = [path for path in entry.changed if not path.startswith(UNTOLD_FIELDS)] or list(entry.changed)
     if fields and all(path.startswith("status") for path in fields):
         return f"writes the status of {target}: {_fields(_short(fields))}"

@@ -28,6 +28,7 @@ class NodeGroup(msgspec.Struct, frozen=True, rename="camel"):
     reason: str
     count: int
     nodes: tuple[str, ...] = ()
+    recorded: bool = False  # By the last decision on record; else by the decision that was made again now.
 
 
 class NodeRow(msgspec.Struct, frozen=True, rename="camel"):

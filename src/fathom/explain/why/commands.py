@@ -9,9 +9,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
+from fathom.api.binding.requests import NODE_REVISION, RESERVATION
 from fathom.explain.why.case import ContainerFacts, PodCase
+from fathom.kinds.scheduler_override import USED_OVERRIDES
+from fathom.kinds.scheduling_policy import POLICY
 from fathom.model.body import encode_json
-from fathom.model.objects import Obj, key_of, lookup
+from fathom.model.objects import Obj, key_of, lookup, metadata
+from fathom.model.tenancy import ACCOUNT
+from fathom.model.well_known import DECISION_ANNOTATION
 
 # Their templates can be changed, and they replace their pods then.
 ROLLED_OUT = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
@@ -20,6 +25,10 @@ TEMPLATED = {**ROLLED_OUT, "ReplicaSet": "replicaset"}
 # Labels that the API server gives a Job's template.
 UID_LABELS = {"batch.kubernetes.io/controller-uid", "controller-uid"}
 REPLACE = "kubectl replace --force -f -"
+# Annotations that the API server writes on a pod when it is bound.
+PLACEMENT_MARKS = frozenset(
+    {ACCOUNT, DECISION_ANNOTATION, NODE_REVISION, POLICY, RESERVATION, USED_OVERRIDES}
+)
 END = "-"  # In a path: after the last item of a list.
 
 Operation = dict[str, object]
@@ -59,8 +68,18 @@ def spec_change(case: PodCase, operations: Sequence[Operation], *, in_place: boo
         return job_replaced(job, _in_template(operations))
     if in_place:
         return json_patch("pod", name, operations, namespace=namespace)
-    changed = json_patch("pod", name, operations, namespace=namespace)
+    changed = json_patch("pod", name, [*_of_its_placement(case.pod), *operations], namespace=namespace)
     return f"{changed} --dry-run=client -o json | {REPLACE}"
+
+
+def _of_its_placement(pod: Obj) -> Iterator[Operation]:
+    """Without what the placement has written: the new pod is to be scheduled, and charged, anew. A pod
+    without the mark of a decision was created with its node: there its author chose it."""
+    marks = (metadata(pod).get("annotations") or {}).keys() & PLACEMENT_MARKS
+    if DECISION_ANNOTATION in marks and lookup(pod, "spec", "nodeName"):
+        yield {"op": "remove", "path": "/spec/nodeName"}
+    for mark in sorted(marks):
+        yield {"op": "remove", "path": pointer(("metadata", "annotations", mark))}
 
 
 def _in_template(operations: Sequence[Operation]) -> list[Operation]:

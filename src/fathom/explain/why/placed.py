@@ -39,7 +39,7 @@ def explain(case: PodCase) -> Explanation:
     recorded = (case.last.nodes if case.last is not None else None) or {}
     return answer(
         case, STAGE, "is ready", _why_here(case, here), as_wanted=True,
-        nodes=rows, details=details, now=now, groups=groups_of(recorded),
+        nodes=rows, details=details, now=now, groups=groups_of(recorded, recorded=True),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fathom.explain.cordons import cordoned_nodes
 from fathom.explain.evidence import Evidence, ObjectRef, Objects, RecordQuery
 from fathom.explain.hidden_names import HiddenNames, hidden_from
 from fathom.explain.why import (
@@ -54,7 +55,13 @@ def wanted(subject: ObjectRef, objects: Objects) -> RecordQuery:
         if maker is not None:
             resource = OWNER_RESOURCES.get(str(maker.get("kind")), "replicasets.apps")
             about.append(ObjectRef(resource, *key_of(maker), uid_of(maker)))
-    return RecordQuery(objects=tuple(about), decisions=decisions, newest=RECORDS_MAX)
+    waits = pod is not None and not lookup(pod, "spec", "nodeName")
+    return RecordQuery(
+        objects=tuple(about),
+        decisions=decisions,
+        newest=RECORDS_MAX,
+        writes_of=cordoned_nodes(objects) if waits else (),
+    )
 
 
 def explain(

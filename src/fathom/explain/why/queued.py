@@ -37,13 +37,14 @@ def explain(case: PodCase, placement: Placement) -> Explanation:
     if trouble is not None:
         return answer(
             case, "control-plane", WAITS, trouble.cause, change=trouble.change, now=now, queue=place,
-            next_trigger=trouble.next_trigger, groups=groups_of(recorded or {}),
+            next_trigger=trouble.next_trigger, groups=groups_of(recorded or {}, recorded=True),
         )  # fmt: skip
     ahead = f", place {place.place} of {place.of} in the queue" if place and place.source == "queue" else ""
     ahead += _raised(case) + _behind(case)
     return answer(
         case, "queued", WAITS, f"it fits {node}{_before(case, last)} and waits for its turn{ahead}",
-        now=now, queue=place, next_trigger=_next(case), groups=groups_of(recorded or {}), kind="passing",
+        now=now, queue=place, next_trigger=_next(case), kind="passing",
+        groups=groups_of(recorded or {}, recorded=True),
         related=override_refs(case.evidence, filter(None, [queue_entry(case).get("raisedBy")])),
     )  # fmt: skip
 

@@ -123,11 +123,11 @@ def queue_place(case: PodCase) -> QueuePlace | None:
 # Nodes.
 
 
-def groups_of(reasons: Mapping[str, str]) -> tuple[NodeGroup, ...]:
-    """Nodes by the reason that rejected them, most nodes first."""
+def groups_of(reasons: Mapping[str, str], *, recorded: bool = False) -> tuple[NodeGroup, ...]:
+    """Nodes by the reason that rejected them, most nodes first. `recorded`: by a decision on record."""
     nodes: dict[str, list[str]] = {}
     for node, reason in reasons.items():
         if reason:
             nodes.setdefault(reason, []).append(node)
     ordered = sorted(nodes.items(), key=lambda item: (-len(item[1]), item[0]))
-    return tuple(NodeGroup(reason, len(names), tuple(sorted(names))) for reason, names in ordered)
+    return tuple(NodeGroup(reason, len(names), tuple(sorted(names)), recorded) for reason, names in ordered)

@@ -6,14 +6,14 @@ import msgspec
 
 from fathom.explain.evidence import Evidence
 from fathom.explain.hidden_names import HiddenNames
-from fathom.explain.why.answer import Change, Explanation, NodeGroup
+from fathom.explain.why.answer import Change, Explanation
 
 
 def redacted(explanation: Explanation, evidence: Evidence, hidden: HiddenNames) -> Explanation:
     if not hidden and evidence.may_read_nodes:
         return explanation
     if not evidence.may_read_nodes:
-        groups = tuple(NodeGroup(group.reason, group.count) for group in explanation.groups)
+        groups = tuple(msgspec.structs.replace(group, nodes=()) for group in explanation.groups)
         explanation = msgspec.structs.replace(explanation, groups=groups, nodes=())
     shown = {
         field: hidden.value(getattr(explanation, field))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from fathom.explain.cordons import cordoned_by
 from fathom.explain.evidence import ObjectRef
 from fathom.explain.why import queued
 from fathom.explain.why.answer import NOBODY, Change, DetailGroup, Explanation, NodeRow, Now, summary_of
@@ -16,12 +17,14 @@ from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PODS, PodCase, override_refs
 from fathom.explain.why.changes import worded
 from fathom.explain.why.control_plane import OwnTrouble, scheduler_trouble, view_age_ms
+from fathom.explain.why.limit_ranges import limit_range_defaults
 from fathom.explain.why.records import groups_of, queue_place
 from fathom.explain.why.retries import retry_text
 from fathom.model.decision import Decision
-from fathom.model.objects import Obj, key_of, lookup, uid_of
+from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
+from fathom.schedule.decide.remedies import CORDON
 from fathom.schedule.decide.remedy import remedies
 from fathom.schedule.decide.shape import PODS as POD_COUNT
 from fathom.schedule.decide.shape import PodShape
@@ -31,6 +34,7 @@ from fathom.schedule.decide.verdicts import FITS, Reason
 STAGE, VERDICT = "unschedulable", "is not scheduled"
 FIT = "NodeResourcesFit"
 OTHERS_MAX = 5  # Other changes that are listed.
+CORDONS_SHOWN = 3
 
 
 def explain(case: PodCase) -> Explanation:
@@ -60,7 +64,7 @@ def _not_decided(
             next_trigger=trouble.next_trigger, queue=queue_place(case),
         )  # fmt: skip
     then = _unschedulable(case, placement, context)
-    details = (DetailGroup("once a scheduler decides", (f"no node would take it: {then.cause}",)),)
+    once = DetailGroup("once a scheduler decides", (f"no node would take it: {then.cause}",))
     return msgspec.structs.replace(
         then,
         stage="control-plane",
@@ -68,7 +72,7 @@ def _not_decided(
         change=trouble.change,
         changes=tuple(change for change in (then.change, *then.changes) if change is not None),
         summary=summary_of(case.name, VERDICT, trouble.cause, trouble.change),
-        details=details,
+        details=(once, *then.details),
         next_trigger=trouble.next_trigger,
     )
 
@@ -135,16 +139,44 @@ def leaving_pods(case: PodCase) -> list[str]:
 def _unschedulable(case: PodCase, placement: Placement, context: PlacementContext) -> Explanation:
     offered, changes = smallest_changes(case, context)
     first = changes[0] if changes else None
-    recorded = case.last.nodes if case.last is not None else None
+    recorded = (case.last.nodes if case.last is not None else None) or {}
+    again = groups_of(reasons_of(case, placement))
     ours = bool(placement.rejections) and placement.rejections[0].rule == "Freshness"
     cause = f"{_cause(placement, offered)}{_held_room(case, offered)}"
     return answer(
         case, "control-plane" if ours else STAGE, VERDICT, cause,
         change=first, changes=tuple(changes[1 : OTHERS_MAX + 1]),
-        groups=groups_of(reasons_of(case, placement) or recorded or {}), nodes=rows_of(case, placement),
+        groups=again or groups_of(recorded, recorded=True), nodes=rows_of(case, placement),
         queue=queue_place(case), now=_now(case, placement), next_trigger=retry_text(placement.helped_by),
         rejected=placement.rejections, related=_overrides(case, placement),
+        details=(*_cordons(case, placement), *_defaults(case, placement)),
     )  # fmt: skip
+
+
+def _defaults(case: PodCase, placement: Placement) -> tuple[DetailGroup, ...]:
+    """Requests that a LimitRange has set, where they are why a node has no room: the template has none."""
+    short = {name for reason, _ in placement.rejecting if reason.rule == FIT for name in reason.names}
+    lines = [
+        f"container {each.container} asks for no {each.resource} itself: {each.resource} {each.amount} is the"
+        f" default of a LimitRange of namespace {case.key.namespace}"
+        for each in limit_range_defaults(case.pod)
+        if each.resource in short
+    ]
+    return (DetailGroup("requests", tuple(lines)),) if lines else ()
+
+
+def _cordons(case: PodCase, placement: Placement) -> tuple[DetailGroup, ...]:
+    """Who cordoned nodes that reject the pod for it, where the audit log says it."""
+    if not case.evidence.may_read_nodes:
+        return ()
+    rejecting = sorted(name for name, reason in _rejections(case, placement).items() if reason.rule == CORDON)
+    nodes = [(name, case.evidence.objects.get("nodes", Key("", name))) for name in rejecting]
+    lines = [
+        f"{name} was {by}"
+        for name, node in nodes
+        if node is not None and (by := cordoned_by(case.evidence, node))
+    ]
+    return (DetailGroup("cordon", tuple(lines[:CORDONS_SHOWN])),) if lines else ()
 
 
 def _overrides(case: PodCase, placement: Placement) -> tuple[ObjectRef, ...]:
@@ -235,12 +267,19 @@ def reasons_of(case: PodCase, placement: Placement) -> dict[str, str]:
     """Node -> why it rejects the pod, for a decision just made; '' where it fits."""
     if placement.verdicts is None:
         return {}
+    table, rejections = case.cluster.table, _rejections(case, placement)
+    alive = [table.names[row] for row in np.flatnonzero(table.alive[: table.height]).tolist()]
+    return {name: reason_text(rejections[name]) if name in rejections else "" for name in alive}
+
+
+def _rejections(case: PodCase, placement: Placement) -> dict[str, Reason]:
+    """Node -> the reason that rejects the pod there, for a decision just made."""
+    if placement.verdicts is None:
+        return {}
     table = case.cluster.table
     codes, listed = placement.verdicts.codes(), placement.verdicts.reasons()
     alive = np.flatnonzero(table.alive[: table.height]).tolist()
-    return {
-        table.names[row]: "" if codes[row] == FITS else reason_text(listed[int(codes[row])]) for row in alive
-    }
+    return {table.names[row]: listed[int(codes[row])] for row in alive if codes[row] != FITS}
 
 
 def reason_text(reason: Reason) -> str:

@@ -232,9 +232,9 @@ def _at_maximum(evidence: Evidence, autoscaler: Obj, message: str) -> SubjectTro
     most = max_of(autoscaler)
     wanted = max(most + 1, _asked_for(autoscaler))
     patch = f'{{"spec":{{"maxReplicas":{wanted}}}}}'
-    change = Change(
-        f"raise maxReplicas from {most} to {wanted}", _patch(autoscaler, patch), _owner(autoscaler)
-    )
+    step = "" if wanted == most + 1 else f", all that its metrics ask for; {most + 1} is one replica more"
+    what = f"raise maxReplicas from {most} to {wanted}{step}"
+    change = Change(what, _patch(autoscaler, patch), _owner(autoscaler))
     return SubjectTrouble("is at its limit", message, change, related=target_of(evidence, autoscaler))
 
 

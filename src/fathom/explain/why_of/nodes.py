@@ -14,6 +14,7 @@ from fathom.controllers.node_health.evidence import NodeState
 from fathom.controllers.node_health.plan import HELD, OURS, PRESSURES, STATES
 from fathom.controllers.node_health.plan_evictions import DECLARED
 from fathom.controllers.node_health.plan_trust import QUARANTINED
+from fathom.explain.cordons import cordoned_by, is_cordoned
 from fathom.explain.evidence import Evidence, ObjectRef
 from fathom.explain.why.answer import CauseGroup, Change, Explanation, TroubleKind
 from fathom.explain.why_of.answering import explained
@@ -160,17 +161,15 @@ def _quarantined(node: Obj) -> Iterator[NodeTrouble]:
 
 
 def _cordoned(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:
-    if not lookup(node, "spec", "unschedulable"):
+    if not is_cordoned(node):
         return
-    writer = last_writer(evidence, node, NODES, "spec.unschedulable")
     taint = _taint(node, UNSCHEDULABLE_TAINT)
     since = f"since {taint['timeAdded']}" if taint.get("timeAdded") else "since an unknown time"
-    by = written_by(writer) or f"{since}; who did it: no data"
+    by = cordoned_by(evidence, node) or f"cordoned {since}; who did it: no data"
     drain = drain_of(evidence, node)
     drained = f"; {drain.message}" if drain is not None else ""
     change = Change("uncordon the node", f"kubectl uncordon {key_of(node).name}", OPERATOR)
-    cause = f"spec.unschedulable was set {by}{drained}"
-    yield NodeTrouble(CORDONED, cause, change, kind="intended")
+    yield NodeTrouble(CORDONED, f"{by}{drained}", change, kind="intended")
 
 
 def _overridden(evidence: Evidence, node: Obj) -> Iterator[NodeTrouble]:

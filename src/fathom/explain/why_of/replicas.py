@@ -6,6 +6,7 @@ refusal explains missing pods better than the controller's silence.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -13,12 +14,13 @@ import msgspec
 from fathom.controllers.pod_states import available_in_s, is_active, is_ready
 from fathom.explain.evidence import Evidence
 from fathom.explain.why.answer import NOBODY, CauseGroup, Change
+from fathom.explain.why.node_lost import unheard_of
 from fathom.explain.why_of.answering import SubjectTrouble
 from fathom.explain.why_of.control_plane import CONTROLLERS, held_back, part_trouble, restart
-from fathom.explain.why_of.lookups import PODS, ExplainPod, ref
-from fathom.explain.why_of.pod_causes import causes_of, decisive, explained_pod, grouped
+from fathom.explain.why_of.lookups import NODES, PODS, ExplainPod, ref, shown_names
+from fathom.explain.why_of.pod_causes import PodCause, causes_of, decisive, explained_pod, grouped
 from fathom.explain.why_of.refusals import change_of_refusal, quota_ref, refusal_of
-from fathom.model.objects import Obj, key_of
+from fathom.model.objects import Key, Obj, key_of, lookup
 
 WAIT = NOBODY
 
@@ -52,6 +54,7 @@ def replica_trouble(
         or unready(evidence, facts, explain_pod)
         or _uncreated(evidence, facts)
         or _too_young(evidence, facts)
+        or _unheard(evidence, facts, explain_pod)
     )
 
 
@@ -87,11 +90,26 @@ def unready(evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | N
     state = "ready for the moment" if is_ready(pod) else "not ready"
     return SubjectTrouble(
         "is not ready",
-        f"{_pods(count)} {state}: {explained.cause}",
-        explained.change,
+        f"{_pods(count)} {state}: {explained.cause}{_beside(causes, cause.reason)}",
+        _for_one_of(count, explained.change),
         grouped(evidence, causes),
         (ref(PODS, pod), *explained.overrides),
     )
+
+
+def _beside(causes: Sequence[tuple[Obj, PodCause]], reason: str) -> str:
+    """'; also 1 pod: image': other causes at the same time, the largest group first. Deletion passes."""
+    others = Counter(other.reason for _, other in causes if other.reason not in {reason, "deletion"})
+    ordered = sorted(others.items(), key=lambda item: (-item[1], item[0]))
+    return "".join(f"; also {count} pod{'' if count == 1 else 's'}: {name}" for name, count in ordered)
+
+
+def _for_one_of(count: int, change: Change | None) -> Change | None:
+    """The decider has tried the change for the pod that stands for its group. Whether the others fit beside
+    it is another question, which nobody has asked."""
+    if change is None or not change.nodes or count == 1:
+        return change
+    return msgspec.structs.replace(change, what=f"{change.what}, tried for one of {count} pods")
 
 
 def _uncreated(evidence: Evidence, facts: ReplicaFacts) -> SubjectTrouble | None:
@@ -118,6 +136,34 @@ def _too_young(evidence: Evidence, facts: ReplicaFacts) -> SubjectTrouble | None
     change = Change(f"wait {max(young):.0f} s", "", WAIT)
     group = CauseGroup("minReadySeconds", len(young), (), cause)
     return SubjectTrouble("is not available yet", cause, change, (group,), kind="passing")
+
+
+def _unheard(
+    evidence: Evidence, facts: ReplicaFacts, explain_pod: ExplainPod | None
+) -> SubjectTrouble | None:
+    """Pods whose readiness is what a node last reported that is not heard of: the brake, which holds back
+    what is done about such nodes, also keeps their pods looking ready."""
+    nodes = [(pod, _node_of(evidence, pod)) for pod in facts.active]
+    unheard = [(pod, node, why) for pod, node in nodes if node is not None and (why := unheard_of(node))]
+    if not unheard:
+        return None
+    pod, node, why = unheard[0]
+    explained = None if explain_pod is None else explain_pod(pod, evidence)
+    cause = why if explained is None else explained.cause
+    if not evidence.may_read_nodes:
+        cause = "its node is not heard of"
+    return SubjectTrouble(
+        "is in doubt",
+        f"{_pods(len(unheard))} ready only by the last report: {cause}",
+        None if explained is None else explained.change,
+        (CauseGroup("node", len(unheard), shown_names(evidence, [pod for pod, _, _ in unheard]), cause),),
+        (ref(PODS, pod), *((ref(NODES, node),) if evidence.may_read_nodes else ())),
+        kind="held",
+    )
+
+
+def _node_of(evidence: Evidence, pod: Obj) -> Obj | None:
+    return evidence.objects.get(NODES, Key("", str(lookup(pod, "spec", "nodeName") or "")))
 
 
 def replica_verdict(trouble: SubjectTrouble | None, *, ready: int, wanted: int, older: int = 0) -> str:

@@ -25,6 +25,7 @@ from fathom.api.admission.overrides.limits import (
     limits_in_force,
 )
 from fathom.api.admission.overrides.references import ambiguity, deployments_behind, names_of_nothing
+from fathom.api.admission.overrides.unreviewed import check_reviewed
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.break_glass import is_marked
@@ -76,6 +77,7 @@ class SchedulerOverrides(Plugin):
         Reads("Job", ("metadata",)),
         Reads("ReplicaSet", ("metadata",)),
         Reads("RepairProposal", ("metadata",)),
+        Reads("OverrideReview"),
         Reads("Lease", ("spec",)),
     )
     writes = (
@@ -136,6 +138,8 @@ class SchedulerOverrides(Plugin):
             raise refused(attempt, f"{attempt.user.name} may not approve repairs: only a person may")
         if override.spec.changes.break_glass_role:
             _check_break_glass(attempt, override, view)
+            if attempt.operation == CREATE:
+                check_reviewed(attempt, view, now_ns=self._clock.now_ns())
         if attempt.operation == CREATE and (causes := ambiguity(override, view)):
             raise invalid(group=GROUP, kind=attempt.kind.kind, name=attempt.name, causes=causes)
         self._check_reach(attempt, override, view)
