@@ -57,6 +57,7 @@ def make_app() -> App:
     app.command(show)
     app.command(plan)
     app.command(run)
+    app.command("fathom.cli.runbook_approval:approve", name="approve")
     app.command(resume)
     app.command(abort)
     app.command(report)
