@@ -85,7 +85,7 @@ def why(
         return _print_stuck(server.explain(where), output)
     documents, missing = [], []
     for subject in subjects:
-        kind, name = _kind_and_name(subject, namespace, server)
+        kind, name = kind_and_name(subject, namespace, server)
         question = Question(kind=kind, name=name, namespace=namespace, at=at, what_if=what_if)
         try:
             documents.append(server.explain(question))
@@ -100,7 +100,7 @@ def why(
     return 0 if all(document.get("asWanted") for document in documents) else ANSWER_IS_NO
 
 
-def _kind_and_name(subject: str, namespace: str, server: ApiServer) -> tuple[str, str]:
+def kind_and_name(subject: str, namespace: str, server: ApiServer) -> tuple[str, str]:
     """A bare name may be any kind's, where only one object has it."""
     kind, slash, name = subject.partition("/")
     if slash and kind and name:
@@ -122,12 +122,9 @@ def _print_stuck(document: Answer, output: str) -> int:
     elif output in {"wide", "name"}:
         _print(items, output)
     else:
-        from fathom.cli.explanation_text import command_lines, moment_lines, summary_line  # noqa: PLC0415
+        from fathom.cli.explanation_text import stuck_lines  # noqa: PLC0415
 
-        say(*(line for item in items for line in (summary_line(item), *command_lines(item))))
-        say(*moment_lines(document))
-    if not items and not output:
-        say("nothing is stuck")
+        say(*stuck_lines(document))
     return ANSWER_IS_NO if items else 0
 
 
