@@ -69,7 +69,7 @@ def test_every_question_has_an_answer_and_hostile_text_stays_between_the_marks(t
             shown = await client.call_tool("timeline", {"object": "pod/large"})
             assert [line for line in data_of(shown) if SEEN in line] != []
             assert "\u202e" not in str(shown.structured_content)
-            answers = {
+            answers: dict[str, Obj] = {
                 "list_stuck": {"all_namespaces": True},
                 "coupling": {"subject": "autoscaling"},
                 "decisions": {},
@@ -86,24 +86,19 @@ def test_every_question_has_an_answer_and_hostile_text_stays_between_the_marks(t
     told(story, tmp_path)
 
 
-def test_an_assistant_sees_what_its_user_may_read_and_no_more(tmp_path: Path) -> None:
+def test_an_assistant_may_what_its_user_may_and_its_proposal_is_approved_by_another_user(
+    tmp_path: Path,
+) -> None:
     async def story(place: Place) -> None:
+        api, jane, admin = place.api, place.person(JANE), place.person(ADMIN)
         await _filled(place)
+        assert (await api.post(DEPLOYMENTS, deployment("web"))).status == 201
         async with place.over_stdio(JANE, "--allow-proposals") as client:
             for name, arguments in (("why", {"object": "pod/large"}), ("overrides", {})):
                 assert 'User "jane" cannot ' in refusal_of(await client.call_tool(name, arguments))
-            proposed = refusal_of(await client.call_tool("propose_override", PAUSE))
-            assert 'User "jane" cannot create resource "scheduleroverrides"' in proposed
-
-    told(story, tmp_path)
-
-
-def test_a_proposal_waits_and_is_approved_by_another_user(tmp_path: Path) -> None:
-    async def story(place: Place) -> None:
-        api, jane, admin = place.api, place.person(JANE), place.person(ADMIN)
-        await grant(api, "jane", "admin", "default")
-        assert (await api.post(DEPLOYMENTS, deployment("web"))).status == 201
-        async with place.over_stdio(JANE, "--allow-proposals") as client:
+            refused = refusal_of(await client.call_tool("propose_override", PAUSE))
+            assert 'User "jane" cannot create resource "scheduleroverrides"' in refused
+            await grant(api, "jane", "admin", "default")
             assert [tool.name for tool in (await client.list_tools()).tools] == [
                 *QUESTIONS,
                 "propose_override",

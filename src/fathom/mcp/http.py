@@ -109,6 +109,7 @@ def _opened(at: Listening) -> socket.socket:
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((at.host, at.port))
+        opened.listen(CONNECTIONS_MAX)  # From now on: the address is told next.
     except OSError as error:
         opened.close()
         raise Problem(f"cannot listen at {at.host}:{at.port}: {error.strerror or error}") from error
