@@ -82,13 +82,15 @@ def serve_http(callers: Callers, at: Listening, kubeconfig: Path | None, *, allo
         route = Route(PATH, endpoint=StreamableHTTPASGIApp(manager), methods=None)
         app = Starlette(routes=[route], lifespan=lambda _: manager.run())
         guarded = Guard(app, names, known_token(kubeconfig))
+        config = _config(guarded, at)
         shown = f"[{at.host}]" if ":" in at.host else at.host
         say(f"fathom mcp answers at {at.scheme}://{shown}:{port}{PATH}; Ctrl-C ends it", err=True)
-        asyncio.run(uvicorn.Server(_config(guarded, at)).serve(sockets=[opened]))
+        asyncio.run(uvicorn.Server(config).serve(sockets=[opened]))
 
 
 def _config(app: Guard, at: Listening) -> uvicorn.Config:
-    return uvicorn.Config(
+    """Raises Problem."""
+    config = uvicorn.Config(
         app,
         ssl_certfile=str(at.certificate) if at.certificate else None,
         ssl_keyfile=str(at.key) if at.key else None,
@@ -101,6 +103,12 @@ def _config(app: Guard, at: Listening) -> uvicorn.Config:
         timeout_keep_alive=15,
         timeout_graceful_shutdown=STOPS_S,
     )
+    try:
+        config.load()
+    except OSError as error:  # Of OpenSSL too.
+        files = f"the certificate {at.certificate} with the key {at.key}"
+        raise Problem(f"{files} cannot be used: {error.strerror or error}") from error
+    return config
 
 
 def _opened(at: Listening) -> socket.socket:

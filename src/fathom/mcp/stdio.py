@@ -6,16 +6,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 
 from mcp.server.stdio import stdio_server
 
 from fathom.cli.problem import INTERRUPTED
 from fathom.mcp.caller import Callers
 from fathom.mcp.server import make_server
+from fathom.terminal import say
 
 
 def serve_stdio(callers: Callers, *, allow_proposals: bool) -> None:
     """Until stdin ends."""
+    if sys.stdin.isatty():
+        say("An assistant's program starts this and speaks with it on stdin; Ctrl-C ends it.", err=True)
     asyncio.run(_serve(callers, allow_proposals=allow_proposals))
 
 
