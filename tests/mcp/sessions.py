@@ -16,7 +16,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, Implementation, TextContent
-from tests.api.harness import ADMIN, Api
+from tests.api.harness import Api
 from tests.ask.processes import AskedProcess
 from tests.ask.test_decisions import asked
 from tests.cli.asking import kubeconfig, listening
@@ -24,6 +24,17 @@ from tests.cli.steering import Person
 
 from fathom.api.http import Http
 
+Obj = dict[str, Any]
+
+OWN = "/apis/fathom.dev/v1alpha1/namespaces/default"
+PAUSE: Obj = {
+    "name": "pause",
+    "target": "workload/web",
+    "scope": "cluster",
+    "reason": "the metrics are wrong",
+    "expires_after": "10m",
+    "changes": {"pauseExpansion": True},
+}
 ASSISTANT = Implementation(name="probe", version="1.0")
 CALL_S = 90
 
@@ -113,10 +124,3 @@ def refusal_of(result: CallToolResult) -> str:
     assert result.is_error is True, text_of(result)
     (line,) = data_of(result)
     return line
-
-
-def admin_of(place: Place) -> Person:
-    return place.person(ADMIN)
-
-
-Obj = dict[str, Any]

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 from tests.api.harness import ADMIN, JANE
 from tests.cli.asking import PODS, pod
-from tests.mcp.sessions import Obj, Place, client_of, data_of, refusal_of, told
+from tests.mcp.sessions import OWN, PAUSE, Obj, Place, client_of, data_of, refusal_of, told
+from tests.security.people import grant
 
 from fathom.api.auth.certificates import ensure_pki
 from fathom.mcp.guard import BODY_BYTES_MAX
@@ -39,13 +40,24 @@ JSON = {"content-type": "application/json", "accept": "application/json, text/ev
 def test_each_caller_has_their_own_rights_and_none_of_the_servers(tmp_path: Path) -> None:
     async def story(place: Place) -> None:
         assert (await place.api.post(PODS, pod("large", "2"))).status == 201
-        async with place.over_http() as url:
+        async with place.over_http("--allow-proposals") as url:
             async with client_of(url, ADMIN) as client:
                 answer = await client.call_tool("why", {"object": "pod/large"})
                 assert data_of(answer)[0].startswith("pod default/large is not scheduled")
             async with client_of(url, JANE, mode="auto") as client:
                 refused = refusal_of(await client.call_tool("why", {"object": "pod/large"}))
                 assert 'User "jane" cannot ' in refused
+                listed = data_of(await client.call_tool("runbooks", {}))
+                assert listed[-1].startswith("runbooks of the cluster are not listed: ")
+                refused = refusal_of(await client.call_tool("propose_override", PAUSE))
+                assert 'User "jane" cannot create resource "scheduleroverrides"' in refused
+                await grant(place.api, "jane", "admin", "default")
+                assert (await client.call_tool("propose_override", PAUSE)).is_error is False
+            stored = (await place.api.get(f"{OWN}/scheduleroverrides/pause")).obj
+            assert (stored["status"]["author"], stored["spec"]["requestedThrough"]) == (
+                "jane",
+                "assistant probe 1.0 via fathom mcp",
+            )
 
     told(story, tmp_path)
 

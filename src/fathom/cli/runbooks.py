@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -74,8 +74,16 @@ async def connected(where: Path | ServerAddress | None) -> AsyncIterator[Api]:
 # Finding.
 
 
+def warn(line: str) -> None:
+    say(f"fathom: {line}", err=True)
+
+
 async def listed(
-    kubeconfig: Path | ServerAddress | None, namespace: str, *, runs: bool
+    kubeconfig: Path | ServerAddress | None,
+    namespace: str,
+    *,
+    runs: bool,
+    warn: Callable[[str], None] = warn,
 ) -> tuple[list[tuple[str, ...]], list[Obj]]:
     """The rows of the table, and the objects. The library is listed also where no server answers."""
     if runs:
@@ -87,7 +95,7 @@ async def listed(
         async with connected(kubeconfig) as api:
             stored = await _all(api, RUNBOOKS, namespace)
     except Problem as problem:
-        say(f"fathom: runbooks of the cluster are not listed: {problem}", err=True)
+        warn(f"runbooks of the cluster are not listed: {problem}")
         stored = []
     books += [(_book_row(read(Runbook, obj), "cluster"), obj) for obj in stored]
     return [row for row, _ in books], [obj for _, obj in books]

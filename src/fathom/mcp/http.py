@@ -26,6 +26,7 @@ from fathom.terminal import say
 SESSIONS_MAX = 128
 IDLE_S = 600.0  # A session that nobody used for so long ends.
 CONNECTIONS_MAX = 64  # At once; others get 503.
+HEADER_BYTES_MAX = 32 << 10  # A token is the longest of them.
 STOPS_S = 5
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -99,6 +100,8 @@ def _config(app: Guard, at: Listening) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         ws="none",
+        http="h11",  # It limits the size of headers, which httptools does not.
+        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
         limit_concurrency=CONNECTIONS_MAX,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=STOPS_S,

@@ -180,8 +180,10 @@ def runbooks(caller: Caller, asked: given.Runbooks) -> Answer:
     if asked.name:
         lines = awaited(runbook_lines(caller.server, namespace, asked.name))
         return Answer(lines, awaited(runbook_object(caller.server, namespace, asked.name)))
-    rows, objects = awaited(listed(caller.server, namespace, runs=False))
-    return Answer(table_lines([RUNBOOK_COLUMNS, *sorted(rows)]), {"items": [_named(obj) for obj in objects]})
+    notes: list[str] = []
+    rows, objects = awaited(listed(caller.server, namespace, runs=False, warn=notes.append))
+    lines = [*table_lines([RUNBOOK_COLUMNS, *sorted(rows)]), *notes]
+    return Answer(lines, {"items": [_named(obj) for obj in objects], "notes": notes})
 
 
 def runbook_runs(caller: Caller, asked: given.Runs) -> Answer:

@@ -13,6 +13,7 @@ from mcp.server import Server, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from fathom import __version__
+from fathom.cli.main import is_debugged, one_line
 from fathom.cli.problem import Problem
 from fathom.mcp.arguments import schema_of
 from fathom.mcp.caller import Callers, assistant_text
@@ -88,7 +89,7 @@ async def _called(tool: Tool, answer: Any, limiter: anyio.CapacityLimiter) -> ty
     except msgspec.ValidationError as error:
         return _refusal(f"the arguments of {tool.name} are not as its schema has them: {error}")
     except Exception as error:  # Whatever it is, a client gets one line, and never a traceback.
-        LOG.exception("tool %s failed", tool.name)
+        LOG.error("tool %s failed: %s", tool.name, one_line(error), exc_info=is_debugged())
         return _refusal(f"{tool.name} failed in fathom mcp ({type(error).__name__}): see its log on stderr")
     text = types.TextContent(type="text", text=marked_text(found.lines))
     return types.CallToolResult(content=[text], structured_content=marked_document(found.document))
