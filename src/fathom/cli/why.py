@@ -288,11 +288,11 @@ def _row(kept: KeptDecision, now_ns: int) -> tuple[str, ...]:
         decision.controller,
         f"{subject.resource.partition('.')[0]} {place}{subject.name}",
         f"{decision.verdict}{node}",
-        f"{results or _without_outcome(decision.verdict)}{message}",
+        f"{results or without_outcome(decision.verdict)}{message}",
     )
 
 
-def _without_outcome(verdict: str) -> str:
+def without_outcome(verdict: str) -> str:
     return "no write needed" if verdict in WAITING else "no outcome"
 
 
@@ -308,7 +308,7 @@ def _line(kept: KeptDecision) -> str:
         f"{micro_timestamp(decision.time_ns)} {decision.id} {decision.controller}"
         f" {subject.resource}/{subject.namespace}/{subject.name} {decision.verdict}{node}{message}"
         f" [{decision.cause.kind} {decision.cause.text}]"
-        f" {outcomes or _without_outcome(decision.verdict)}"
+        f" {outcomes or without_outcome(decision.verdict)}"
     )
 
 

@@ -22,7 +22,7 @@ from fathom.cli.runbooks import RUN_COLUMNS, RUNBOOK_COLUMNS, listed, report_of,
 from fathom.cli.status import status_lines
 from fathom.cli.tables import age, short_id, table_lines
 from fathom.cli.timeline import fetch_timeline, subject_of, text_lines
-from fathom.cli.why import COLUMNS, is_of, kind_and_name
+from fathom.cli.why import COLUMNS, is_of, kind_and_name, without_outcome
 from fathom.explain.coupling.texts import coupling_lines
 from fathom.kinds.override_changes import INFRASTRUCTURE_TARGETS
 from fathom.mcp import arguments as given
@@ -118,7 +118,7 @@ def _decision_row(obj: Obj) -> tuple[str, ...]:
         str(spec.get("controller") or ""),
         str(spec.get("object") or ""),
         " ".join(filter(None, (str(spec.get("verdict") or ""), str(spec.get("node") or "")))),
-        f"{outcome.get('result') or 'no outcome'}{message}",
+        f"{outcome.get('result') or without_outcome(str(spec.get('verdict')))}{message}",
     )
 
 
