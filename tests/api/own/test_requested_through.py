@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 from tests.api.harness import ADMIN, JANE, Answer, Api, MovedClock, tell
-from tests.security.people import grant
+from tests.security.people import RBAC, grant, grant_rule
 
 from fathom.kinds.runbook import spec_hash
 from fathom.model.objects import Obj
@@ -142,9 +142,29 @@ def test_a_refused_run_and_one_that_waited_for_an_hour_are_not_carried_out(tmp_p
     tell(story, tmp_path, clock=clock)
 
 
-async def create(api: Api, kind: str, name: str, spec: Obj) -> Answer:
+def test_break_glass_approves_no_run(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await proposed_run(api)
+        steers = {"apiGroups": ["fathom.dev"], "resources": ["scheduleroverrides"]}
+        await grant_rule(api, "jane", "breaks", {**steers, "verbs": ["create", "break-glass"]})
+        role = {
+            "metadata": {"name": "fixer", "annotations": {"fathom.dev/break-glass": "true"}},
+            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+        }
+        assert (await api.post(f"{RBAC}/clusterroles", role)).status == 201
+        spec = {**SPEC, "changes": {"breakGlassRole": "fixer"}}
+        assert (await create(api, "SchedulerOverride", "glass", spec, token=JANE)).status == 201
+        path = f"{OWN}/runbookruns/r"
+        assert (await by_jane(api, path, {"metadata": {"labels": {"seen": "yes"}}})).status == 200
+        refused = await by_jane(api, f"{path}/approval", {"status": {"approval": {"approved": True}}})
+        assert (refused.status, 'User "jane" cannot patch' in refused.obj["message"]) == (403, True)
+
+    tell(story, tmp_path)
+
+
+async def create(api: Api, kind: str, name: str, spec: Obj, *, token: str = ADMIN) -> Answer:
     body = {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
-    return await api.post(f"{OWN}/{kind.lower()}s", body)
+    return await api.post(f"{OWN}/{kind.lower()}s", body, token=token)
 
 
 async def by_jane(api: Api, path: str, body: Obj) -> Answer:
