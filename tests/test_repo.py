@@ -21,6 +21,7 @@ MAY_REACH_OUTSIDE = (
     "seams/",
     "bench/",
     "cli/",
+    "mcp/",
     "demo/",
     "doctor.py",
     "serve.py",

@@ -13,14 +13,13 @@ from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.client.credentials import NoCredentials
 from fathom.client.kubeconfig import BadKubeconfig
 from fathom.client.no_answer import no_answer_text
+from fathom.client.server_address import ServerAddress
 from fathom.client.servers import find_server
 from fathom.seams.outside import live
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from fathom.client.server_address import ServerAddress
 
 Answer = dict[str, Any]
 
@@ -41,15 +40,22 @@ class Refused(Problem):
         self.code = code
 
 
+def found_server(where: Path | ServerAddress | None) -> ServerAddress:
+    """Raises Problem."""
+    if isinstance(where, ServerAddress):
+        return where
+    try:
+        return find_server(where, clock=live().clock, environ=os.environ)
+    except BadKubeconfig as error:
+        raise Problem(str(error)) from error
+
+
 class ServerConnection:
     """One connection, kept for the requests of a command."""
 
-    def __init__(self, kubeconfig: Path | None, *, answer_s: float = ANSWER_S) -> None:
-        """Raises Problem."""
-        try:
-            self._server = find_server(kubeconfig, clock=live().clock, environ=os.environ)
-        except BadKubeconfig as error:
-            raise Problem(str(error)) from error
+    def __init__(self, where: Path | ServerAddress | None, *, answer_s: float = ANSWER_S) -> None:
+        """`where`: a kubeconfig (None: where kubectl looks), or the server itself. Raises Problem."""
+        self._server = found_server(where)
         self._connection = _connection(self._server)
         self._connection.timeout = answer_s
         self._prefix = urlsplit(self._server.url).path

@@ -19,6 +19,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("timeline", "fathom.cli.timeline:timeline", "What happened, and what caused what"),
         Command("coupling", "fathom.cli.coupling:coupling", "Who can change the inputs of a decision"),
         Command("decisions", "fathom.cli.why:decisions", "Recorded decisions and their outcomes"),
+        Command("mcp", "fathom.mcp.command:mcp", "The same questions as tools for assistants (MCP)"),
     ),
     "Steer": (
         Command("override", "fathom.cli.override:app", "Changes for a while: bounded, acknowledged, undone"),

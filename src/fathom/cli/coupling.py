@@ -13,6 +13,7 @@ from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say
 
 if TYPE_CHECKING:
+    from fathom.client.server_address import ServerAddress
     from fathom.explain.coupling.answer import Coupling, CouplingQuestion
     from fathom.explain.evidence import ObjectRef
 
@@ -55,7 +56,7 @@ def coupling(
     return ANSWER_IS_NO if answer.contested else 0
 
 
-def ask(subject: str, namespace: str, kubeconfig: Path | None) -> Coupling:
+def ask(subject: str, namespace: str, kubeconfig: Path | ServerAddress | None) -> Coupling:
     import msgspec  # noqa: PLC0415
 
     from fathom.cli.explanations import SYSTEM_NAMESPACE, ApiServer  # noqa: PLC0415

@@ -33,6 +33,13 @@ def _is_recorded(line: str) -> bool:
     return line.lstrip().startswith(("recorded:", "revisions used:")) or line.endswith(RECORDED_MARK)
 
 
+def stuck_lines(document: Document) -> list[str]:
+    """A line and a command for each object that is stuck, the worst first."""
+    items = document.get("items") or ()
+    listed = [line for item in items for line in (summary_line(item), *command_lines(item))]
+    return [*listed, *moment_lines(document), *([] if items else ["nothing is stuck"])]
+
+
 def summary_line(document: Document) -> str:
     """With the command that it names, if any, as it can be typed on this machine."""
     command = str((document.get("change") or {}).get("command") or "")

@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
         from fathom.cli.complete import complete  # noqa: PLC0415
 
         return complete(arguments[1:])
-    debug = "--debug" in arguments or os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
+    debug = "--debug" in arguments or is_debugged()
     try:
         words = command_first([word for word in arguments if word != "--debug"])
         if not words or words[0] in HELP or words == ["help"]:
@@ -103,6 +103,10 @@ def print_help(lines: list[str]) -> None:
 
     for at, line in enumerate(lines):
         say(line, style="bold" if is_heading(lines, at) else "")
+
+
+def is_debugged() -> bool:
+    return os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
 
 
 def one_line(error: Exception) -> str:

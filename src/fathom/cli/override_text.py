@@ -93,14 +93,20 @@ def show_lines(obj: Obj, *, now_ns: int) -> list[str]:
 
 def _request(override: SchedulerOverride, now_ns: int) -> Iterator[tuple[str, Iterable[str]]]:
     """What was asked for."""
-    meta, spec, status = override.metadata, override.spec, override.status
+    meta, spec = override.metadata, override.spec
     yield "what", _change_lines(override)
     yield "for", [f"{spec.target} in namespace {meta.namespace}"]
     yield "where", [_where(spec.scope)]
     yield "why", [spec.reason]
     created = f", at {meta.creation_timestamp}" if meta.creation_timestamp else ""
-    yield "asked by", [f"{status.author or 'unknown'}{created}"]
+    yield "asked by", [f"{author_text(override) or 'unknown'}{created}"]
     yield "until", [_until(override, now_ns)]
+
+
+def author_text(override: SchedulerOverride) -> str:
+    """'jane', or 'jane, through assistant X 1.0 via fathom mcp'"""
+    through = override.spec.requested_through
+    return f"{override.status.author}{f', through {through}' if through else ''}"
 
 
 def _progress(override: SchedulerOverride, now_ns: int) -> Iterator[tuple[str, Iterable[str]]]:
@@ -290,7 +296,7 @@ def _planned(override: SchedulerOverride, place: str, now_ns: int) -> Iterator[t
         ("where", [_where(spec.scope)]),
         ("changes", _change_lines(override)),
         ("reason", [spec.reason]),
-        ("author", [status.author] if status.author else []),
+        ("author", [author_text(override)] if status.author else []),
         ("until", [_until(override, now_ns)]),
         ("concerns", [concerns_text(override)]),
         ("approval", [_approval(override)]),

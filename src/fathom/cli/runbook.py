@@ -57,6 +57,7 @@ def make_app() -> App:
     app.command(show)
     app.command(plan)
     app.command(run)
+    app.command("fathom.cli.runbook_approval:approve", name="approve")
     app.command(resume)
     app.command(abort)
     app.command(report)
@@ -116,13 +117,13 @@ def show(
     from fathom.cli.runbook_plans import runbook_lines, runbook_object  # noqa: PLC0415
 
     if output:
-        obj = _awaited(runbook_object(*_place(kubeconfig, namespace), name))
+        obj = awaited(runbook_object(*_place(kubeconfig, namespace), name))
         if output == "name":
             say(name_of(obj))
         else:
             print_document(obj, output)
     else:
-        say(*_awaited(runbook_lines(*_place(kubeconfig, namespace), name)))
+        say(*awaited(runbook_lines(*_place(kubeconfig, namespace), name)))
     return 0
 
 
@@ -147,7 +148,7 @@ def plan(
 
     parameters = _pairs(settings, "--set")
     with waiting("judging preconditions, and trying overrides in forks of the cluster", quiet=bool(output)):
-        plan = _awaited(planned(*_place(kubeconfig, namespace), name, parameters))
+        plan = awaited(planned(*_place(kubeconfig, namespace), name, parameters))
     if output:
         print_document(plan.document, output)
     else:
@@ -188,7 +189,7 @@ def run(
         answers=_answers(answers),
         yes=yes,
     )
-    return _exit_code(_awaited(start_run(found_kubeconfig(kubeconfig), request)), "Succeeded")
+    return _exit_code(awaited(start_run(found_kubeconfig(kubeconfig), request)), "Succeeded")
 
 
 def resume(
@@ -214,7 +215,7 @@ def resume(
     """
     from fathom.cli.runbooks import resume_run  # noqa: PLC0415
 
-    status = _awaited(
+    status = awaited(
         resume_run(
             found_kubeconfig(kubeconfig),
             chosen_namespace(namespace, kubeconfig),
@@ -246,7 +247,7 @@ def abort(
     """
     from fathom.cli.runbooks import abort_run  # noqa: PLC0415
 
-    status = _awaited(abort_run(*_place(kubeconfig, namespace), run_name, reason, yes=yes))
+    status = awaited(abort_run(*_place(kubeconfig, namespace), run_name, reason, yes=yes))
     return _exit_code(status, "Aborted")
 
 
@@ -271,11 +272,11 @@ def report(
 
     if output:
         print_documents(
-            [_awaited(run_object(*_place(kubeconfig, namespace), run_name))],
+            [awaited(run_object(*_place(kubeconfig, namespace), run_name))],
             output,
         )
         return 0
-    say_document(_awaited(report_of(*_place(kubeconfig, namespace), run_name)))
+    say_document(awaited(report_of(*_place(kubeconfig, namespace), run_name)))
     return 0
 
 
@@ -283,7 +284,7 @@ def _place(kubeconfig: Path | None, namespace: str) -> tuple[Path | None, str]:
     return found_kubeconfig(kubeconfig), chosen_namespace(namespace, kubeconfig)
 
 
-def _awaited(work: Coroutine[Any, Any, Any]) -> Any:
+def awaited(work: Coroutine[Any, Any, Any]) -> Any:
     from fathom.steer.conditions import BadCondition, NoConditions  # noqa: PLC0415
     from fathom.steer.record_writer import RunLost  # noqa: PLC0415
     from fathom.steer.templates import BadParameter  # noqa: PLC0415

@@ -10,7 +10,6 @@ import msgspec
 
 from fathom.cli.explanations import ApiServer
 from fathom.cli.override_preview import PREVIEW_S
-from fathom.cli.places import found_kubeconfig
 from fathom.cli.preview_text import future_lines, preview_of
 from fathom.cli.problem import Problem
 from fathom.cli.runbooks import (
@@ -23,6 +22,7 @@ from fathom.cli.runbooks import (
     values_in,
 )
 from fathom.client.api import Api
+from fathom.client.server_address import ServerAddress
 from fathom.kinds.runbook import Runbook, RunbookSpec, spec_hash
 from fathom.kinds.runbook_run import RunbookRun
 from fathom.kinds.scheduler_override import SchedulerOverride
@@ -39,12 +39,12 @@ from fathom.steer.templates import filled_struct
 # Showing.
 
 
-async def runbook_object(kubeconfig: Path | None, namespace: str, name: str) -> Obj:
+async def runbook_object(kubeconfig: Path | ServerAddress | None, namespace: str, name: str) -> Obj:
     found = await _found(kubeconfig, namespace, name)
     return as_object(Runbook(metadata=Meta(name=found.name), spec=found.spec))
 
 
-async def runbook_lines(kubeconfig: Path | None, namespace: str, name: str) -> list[str]:
+async def runbook_lines(kubeconfig: Path | ServerAddress | None, namespace: str, name: str) -> list[str]:
     found = await _found(kubeconfig, namespace, name)
     spec = found.spec
     lines = [f"{found.name} version {spec.version} ({found.source}): {spec.title}"]
@@ -80,7 +80,7 @@ def _step_lines(spec: RunbookSpec) -> list[str]:
     return lines
 
 
-async def _found(kubeconfig: Path | None, namespace: str, name: str) -> FoundRunbook:
+async def _found(kubeconfig: Path | ServerAddress | None, namespace: str, name: str) -> FoundRunbook:
     try:
         async with connected(kubeconfig) as api:
             return await find_runbook(api, namespace, name)
@@ -100,7 +100,7 @@ class RunbookPlan(msgspec.Struct, frozen=True):
 
 
 async def planned(
-    kubeconfig: Path | None, namespace: str, name: str, parameters: Mapping[str, str]
+    kubeconfig: Path | ServerAddress | None, namespace: str, name: str, parameters: Mapping[str, str]
 ) -> RunbookPlan:
     async with connected(kubeconfig) as api:
         found = await find_runbook(api, namespace, name)
@@ -143,10 +143,12 @@ def _verdict_line(verdict: Verdict) -> str:
     return f"  {verdict.value:8}{verdict.name}{shown}{about}"
 
 
-def _preview_lines(kubeconfig: Path | None, namespace: str, objects: Iterable[Obj]) -> list[str]:
+def _preview_lines(
+    kubeconfig: Path | ServerAddress | None, namespace: str, objects: Iterable[Obj]
+) -> list[str]:
     """What forks of the cluster do with each override that the steps create, one by one. A run makes them one
     after the other, and people judge in between: the plan shows each alone."""
-    server = ApiServer(found_kubeconfig(kubeconfig), answer_s=PREVIEW_S)
+    server = ApiServer(kubeconfig, answer_s=PREVIEW_S)
     lines: list[str] = []
     for obj in objects:
         if obj.get("kind") == SchedulerOverride.__name__:

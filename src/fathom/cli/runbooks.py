@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
+from fathom.cli.api_server import found_server
 from fathom.cli.confirmation import confirm, place_of
 from fathom.cli.problem import Problem
 from fathom.client.api import Api, own_resource
-from fathom.client.kubeconfig import BadKubeconfig
 from fathom.client.once import api_of
 from fathom.client.outcomes import Committed, Rejected
-from fathom.client.servers import find_server
+from fathom.client.server_address import ServerAddress
 from fathom.kinds import runbook, runbook_run
 from fathom.kinds.runbook import Runbook, RunbookSpec, spec_hash
 from fathom.kinds.runbook_run import PinnedRunbook, RunbookRun, RunbookRunSpec, RunbookRunStatus
@@ -64,19 +63,27 @@ class FoundRunbook(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def connected(kubeconfig: Path | None) -> AsyncIterator[Api]:
+async def connected(where: Path | ServerAddress | None) -> AsyncIterator[Api]:
     try:
-        async with api_of(find_server(kubeconfig, clock=live().clock, environ=os.environ)) as api:
+        async with api_of(found_server(where)) as api:
             yield api
-    except (BadKubeconfig, ApiError) as error:
+    except ApiError as error:
         raise Problem(str(error)) from error
 
 
 # Finding.
 
 
+def warn(line: str) -> None:
+    say(f"fathom: {line}", err=True)
+
+
 async def listed(
-    kubeconfig: Path | None, namespace: str, *, runs: bool
+    kubeconfig: Path | ServerAddress | None,
+    namespace: str,
+    *,
+    runs: bool,
+    warn: Callable[[str], None] = warn,
 ) -> tuple[list[tuple[str, ...]], list[Obj]]:
     """The rows of the table, and the objects. The library is listed also where no server answers."""
     if runs:
@@ -88,7 +95,7 @@ async def listed(
         async with connected(kubeconfig) as api:
             stored = await _all(api, RUNBOOKS, namespace)
     except Problem as problem:
-        say(f"fathom: runbooks of the cluster are not listed: {problem}", err=True)
+        warn(f"runbooks of the cluster are not listed: {problem}")
         stored = []
     books += [(_book_row(read(Runbook, obj), "cluster"), obj) for obj in stored]
     return [row for row, _ in books], [obj for _, obj in books]
@@ -160,14 +167,24 @@ def values_in(run: RunbookRun) -> Values:
 
 
 def draft_of(
-    found: FoundRunbook, namespace: str, name: str, parameters: Mapping[str, str], reason: str
+    found: FoundRunbook,
+    namespace: str,
+    name: str,
+    parameters: Mapping[str, str],
+    reason: str,
+    *,
+    requested_through: str = "",
 ) -> RunbookRun:
     """Raises BadParameter."""
     pinned = PinnedRunbook(
         name=found.name, source=found.source, version=found.spec.version, hash=spec_hash(found.spec)
     )
     spec = RunbookRunSpec(
-        runbook=pinned, content=found.spec, parameters=resolved(found.spec, parameters), reason=reason
+        runbook=pinned,
+        content=found.spec,
+        parameters=resolved(found.spec, parameters),
+        reason=reason,
+        requested_through=requested_through,
     )
     return RunbookRun(metadata=Meta(name=name, namespace=namespace), spec=spec)
 
@@ -187,14 +204,18 @@ async def start_run(kubeconfig: Path | None, request: RunRequest) -> RunbookRunS
             say(where, f"{found.name} version {found.spec.version} in {request.namespace}, as {holder}:")
             say(*planned_steps(draft))
             confirm("Carry it out?", yes=False)
-        plain: Obj = msgspec.json.decode(msgspec.json.encode(draft))
-        body = {"apiVersion": API_VERSION, "kind": runbook_run.DEFINITION.kind, **plain}
-        outcome = await api.create(RUNS, request.namespace, body)
-        if isinstance(outcome, Rejected):
-            raise Problem(outcome.message)
-        run = outcome.obj if isinstance(outcome, Committed) else await find_run(api, request.namespace, name)
+        run = await created_run(api, draft)
         say(f"run {request.namespace}/{name} of {found.name}, hash {draft.spec.runbook.hash[:12]}")
         return await _carried_out(api, run, holder, request.answers)
+
+
+async def created_run(api: Api, draft: RunbookRun) -> Obj:
+    plain: Obj = msgspec.json.decode(msgspec.json.encode(draft))
+    meta, body = draft.metadata, {"apiVersion": API_VERSION, "kind": runbook_run.DEFINITION.kind, **plain}
+    outcome = await api.create(RUNS, meta.namespace, body)
+    if isinstance(outcome, Rejected):
+        raise Problem(outcome.message)
+    return outcome.obj if isinstance(outcome, Committed) else await find_run(api, meta.namespace, meta.name)
 
 
 async def resume_run(
@@ -315,12 +336,12 @@ async def _whoami(api: Api) -> str:
     return f"{user or 'somebody'}@{socket.gethostname()}"
 
 
-async def run_object(kubeconfig: Path | None, namespace: str, name: str) -> Obj:
+async def run_object(kubeconfig: Path | ServerAddress | None, namespace: str, name: str) -> Obj:
     async with connected(kubeconfig) as api:
         return await find_run(api, namespace, name)
 
 
-async def report_of(kubeconfig: Path | None, namespace: str, name: str) -> str:
+async def report_of(kubeconfig: Path | ServerAddress | None, namespace: str, name: str) -> str:
     async with connected(kubeconfig) as api:
         run = read(RunbookRun, await find_run(api, namespace, name))
         return report_text(run, await confirmed_writes(api, run.status))

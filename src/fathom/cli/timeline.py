@@ -61,7 +61,7 @@ def timeline(
 
     if watch and at:
         raise Problem("--watch goes on for ever: it cannot be used with --at")
-    asked = {"subject": _subject(subject, uid), "since": since, "at": at, "generation": generation}
+    asked = {"subject": subject_of(subject, uid), "since": since, "at": at, "generation": generation}
     question = {name: value for name, value in asked.items() if value}
     server = ApiServer(found_kubeconfig(kubeconfig))
     namespace = chosen_namespace(namespace, kubeconfig)
@@ -75,7 +75,7 @@ def timeline(
     return 0 if shown.entries else ANSWER_IS_NO
 
 
-def _subject(text: str, uid: str) -> dict[str, str]:
+def subject_of(text: str, uid: str) -> dict[str, str]:
     kind, slash, name = text.partition("/")
     if not slash or not kind or not name:
         raise Problem(f"write the object as KIND/NAME, not {text!r}")
@@ -102,6 +102,10 @@ def _print(shown: Timeline, output: str) -> None:
 
 
 def print_text(shown: Timeline, *, wide: bool = False) -> None:
+    say(*text_lines(shown, wide=wide))
+
+
+def text_lines(shown: Timeline, *, wide: bool = False) -> list[str]:
     from fathom.cli.explanation_text import moment_lines  # noqa: PLC0415
     from fathom.explain.timeline.lines import gap_lines  # noqa: PLC0415
     from fathom.explain.timeline.timeline import words_for  # noqa: PLC0415
@@ -111,19 +115,24 @@ def print_text(shown: Timeline, *, wide: bool = False) -> None:
     generation = f", generation {shown.generation}" if shown.generation else ""
     uid = f", UID {subject.uid}" if subject.uid else ""
     day = f", {shown.entries[0].time[:10]}, times in UTC" if shown.entries else ""
-    say(f"{words_for(subject)}{where}{generation}{uid}{day}")
-    say(*moment_lines({"asOf": shown.as_of or None}))
-    print_lines(shown, start=0, wide=wide)
-    if not shown.entries:
-        say("nothing is on record")
-    say(*gap_lines(shown))
+    return [
+        f"{words_for(subject)}{where}{generation}{uid}{day}",
+        *moment_lines({"asOf": shown.as_of or None}),
+        *entry_lines(shown, start=0, wide=wide),
+        *([] if shown.entries else ["nothing is on record"]),
+        *gap_lines(shown),
+    ]
 
 
 def print_lines(shown: Timeline, *, start: int, wide: bool = False) -> None:
+    say(*entry_lines(shown, start=start, wide=wide))
+
+
+def entry_lines(shown: Timeline, *, start: int, wide: bool = False) -> list[str]:
     from fathom.explain.timeline.lines import QUIET_S, as_text, day, lines_of, time_of_day  # noqa: PLC0415
 
     lines = lines_of(shown)
-    say(*as_text(lines, show_time=time_of_day, show_day=day, quiet_s=QUIET_S, start=start, wide=wide))
+    return list(as_text(lines, show_time=time_of_day, show_day=day, quiet_s=QUIET_S, start=start, wide=wide))
 
 
 # Following.

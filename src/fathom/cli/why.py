@@ -93,7 +93,7 @@ def why(
         return _print_stuck(server.explain(where), output)
     documents, missing = [], []
     for subject in subjects:
-        kind, name = _kind_and_name(subject, namespace, server)
+        kind, name = kind_and_name(subject, namespace, server)
         question = Question(kind=kind, name=name, namespace=namespace, at=at, what_if=what_if)
         try:
             documents.append(server.explain(question))
@@ -108,7 +108,7 @@ def why(
     return 0 if all(document.get("asWanted") for document in documents) else ANSWER_IS_NO
 
 
-def _kind_and_name(subject: str, namespace: str, server: ApiServer) -> tuple[str, str]:
+def kind_and_name(subject: str, namespace: str, server: ApiServer) -> tuple[str, str]:
     """A bare name may be any kind's, where only one object has it."""
     kind, slash, name = subject.partition("/")
     if slash and kind and name:
@@ -130,12 +130,9 @@ def _print_stuck(document: Answer, output: str) -> int:
     elif output in {"wide", "name"}:
         _print(items, output)
     else:
-        from fathom.cli.explanation_text import command_lines, moment_lines, summary_line  # noqa: PLC0415
+        from fathom.cli.explanation_text import stuck_lines  # noqa: PLC0415
 
-        say(*(line for item in items for line in (summary_line(item), *command_lines(item))))
-        say(*moment_lines(document))
-    if not items and not output:
-        say("nothing is stuck")
+        say(*stuck_lines(document))
     return ANSWER_IS_NO if items else 0
 
 
@@ -306,11 +303,11 @@ def _row(kept: KeptDecision, now_ns: int) -> tuple[str, ...]:
         decision.controller,
         f"{subject.resource.partition('.')[0]} {place}{subject.name}",
         f"{decision.verdict}{node}",
-        f"{results or _without_outcome(decision.verdict)}{message}",
+        f"{results or without_outcome(decision.verdict)}{message}",
     )
 
 
-def _without_outcome(verdict: str) -> str:
+def without_outcome(verdict: str) -> str:
     return "no write needed" if verdict in WAITING else "no outcome"
 
 
@@ -326,7 +323,7 @@ def _line(kept: KeptDecision) -> str:
         f"{micro_timestamp(decision.time_ns)} {decision.id} {decision.controller}"
         f" {subject.resource}/{subject.namespace}/{subject.name} {decision.verdict}{node}{message}"
         f" [{decision.cause.kind} {decision.cause.text}]"
-        f" {outcomes or _without_outcome(decision.verdict)}"
+        f" {outcomes or without_outcome(decision.verdict)}"
     )
 
 

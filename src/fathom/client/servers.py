@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
+
 from fathom.client.credentials import (
     API_VERSIONS,
     CredentialPlugin,
@@ -48,6 +50,18 @@ def find_server(kubeconfig: Path | None, *, clock: Clock, environ: Mapping[str, 
     raise BadKubeconfig(
         "no kubeconfig: start a cluster here with `fathom up`, or name one with --kubeconfig or KUBECONFIG"
     )
+
+
+def find_server_for(
+    token: str, kubeconfig: Path | None, *, clock: Clock, environ: Mapping[str, str]
+) -> ServerAddress:
+    """The same server for another caller: with their token, and nothing of the kubeconfig's user."""
+    files = find_files(kubeconfig, environ)
+    if files:
+        theirs = msgspec.structs.replace(read_context(files), user={"token": token})
+        return server_of(theirs, clock=clock, environ=environ)
+    ours = find_server(kubeconfig, clock=clock, environ=environ)
+    return msgspec.structs.replace(ours, credentials=Fixed(bearer(token)), renewing=None)
 
 
 def in_cluster(environ: Mapping[str, str], account: Path = ACCOUNT) -> ServerAddress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fathom.kinds.approval import through_causes
 from fathom.kinds.override_changes import (
     CHANGES,
     EVERYWHERE,
@@ -25,6 +26,11 @@ from fathom.model.times import duration_ns
 SCOPE_NEEDED = f"must say where the override applies, such as region/eu-west, or {EVERYWHERE}: everywhere"
 NEW_REASON_NEEDED = "must change together with expiresAfter: an extension needs a reason of its own"
 LONE_BREAK_GLASS = "must be the only change: its use is reviewed, that of others is approved"
+# What no program asks for in somebody's name: a decision that is a person's own, and what waits for nobody.
+BY_PEOPLE = (
+    ("approveRepairs", "a person approves repairs, and no program in their name: leave out requestedThrough"),
+    ("breakGlassRole", "break-glass waits for no approval, and what has requestedThrough always does"),
+)
 FIXED_BREAK_GLASS = "an override with breakGlassRole cannot be changed: end it and create another"
 
 
@@ -32,7 +38,7 @@ def validate(obj: Obj) -> list[Cause]:
     """At creation."""
     spec = mapping(obj.get("spec"))
     missing = [] if text(spec.get("scope")) else [causes.required("spec.scope", SCOPE_NEEDED)]
-    return [*missing, *_spec_causes(obj, spec)]
+    return [*missing, *through_causes(spec), *_spec_causes(obj, spec)]
 
 
 def validate_update(obj: Obj, old: Obj) -> list[Cause]:
@@ -42,6 +48,7 @@ def validate_update(obj: Obj, old: Obj) -> list[Cause]:
     if spec == before:
         return []
     errors = causes.unchanged("spec.target", spec.get("target"), before.get("target"))
+    errors += through_causes(spec, before)
     if text(before.get("scope")) and not text(spec.get("scope")):
         errors.append(causes.required("spec.scope", SCOPE_NEEDED))
     is_new = visible(text(spec.get("reason"))) != visible(text(before.get("reason")))
@@ -64,6 +71,10 @@ def _spec_causes(obj: Obj, spec: Obj) -> list[Cause]:
     if is_blank(text(spec.get("reason"))):
         errors.append(causes.required("spec.reason", "must say why the override is needed"))
     errors += _change_causes(changes)
+    if text(spec.get("requestedThrough")):
+        errors += [
+            causes.forbidden(f"spec.changes.{name}", why) for name, why in BY_PEOPLE if changes.get(name)
+        ]
     errors += change_name_causes(changes)
     errors += _expiry_causes(text(spec.get("expiresAfter")), changes)
     return errors

@@ -10,12 +10,14 @@ from typing import Annotated, Any
 
 import msgspec
 
+from fathom.kinds.approval import Approval, RequestedThrough, through_causes, with_decision
+from fathom.kinds.approval import spec_hash as approval_hash
 from fathom.kinds.definition import KindDefinition, Rules, Stamp
 from fathom.kinds.runbook import RunbookSpec, spec_hash
 from fathom.kinds.runbook_validation import spec_causes
 from fathom.kinds.schema import Count, Name, Time, field_schema, one_of
 from fathom.kinds.shape import Meta, ObjectRef, Shape
-from fathom.kinds.values import items, mapping, stamps
+from fathom.kinds.values import items, mapping, stamps, text
 from fathom.model import causes
 from fathom.model.column import Column
 from fathom.model.errors import Cause
@@ -30,6 +32,11 @@ UNDOING, SUCCEEDED, ABORTED, FAILED = "Undoing", "Succeeded", "Aborted", "Failed
 PHASES = (PENDING, RUNNING, WAITING, STOPPED, UNDOING, SUCCEEDED, ABORTED, FAILED)
 ACTING, ACTED, DONE, UNDONE, UNDO_FAILED, KEPT = "Acting", "Acted", "Done", "Undone", "UndoFailed", "Kept"
 STEP_STATES = (PENDING, ACTING, ACTED, DONE, FAILED, UNDOING, UNDONE, UNDO_FAILED, KEPT)
+
+# Reasons of the phase Pending, of a run that needs approval.
+WAITS, REFUSED = "WaitingForApproval", "Refused"
+WAITS_MESSAGE = "nobody can carry it out before somebody other than its author approves it"
+STAMPED = ("author", "approval")  # Fields of status that only the server writes.
 
 UNDO = "/undo"  # Ends the identity of a compensation.
 HISTORY_LINES_MAX = 200
@@ -61,6 +68,7 @@ class RunbookRunSpec(Shape, frozen=True):
         dict[str, str], field_schema("The value of every parameter of the runbook, by name.")
     ] = msgspec.field(default_factory=dict)
     reason: Annotated[str, field_schema("Why the run was started, for people.", maxLength=1024)] = ""
+    requested_through: RequestedThrough = ""
 
 
 class RecordedVerdict(Shape, frozen=True):
@@ -157,6 +165,13 @@ class RunHolder(Shape, frozen=True):
 
 class RunbookRunStatus(Shape, frozen=True):
     author: Annotated[str, field_schema("Who started the run. Set by the server.")] = ""
+    approval: Annotated[
+        Approval | None,
+        field_schema(
+            "The decision of a second person, before which nobody can carry the run out. Absent: the run"
+            " needs none. The server sets all but approved."
+        ),
+    ] = None
     phase: Annotated[
         str,
         one_of(*PHASES),
@@ -219,7 +234,46 @@ def identities_on(obj: Obj) -> tuple[str, ...]:
 
 
 def status_at_create(obj: Obj, stamp: Stamp) -> Obj:
-    return {"author": stamp.user, "phase": PENDING}
+    """What a program asks for in somebody's name waits until somebody else has approved it."""
+    status = {"author": stamp.user, "phase": PENDING}
+    if not text(lookup(obj, "spec", "requestedThrough")):
+        return status
+    people = [person for person in (stamp.user, stamp.impersonator) if person]
+    asked = {
+        "required": True,
+        "specHash": run_hash(obj),
+        "requestedAt": stamp.now,
+        "requestedBy": people,
+    }
+    return {**status, "reason": WAITS, "message": WAITS_MESSAGE, "approval": asked}
+
+
+def status_at_approval(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
+    """`approved` is taken from the request, and the hash of the spec that its sender has seen, if the request
+    has one: admission refuses another spec's."""
+    status = mapping(old.get("status"))
+    before, approved = mapping(status.get("approval")), lookup(obj, "status", "approval", "approved")
+    if not before.get("required"):
+        return {**status}
+    seen_hash = text(lookup(obj, "status", "approval", "specHash")) or run_hash(old)
+    decided = with_decision(before, approved, stamp, hash_field="specHash", spec_hash=seen_hash)
+    decided["specHash"] = seen_hash
+    said = {} if approved is True else {"reason": WAITS, "message": WAITS_MESSAGE}
+    if approved is False:
+        said = {"reason": REFUSED, "message": f"refused by {stamp.user}"}
+    kept = {name: value for name, value in status.items() if name not in {"reason", "message"}}
+    return {**kept, **said, "approval": decided}
+
+
+def run_hash(obj: Obj) -> str:
+    """The hash of the run's spec: an approval is bound to it."""
+    return approval_hash(mapping(obj.get("spec")))
+
+
+def may_be_carried_out(run: RunbookRun) -> bool:
+    """Whether it needs no approval, or somebody has approved it."""
+    asked = run.status.approval
+    return asked is None or not asked.required or asked.approved is True
 
 
 def status_at_status_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
@@ -229,7 +283,8 @@ def status_at_status_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
         for name in ("steps", "history")
         if isinstance(status.get(name), list)
     }
-    return {**status, **signed, **stamps(old, ("author",))}
+    unstamped = {name: value for name, value in status.items() if name not in STAMPED}
+    return {**unstamped, **signed, **stamps(old, STAMPED)}
 
 
 def _signed(written: list[Any], before: Any, user: str) -> list[Any]:
@@ -249,7 +304,7 @@ def _unsigned(entry: Obj) -> Obj:
 
 def validate(obj: Obj) -> list[Cause]:
     spec = mapping(obj.get("spec"))
-    errors = spec_causes(mapping(spec.get("content")), "spec.content")
+    errors = [*through_causes(spec), *spec_causes(mapping(spec.get("content")), "spec.content")]
     try:
         content = msgspec.convert(spec.get("content"), RunbookSpec, strict=False)
     except msgspec.ValidationError:
@@ -270,6 +325,7 @@ DEFINITION = KindDefinition(
     " creates it, `resume` and `abort` go on with it.",
     plural="runbookruns",
     namespaced=True,
+    approval=True,
     short_names=("rbr",),
     columns=(
         Column("Runbook", "string", ".spec.runbook.name"),
@@ -283,6 +339,7 @@ DEFINITION = KindDefinition(
         validate_update=validate_update,
         status_at_create=status_at_create,
         status_at_status_update=status_at_status_update,
+        status_at_approval=status_at_approval,
     ),
     view_role_reads=True,
     admin_role_writes=True,

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import msgspec
 
 from fathom.kinds import override_changes
+from fathom.kinds.approval import LAPSES_NS, Approval, RequestedThrough
 from fathom.kinds.definition import KindDefinition, Rules
 from fathom.kinds.override_changes import (
     CHANGES,
     EVERYWHERE,
-    HOUR_NS,
     INFRASTRUCTURE_TARGETS,
     WORKLOAD_TARGETS,
     effective_changes,
@@ -44,7 +44,6 @@ from fathom.model.well_known import (
 USED_OVERRIDES = "fathom.dev/overrides"  # On a bound pod: the overrides that its placement uses.
 
 NODE_CLASS_LABEL = "fathom.dev/node-class"
-APPROVAL_LAPSES_NS = HOUR_NS  # What nobody has approved by then is no longer the answer to the incident.
 Weight = Annotated[int, field_schema(minimum=0, maximum=WEIGHT_MAX)]
 TARGET_LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
 
@@ -138,6 +137,7 @@ class OverrideSpec(Shape, frozen=True):
             "What becomes of pods that it placed: they stay (keep, the default), or are evicted (move)."
         ),
     ] = ""
+    requested_through: RequestedThrough = ""
     # Unknown changes reach `validate`, which refuses them: dropping one would accept what is never done.
     changes: Annotated[
         Changes,
@@ -199,25 +199,6 @@ class BlastRadius(Shape, frozen=True):
     ] = 0
 
 
-class OverrideApproval(Shape, frozen=True):
-    required: Annotated[bool, field_schema("Whether a second person must approve the spec.")] = False
-    approved: Annotated[
-        bool | None,
-        field_schema(
-            "True: approved. False: refused. Absent: not decided. Written through the approval subresource."
-        ),
-    ] = None
-    approver: Annotated[str, field_schema("Who approved or refused it.")] = ""
-    approved_at: Annotated[Time, field_schema("When it was approved or refused.")] = ""
-    spec_hash: Annotated[
-        str, field_schema("The hash of the spec that waits for approval, or that was approved or refused.")
-    ] = ""
-    requested_at: Annotated[Time, field_schema("Since when it waits. After an hour it lapses.")] = ""
-    requested_by: Annotated[
-        tuple[str, ...], field_schema("Who wrote the spec: they may not approve it.")
-    ] = ()
-
-
 class Residue(Shape, frozen=True):
     effect: Annotated[
         str,
@@ -277,7 +258,7 @@ class OverrideStatus(Shape, frozen=True):
         ),
     ] = None
     approval: Annotated[
-        OverrideApproval | None,
+        Approval | None,
         field_schema(
             "The decision of a second person. Absent: the override needs none. The server sets all"
             " but approved."
@@ -345,7 +326,7 @@ def expiry_ns(override: SchedulerOverride) -> int | None:
     stamped, asked = moment_ns(override.status.expires_at), override.status.approval
     if asked is not None and not approval_given(override):
         requested = moment_ns(asked.requested_at)
-        lapses = None if requested is None else requested + APPROVAL_LAPSES_NS
+        lapses = None if requested is None else requested + LAPSES_NS
         return min((end for end in (stamped, lapses) if end is not None), default=None)
     if stamped is not None:
         return stamped

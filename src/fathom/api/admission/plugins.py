@@ -27,6 +27,7 @@ from fathom.api.admission.proposals import RepairProposals
 from fathom.api.admission.quota import ResourceQuota
 from fathom.api.admission.reports import GatewayReports
 from fathom.api.admission.roles import RoleEscalation
+from fathom.api.admission.runbook_runs import RunbookRuns
 from fathom.api.admission.runtimes import RuntimeClass
 from fathom.api.admission.tenants import TenantUse
 from fathom.api.admission.trust_bundles import TrustBundleAttest
@@ -74,6 +75,7 @@ def built_in(
         BreakGlassMarks(authorizer),
         BreakGlassTokens(authorizer),
         RepairProposals(clock),
+        RunbookRuns(clock),
         OverrideFinalizer(),
         GatewayReports(),
         ServiceAddresses(rng, service_addresses),

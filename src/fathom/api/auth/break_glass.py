@@ -117,7 +117,9 @@ def _index(view: View) -> dict[str, tuple[SchedulerOverride, ...]]:
 def _is_out_of_reach(target: RequestTarget) -> bool:
     if target.verb in NEVER:
         return True
-    return target.group == GROUP and target.plural in RULES_OF_OVERRIDES and target.verb not in READS
+    if target.group != GROUP or target.verb in READS:
+        return False
+    return target.plural in RULES_OF_OVERRIDES or target.subresource == "approval"
 
 
 def _allowed_by(override: SchedulerOverride) -> RbacDecision:

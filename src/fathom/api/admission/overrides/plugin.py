@@ -99,7 +99,7 @@ class SchedulerOverrides(Plugin):
         radius = blast_radius(override, view)
         if _changes_spec(attempt):
             stamp = Stamp(attempt.user.name, timestamp(self._clock.now_ns()), attempt.user.impersonator)
-            if changes_to_approve(override, radius, limits):
+            if override.spec.requested_through or changes_to_approve(override, radius, limits):
                 status = status_awaiting_approval(obj, old, stamp)
             else:
                 status = status_without_approval(obj, stamp)
