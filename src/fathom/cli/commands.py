@@ -16,6 +16,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("why", "fathom.cli.why:why", "Why objects are as they are, and what would help"),
         Command("status", "fathom.cli.status:status", "What the control plane knows about a workload"),
         Command("timeline", "fathom.cli.timeline:timeline", "What happened, and what caused what"),
+        Command("page", "fathom.cli.page:app", "A link to the web page, and its sessions"),
         Command("coupling", "fathom.cli.coupling:coupling", "Who can change the inputs of a decision"),
         Command("decisions", "fathom.cli.why:decisions", "Recorded decisions and their outcomes"),
     ),
