@@ -5,6 +5,8 @@
 //   await ask("explanations", {subject: {kind: "pod", name: "web-1"}}, "default")   -> the answer (status)
 //   await send("PATCH", path, body)                        changes: 403 in a read-only session
 
+import {setServerTime} from "./text.js";
+
 export const OWN = "/apis/fathom.dev/v1alpha1";
 export const SYSTEM = "fathom-system";  // The namespace of questions about what has none.
 const KEY = "fathom-key";
@@ -41,6 +43,7 @@ export async function send(method, path, body, {media, signal, raw} = {}) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(0, "NoAnswer", "the API server does not answer");
   }
+  setServerTime(response.headers.get("date"));
   if (response.ok) return raw ? response.text() : response.json();
   throw await refusal(response);
 }

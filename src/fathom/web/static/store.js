@@ -7,6 +7,7 @@
 //   pods.get("default/web-1"), pods.values()
 
 import {list} from "./api.js";
+import {serverNow} from "./text.js";
 import {watch} from "./watches.js";
 
 const BATCH_MS = 100;
@@ -142,6 +143,6 @@ export function subscribeAll(lists, view) {
 
 // Once a second while the page is visible: ages and countdowns. Returns what ends it.
 export function everySecond(tick) {
-  const timer = setInterval(() => { if (!document.hidden) tick(Date.now()); }, 1000);
+  const timer = setInterval(() => { if (!document.hidden) tick(serverNow()); }, 1000);
   return () => clearInterval(timer);
 }

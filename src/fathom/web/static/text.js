@@ -2,6 +2,15 @@
 
 const MINUTE = 60, HOUR = 3600, DAY = 86400;
 
+// The server's clock: a browser's may be off, and ages are the server's.
+let skewMs = 0;
+export const setServerTime = (header) => {
+  const at = Date.parse(header ?? "");
+  // A second is all that the header tells.
+  if (!Number.isNaN(at) && Math.abs(at + 500 - Date.now() - skewMs) > 1500) skewMs = at + 500 - Date.now();
+};
+export const serverNow = () => Date.now() + skewMs;
+
 export const millis = (time) => (typeof time === "number" ? time : Date.parse(time ?? ""));
 
 // 75 -> "1m15s", as the command line writes durations: at most two units.
@@ -19,13 +28,13 @@ const pad = (seconds) => (seconds ? `${seconds}s` : "");
 const padMinutes = (minutes) => (Math.floor(minutes) ? `${Math.floor(minutes)}m` : "");
 
 // How long ago; "" for no time.
-export function age(time, now = Date.now()) {
+export function age(time, now = serverNow()) {
   const at = millis(time);
   return Number.isNaN(at) ? "" : duration((now - at) / 1000);
 }
 
 // How long until; "over" afterwards.
-export function countdown(time, now = Date.now()) {
+export function countdown(time, now = serverNow()) {
   const at = millis(time);
   if (Number.isNaN(at)) return "";
   return at <= now ? "over" : clock((at - now) / 1000);
@@ -45,7 +54,7 @@ const DATE_TIME = new Intl.DateTimeFormat(undefined, {
 });
 
 // The time of day; with the date if that is another day.
-export function when(time, now = Date.now()) {
+export function when(time, now = serverNow()) {
   const at = millis(time);
   if (Number.isNaN(at)) return "";
   const today = new Date(at).toDateString() === new Date(now).toDateString();

@@ -1,0 +1,117 @@
+// Whatever is stuck, worst first: the same answer as `fathom why` without arguments, asked again when objects change.
+
+import {ask} from "../api.js";
+import {announce, h, keyed, replace, setText} from "../dom.js";
+import {card, command, empty, name, problem, setState, state} from "../parts.js";
+import {live, subscribeAll} from "../store.js";
+import {kindOf, plural} from "../text.js";
+
+const GAP_MS = 1_000;     // Between two questions, at least;
+const GAP_FACTOR = 4;     // and so many times as long as the last answer took: a large cluster is asked less often.
+const ANYWAY_MS = 15_000; // What waits may change without any object doing so.
+const SHOWN_MAX = 100;
+
+export function stuck(scope, tell) {
+  const {section, body, count} = card("Stuck, worst first", {className: "stuck"});
+  const rows = h("ol", {class: "stuck-rows"}), note = h("div", {class: "stuck-note"});
+  replace(body, h("p", {class: "loading"}, "Asking …"));
+  let known = null, asking = null, timer = 0, over = false;
+
+  async function question() {
+    asking = new AbortController();
+    const began = performance.now();
+    try {
+      const spec = {subject: {kind: "namespace", name: scope.namespace}, view: "stuck"};
+      show(await ask("explanations", spec, undefined, {signal: asking.signal}));
+    } catch (error) {
+      if (error.name !== "AbortError" && !over) failed(error);
+    }
+    asking = null;
+    later(Math.max(GAP_MS, GAP_FACTOR * (performance.now() - began)));
+  }
+
+  // Asked again not before `gap`, when something has changed since, or anyway after a while.
+  let changed = false, notBefore = 0;
+  function later(gap) {
+    notBefore = performance.now() + gap;
+    const wait = changed ? gap : ANYWAY_MS;
+    changed = false;
+    clearTimeout(timer);
+    if (!over) timer = setTimeout(question, wait);
+  }
+  function dirty() {
+    if (asking) { changed = true; return; }
+    clearTimeout(timer);
+    if (!over) timer = setTimeout(question, Math.max(0, notBefore - performance.now()));
+  }
+
+  function failed(error) {
+    setText(count, "");
+    tell({kind: "warn", text: "what is stuck is not known"});
+    replace(body, problem(error));
+    known = null;
+  }
+
+  function show(answer) {
+    if (over) return;
+    const items = (answer.items ?? []).slice(0, SHOWN_MAX), total = (answer.items ?? []).length;
+    const bad = (answer.items ?? []).filter((item) => kindOfTrouble(item)[0] === "bad").length;
+    setText(count, total ? plural(total, "object") : "");
+    tell(total ? {kind: bad ? "bad" : "warn", text: `${total} stuck`} : {kind: "ok", text: "nothing is stuck"});
+    if (body.firstChild !== rows && body.firstChild !== note) replace(body, rows, note);
+    keyed(rows, items, {key: keyOfItem, make: makeRow, update: updateRow});
+    const gaps = (answer.gaps ?? []).map((gap) => h("p", {class: "hint"}, `No data from ${gap.source}: ${gap.why}`));
+    replace(note, total ? null : empty("Nothing is stuck: every object is as wanted."),
+      total > SHOWN_MAX ? h("p", {class: "hint"}, `and ${total - SHOWN_MAX} more: fathom why -A`) : null, gaps);
+    sayChanges(items);
+  }
+
+  function sayChanges(items) {
+    const now = new Map(items.map((item) => [keyOfItem(item), item]));
+    if (known) {
+      for (const [key, item] of now) if (!known.has(key)) announce(`Stuck: ${item.summary}`);
+      for (const [key, item] of known) if (!now.has(key)) announce(`No longer stuck: ${title(item)}`);
+    }
+    known = now;
+  }
+
+  const lists = [scope.path("fathom.dev/v1alpha1", "workloadprogresses"), "/api/v1/nodes",
+    scope.path("fathom.dev/v1alpha1", "scheduleroverrides"), scope.path("v1", "pods")].map(live);
+  const stop = subscribeAll(lists, dirty);
+  question();
+  return {section, stop() { over = true; clearTimeout(timer); asking?.abort(); stop(); }};
+}
+
+const keyOfItem = ({subject}) => `${subject.resource}/${subject.namespace}/${subject.name}`;
+const title = ({subject}) => `${kindOf(subject.resource)} ${subject.name}`;
+
+// A mark and a word: what is down, what is partly there, what passes by itself, what people wanted.
+function kindOfTrouble(item) {
+  if (item.kind === "intended") return ["idle", "on purpose"];
+  if (item.kind === "passing") return ["busy", "passing"];
+  if (item.stage === "control-plane") return ["bad", "control plane"];
+  if (item.wanted === null || item.wanted === undefined) return ["bad", "stuck"];
+  return item.ready ? ["warn", "partly"] : ["bad", "down"];
+}
+
+function makeRow(item) {
+  const parts = {
+    state: state("bad", ""), name: name(item.subject), counts: h("span", {class: "counts"}),
+    summary: h("p", {class: "summary"}), command: h("div", {class: "stuck-command"}),
+  };
+  const row = h("li", {class: "stuck-row", "data-row": "stuck"},
+    h("div", {class: "stuck-head"}, parts.state, parts.name, parts.counts), parts.summary, parts.command);
+  row.parts = parts;
+  return row;
+}
+
+function updateRow(row, item) {
+  const {parts} = row;
+  setState(parts.state, ...kindOfTrouble(item));
+  row.dataset.kind = kindOfTrouble(item)[0];
+  setText(parts.counts, item.wanted ? `${item.ready ?? 0} of ${item.wanted} ready` : "");
+  const said = item.change?.command ?? "";
+  setText(parts.summary, item.summary);
+  if (row.said !== said) replace(parts.command, said ? command(said) : null);
+  row.said = said;
+}
