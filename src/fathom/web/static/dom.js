@@ -4,6 +4,7 @@
 //   s("path", {d: "M0 0h4"})                                                 an SVG element
 //   replace(parent, a, b)         new children                 setText(node, "3 pods")   only if it differs
 //   keyed(parent, items, {key, make, update})                  a list whose elements stay the same ones
+//   slices(items, work)           many items, in short tasks
 //   vars(node, {share: 0.4})      custom properties for CSS (--share); there are no style attributes
 
 const ATTRIBUTES = new Set([
@@ -114,6 +115,22 @@ export function keyed(parent, items, {key, make, update}) {
     if (!wanted.has(id)) { node.remove(); known.delete(id); }
   }
   return parent;
+}
+
+// Work on many items, a few milliseconds at a time, so that no task is long. Returns what stops it.
+const SLICE_MS = 12;
+export function slices(items, work, done = () => {}) {
+  let at = 0, timer = 0;
+  const run = () => {
+    const until = performance.now() + SLICE_MS;
+    while (at < items.length) {
+      work(items[at++]);
+      if (at < items.length && performance.now() > until) { timer = setTimeout(run, 0); return; }
+    }
+    done();
+  };
+  run();
+  return () => clearTimeout(timer);
 }
 
 // What a screen reader says: only changes that matter. The newest few are kept.

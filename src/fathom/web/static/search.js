@@ -3,7 +3,7 @@
 import {h, replace, setText} from "./dom.js";
 import {dialog} from "./parts.js";
 import {live, subscribeAll} from "./store.js";
-import {pageOf, plural} from "./text.js";
+import {byName, pageOf, plural} from "./text.js";
 
 const SHOWN_MAX = 12;
 
@@ -50,7 +50,7 @@ function matching(words, progress, pods) {
 }
 
 // Earlier matches first: typing "web" wants web, not my-web.
-const byPlace = (one, other) => one.at - other.at || one.name.localeCompare(other.name);
+const byPlace = (one, other) => one.at - other.at || byName(one.name, other.name);
 
 function consider(found, words, ref) {
   const text = words.includes("/") ? `${ref.namespace}/${ref.name}` : ref.name;

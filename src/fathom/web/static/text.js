@@ -63,7 +63,13 @@ export function when(time, now = serverNow()) {
 
 export const fullTime = (time) => (Number.isNaN(millis(time)) ? "" : DATE_TIME.format(millis(time)));
 
-export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+// 12345 -> "12,345". Intl takes longer than all the rest of a batch.
+export const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ",");
+
+export const plural = (count, one, many = `${one}s`) => `${grouped(count)} ${count === 1 ? one : many}`;
+
+const NAMES = new Intl.Collator("en", {numeric: true});
+export const byName = NAMES.compare;  // node-2 before node-10.
 
 export const listed = (words) => (words.length < 2 ? words.join("")
   : `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`);

@@ -4,7 +4,7 @@ import {ApiError, SYSTEM, get} from "../api.js";
 import {h, keyed, replace, setText} from "../dom.js";
 import {card, listTrouble, setState, since, state} from "../parts.js";
 import {everySecond, live, subscribeAll} from "../store.js";
-import {age, millis, plural, serverNow} from "../text.js";
+import {age, byName, millis, plural, serverNow} from "../text.js";
 
 const BREAKERS_MS = 10_000;
 const BREAKER = /^fathom_breaker_state\{component="([^"]*)",state="([^"]*)"\} 1/;
@@ -64,7 +64,7 @@ function readStates(text, found) {
 }
 
 function leaderRows(leases) {
-  const sorted = [...leases.values()].sort((one, other) => one.metadata.name.localeCompare(other.metadata.name));
+  const sorted = [...leases.values()].sort((one, other) => byName(one.metadata.name, other.metadata.name));
   const rows = sorted.map((lease) => {
     const {holderIdentity: holder, renewTime, leaseDurationSeconds: seconds = 15, acquireTime} = lease.spec ?? {};
     const late = serverNow() - millis(renewTime) > (seconds + 2) * 1000;

@@ -1,9 +1,9 @@
 // The nodes, by zone: state and load of each. The load is what pods request, of what the node has to give.
 
-import {h, keyed, replace, setText} from "../dom.js";
+import {h, keyed, replace, setText, slices} from "../dom.js";
 import {card, empty, listTrouble, meter, setMeter, setState, state} from "../parts.js";
 import {live, subscribeAll} from "../store.js";
-import {cpu, memory, percent, plural, quantity} from "../text.js";
+import {byName, cpu, memory, percent, plural, quantity} from "../text.js";
 
 const ZONE = "topology.kubernetes.io/zone";
 const FULL = 0.9;
@@ -13,7 +13,7 @@ export function nodeMap(scope, tell) {
   const {section, body, count} = card("Nodes", {className: "map"});
   const nodes = live("/api/v1/nodes"), pods = live("/api/v1/pods");
   const zones = h("div", {class: "zones"});
-  let shown = -1;
+  let shown = -1, stopSlices = () => {};
 
   function render() {
     const trouble = listTrouble(nodes);
@@ -28,11 +28,15 @@ export function nodeMap(scope, tell) {
     setText(count, plural(rows.length, "node"));
     tell(bad ? {kind: "bad", text: `${bad} of ${plural(rows.length, "node")} not ready`} : {kind: "ok", text: plural(rows.length, "node")});
     if (!rows.length) return replace(body, empty("There is no node: pods wait until one joins."));
-    keyed(zones, grouped(rows), {key: (zone) => zone.name, make: makeZone, update: updateZone});
+    // The zones first, then what is in them, in short tasks: a large cluster has many nodes.
+    const all = grouped(rows);
+    keyed(zones, all, {key: (zone) => zone.name, make: makeZone, update: (node, zone) => { zone.element = node; }});
+    stopSlices();
+    stopSlices = slices(all, (zone) => updateZone(zone.element, zone));
   }
 
   const stop = subscribeAll([nodes, pods], render);
-  return {section, stop};
+  return {section, stop() { stopSlices(); stop(); }};
 }
 
 // Requests of a pod, read once: an object that changes is another object.
@@ -102,9 +106,8 @@ function grouped(rows) {
     if (!zones.has(name)) zones.set(name, {name, rows: []});
     zones.get(name).rows.push(row);
   }
-  const by = (one, other) => one.node.metadata.name.localeCompare(other.node.metadata.name, "en", {numeric: true});
-  for (const zone of zones.values()) zone.rows.sort(by);
-  return [...zones.values()].sort((one, other) => one.name.localeCompare(other.name));
+  for (const zone of zones.values()) zone.rows.sort((one, other) => byName(one.node.metadata.name, other.node.metadata.name));
+  return [...zones.values()].sort((one, other) => byName(one.name, other.name));
 }
 
 function makeZone(zone) {
@@ -137,6 +140,9 @@ function makeTile(row) {
 }
 
 function updateTile(node, row) {
+  // Most tiles stay as they are from one batch to the next.
+  if (node.shown?.node === row.node && ["cpu", "memory", "pods"].every((name) => node.shown[name] === row[name])) return;
+  node.shown = row;
   const {parts} = node, most = capacityOf(row.node);
   const kind = `tile ${row.kind}`;
   if (node.className !== kind) node.className = kind;

@@ -7,8 +7,8 @@ import {live, subscribeAll} from "../store.js";
 import {kindOf, plural} from "../text.js";
 
 const GAP_MS = 1_000;     // Between two questions, at least;
-const GAP_FACTOR = 4;     // and so many times as long as the last answer took: a large cluster is asked less often.
-const ANYWAY_MS = 15_000; // What waits may change without any object doing so.
+const GAP_FACTOR = 9;     // and so many times as long as the last answer took: a page costs a tenth of a thread at most.
+const ANYWAY_MS = 30_000; // What waits may change without any object doing so.
 const SHOWN_MAX = 100;
 
 export function stuck(scope, tell) {
@@ -56,8 +56,9 @@ export function stuck(scope, tell) {
     if (over) return;
     const items = (answer.items ?? []).slice(0, SHOWN_MAX), total = (answer.items ?? []).length;
     const bad = (answer.items ?? []).filter((item) => kindOfTrouble(item)[0] === "bad").length;
-    setText(count, total ? plural(total, "object") : "");
-    tell(total ? {kind: bad ? "bad" : "warn", text: `${total} stuck`} : {kind: "ok", text: "nothing is stuck"});
+    const wanted = (answer.items ?? []).filter((item) => item.kind === "intended").length, rest = total - wanted;
+    setText(count, total ? [rest ? plural(rest, "object") : "", wanted ? `${wanted} on purpose` : ""].filter(Boolean).join(", ") : "");
+    tell(rest ? {kind: bad ? "bad" : "warn", text: `${rest} stuck`} : {kind: "ok", text: "nothing is stuck"});
     if (body.firstChild !== rows && body.firstChild !== note) replace(body, rows, note);
     keyed(rows, items, {key: keyOfItem, make: makeRow, update: updateRow});
     const gaps = (answer.gaps ?? []).map((gap) => h("p", {class: "hint"}, `No data from ${gap.source}: ${gap.why}`));
@@ -75,12 +76,42 @@ export function stuck(scope, tell) {
     known = now;
   }
 
-  const lists = [scope.path("fathom.dev/v1alpha1", "workloadprogresses"), "/api/v1/nodes",
-    scope.path("fathom.dev/v1alpha1", "scheduleroverrides"), scope.path("v1", "pods")].map(live);
-  const stop = subscribeAll(lists, dirty);
+  const lists = [[scope.path("fathom.dev/v1alpha1", "workloadprogresses"), ofProgress], ["/api/v1/nodes", ofNode],
+    [scope.path("fathom.dev/v1alpha1", "scheduleroverrides"), ofOverride], [scope.path("v1", "pods"), ofPod]]
+    .map(([path, read]) => ({list: live(path), read}));
+  let before = "";
+  const stop = subscribeAll(lists.map((each) => each.list), () => {
+    const now = lists.map(({list, read}) => signature(list, read)).join("|");
+    if (now !== before) dirty();
+    before = now;
+  });
   question();
   return {section, stop() { over = true; clearTimeout(timer); asking?.abort(); stop(); }};
 }
+
+// What of an object can change the answer. Most changes of a busy cluster are none of these, and the answer costs the
+// server a look at everything.
+const signatures = new WeakMap();
+
+function signature(list, read) {
+  let text = "";
+  for (const object of list.values()) {
+    let own = signatures.get(object);
+    if (own === undefined) signatures.set(object, own = read(object));
+    if (own) text += `${object.metadata.uid}${own};`;
+  }
+  return text;
+}
+
+const conditions = (object) => (object.status?.conditions ?? []).map((each) => `${each.type}${each.status}${each.reason ?? ""}`).join();
+const isOwned = (object) => (object.metadata.ownerReferences ?? []).some((owner) => owner.controller);
+const ofProgress = (object) => {
+  const {lastAction, ...current} = object.status?.current ?? {};
+  return JSON.stringify(current) + conditions(object);
+};
+const ofNode = (object) => `${conditions(object)}${object.spec?.unschedulable ?? ""}`;
+const ofOverride = (object) => `${object.metadata.generation}${conditions(object)}${JSON.stringify(object.status?.changes ?? [])}`;
+const ofPod = (object) => (isOwned(object) ? "" : `${object.status?.phase}${object.spec?.nodeName ?? ""}${conditions(object)}`);
 
 const keyOfItem = ({subject}) => `${subject.resource}/${subject.namespace}/${subject.name}`;
 const title = ({subject}) => `${kindOf(subject.resource)} ${subject.name}`;
