@@ -1,4 +1,4 @@
-"""A large cluster as objects alone, on an API server without controllers: 100 nodes, 1,000 pods, and changes."""
+"""A large cluster as objects alone, on an API server without controllers: nodes, pods, and changes."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """Now at 1,000 pods, 100 nodes and 50 changes a second: no task of the browser's main thread over 200 ms.
 
-The tasks are Chromium's own, from its trace, by the CPU time of the thread: on a machine that other tests keep
-busy, the time on the wall is mostly theirs. With `-s` both are printed.
+The tasks are Chromium's own, from its trace, by the CPU time of the thread: on a machine that other tests
+keep busy, the time on the wall is mostly theirs. With `-s` both are printed.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,12 +40,11 @@ def main_thread_tasks(trace: bytes) -> list[tuple[float, float]]:
         if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
     }
     tasks = [each for each in events if each["name"] in TASKS and (each["pid"], each["tid"]) in threads]
-    return sorted(((each["tdur"] / 1000, each["dur"] / 1000) for each in tasks), reverse=True)
+    # A task that is too short to measure has no CPU time.
+    return sorted(((each.get("tdur", 0) / 1000, each["dur"] / 1000) for each in tasks), reverse=True)
 
 
-def test_a_large_and_busy_cluster_blocks_the_page_for_no_200_ms(
-    large: Server, browser: Browser, tmp_path: Path
-) -> None:
+def test_a_large_and_busy_cluster_blocks_the_page_for_no_200_ms(large: Server, browser: Browser) -> None:
     context = browser.new_context(ignore_https_errors=True, viewport={"width": 1400, "height": 950})
     page = context.new_page()
     with Changes(large, PER_S) as changes:
@@ -56,11 +55,10 @@ def test_a_large_and_busy_cluster_blocks_the_page_for_no_200_ms(
         tasks, paint_ms = main_thread_tasks(browser.stop_tracing()), page.evaluate(PAINT)
         rate = changes.sent / changes.seconds
     context.close()
-    print(
-        f"first paint {paint_ms:.0f} ms; {len(tasks)} tasks, longest (CPU, wall) {tasks[:3]} ms; {rate:.0f}/s"
-    )  # noqa: T201
+    longest = f"longest tasks (CPU, wall) {tasks[:3]} ms of {len(tasks)}"
+    sys.stdout.write(f"first paint {paint_ms:.0f} ms, {longest}, {rate:.0f} changes/s\n")
     assert rate > 0.8 * PER_S
-    assert len(tasks) > 100
+    assert len([task for task in tasks if task[0] > 0]) > 100
     assert [task for task in tasks if task[0] > 200] == []
     assert paint_ms > 0
 

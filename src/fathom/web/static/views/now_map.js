@@ -7,6 +7,7 @@ import {byName, cpu, memory, percent, plural, quantity} from "../text.js";
 
 const ZONE = "topology.kubernetes.io/zone";
 const FULL = 0.9;
+const DENSE = 30;  // More nodes get smaller tiles.
 const HELD = "fathom.dev/Held";
 
 export function nodeMap(scope, tell) {
@@ -30,6 +31,7 @@ export function nodeMap(scope, tell) {
     if (!rows.length) return replace(body, empty("There is no node: pods wait until one joins."));
     // The zones first, then what is in them, in short tasks: a large cluster has many nodes.
     const all = grouped(rows);
+    zones.className = rows.length > DENSE ? "zones dense" : "zones";
     keyed(zones, all, {key: (zone) => zone.name, make: makeZone, update: (node, zone) => { zone.element = node; }});
     stopSlices();
     stopSlices = slices(all, (zone) => updateZone(zone.element, zone));

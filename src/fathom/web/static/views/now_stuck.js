@@ -10,12 +10,13 @@ const GAP_MS = 1_000;     // Between two questions, at least;
 const GAP_FACTOR = 9;     // and so many times as long as the last answer took: a page costs a tenth of a thread at most.
 const ANYWAY_MS = 30_000; // What waits may change without any object doing so.
 const SHOWN_MAX = 100;
+const FIRST = 5;          // So many are shown at first, so that the rest of the page stays in sight.
 
 export function stuck(scope, tell) {
   const {section, body, count} = card("Stuck, worst first", {className: "stuck"});
   const rows = h("ol", {class: "stuck-rows"}), note = h("div", {class: "stuck-note"});
   replace(body, h("p", {class: "loading"}, "Asking …"));
-  let known = null, asking = null, timer = 0, over = false;
+  let last = null, unfolded = false, fold = null, known = null, asking = null, timer = 0, over = false;
 
   async function question() {
     asking = new AbortController();
@@ -54,7 +55,8 @@ export function stuck(scope, tell) {
 
   function show(answer) {
     if (over) return;
-    const items = (answer.items ?? []).slice(0, SHOWN_MAX), total = (answer.items ?? []).length;
+    last = answer;
+    const all = (answer.items ?? []).slice(0, SHOWN_MAX), items = unfolded ? all : all.slice(0, FIRST), total = (answer.items ?? []).length;
     const bad = (answer.items ?? []).filter((item) => kindOfTrouble(item)[0] === "bad").length;
     const wanted = (answer.items ?? []).filter((item) => item.kind === "intended").length, rest = total - wanted;
     setText(count, total ? [rest ? plural(rest, "object") : "", wanted ? `${wanted} on purpose` : ""].filter(Boolean).join(", ") : "");
@@ -62,9 +64,16 @@ export function stuck(scope, tell) {
     if (body.firstChild !== rows && body.firstChild !== note) replace(body, rows, note);
     keyed(rows, items, {key: keyOfItem, make: makeRow, update: updateRow});
     const gaps = (answer.gaps ?? []).map((gap) => h("p", {class: "hint"}, `No data from ${gap.source}: ${gap.why}`));
-    replace(note, total ? null : empty("Nothing is stuck: every object is as wanted."),
+    replace(note, all.length > FIRST ? foldButton(all.length) : null, total ? null : empty("Nothing is stuck: every object is as wanted."),
       total > SHOWN_MAX ? h("p", {class: "hint"}, `and ${total - SHOWN_MAX} more: fathom why -A`) : null, gaps);
-    sayChanges(items);
+    sayChanges(all);
+  }
+
+  // Made anew only when its words change: it may have the focus.
+  function foldButton(total) {
+    const words = unfolded ? `Show the worst ${FIRST} only` : `Show all ${total}`;
+    if (fold?.textContent !== words) fold = h("button", {type: "button", class: "fold", onclick: () => { unfolded = !unfolded; show(last); fold.focus(); }}, words);
+    return fold;
   }
 
   function sayChanges(items) {
