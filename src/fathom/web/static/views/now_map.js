@@ -8,6 +8,7 @@ import {byName, cpu, memory, percent, plural, quantity} from "../text.js";
 const ZONE = "topology.kubernetes.io/zone";
 const FULL = 0.9;
 const DENSE = 30;  // More nodes get smaller tiles.
+const FEW = 4;     // Zones of so few nodes stand side by side.
 const HELD = "fathom.dev/Held";
 
 export function nodeMap(scope, tell) {
@@ -31,7 +32,8 @@ export function nodeMap(scope, tell) {
     if (!rows.length) return replace(body, empty("There is no node: pods wait until one joins."));
     // The zones first, then what is in them, in short tasks: a large cluster has many nodes.
     const all = grouped(rows);
-    zones.className = rows.length > DENSE ? "zones dense" : "zones";
+    const small = Math.max(...all.map((zone) => zone.rows.length)) <= FEW;
+    zones.className = rows.length > DENSE ? "zones dense" : small ? "zones few" : "zones";
     keyed(zones, all, {key: (zone) => zone.name, make: makeZone, update: (node, zone) => { zone.element = node; }});
     stopSlices();
     stopSlices = slices(all, (zone) => updateZone(zone.element, zone));
