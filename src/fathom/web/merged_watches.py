@@ -100,15 +100,13 @@ class MergedWatches:
 
     async def _read(self, name: str, source: StreamSource) -> None:
         prefix = name.encode() + b"\t"
-        try:
-            while (chunk := await source.next()) is not None:
-                lines = [prefix + line for line in chunk.split(b"\n") if line]
-                await self._chunks.put(b"\n".join(lines) + b"\n")
-            await self._chunks.put(_line(name, "END"))
-        finally:
-            self._open -= 1
-            if not self._open:
-                await self._chunks.put(None)
+        while (chunk := await source.next()) is not None:
+            lines = [prefix + line for line in chunk.split(b"\n") if line]
+            await self._chunks.put(b"\n".join(lines) + b"\n")
+        await self._chunks.put(_line(name, "END"))
+        self._open -= 1
+        if not self._open:
+            await self._chunks.put(None)
 
     def close(self) -> None:
         for source in self._sources.values():

@@ -33,6 +33,7 @@ function begin(session, message = "") {
   fillNav();
   fillTools(session);
   onSessionEnd((error) => {
+    onSessionEnd(() => {});  // Once: later refusals must not disturb who logs in again.
     keepKey("");
     router.leave();
     login(error.message);

@@ -13,6 +13,7 @@ import {watch} from "./watches.js";
 const BATCH_MS = 100;
 const KEEP_MS = 20_000;  // Without a view: another view may want it at once.
 const RETRY_MS = 3_000;
+const UNWATCHED_MS = 10_000;  // Somebody who may list and not watch sees it this often.
 const REFUSED_MS = 30_000;  // Rights may be given meanwhile.
 
 const lists = new Map();  // Path -> LiveList
@@ -70,7 +71,7 @@ class LiveList {
       this.#items = new Map(items.map((item) => [keyOf(item), item]));
       this.state = "live";
       this.error = "";
-      this.#stop = watch(this.path, resourceVersion, {event: (...each) => this.#event(...each), expired: () => this.#again(0)});
+      this.#stop = watch(this.path, resourceVersion, {event: (...each) => this.#event(...each), expired: (error) => this.#again(error.status === 410 ? 0 : UNWATCHED_MS)});
     } catch (error) {
       this.#failed(error);
     } finally {

@@ -11,6 +11,7 @@ const QUIET_MS = 35_000;   // The server says something every ten seconds.
 const GATHER_MS = 30;      // Views ask for several watches in a row.
 const HIDDEN_MS = 60_000;
 const BACKOFF_MS = [250, 500, 1_000, 2_000, 5_000, 10_000];
+const SHORT_MS = 1_000;
 const SOON_MS = 150;       // A break that heals at once is not worth a banner.
 
 const watches = new Map();  // Id -> {path, revision, handler}
@@ -60,10 +61,13 @@ function reopenSoon() {
 async function open() {
   close();
   if (!watches.size || stopped || document.hidden && hiding === -1) return;
-  const mine = stream = new AbortController();
+  const mine = stream = new AbortController(), began = Date.now();
   try {
     await read(mine);
-    if (stream === mine) reopenSoon();  // Watches end now and then: they go on from where they were.
+    if (stream !== mine) return;
+    // Watches end now and then, and go on from where they were. One that ends at once is a failure.
+    if (Date.now() - began < SHORT_MS) failed(new Error("the stream ended"));
+    else reopenSoon();
   } catch (error) {
     if (stream === mine && !stopped) failed(error);
   }
