@@ -128,7 +128,7 @@ def _print(listed: list[Answer]) -> None:
 def _asked(answered: tuple[int, Answer]) -> Answer:
     """Raises Problem."""
     status, answer = answered
-    if status == 404 and not (answer.get("details") or {}).get("name"):
+    if status == 405 or (status == 404 and not (answer.get("details") or {}).get("name")):
         raise Problem("this API server serves no page: it is not fathom, or older than 0.1")
     if status != 200:
         raise Problem(str(answer.get("message") or f"the API server answered with HTTP {status}"))

@@ -38,7 +38,7 @@ from fathom.model.errors import (
     too_large,
     unauthorized,
 )
-from fathom.model.times import SECOND_NS, timestamp
+from fathom.model.times import timestamp
 from fathom.model.user import User
 from fathom.web.files import HEADERS, PREFIX, StaticFiles
 from fathom.web.merged_watches import merged
@@ -70,6 +70,21 @@ class Login(msgspec.Struct, frozen=True, rename="camel"):
 
 class LinkAsked(msgspec.Struct, frozen=True, rename="camel"):
     allow_changes: bool = False
+
+
+class ShownSession(msgspec.Struct, frozen=True, rename="camel"):
+    """A session as its owner and administrators see it, without its secrets."""
+
+    id: str  # By which `fathom page sessions --end ID` ends it.
+    user: str  # Who logged in.
+    groups: tuple[str, ...]  # Of the user.
+    allow_changes: bool  # Whether it may change what the user may change.
+    began: str  # When the user logged in.
+    used: str  # When it was last used.
+    ends: str  # When it ends at the latest.
+    browser: str  # What the browser says of itself.
+    remote: str  # The address that it logged in from.
+    version: str  # Of fathom, which serves the page.
 
 
 class Page:
@@ -181,7 +196,7 @@ class Page:
         credential, allow = self._shown_credential(_decoded(request, Login))
         browser = request.headers.get("user-agent", "")
         begun = self.sessions.begin(credential, allow_changes=allow, browser=browser, remote=request.remote)
-        answer = {**shown(begun.session), "key": begun.key}
+        answer = {**msgspec.to_builtins(shown(begun.session)), "key": begun.key}
         return _json(answer, cookie_header(begun.cookie, seconds=SESSION_S))
 
     def _shown_credential(self, login: Login) -> tuple[Credential, bool]:
@@ -264,21 +279,20 @@ def _only_asks(call: Call) -> bool:
     return call.dry_run and target.subresource in TRIED_SUBRESOURCES and call.kind.resource != BATCHES
 
 
-def shown(session: Session) -> dict[str, object]:
+def shown(session: Session) -> ShownSession:
     user = session.credential.user
-    return {
-        "id": session.id,
-        "user": user.name,
-        "groups": list(user.groups),
-        "allowChanges": session.allow_changes,
-        "began": timestamp(session.began_ns),
-        "used": timestamp(session.used_ns),
-        "ends": timestamp(session.ends_ns),
-        "secondsLeft": (session.ends_ns - session.used_ns) // SECOND_NS,
-        "browser": session.browser,
-        "remote": session.remote,
-        "version": __version__,
-    }
+    return ShownSession(
+        id=session.id,
+        user=user.name,
+        groups=user.groups,
+        allow_changes=session.allow_changes,
+        began=timestamp(session.began_ns),
+        used=timestamp(session.used_ns),
+        ends=timestamp(session.ends_ns),
+        browser=session.browser,
+        remote=session.remote,
+        version=__version__,
+    )
 
 
 def _need(method: str, *allowed: str) -> None:

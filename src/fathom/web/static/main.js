@@ -79,6 +79,16 @@ function fillTools(session) {
         h("button", {type: "button", class: "quiet", onclick: showHelp}, "Keys ", h("kbd", {"aria-hidden": "true"}, "?")))));
 }
 
+// The menu closes like other menus do.
+document.addEventListener("click", (event) => { if (!event.target.closest?.(".menu")) closeMenu(); });
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") closeMenu(); });
+function closeMenu() {
+  for (const menu of document.querySelectorAll(".menu[open]")) {
+    if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
+    menu.open = false;
+  }
+}
+
 async function leave() {
   stopWatching();
   try { await logOut(); } catch { /* The session is gone already, or the server is: the key is forgotten. */ }
