@@ -230,6 +230,18 @@ def _write(file: Path, text: str) -> None:
     file.write_text(text)
 
 
+def test_deleting_its_service_account_ends_a_session(cluster: Cluster, namespace: str) -> None:
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    cluster.ask("POST", accounts, {"metadata": {"name": "robot"}})
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = cluster.ask("POST", f"{accounts}/robot/token", asked)["status"]["token"]
+    session = log_in(cluster, token)
+    who = raw(cluster, "GET", "/ui/session", headers=session).json["user"]
+    assert who == f"system:serviceaccount:{namespace}:robot"
+    cluster.ask("DELETE", f"{accounts}/robot")
+    until(lambda: raw(cluster, "GET", "/ui/session", headers=session).status == 401, str)
+
+
 def test_one_stream_carries_several_watches_and_says_which_are_refused(cluster: Cluster) -> None:
     session = log_in(cluster, VIEWER)
     watching = connect(cluster)
