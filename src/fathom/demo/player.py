@@ -81,9 +81,9 @@ def play(
         for step in act.steps:
             say("")
             say(f"# {step.text}")
-            say(f"$ {step.command}")
             if page and step.page:
                 say(f"# On the page: {page}{step.page}")
+            say(f"$ {step.command}")
             pause()
             _run(step, stage, say)
 
