@@ -1,7 +1,7 @@
 // What people have changed for a while (overrides), and who undoes whose changes (fights).
 
 import {h, keyed, replace, setText} from "../dom.js";
-import {card, empty, listTrouble, name, setState, state, tag, until} from "../parts.js";
+import {card, empty, listTrouble, name, setState, since, state, tag, until} from "../parts.js";
 import {everySecond, live} from "../store.js";
 import {kindOf, millis, plural, serverNow} from "../text.js";
 import {ackCounts, changesOf, expiryOf, stateOf} from "../overrides.js";
@@ -30,23 +30,22 @@ const isOver = (each, now) => stateOf(each, now)[1] === "Ended" || ["Refused", "
 const byEnd = (one, other) => (millis(expiryOf(one)) || Infinity) - (millis(expiryOf(other)) || Infinity);
 
 function makeRow(each) {
-  const ends = expiryOf(each);
   const parts = {state: state("ok", ""), acks: h("span", {class: "override-acks"}), end: h("span", {class: "override-end"}), why: h("p", {class: "override-why"})};
   const row = h("li", {class: "override-row", "data-row": "override"},
     h("div", {class: "override-head"}, name({kind: "SchedulerOverride", namespace: each.metadata.namespace, name: each.metadata.name}, {withKind: false}), parts.end),
     h("div", {class: "override-facts"}, parts.state, parts.acks, changesOf(each).map((change) => tag(change))), parts.why);
   row.parts = parts;
-  row.ends = ends;
   return row;
 }
 
 function updateRow(row, each, now) {
-  const {parts} = row, ends = expiryOf(each), acks = ackCounts(each);
+  // One that is being deleted has ended: nobody acknowledges that.
+  const {parts} = row, gone = each.metadata.deletionTimestamp, ends = gone ?? expiryOf(each), acks = ackCounts(each);
   setState(parts.state, ...stateOf(each, now));
-  setText(parts.acks, `${acks.honoring} of ${acks.total} acknowledged`);
-  if (row.shownEnd !== ends) replace(parts.end, ends ? until(ends, "ends in ") : "no end yet");
+  setText(parts.acks, gone ? "" : `${acks.honoring} of ${acks.total} acknowledged`);
+  if (row.shownEnd !== ends) replace(parts.end, gone ? since(gone, "ended ", " ago") : ends ? until(ends, "ends in ") : "no end yet");
   row.shownEnd = ends;
-  setText(parts.why, [each.spec?.reason, acks.missing.length ? `waits for ${acks.missing.join(", ")}` : ""].filter(Boolean).join(" · "));
+  setText(parts.why, [each.spec?.reason, !gone && acks.missing.length ? `waits for ${acks.missing.join(", ")}` : ""].filter(Boolean).join(" · "));
 }
 
 export function fights(tell) {

@@ -58,8 +58,9 @@ export function stuck(scope, tell) {
     last = answer;
     const all = (answer.items ?? []).slice(0, SHOWN_MAX), items = unfolded ? all : all.slice(0, FIRST), total = (answer.items ?? []).length;
     const bad = (answer.items ?? []).filter((item) => kindOfTrouble(item)[0] === "bad").length;
-    const wanted = (answer.items ?? []).filter((item) => item.kind === "intended").length, rest = total - wanted;
-    setText(count, total ? [rest ? plural(rest, "object") : "", wanted ? `${wanted} on purpose` : ""].filter(Boolean).join(", ") : "");
+    const those = (kind) => (answer.items ?? []).filter((item) => item.kind === kind).length;
+    const wanted = those("intended"), passing = those("passing"), rest = total - wanted - passing;
+    setText(count, [rest ? plural(rest, "object") : "", passing ? `${passing} passing` : "", wanted ? `${wanted} on purpose` : ""].filter(Boolean).join(", "));
     tell(rest ? {kind: bad ? "bad" : "warn", text: `${rest} stuck`} : {kind: "ok", text: "nothing is stuck"});
     if (body.firstChild !== rows && body.firstChild !== note) replace(body, rows, note);
     keyed(rows, items, {key: keyOfItem, make: makeRow, update: updateRow});
