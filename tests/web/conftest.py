@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from tests.cluster.living import Cluster
-from tests.web.people import OPERATOR, TOKENS, VIEWER, allow_people
+from tests.web.people import NOBODY, OPERATOR, TOKENS, VIEWER, allow_people
 from tests.web.pictures import Pictures
 
 IMAGES = """
@@ -96,7 +96,7 @@ def page_as(cluster: Cluster, context: BrowserContext) -> Callable[..., Page]:
             page.goto(cluster.url + link)
         else:
             page.goto(f"{cluster.url}/ui/")
-            page.get_by_label("Token").fill({"viewer": VIEWER, "operator": OPERATOR}[who])
+            page.get_by_label("Token").fill({"viewer": VIEWER, "operator": OPERATOR, "nobody": NOBODY}[who])
             page.get_by_label("Allow changes").set_checked(changes)
             page.get_by_role("button", name="Log in").click()
         page.get_by_role("heading", level=1, name="Now").wait_for()

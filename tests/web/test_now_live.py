@@ -72,6 +72,27 @@ def test_a_stuck_workload_appears_and_goes_away_without_a_reload(
     assert page.evaluate("window.notReloaded") is True
 
 
+def test_somebody_with_rights_in_one_namespace_sees_that_and_is_told_what_is_hidden(
+    cluster: Cluster, namespace: str, page_as: PageAs
+) -> None:
+    cluster.ask("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", too_big("mine"))
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": {"name": "nina"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "User", "name": "nina", "apiGroup": group}],
+    }
+    cluster.ask("POST", f"/apis/{group}/v1/namespaces/{namespace}/rolebindings", binding)
+    page = page_as("nobody")
+    expect(page.locator(".stuck .name")).to_have_text(f"Deployment {namespace}/mine")
+    for hidden in (".map", ".control", ".overrides", ".fights"):
+        expect(page.locator(hidden)).to_contain_text("You may not read this")
+    page.get_by_label("Namespace").fill(namespace)
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".overrides")).to_contain_text("None: nothing is steered by hand.")
+    expect(page.locator(".stuck .name")).to_have_text(f"Deployment {namespace}/mine")
+
+
 def test_nodes_are_shown_by_zone_with_their_state(cluster: Cluster, page_as: PageAs) -> None:
     page = page_as("viewer")
     expect(page.locator(".zone h3")).to_have_text(["a", "b"])

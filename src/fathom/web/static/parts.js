@@ -56,7 +56,7 @@ export function command(text) {
 
 export function name(ref, {withKind = true, withNamespace = true} = {}) {
   const page = pageOf(ref), kind = ref.kind ?? kindOf(ref.resource);
-  const words = [withKind ? h("span", {class: "name-kind"}, kind) : null,
+  const words = [withKind ? h("span", {class: "name-kind"}, kind, " ") : null,
     withNamespace && ref.namespace ? h("span", {class: "name-namespace"}, `${ref.namespace}/`) : null,
     h("span", {class: "name-own"}, ref.name)];
   return page ? h("a", {class: "name", href: page}, words) : h("span", {class: "name"}, words);

@@ -1,6 +1,6 @@
 // Whatever is stuck, worst first: the same answer as `fathom why` without arguments, asked again when objects change.
 
-import {ask} from "../api.js";
+import {SYSTEM, ask} from "../api.js";
 import {announce, h, keyed, replace, setText} from "../dom.js";
 import {card, command, empty, name, problem, setState, state} from "../parts.js";
 import {live, subscribeAll} from "../store.js";
@@ -23,7 +23,7 @@ export function stuck(scope, tell) {
     const began = performance.now();
     try {
       const spec = {subject: {kind: "namespace", name: scope.namespace}, view: "stuck"};
-      show(await ask("explanations", spec, undefined, {signal: asking.signal}));
+      show(await ask("explanations", spec, scope.namespace || SYSTEM, {signal: asking.signal}));
     } catch (error) {
       if (error.name !== "AbortError" && !over) failed(error);
     }
