@@ -36,6 +36,7 @@ settings.register_profile(
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also the deep runs (minutes, not seconds)")
+    parser.addoption("--pictures", action="store_true", help="store pictures of the web page in docs/")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -26,6 +26,7 @@ from fathom.record.replay import ReplayResult
 from fathom.record.tape_list import TapeSummary
 from fathom.sim.continuation import Continuation
 from fathom.store.verify import Verified
+from fathom.web.page import ShownSession
 
 
 class Document(NamedTuple):
@@ -264,6 +265,12 @@ DOCUMENTS = (
         ("override preview",),
         "Both futures of the cluster, with the override and without. [Overrides](overrides.md) says more.",
         (Preview,),
+    ),
+    Document(
+        "fathom page sessions",
+        ("page sessions",),
+        "An object with `sessions`: a list of sessions of [the web page](page.md).",
+        (ShownSession,),
     ),
     Document(
         "fathom doctor",

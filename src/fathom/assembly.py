@@ -37,6 +37,7 @@ from fathom.api.resources import RegistryResources
 from fathom.api.server import ApiServer
 from fathom.api.watch_cache import WatchCache
 from fathom.api.watch_cache_feed import WatchCacheFeed
+from fathom.api.web_page import NoWebPage, WebPage
 from fathom.ask.collect import Sources
 from fathom.ask.views import AskViews
 from fathom.client.local import LocalClient
@@ -79,6 +80,8 @@ class ServerSettings(msgspec.Struct, frozen=True):
     decision_prefix: str = "housekeeping"  # Of their ids; another one at each start.
     sources: Sources | None = None  # Of answers to questions; None where there are no threads to answer in.
     traces: SpanSink | None = None  # Makes spans of committed writes; None: traces are off.
+    # Makes the web page that the server serves; None: it serves none.
+    make_page: Callable[[Authenticator, Authorizer], WebPage] | None = None
     detect_fights: bool = True  # Name fields that two writers fight over, and values that oscillate.
 
 
@@ -93,6 +96,7 @@ class Parts(msgspec.Struct, frozen=True):
     authenticator: Authenticator
     own_tokens: Tokens  # Valid whatever the token file contains.
     fights: FieldFights
+    page: WebPage
 
     @property
     def core(self) -> Core:
@@ -127,6 +131,7 @@ def assemble(wanted: ServerSettings) -> Parts:
         agents=wanted.agents,
     )
     views = AskViews(core, authorizer, wanted.sources) if wanted.sources is not None else None
+    page = NoWebPage() if wanted.make_page is None else wanted.make_page(authenticator, authorizer)
     server = ApiServer(
         core,
         dispatch=Dispatch(core, authorizer, authenticator, views),
@@ -137,6 +142,7 @@ def assemble(wanted: ServerSettings) -> Parts:
         metrics=_measured(core) if wanted.measured else NoMetrics(),
         log=log,
         traces=wanted.traces,
+        page=page,
     )
     client = LocalClient(_in_process(server), token=wanted.token, name=f"fathom/{__version__} housekeeping")
     decisions = DecisionLog(
@@ -157,7 +163,7 @@ def assemble(wanted: ServerSettings) -> Parts:
     several = wanted.shared_store
     fights = FieldFights(writer, outside.clock, log, registry.by_resource, several_servers=several)
     core.updates = fights if wanted.detect_fights else None
-    return Parts(server, feed, housekeeping, client, decisions, authenticator, own_tokens, fights)
+    return Parts(server, feed, housekeeping, client, decisions, authenticator, own_tokens, fights, page)
 
 
 def _complain(log: Log) -> Callable[[str, Exception], None]:

@@ -21,12 +21,15 @@ from fathom import __version__, data_format
 from fathom.agent.api_server_link import AgentsOverHttps
 from fathom.api import extension_authentication
 from fathom.api.admission.addresses import ADDRESSES
-from fathom.api.auth.certificates import Pki, ensure_front_proxy_ca, ensure_pki, kubeconfig
+from fathom.api.auth.authenticate import Authenticator
+from fathom.api.auth.authorize import Authorizer
+from fathom.api.auth.certificates import Pki, ensure_front_proxy_ca, ensure_pki, kubeconfig, served_names
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
 from fathom.api.http import Http
 from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own_service, own_slice
+from fathom.api.web_page import WebPage
 from fathom.ask.collect import Sources
 from fathom.assembly import STARTED, Parts, ServerSettings, assemble, bootstrap
 from fathom.controllers.housekeeping.writer import ACCOUNT as HOUSEKEEPER
@@ -56,11 +59,14 @@ from fathom.store.unusable import StoreDamaged
 from fathom.terminal import say
 from fathom.traces.opened import open_traces, traced
 from fathom.traces.queue import SpanQueue
+from fathom.web.page import Page
+from fathom.web.sessions import Sessions
 
 KEEP_ALIVE_S = 300  # Idle client connections are cheap; a new one costs a handshake.
 BACKLOG = 2048  # Connections not yet accepted: thousands of agents may connect at once.
 STOP_S = 3  # Time that running requests get to finish when the server stops.
 TOKENS_CHECK_S = 5.0
+SESSIONS_CHECK_S = 2.0  # How long a watch of the web page may outlive its session's end.
 INDEX_AUDIT_S = 2.0  # At full speed, some 10,000 writes: a question may have to index so many, in 15 ms.
 
 # A server's garbage is trees, which reference counting frees; live objects live long. With Python's own
@@ -81,6 +87,7 @@ def run_api(
     store: str | None,
     plugins: list[str] | None = None,
     service_addresses: IPv4Network = ADDRESSES,
+    page_hosts: tuple[str, ...] = (),
 ) -> None:
     """Serve until a signal stops us. Raises NotOurs, UnknownFormat, StoreUnavailable, PkiError."""
     gc.set_threshold(GC_CONTAINERS, 10, 10)
@@ -100,6 +107,7 @@ def run_api(
                 store=store,
                 plugins=plugins or [],
                 service_addresses=service_addresses,
+                page_hosts=page_hosts,
                 warnings=warnings,
             )
         )
@@ -147,6 +155,7 @@ async def _run(
     store: str,
     plugins: list[str],
     service_addresses: IPv4Network,
+    page_hosts: tuple[str, ...],
     warnings: list[str],
 ) -> None:
     outside = live()
@@ -163,7 +172,7 @@ async def _run(
         if not service_addresses.is_loopback:
             warnings.append(f"Services answer only at addresses of {service_addresses} that this machine has")
         own = await _own_place(opened, listener.getsockname()[1], service_addresses)
-        names = [own[0]] if host in {"", "0.0.0.0", "::"} else [own[0], host]
+        names = [own[0], *page_hosts, *([] if host in {"", "0.0.0.0", "::"} else [host])]
         pki = ensure_pki(data, names, clock=outside.clock)
         audit = AuditLog(data / "audit", clock=outside.clock, log=log)
         audit_index = AuditIndex(data / "audit")
@@ -188,6 +197,7 @@ async def _run(
                 journal=traced(journal or NoJournal(), traces, HOUSEKEEPER),
                 traces=None if traces is None else traces.of("api-server"),
                 decision_prefix=outside.ids.uid()[:8],
+                make_page=lambda authenticator, authorizer: _page(names, outside, authenticator, authorizer),
             )
         )
         await parts.feed.load()
@@ -218,6 +228,18 @@ async def _run(
         await opened.close()
         if traces is not None:
             traces.close()
+
+
+def _page(names: list[str], outside: Outside, authenticator: Authenticator, authorizer: Authorizer) -> Page:
+    sessions = Sessions(outside.clock, lambda: secrets.token_urlsafe(32), authenticator.is_valid)
+    return Page(sessions, authenticator, authorizer, names=served_names(names))
+
+
+async def _end_sessions(page: WebPage) -> None:
+    """End the sessions of the web page that are over, and their watches."""
+    while True:
+        page.sweep()
+        await asyncio.sleep(SESSIONS_CHECK_S)
 
 
 def _open_journal(data: Path, log: Log) -> DiskJournal | None:
@@ -286,6 +308,7 @@ async def _serve(running: Running) -> None:
             group.create_task(Retention(running.store, running.outside.clock).run()),
             group.create_task(running.audit.run()),
             group.create_task(_index_audit(running.audit_index, running.log)),
+            group.create_task(_end_sessions(parts.page)),
         ]
         await bootstrap(parts)
         listening = await asyncio.get_running_loop().create_server(

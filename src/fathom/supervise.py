@@ -242,7 +242,7 @@ class Supervisor:
         others: Sequence[Part],
         nodes: int,
         out: TextIO,
-        when_ready: Sequence[str] = (),
+        when_ready: Callable[[], Sequence[str]] = tuple,
         when_stopped: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """`when_ready`, `when_stopped`: what else to say then."""
@@ -314,7 +314,8 @@ class Supervisor:
         if not self._nodes_ready.is_set():
             ready = f"{self._status.ready} of {self._nodes} nodes are ready"
             self._say(f"warning: {ready} after {READY_S:g} s; look in {self._data}/logs")
-        for line in ("ready", *self._when_ready):
+        lines = await asyncio.to_thread(self._when_ready)  # They may ask the API server.
+        for line in ("ready", *lines):
             self._say(line)
         self._show()
 

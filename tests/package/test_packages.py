@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import ssl
 import sys
 import tarfile
 import tomllib
+import urllib.request
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -79,6 +81,12 @@ def test_the_installed_wheel_runs_a_cluster_outside_the_repository(installed: Pa
         why = run(installed, tmp_path, "why")
         assert (why.returncode, why.stdout, why.stderr) == (0, "nothing is stuck\n", "")
         assert "recover-workload-from-stale-zone" in run(installed, tmp_path, "runbook", "list").stdout
+        link = run(installed, tmp_path, "page").stdout
+        assert "/ui/#login=" in link
+        trusting = ssl.create_default_context(cafile=str(tmp_path / ".fathom" / "pki" / "ca.crt"))
+        for name in ("", "main.js", "style.css", "views/now.js"):
+            with urllib.request.urlopen(link.partition("#")[0] + name, context=trusting) as answer:
+                assert answer.status == 200
         process.send_signal(signal.SIGINT)
         rest, errors = process.communicate(timeout=60)
     assert (process.returncode, rest.splitlines()[-1]) == (0, "stopped agents, gateway, deciders, api"), (

@@ -27,6 +27,7 @@ from fathom.api.request import Answer, Caller, Request, RequestTarget, Response
 from fathom.api.target import target_of
 from fathom.api.traced_writes import traced_write
 from fathom.api.verbs.bodies import check_text
+from fathom.api.web_page import NoWebPage, PageSession, WebPage
 from fathom.model.accounts import believed_actor
 from fathom.model.audit import AuditEntry, AuditSink
 from fathom.model.errors import ApiError, internal, timed_out, too_large, unavailable
@@ -61,6 +62,7 @@ class ApiServer:
         metrics: Metrics,
         log: Log,
         traces: SpanSink | None = None,
+        page: WebPage | None = None,
     ) -> None:
         self.core = core
         self.metrics = metrics
@@ -71,6 +73,7 @@ class ApiServer:
         self._audit = audit
         self._log = log
         self._traces = traces
+        self._page = page or NoWebPage()
         self._paths = Paths(core, metrics)
         self._clock = core.outside.clock
         self._prefix = f"{core.outside.rng.getrandbits(48):012x}"  # Request id prefix: one per server start.
@@ -116,6 +119,8 @@ class ApiServer:
     def check_sender(self, request: Request, body_bytes: int) -> None:
         """Called before a body is read: raise 401 unless the request's head authenticates its sender. An
         anonymous client has no reason to send a body."""
+        if self._page.check_body(request, body_bytes):
+            return
         user = self._authenticator.authenticate(request)
         if user.name == ANONYMOUS and body_bytes > ANONYMOUS_BODY_BYTES_MAX:
             raise too_large(ANONYMOUS_BODY_BYTES_MAX)
@@ -132,8 +137,10 @@ class ApiServer:
         return target
 
     async def _serve(self, request: Request, target: RequestTarget, request_id: str) -> Answer:
-        user = self._authenticator.authenticate(request)
-        user = self._authenticator.impersonated(request, user, self._authorizer)
+        if self._page.serves(request):
+            return await self._page.serve(request, self.handle)
+        session = self._page.session_of(request)
+        user = self._user_of(request) if session is None else session.user
         self._throttle.admit(user)
         allowed = self._authorizer.require(user, target)
         if not target.is_resource:
@@ -146,8 +153,18 @@ class ApiServer:
         with self._throttle.room(user, target):
             call = self._call(request, target, user, request_id)
             call.audit.break_glass = allowed.override
-            answer = await self._answer(call)
+            answer = await self._answered_in(session, call)
             return while_allowed(answer, self._authorizer, user, target) if allowed.override else answer
+
+    def _user_of(self, request: Request) -> User:
+        user = self._authenticator.authenticate(request)
+        return self._authenticator.impersonated(request, user, self._authorizer)
+
+    async def _answered_in(self, session: PageSession | None, call: Call) -> Answer:
+        if session is None:
+            return await self._answer(call)
+        session.check(call)
+        return session.followed(await self._answer(call))
 
     def _call(self, request: Request, target: RequestTarget, user: User, request_id: str) -> Call:
         headers = request.headers

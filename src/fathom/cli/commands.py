@@ -17,6 +17,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("status", "fathom.cli.status:status", "What the control plane knows about a workload"),
         Command("top", "fathom.cli.top.command:top", "What is stuck, nodes, overrides and fights, live"),
         Command("timeline", "fathom.cli.timeline:timeline", "What happened, and what caused what"),
+        Command("page", "fathom.cli.page:app", "A link to the web page, and its sessions"),
         Command("coupling", "fathom.cli.coupling:coupling", "Who can change the inputs of a decision"),
         Command("decisions", "fathom.cli.why:decisions", "Recorded decisions and their outcomes"),
         Command("mcp", "fathom.mcp.command:mcp", "The same questions as tools for assistants (MCP)"),

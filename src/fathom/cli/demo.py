@@ -34,6 +34,13 @@ def risk_api(
     ] = False,
     data: Annotated[Path, Parameter(help="Directory for the demonstration's own cluster.")] = DEMO_DATA,
     port: Annotated[int, Parameter(help="Port of its API server; 0: any free one.")] = 0,
+    page: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Open the web page too, and name at each step the page that shows it.",
+        ),
+    ] = False,
 ) -> int:
     """The incident of risk-api, in about three minutes: a rollout, a replica that waits behind a green
     surface, why, a fix by runbook that ends by itself, the proof, a replay. The cluster is left for you.
@@ -42,6 +49,7 @@ def risk_api(
 
     fathom demo risk-api
     fathom demo risk-api --yes --data ./demo
+    fathom demo risk-api --page  with the web page beside it
     """
     from fathom.demo.player import DemoFailed, Stage, play, start_cluster  # noqa: PLC0415  # See the package's docstring.
     from fathom.demo.risk_api import STORY  # noqa: PLC0415
@@ -64,7 +72,8 @@ def risk_api(
         say(f"# A cluster of three nodes starts in {stage.data}; some 10 seconds.")
         start_cluster(stage, port)
         say(f"$ export KUBECONFIG={stage.kubeconfig}")
-        play(STORY, stage, say, _go_on if yes else _wait_for_key)
+        address = _open_page(stage.kubeconfig) if page else ""
+        play(STORY, stage, say, _go_on if yes else _wait_for_key, page=address)
     except DemoFailed as error:
         ended = f"the cluster runs on for a look; `fathom down --data {stage.data}` ends it"
         again = "a busy machine may be the cause: then try again"
@@ -80,6 +89,16 @@ def risk_api(
         f"# The files that the commands name are in {stage.files}.",
     )
     return 0
+
+
+def _open_page(kubeconfig: Path) -> str:
+    """Print the link to the page, open it in a browser if there is one, and return the page's address."""
+    from fathom.cli.page import new_link, opened  # noqa: PLC0415
+
+    link = new_link(kubeconfig)
+    say(f"# The page: {link}  (once, within ten minutes; another: fathom page)")
+    opened(link)
+    return link.partition("#")[0]
 
 
 def _go_on() -> None:

@@ -45,6 +45,15 @@ Admission = Annotated[
     tuple[str, ...],
     Parameter(negative=(), help="Admission plugin of yours, as module:name; may be repeated."),
 ]
+PageHost = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--page-host",
+        negative=(),
+        help="Further name of this server that browsers may use for the web page; it is added to the"
+        " server's certificate. May be repeated.",
+    ),
+]
 JOURNAL_MIB = 256  # As `record.journal.BUDGET_BYTES`.
 DEFAULT_ADDRESS = "127.0.0.1:0"  # Any free port: the API server reads it from the process's EndpointSlice.
 MetricsAddress = Annotated[
@@ -86,6 +95,7 @@ def api(
     new_store: NewStore = False,
     service_cidr: ServiceCidr = DEFAULT_SERVICES,
     admission: Admission = (),
+    page_host: PageHost = (),
 ) -> None:
     """Run the API server with its store. Writes the kubeconfig to --data and prints `ready`.
 
@@ -110,6 +120,7 @@ def api(
             store=store,
             plugins=list(admission),
             service_addresses=addresses,
+            page_hosts=page_host,
         )
     except (
         NotOurs,

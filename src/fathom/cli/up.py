@@ -26,6 +26,7 @@ from fathom.cli.serve import (
     Data,
     Host,
     NewStore,
+    PageHost,
     Port,
     ServiceCidr,
     Store,
@@ -72,6 +73,7 @@ def up(
     allow_host_ids: AllowHostIds = "",
     service_cidr: ServiceCidr = DEFAULT_SERVICES,
     admission: Admission = (),
+    page_host: PageHost = (),
     traces: Annotated[
         str,
         Parameter(
@@ -109,6 +111,7 @@ def up(
     api += ["--store", store] if store else []
     api += ["--service-cidr", service_cidr]
     api += [word for plugin in admission for word in ("--admission", plugin)]
+    api += [word for name in page_host for word in ("--page-host", name)]
     agents = ["--nodes", str(nodes), "--zones", ",".join(wanted), "--driver", driver]
     agents += ["--region", region] if region else []
     agents += ["--images", str(images.absolute())] if images else []
@@ -193,9 +196,19 @@ async def _run(data: Path, *, nodes: int, api: list[str], agents: list[str]) -> 
         others=parts,
         nodes=nodes,
         out=sys.stdout,
-        when_ready=_next_lines(),
+        when_ready=lambda: [*page_lines(data / "kubeconfig"), *_next_lines()],
         when_stopped=lambda: _pods_left(data),
     ).run()
+
+
+def page_lines(kubeconfig: Path) -> list[str]:
+    """The page's address, for one login. Nobody needs the page to run pods: without it, a line says why."""
+    from fathom.cli.page import new_link  # noqa: PLC0415
+
+    try:
+        return [f"page     {new_link(kubeconfig)}  (once, within ten minutes; another: fathom page)"]
+    except Problem as error:
+        return [f"warning: no link to the page: {error}"]
 
 
 def _next_lines() -> list[str]:

@@ -66,14 +66,23 @@ def start_cluster(stage: Stage, port: int) -> None:
         time.sleep(POLL_S)
 
 
-def play(acts: Sequence[Act], stage: Stage, say: Callable[[str], None], pause: Callable[[], None]) -> None:
-    """Raises DemoFailed."""
+def play(
+    acts: Sequence[Act],
+    stage: Stage,
+    say: Callable[[str], None],
+    pause: Callable[[], None],
+    *,
+    page: str = "",
+) -> None:
+    """`page`: the address of the web page, where steps name what shows the same. Raises DemoFailed."""
     for number, act in enumerate(acts, 1):
         say("")
         say(f"== {number}. {act.title}")
         for step in act.steps:
             say("")
             say(f"# {step.text}")
+            if page and step.page:
+                say(f"# On the page: {page}{step.page}")
             say(f"$ {step.command}")
             pause()
             _run(step, stage, say)

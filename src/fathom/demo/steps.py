@@ -12,6 +12,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     command: str  # As typed into a shell: 'fathom why deployment/risk-api'
     says: tuple[str, ...] = ()  # What its output must contain.
     exit_code: int = 0
+    page: str = ""  # The address of the web page that shows the same; '': none does.
     tries_s: float = 0.0  # How long it is tried again, if what it asks for takes a while; 0: once.
 
 

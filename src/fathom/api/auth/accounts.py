@@ -121,6 +121,16 @@ class AccountTokens:
         fault = self._fault(claims)
         return Accepted(user, shared) if fault is None else Refused(fault)
 
+    def claims_of(self, token: str, digest: bytes) -> tuple[TokenClaims, User] | None:
+        """The claims of a token that is valid now, for this server; None otherwise."""
+        if isinstance(self.check(token, digest), Refused):
+            return None
+        return self._verify(token, digest)
+
+    def is_valid(self, claims: TokenClaims) -> bool:
+        """Whether a token with these claims, whose signature was verified before, is still valid."""
+        return self._fault(claims) is None
+
     def _verify(self, token: str, digest: bytes) -> tuple[TokenClaims, User] | None:
         verified = self._verified.get(digest)
         if verified is not None:

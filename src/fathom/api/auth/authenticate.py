@@ -14,6 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from fathom.api.auth.accounts import Accepted, AccountTokens, Refused
 from fathom.api.auth.authorize import Authorizer, is_public
+from fathom.api.auth.credentials import Credential
 from fathom.api.auth.impersonate import IMPERSONATE, impersonated
 from fathom.api.auth.static_tokens import Tokens, digest
 from fathom.api.auth.token_requests import request_token
@@ -76,6 +77,35 @@ class Authenticator:
         wanted = audiences or self._accounts.audiences
         shared = tuple(audience for audience in wanted if audience in self._accounts.audiences)
         return Accepted(user, shared) if shared else Refused("token is not valid for the target audiences")
+
+    def credential_of(self, request: Request) -> Credential:
+        """What authenticates this request. Raises 401, also for a request without credentials."""
+        if request.client_certificate:
+            user = self._certificate_user(request.client_certificate)
+            if user is not None:
+                return Credential(user, until_ns=self._certificates[request.client_certificate][1])
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        credential = self.credential_of_token(token.strip()) if scheme.lower() == "bearer" else None
+        if credential is None:
+            raise unauthorized()
+        return credential
+
+    def credential_of_token(self, token: str) -> Credential | None:
+        """None: the token is not valid."""
+        key = digest(token)
+        user = self._tokens.get(key)
+        if user is not None:
+            return Credential(user, token=key)
+        verified = self._accounts.claims_of(token, key)
+        return None if verified is None else Credential(verified[1], claims=verified[0])
+
+    def is_valid(self, credential: Credential) -> bool:
+        """Whether the credential would still authenticate its user: a removed token is void at once."""
+        if credential.token:
+            return self._tokens.get(credential.token) == credential.user
+        if credential.claims is not None:
+            return self._accounts.is_valid(credential.claims)
+        return self._clock.now_ns() <= credential.until_ns
 
     def _token_user(self, header: str | None, path: str) -> User:
         if header is None:

@@ -104,6 +104,11 @@ def ensure_pki(directory: Path, names: Sequence[str] | None = (), *, clock: Cloc
     return Pki(ca, ca_key, pki / "ca.crt", pki / "server.pem", accounts_key)
 
 
+def served_names(names: Iterable[str]) -> frozenset[str]:
+    """What the server's certificate is for, with these further names. Raises PkiError."""
+    return frozenset(_names(names))
+
+
 def ensure_front_proxy_ca(directory: Path, *, clock: Clock) -> bytes:
     """The certificate (PEM) of the CA that vouches for a proxy in front of extension API servers. Raises
     PkiError."""
