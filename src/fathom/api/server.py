@@ -23,14 +23,14 @@ from fathom.api.limits import Throttle, is_long, timeout_s
 from fathom.api.metrics import Metrics
 from fathom.api.paths import Paths
 from fathom.api.process_pages import page_of, serve_process_page
-from fathom.api.request import Answer, Caller, Request, RequestTarget, Response
+from fathom.api.request import Answer, Caller, Request, RequestTarget, Response, UpgradeResponse
 from fathom.api.target import target_of
 from fathom.api.traced_writes import traced_write
 from fathom.api.verbs.bodies import check_text
 from fathom.model.accounts import believed_actor
 from fathom.model.audit import AuditEntry, AuditSink
 from fathom.model.errors import ApiError, internal, timed_out, too_large, unavailable
-from fathom.model.times import micro_timestamp
+from fathom.model.times import SECOND_NS, micro_timestamp
 from fathom.model.traced import SpanSink
 from fathom.model.user import ANONYMOUS, User
 from fathom.model.well_known import ACTOR_HEADER, DECISION_HEADER, FENCE_HEADER
@@ -199,7 +199,24 @@ class ApiServer:
             self._record_all(call, 504)
             raise
         self._record_all(call, answer.status)
+        if isinstance(answer, UpgradeResponse):
+            self._record_end(call, answer)
         return answer
+
+    def _record_end(self, call: Call, answer: UpgradeResponse) -> None:
+        """A connection into a pod has a second audit entry, at its end."""
+        began_ns, ended = self._clock.monotonic_ns(), answer.ended
+
+        def record() -> None:
+            if ended is not None:
+                ended()
+            if self._audit is not None:
+                actor = believed_actor(call.caller.user, call.request.headers.get(ACTOR_HEADER, ""))
+                seconds = round((self._clock.monotonic_ns() - began_ns) / SECOND_NS, 3)
+                entry_id = f"{call.caller.request_id}.end"
+                self._record(call, answer.status, entry_id, actor, seconds=max(seconds, 0.001))
+
+        answer.ended = record
 
     async def _in_time(self, call: Call) -> Answer:
         deadline = self._deadlines.begin()
@@ -224,7 +241,7 @@ class ApiServer:
         if not call.parts or code >= 400:
             self._record(call, code, call.caller.request_id, actor)
 
-    def _record(self, call: Call, code: int, entry_id: str, actor: str) -> None:
+    def _record(self, call: Call, code: int, entry_id: str, actor: str, *, seconds: float = 0.0) -> None:
         target, user, verdicts = call.target, call.caller.user, call.audit
         assert self._audit is not None
         now_ns = self._clock.now_ns()
@@ -250,6 +267,10 @@ class ApiServer:
             revision=verdicts.revision,
             changed=tuple(verdicts.changed),
             admission=tuple(verdicts.admission),
+            container=verdicts.container,
+            command=verdicts.command,
+            ports=verdicts.ports,
+            seconds=seconds,
             dry_run=call.dry_run,
             break_glass=verdicts.break_glass,
         )
