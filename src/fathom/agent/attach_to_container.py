@@ -2,8 +2,9 @@
 
     agent ──connects──> attach.sock: what the program writes, as it comes; what it is to read, the other way
 
-Both ways in pieces: one byte that says what it is, four bytes of length, then the content. Plain Python without
-packages, as the shim. The program waits for a reader that is slow, but not for one that has stopped reading.
+Both ways in pieces: one byte that says what it is, four bytes of length, then the content. Plain Python
+without packages, as the shim. The program waits for a reader that is slow, but not for one that has stopped
+reading.
 """
 
 from __future__ import annotations

@@ -157,9 +157,9 @@ def _become(commands: ExecCommands, request: dict[str, Any], descriptors: list[i
         os.execve(commands.found(argv[0], env), argv, env)
     except FileNotFoundError as error:
         code = NOT_FOUND
-        os.write(2, f"{error.strerror}: {error.filename}".encode())
+        os.write(2, f"{error.strerror}: {error.filename}\n".encode())
     except (OSError, ValueError) as error:
-        os.write(2, f"{getattr(error, 'strerror', None) or error}: {argv[0]}".encode())
+        os.write(2, f"{getattr(error, 'strerror', None) or error}: {argv[0]}\n".encode())
     finally:
         os._exit(code)
 

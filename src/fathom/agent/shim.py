@@ -215,8 +215,10 @@ class Shim:
                     file.write("0")
             os.umask(0o022)  # Also for directories created for mount points.
             self._confine()
-            code = NOT_FOUND
-            os.execve(_find_program(spec["argv"][0], spec["env"]), spec["argv"], spec["env"])
+            code, env = NOT_FOUND, spec["env"]
+            if spec.get("terminal"):
+                env = {"TERM": "xterm", **env}  # As container runtimes do.
+            os.execve(_find_program(spec["argv"][0], env), spec["argv"], env)
         except FileNotFoundError as error:
             os.write(failed, f"{code} {_error_text(error, spec)}".encode())
         except BaseException as error:  # Every failure is reported to the parent.

@@ -1,7 +1,7 @@
 """SPDY/3.1 frames, as far as `kubectl port-forward` uses them: streams of bytes on one connection.
 
-Pure: bytes in, frames out; bytes may be split anywhere. Everything that a peer sends is bounded: the size of a
-frame, of a block of headers before and after it is inflated, and the number of headers.
+Pure: bytes in, frames out; bytes may be split anywhere. Everything that a peer sends is bounded: the size of
+a frame, of a block of headers before and after it is inflated, and the number of headers.
 
     control   1 | version 15 | type 16 | flags 8 | length 24 | …
     data      0 | stream 31  |           flags 8 | length 24 | bytes
@@ -26,72 +26,23 @@ HEADERS_MAX = 32
 
 _HEAD = struct.Struct(">II")
 
-_COMMON_NAMES = [
-    "options",
-    "head",
-    "post",
-    "put",
-    "delete",
-    "trace",
-    "accept",
-    "accept-charset",
-    "accept-encoding",
-    "accept-language",
-    "accept-ranges",
-    "age",
-    "allow",
-    "authorization",
-    "cache-control",
-    "connection",
-    "content-base",
-    "content-encoding",
-    "content-language",
-    "content-length",
-    "content-location",
-    "content-md5",
-    "content-range",
-    "content-type",
-    "date",
-    "etag",
-    "expect",
-    "expires",
-    "from",
-    "host",
-    "if-match",
-    "if-modified-since",
-    "if-none-match",
-    "if-range",
-    "if-unmodified-since",
-    "last-modified",
-    "location",
-    "max-forwards",
-    "pragma",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "range",
-    "referer",
-    "retry-after",
-    "server",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "user-agent",
-    "vary",
-    "via",
-    "warning",
-    "www-authenticate",
-    "method",
-    "get",
-    "status",
-] + ["200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie", "keep-alive", "origin"]
+_COMMON_NAMES = (
+    "options, head, post, put, delete, trace, accept, accept-charset, accept-encoding, accept- "
+    "language, accept-ranges, age, allow, authorization, cache-control, connection, content-base, "
+    "content-encoding, content-language, content-length, content-location, content-md5, content- "
+    "range, content-type, date, etag, expect, expires, from, host, if-match, if-modified-since, if- "
+    "none-match, if-range, if-unmodified-since, last-modified, location, max-forwards, pragma, proxy- "
+    "authenticate, proxy-authorization, range, referer, retry-after, server, te, trailer, transfer- "
+    "encoding, upgrade, user-agent, vary, via, warning, www-authenticate, method, get, status, 200 "
+    "OK, version, HTTP/1.1, url, public, set-cookie, keep-alive, origin"
+).split(", ")
 _COMMON_TEXT = (
-    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505203 "
-    "Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 "
-    "Forbidden404 Not Found500 Internal Server Error501 Not Implemented503 Service UnavailableJan Feb Mar Apr May "
-    "Jun Jul Aug Sept Oct Nov Dec 00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMTchunked,text/html,image/png,"
-    "image/jpg,image/gif,application/xml,application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age="
-    "gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
+    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505203 No"
+    "n-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403"
+    " Forbidden404 Not Found500 Internal Server Error501 Not Implemented503 Service UnavailableJan Fe"
+    "b Mar Apr May Jun Jul Aug Sept Oct Nov Dec 00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMTchunke"
+    "d,text/html,image/png,image/jpg,image/gif,application/xml,application/xhtml+xml,text/plain,text/"
+    "javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
 )
 # What both ends agree to have seen before the first header: part of the protocol.
 DICTIONARY = (

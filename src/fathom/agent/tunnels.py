@@ -55,7 +55,7 @@ async def open_tunnel(
     try:
         async with asyncio.timeout(ANSWER_S):
             reader, writer = await asyncio.open_connection(at.host, at.port, ssl=context, limit=READ_BYTES)
-            notice_dead_peer(writer.transport)
+            notice_dead_peer(writer.get_extra_info("socket"))
             writer.write(request_head(at, ask))
             answer = await _answer(reader)
         if answer.status != 101:

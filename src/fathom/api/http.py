@@ -577,7 +577,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             if self._lost or self._last:
                 return
-            notice_dead_peer(self._transport)
+            notice_dead_peer(self._transport.get_extra_info("socket"))
             self._transport.write(http_text.upgrade_head(answer, self._http.date()))
             relay.feed(self._unparsed)
             self._unparsed = b""

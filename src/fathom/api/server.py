@@ -214,7 +214,7 @@ class ApiServer:
                 actor = believed_actor(call.caller.user, call.request.headers.get(ACTOR_HEADER, ""))
                 seconds = round((self._clock.monotonic_ns() - began_ns) / SECOND_NS, 3)
                 entry_id = f"{call.caller.request_id}.end"
-                self._record(call, answer.status, entry_id, actor, seconds=max(seconds, 0.001))
+                self._record(call, answer.status, entry_id, actor, seconds=seconds)
 
         answer.ended = record
 
@@ -241,7 +241,9 @@ class ApiServer:
         if not call.parts or code >= 400:
             self._record(call, code, call.caller.request_id, actor)
 
-    def _record(self, call: Call, code: int, entry_id: str, actor: str, *, seconds: float = 0.0) -> None:
+    def _record(
+        self, call: Call, code: int, entry_id: str, actor: str, *, seconds: float | None = None
+    ) -> None:
         target, user, verdicts = call.target, call.caller.user, call.audit
         assert self._audit is not None
         now_ns = self._clock.now_ns()

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 from fathom.api.request import Request, RequestTarget
 
 COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
-# Connections into pods. Kubernetes' clients send a GET for a WebSocket and a POST for its older protocol; what
-# they do with it is the same, so both are authorized as `create`: permission to `get` does not run commands.
+# Connections into pods. Kubernetes' clients send a GET for a WebSocket and a POST for the older protocol;
+# what they can do then is the same, so both are authorized as `create`: who may only `get` runs no commands.
 CONNECTIONS = frozenset({"attach", "exec", "portforward"})
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

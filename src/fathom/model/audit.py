@@ -46,7 +46,7 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     container: str = ""  # Of exec, attach and port-forward: what the connection is for.
     command: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
-    seconds: float = 0.0  # In the second entry of a connection, written at its end: how long it lasted.
+    seconds: float | None = None  # How long it lasted: in its second entry, written at its end.
     dry_run: bool = False
     break_glass: str = ""  # 'namespace/name' of the override by which, and by no role, the user may do this.
 

@@ -56,8 +56,8 @@ class DescriptorReader:
             loop.remove_reader(self._fd)
 
     def _wake(self) -> None:
-        if self._ready is not None and not self._ready.done():
-            self._ready.set_result(None)
+        if self._ready is not None:
+            _set(self._ready)
 
 
 class DescriptorWriter:
@@ -87,9 +87,14 @@ class DescriptorWriter:
     async def _wait(self) -> None:
         loop, fd = asyncio.get_running_loop(), self._fd
         ready = loop.create_future()
-        loop.add_writer(fd, lambda: ready.done() or ready.set_result(None))
+        loop.add_writer(fd, _set, ready)
         try:
             await ready
         finally:
             if self._fd == fd:
                 loop.remove_writer(fd)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

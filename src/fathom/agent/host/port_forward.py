@@ -3,8 +3,8 @@
     error stream   headers streamType=error, port, requestID; we write to it what went wrong, or nothing
     data stream    the same headers but streamType=data; carries the bytes of one TCP connection
 
-A pair is connected when both streams are there. kubectl's SPDY has no windows: while one pod's socket is full,
-the connection is not read on, so nothing is buffered beyond that.
+A pair is connected when both streams are there. kubectl's SPDY has no windows: while one pod's socket is
+full, the connection is not read on, so nothing is buffered beyond that.
 """
 
 from __future__ import annotations
