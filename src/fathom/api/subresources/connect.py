@@ -54,7 +54,7 @@ async def connect(core: Core, call: Call) -> UpgradeResponse:
 def _container_options(call: Call, pod: Obj) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The container, and what to do with it."""
     request, name = call.request, str(metadata(pod)["name"])
-    container = container_of(pod, request.param("container"))
+    container = _named_container(pod, request.param("container"))
     command = request.query.get("command", [])
     streams = [stream for stream in STREAMS if request.flag(stream)]
     is_exec = call.target.subresource == "exec"
@@ -72,6 +72,20 @@ def _container_options(call: Call, pod: Obj) -> tuple[str, tuple[tuple[str, str]
     flags = [*streams, *(("tty",) if request.flag("tty") else ())]
     options = [(flag, "true") for flag in flags] + [("command", word) for word in command if is_exec]
     return container, tuple(options)
+
+
+def _named_container(pod: Obj, requested: str) -> str:
+    names = [
+        str(container["name"])
+        for field in ("initContainers", "containers")
+        for container in lookup(pod, "spec", field) or ()
+    ]
+    if requested and requested not in names:
+        known = " ".join(names)
+        raise bad_request(
+            f"container {requested} is not valid for pod {metadata(pod)['name']}, choose one of: [{known}]"
+        )
+    return container_of(pod, requested)
 
 
 def _port_options(call: Call, pod: Obj) -> tuple[tuple[str, str], ...]:

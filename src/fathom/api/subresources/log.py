@@ -37,8 +37,7 @@ def container_of(pod: Obj, requested: str) -> str:
     main = [container["name"] for container in lookup(pod, "spec", "containers") or ()]
     if requested:
         if requested not in {*init, *main}:
-            names = " ".join([*init, *main])
-            raise bad_request(f"container {requested} is not valid for pod {name}: it has [{names}]")
+            raise bad_request(f"container {requested} is not valid for pod {name}")
         return requested
     if len(main) == 1:
         return str(main[0])
