@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import struct
 import zlib
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.agent.spdy import (
-    DICTIONARY, FIN, GOAWAY, HEADER_BLOCK_BYTES_MAX, PING, RST_STREAM, SYN_REPLY, SYN_STREAM, Frame,
-    FrameReader, FrameWriter, SpdyError,
+    DICTIONARY,
+    FIN,
+    GOAWAY,
+    HEADER_BLOCK_BYTES_MAX,
+    PING,
+    RST_STREAM,
+    SYN_REPLY,
+    SYN_STREAM,
+    Frame,
+    FrameReader,
+    FrameWriter,
+    SpdyError,
 )  # fmt: skip
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
@@ -60,10 +71,8 @@ def test_frames_do_not_depend_on_where_the_bytes_are_split(
 
 @given(st.binary(max_size=400))
 def test_no_bytes_do_more_than_break_the_rules(raw: bytes) -> None:
-    try:
+    with suppress(SpdyError):
         list(FrameReader().feed(raw))
-    except SpdyError:
-        pass
 
 
 def control(kind: int, content: bytes, version: int = 3) -> bytes:
