@@ -17,7 +17,7 @@ import pytest
 from tests.clients.running import tls_of
 from tests.cluster.living import Cluster, Obj, until
 
-from fathom.agent.spdy import SYN_REPLY, FrameReader, FrameWriter
+from fathom.agent.spdy import SYN_REPLY, Frame, FrameReader, FrameWriter
 
 POD = "/api/v1/namespaces/default/pods/target"
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
@@ -222,7 +222,7 @@ def test_a_port_forward_refuses_streams_it_cannot_use(cluster: Cluster, target: 
         pair = {"port": "81", "requestid": "0"}
         link.send(frame(BINARY, writer.syn_stream(5, {"streamtype": "error", **pair}, last=True)))
         link.send(frame(BINARY, writer.syn_stream(7, {"streamtype": "data", **pair})))
-        frames = []
+        frames: list[Frame] = []
         while len(frames) < 6:
             opcode, data = link.receive()
             assert opcode == BINARY
