@@ -15,25 +15,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.clients.running import tls_of
+from tests.cluster.connecting import NS
 from tests.cluster.living import Cluster, Obj, until
 
 from fathom.agent.spdy import SYN_REPLY, Frame, FrameReader, FrameWriter
 
-POD = "/api/v1/namespaces/default/pods/target"
+POD = f"/api/v1/namespaces/{NS}/pods/web"
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
-
-
-@pytest.fixture(scope="module")
-def target(cluster: Cluster) -> Iterator[Obj]:
-    container = {"name": "main", "image": "program", "command": ["sleep", "1000"]}
-    body = {
-        "metadata": {"name": "target"},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
-    }
-    cluster.ask("POST", "/api/v1/namespaces/default/pods", body)
-    until(lambda: cluster.ask("GET", POD)["status"].get("phase") == "Running", cluster.told)
-    yield cluster.ask("GET", POD)
-    cluster.ask("DELETE", POD)
 
 
 def frame(
@@ -120,7 +108,7 @@ def connected(cluster: Cluster, path: str, protocol: str = "v5.channel.k8s.io") 
         raw.link.close()
 
 
-CAT = "exec?command=cat&stdin=true&stdout=true"
+CAT = "exec?container=side&command=cat&stdin=true&stdout=true"
 SPDY = "SPDY/3.1+portforward.k8s.io"
 
 
@@ -141,9 +129,7 @@ def still_works(cluster: Cluster) -> None:
         ("an unknown opcode", 1002), ("text that is not text", 1007), ("a continuation of nothing", 1002),
     ],
 )  # fmt: skip
-def test_a_client_that_breaks_the_rules_is_closed(
-    cluster: Cluster, target: Obj, what: str, code: int
-) -> None:
+def test_a_client_that_breaks_the_rules_is_closed(cluster: Cluster, web: Obj, what: str, code: int) -> None:
     sent = {
         "a fragmented ping": frame(PING, b"x", fin=False),
         "a long ping": frame(PING, bytes(126)),
@@ -161,7 +147,7 @@ def test_a_client_that_breaks_the_rules_is_closed(
         assert raw.end() == code
 
 
-def test_pings_are_answered_and_a_flood_of_them_harms_nobody(cluster: Cluster, target: Obj) -> None:
+def test_pings_are_answered_and_a_flood_of_them_harms_nobody(cluster: Cluster, web: Obj) -> None:
     with connected(cluster, CAT) as raw:
         raw.send(frame(PING, b"there?"))
         assert raw.receive() == (BINARY, b"\x01")
@@ -174,10 +160,10 @@ def test_pings_are_answered_and_a_flood_of_them_harms_nobody(cluster: Cluster, t
         still_works(cluster)
 
 
-def test_a_client_that_reads_nothing_stops_the_program_and_not_the_agent(
-    cluster: Cluster, target: Obj
-) -> None:
-    with connected(cluster, "exec?command=sh&command=-c&command=exec+yes+unread-4711&stdout=true"):
+def test_a_client_that_reads_nothing_stops_the_program_and_not_the_agent(cluster: Cluster, web: Obj) -> None:
+    with connected(
+        cluster, "exec?container=side&command=sh&command=-c&command=exec+yes+unread-4711&stdout=true"
+    ):
         agents = cluster.parts()["agent"]
         before = memory_of(agents)
         for _ in range(5):
@@ -205,7 +191,7 @@ def running(word: str) -> list[str]:
 
 
 @pytest.mark.parametrize("raw", [b"\x80\x02\0\1", bytes(70_000), b"\x80\x03\x00\x01\x01" + bytes(200)])
-def test_bytes_that_are_not_spdy_end_a_port_forward(cluster: Cluster, target: Obj, raw: bytes) -> None:
+def test_bytes_that_are_not_spdy_end_a_port_forward(cluster: Cluster, web: Obj, raw: bytes) -> None:
     with connected(cluster, "portforward", SPDY) as link:
         link.send(frame(BINARY, raw + bytes(40)))
         link.send(frame(BINARY, FrameWriter().ping(1)))
@@ -214,7 +200,7 @@ def test_bytes_that_are_not_spdy_end_a_port_forward(cluster: Cluster, target: Ob
     still_works(cluster)
 
 
-def test_a_port_forward_refuses_streams_it_cannot_use(cluster: Cluster, target: Obj) -> None:
+def test_a_port_forward_refuses_streams_it_cannot_use(cluster: Cluster, web: Obj) -> None:
     writer, reader = FrameWriter(), FrameReader()
     with connected(cluster, "portforward", SPDY) as link:
         link.send(frame(BINARY, writer.syn_stream(1, {"streamtype": "shell", "port": "80"})))
@@ -230,4 +216,4 @@ def test_a_port_forward_refuses_streams_it_cannot_use(cluster: Cluster, target: 
     assert [(each.kind, each.stream) for each in frames] == [
         (3, 1), (3, 3), (SYN_REPLY, 5), (SYN_REPLY, 7), (0, 5), (0, 7),
     ]  # fmt: skip
-    assert frames[4].data == b"cannot forward port 81: no process of pod target listens on port 81"
+    assert frames[4].data == b"cannot forward port 81: no process of pod web listens on port 81"
