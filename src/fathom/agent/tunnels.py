@@ -7,6 +7,7 @@ bytes.
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from urllib.parse import quote, urlencode
 
@@ -48,7 +49,7 @@ class AgentTunnel:
 
 
 async def open_tunnel(
-    at: AgentAddress, ask: ConnectAsk, context: ssl.SSLContext
+    at: AgentAddress, ask: ConnectAsk, context: ssl.SSLContext | None
 ) -> tuple[AgentTunnel, Headers]:
     """Raises ApiError."""
     writer: asyncio.StreamWriter | None = None
@@ -62,7 +63,7 @@ async def open_tunnel(
             raise _refusal(at, ask, answer)
     except (OSError, TimeoutError, httptools.HttpParserError) as error:
         _drop(writer)
-        raise _no_answer(at, str(error) or type(error).__name__) from None
+        raise _no_answer(at, _words(error)) from None
     except BaseException:
         _drop(writer)
         raise
@@ -139,6 +140,12 @@ def _refusal(at: AgentAddress, ask: ConnectAsk, answer: _Answer) -> ApiError:
     if answer.status == 404:
         return not_found("pods", ask.pod)
     return _no_answer(at, text or f"HTTP {answer.status}" if answer.status else "it closed the connection")
+
+
+def _words(error: Exception) -> str:
+    """asyncio says `Connect call failed`, whatever the reason."""
+    number = error.errno if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
+    return os.strerror(number) if number else str(error) or type(error).__name__
 
 
 def _drop(writer: asyncio.StreamWriter | None) -> None:

@@ -24,7 +24,7 @@ from fathom.api.metrics import Metrics
 from fathom.api.paths import Paths
 from fathom.api.process_pages import page_of, serve_process_page
 from fathom.api.request import Answer, Caller, Request, RequestTarget, Response, UpgradeResponse
-from fathom.api.target import target_of
+from fathom.api.target import CONNECTIONS, target_of
 from fathom.api.traced_writes import traced_write
 from fathom.api.verbs.bodies import check_text
 from fathom.model.accounts import believed_actor
@@ -135,7 +135,12 @@ class ApiServer:
         user = self._authenticator.authenticate(request)
         user = self._authenticator.impersonated(request, user, self._authorizer)
         self._throttle.admit(user)
-        allowed = self._authorizer.require(user, target)
+        try:
+            allowed = self._authorizer.require(user, target)
+        except ApiError as error:
+            if target.subresource in CONNECTIONS and target.plural == "pods":
+                self._record_forbidden(self._call(request, target, user, request_id), error.code)
+            raise
         if not target.is_resource:
             if (page := page_of(request.path)) is not None:
                 # The API server's own health is public; that of other processes requires permission to read
@@ -202,6 +207,12 @@ class ApiServer:
         if isinstance(answer, UpgradeResponse):
             self._record_end(call, answer)
         return answer
+
+    def _record_forbidden(self, call: Call, code: int) -> None:
+        """Who tries to run commands without permission is in the audit log, as in Kubernetes."""
+        call.audit.container = call.request.param("container")
+        call.audit.command = tuple(call.request.query.get("command", ()))
+        self._record_all(call, code)
 
     def _record_end(self, call: Call, answer: UpgradeResponse) -> None:
         """A connection into a pod has a second audit entry, at its end."""

@@ -91,14 +91,14 @@ class ConnectEndpoint:
         socket = websocket(protocol)
         await socket.prepare(request)
         channels = Channels(socket)
-        session = asyncio.ensure_future(_run(channels, run(channels, protocol)))
+        session = asyncio.ensure_future(_run(run(channels, protocol)))
         self._sessions.add(session)
         try:
             await asyncio.wait((session,))
         finally:  # Also when the endpoint is closed.
             session.cancel()
             self._sessions.discard(session)
-            await channels.close(code=WSCloseCode.GOING_AWAY if session.cancelled() else WSCloseCode.OK)
+            await channels.close(code=_close_code(session))
         return socket
 
     # Finding.
@@ -125,7 +125,18 @@ async def _command(channels: Channels, run_dir: Path, options: ExecOptions, owne
     await run_exec(channels, run_dir, options, owner)
 
 
-async def _run(channels: Channels, session: Awaitable[None]) -> None:
+def _close_code(session: asyncio.Task[None]) -> int:
+    """A client must not take a session that failed for one that succeeded."""
+    if not session.done() or session.cancelled():
+        return WSCloseCode.GOING_AWAY
+    if (error := session.exception()) is None:
+        return WSCloseCode.OK
+    report = {"message": "a connection into a pod failed", "exception": error, "task": session}
+    session.get_loop().call_exception_handler(report)
+    return WSCloseCode.INTERNAL_ERROR
+
+
+async def _run(session: Awaitable[None]) -> None:
     with contextlib.suppress(ConnectionError):  # The client is gone.
         await session
 

@@ -155,18 +155,20 @@ async def run_exec(channels: Channels, run_dir: Path, options: ExecOptions, owne
     streams = CommandStreams(options, owner)
     try:
         with link:
-            code = await _until_end(channels, link, streams, options)
+            try:
+                await _request(link, streams, options)
+            except OSError as error:
+                await channels.send(ERROR, failure(_no_keeper(error)))
+                return
+            code = await _until_end(channels, link, streams)
         if code is not None:
             await channels.send(ERROR, exit_status(code))
     finally:
         streams.close()
 
 
-async def _until_end(
-    channels: Channels, link: socket.socket, streams: CommandStreams, options: ExecOptions
-) -> int | None:
+async def _until_end(channels: Channels, link: socket.socket, streams: CommandStreams) -> int | None:
     """The exit code; None if the client is gone."""
-    await _request(link, streams, options)
     ended = asyncio.ensure_future(_exit_code(link))
     pumps = [asyncio.ensure_future(pump(channels, *each)) for each in streams.readers.items()]
     others = [
@@ -248,6 +250,6 @@ async def cancel(*tasks: asyncio.Future[Any]) -> None:
 def _no_keeper(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "this container was started by an older fathom: delete its pod, and try the new one"
-    if isinstance(error, ConnectionRefusedError):
+    if isinstance(error, ConnectionError):
         return "the container has just ended"
     return f"no command can be started in the container: {error.strerror or error}"
