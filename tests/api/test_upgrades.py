@@ -15,6 +15,7 @@ from tests.api.test_http import Client, speak
 from fathom.api.agent_connections import AgentAddress, ConnectAsk, NoAgents
 from fathom.api.connection_limits import ConnectionLimits
 from fathom.api.http import Http
+from fathom.api.relay import Relay
 from fathom.api.request import Tunnel
 from fathom.model.errors import ApiError
 from fathom.model.well_known import CERTIFICATE_ANNOTATION
@@ -131,6 +132,20 @@ def test_a_client_that_leaves_ends_the_connection_to_the_agent(tmp_path: Path) -
         async with asyncio.timeout(10):
             while not agents.tunnel.closed or http.open:
                 await asyncio.sleep(0.01)
+
+    speak(dialogue, tmp_path)
+
+
+def test_a_connection_ends_with_the_permission_for_it(tmp_path: Path) -> None:
+    """As break-glass gives it, for a time."""
+
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        reader, writer = client.reader, client.writer
+        relay = Relay(writer.transport, Echo(), asyncio.Event().wait)  # type: ignore[arg-type]  # is one
+        answers = iter((True, False))
+        async with asyncio.timeout(10):
+            await relay.run(lambda: next(answers))
+        assert (next(answers, None), reader.at_eof()) == (None, False)
 
     speak(dialogue, tmp_path)
 

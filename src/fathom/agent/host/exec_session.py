@@ -84,10 +84,14 @@ class CommandStreams:
         self.readers: dict[int, DescriptorReader] = {}  # By channel.
         self.terminal = -1
         self._passed: list[int] = []
-        if options.tty:
-            self._open_terminal(options)
-        else:
-            self._open_pipes(options)
+        try:
+            if options.tty:
+                self._open_terminal(options)
+            else:
+                self._open_pipes(options)
+        except OSError:  # No more descriptors.
+            self.close()
+            raise
         if os.getuid() == 0 and owner >= 0:
             for fd in self._passed:  # So that the command may open /dev/stdin and the like.
                 with contextlib.suppress(OSError):
@@ -152,19 +156,30 @@ async def run_exec(channels: Channels, run_dir: Path, options: ExecOptions, owne
     except OSError as error:
         await channels.send(ERROR, failure(_no_keeper(error)))
         return
-    streams = CommandStreams(options, owner)
+    with link:
+        try:
+            streams = CommandStreams(options, owner)
+        except OSError as error:
+            await channels.send(ERROR, failure(_no_keeper(error)))
+            return
+        try:
+            code = await _run_in(channels, link, streams, options)
+        finally:
+            streams.close()
+    if code is not None:
+        await channels.send(ERROR, exit_status(code))
+
+
+async def _run_in(
+    channels: Channels, link: socket.socket, streams: CommandStreams, options: ExecOptions
+) -> int | None:
+    """The exit code; None if the client is gone, or has been told why there is none."""
     try:
-        with link:
-            try:
-                await _request(link, streams, options)
-            except OSError as error:
-                await channels.send(ERROR, failure(_no_keeper(error)))
-                return
-            code = await _until_end(channels, link, streams)
-        if code is not None:
-            await channels.send(ERROR, exit_status(code))
-    finally:
-        streams.close()
+        await _request(link, streams, options)
+    except OSError as error:
+        await channels.send(ERROR, failure(_no_keeper(error)))
+        return None
+    return await _until_end(channels, link, streams)
 
 
 async def _until_end(channels: Channels, link: socket.socket, streams: CommandStreams) -> int | None:
