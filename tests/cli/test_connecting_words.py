@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fathom.cli.main import command_first
-from fathom.cli.objects.cp import Place, place_of
+from fathom.cli.objects.cp import FilePlace, place_of
 from fathom.cli.objects.exec import container_of, exit_code
 from fathom.cli.objects.port_forward import PortPair, pair_of, target_port
 from fathom.cli.problem import Problem
@@ -42,10 +42,13 @@ def test_a_port_of_a_service_leads_to_the_pods() -> None:
 
 
 def test_a_file_is_here_or_in_a_pod() -> None:
-    assert [place_of(text) for text in ("web:/tmp/a", "web:a")] == [Place("web", "/tmp/a"), Place("web", "a")]
-    here = ("./web:a", "/tmp/x:y", "a")
-    assert [place_of(text) for text in here] == [Place("", text) for text in here]
-    for text in ("web:", ":/tmp"):
+    assert [place_of(text) for text in ("web:/pod/a", "web:a")] == [
+        FilePlace("web", "/pod/a"),
+        FilePlace("web", "a"),
+    ]
+    here = ("./web:a", "/pod/x:y", "a")
+    assert [place_of(text) for text in here] == [FilePlace("", text) for text in here]
+    for text in ("web:", ":/pod"):
         with pytest.raises(Problem, match="reads POD:PATH"):
             place_of(text)
 

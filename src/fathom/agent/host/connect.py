@@ -111,9 +111,10 @@ class ConnectEndpoint:
         return self._records
 
     def _running(self, request: web.Request) -> tuple[Records, RunRecord]:
-        records, uid, container = self._known_pod(request), *map(request.match_info.get, ("uid", "container"))
-        attempts = records.attempts(str(uid), str(container))
-        run = records.run_record(str(uid), str(container), attempts[-1]) if attempts else None
+        records = self._known_pod(request)
+        uid, container = request.match_info["uid"], request.match_info["container"]
+        attempts = records.attempts(uid, container)
+        run = records.run_record(uid, container, attempts[-1]) if attempts else None
         if run is None or not is_alive(run.shim, run.shim_started) or not is_alive(run.pid, run.pid_started):
             text = f"container {container} of pod {request.match_info['pod']} is not running"
             raise web.HTTPBadRequest(text=text)

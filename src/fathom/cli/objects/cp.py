@@ -21,21 +21,21 @@ from fathom.cli.places import Kubeconfig, Namespace, chosen_namespace, found_kub
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 
 
-class Place(msgspec.Struct, frozen=True):
+class FilePlace(msgspec.Struct, frozen=True):
     """`pod: ''`: on this machine."""
 
     pod: str
     path: str
 
 
-def place_of(text: str) -> Place:
-    """`web-1:/tmp/a` is in a pod; what has a slash before its colon, or no colon, is here. Raises Problem."""
-    pod, colon, path = text.partition(":")
+def place_of(word: str) -> FilePlace:
+    """`web-1:/pod/a` is in a pod; what has a slash before its colon, or no colon, is here. Raises Problem."""
+    pod, colon, path = word.partition(":")
     if not colon or "/" in pod:
-        return Place("", text)
+        return FilePlace("", word)
     if not pod or not path:
-        raise Problem(f"a file in a pod reads POD:PATH, for example web-1:/tmp/a, not {text!r}")
-    return Place(pod, path)
+        raise Problem(f"a file in a pod reads POD:PATH, for example web-1:/pod/a, not {word!r}")
+    return FilePlace(pod, path)
 
 
 def cp(
@@ -51,7 +51,7 @@ def cp(
 ) -> int:
     """Copy a file or a directory into a container, or out of it. The container needs `tar`.
 
-    fathom cp ./settings.toml web-1:/tmp/settings.toml
+    fathom cp ./settings.toml web-1:/pod/settings.toml
     fathom cp web-1:/pod/report ./report -c main
     """
     origin, goal = place_of(source), place_of(target)
@@ -64,7 +64,7 @@ def cp(
     return _copy_out(where, chosen, origin, goal) if origin.pod else _copy_in(where, chosen, origin, goal)
 
 
-def _copy_in(where: PodConnections, container: str, origin: Place, goal: Place) -> int:
+def _copy_in(where: PodConnections, container: str, origin: FilePlace, goal: FilePlace) -> int:
     path = Path(origin.path).absolute()
     if not path.exists():
         raise Problem(f"{origin.path} does not exist")
@@ -89,7 +89,7 @@ def _pack(path: Path, name: str, fd: int) -> None:
         archive.add(path, arcname=name)
 
 
-def _copy_out(where: PodConnections, container: str, origin: Place, goal: Place) -> int:
+def _copy_out(where: PodConnections, container: str, origin: FilePlace, goal: FilePlace) -> int:
     folder, name = _split(origin.path, "")
     target = Path(goal.path)
     if target.is_dir():

@@ -56,7 +56,7 @@ def exec_(
 ) -> int:
     """Run a command in a container, inside its isolation. Its exit code is the command's.
 
-    fathom exec web-1 -- ls -l /tmp
+    fathom exec web-1 -- ls -l /pod
     fathom exec -it deployment/web -c main -- sh
     """
     if len(words) < 2:

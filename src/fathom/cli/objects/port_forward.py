@@ -57,7 +57,7 @@ def port_forward(
     at, found = chosen_namespace(namespace, kubeconfig), found_kubeconfig(kubeconfig)
     server = ServerConnection(found)
     pod = pods_named(server, (what,), at, "")[0]
-    pairs = [pair_of(text) for text in ports]
+    pairs = [pair_of(word) for word in ports]
     if "/" in what:
         resource, name = one_object((what,), Resources(server), "service/web")
         if resource.kind == "Service":
@@ -68,15 +68,15 @@ def port_forward(
     return asyncio.run(_serve(connections, pairs, address))
 
 
-def pair_of(text: str) -> PortPair:
+def pair_of(word: str) -> PortPair:
     """Raises Problem."""
-    local, colon, remote = text.rpartition(":")
+    local, colon, remote = word.rpartition(":")
     numbers = [local if colon else remote, remote]
     if all(each.isascii() and each.isdigit() and int(each) < 65536 for each in numbers if each) and remote:
         pair = PortPair(int(numbers[0] or 0), int(remote))
         if pair.remote:
             return pair
-    raise Problem(f"ports read 8080, 8888:80 or :80, not {text!r}")
+    raise Problem(f"ports read 8080, 8888:80 or :80, not {word!r}")
 
 
 def target_port(service: Obj, pod: Obj, port: int) -> int:
