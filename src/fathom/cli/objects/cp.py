@@ -51,6 +51,8 @@ def cp(
 ) -> int:
     """Copy a file or a directory into a container, or out of it. The container needs `tar`.
 
+    Prints nothing, or what went wrong.
+
     fathom cp ./settings.toml web-1:/pod/settings.toml
     fathom cp web-1:/pod/report ./report -c main
     """

@@ -54,7 +54,9 @@ def exec_(
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Run a command in a container, inside its isolation. Its exit code is the command's.
+    """Run a command in a container, inside its isolation.
+
+    Prints what the command writes; the exit code is the command's.
 
     fathom exec web-1 -- ls -l /pod
     fathom exec -it deployment/web -c main -- sh

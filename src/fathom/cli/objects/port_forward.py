@@ -49,6 +49,8 @@ def port_forward(
 ) -> int:
     """Listen on local ports, and carry each connection to a port of the pod, until Ctrl-C.
 
+    Prints the ports, each connection, and what goes wrong with one.
+
     fathom port-forward web-1 8080
     fathom port-forward service/web 8888:80
     """
