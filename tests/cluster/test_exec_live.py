@@ -168,6 +168,12 @@ def test_view_may_not_connect_and_edit_may(k: Kubectl, cluster: Cluster) -> None
         assert f'pods "{pod}" is forbidden: {who} "pods/{what}" {where}' in said
     assert "uid=" in k.ok(f"--as={editor} exec web -c main -- id")
 
+    def refused() -> list[tuple[str, list[str], int]]:
+        entries = [entry for entry in audited(cluster, "exec") if entry["user"] == viewer]
+        return [(entry["container"], entry["command"], entry["code"]) for entry in entries]
+
+    until(lambda: ("main", ["id"], 403) in refused(), cluster.told)
+
 
 def test_permission_to_get_is_not_enough_and_to_create_is(k: Kubectl, cluster: Cluster) -> None:
     pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
