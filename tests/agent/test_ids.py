@@ -22,7 +22,7 @@ from fathom.agent.host.ids import (
     ids_of_agent,
     parse_host_ids,
 )
-from fathom.agent.host.launch import Rights, capabilities_of, runs_commands
+from fathom.agent.host.launch import Rights, capabilities_of
 from fathom.agent.host.machine import has_pod_ids, pods_can_start
 from fathom.model.objects import Obj
 
@@ -117,13 +117,6 @@ def test_without_root_the_message_says_which_field_and_who_the_agent_is() -> Non
     )
     with pytest.raises(Unresolved, match=f"^{words}$"):
         ids_of_agent(of, of["spec"]["containers"][0])
-
-
-def test_commands_are_expected_only_where_the_spec_has_some() -> None:
-    command = {"exec": {"command": ["true"]}}
-    assert not runs_commands({"readinessProbe": {"httpGet": {"port": 80}}})
-    assert runs_commands({"startupProbe": command})
-    assert runs_commands({"lifecycle": {"preStop": command}})
 
 
 @pytest.mark.parametrize(

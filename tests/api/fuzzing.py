@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.api.cpu import process_cpu_s
 from tests.api.harness import ADMIN, serving
 
-from fathom.api.request import Request, Response, StreamResponse
+from fathom.api.request import Request, Response, StreamResponse, UpgradeResponse
 from fathom.api.resources import path_of
 from fathom.kube.definitions.kind import Kind
 
@@ -94,6 +94,7 @@ class World:
 
     async def _answer(self, request: Request) -> Response:
         answer = await asyncio.wait_for(self.api.parts.server.handle(request), ANSWER_S_MAX)
+        assert not isinstance(answer, UpgradeResponse)
         return answer if isinstance(answer, Response) else await _first_events(answer)
 
     def _judged(self, request: Request, answer: Response) -> Answer:

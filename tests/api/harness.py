@@ -16,7 +16,7 @@ import msgspec
 from fathom.api.agent_connections import Agents
 from fathom.api.auth.certificates import ensure_pki
 from fathom.api.auth.jws import SigningKey
-from fathom.api.request import Request, Response, StreamResponse
+from fathom.api.request import Request, Response, StreamResponse, UpgradeResponse
 from fathom.ask.collect import Sources
 from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
 from fathom.model.body import decode_json, encode_json
@@ -133,7 +133,9 @@ class Api:
         request = Request(
             method=method, path=path, query=parse_qs(query, keep_blank_values=True), headers=sent, body=raw
         )
-        return await self.parts.server.handle(request)
+        answer = await self.parts.server.handle(request)
+        assert not isinstance(answer, UpgradeResponse)  # Nothing here asks for a WebSocket.
+        return answer
 
     async def get(self, path: str, **options: Any) -> Answer:
         return await self.call("GET", path, **options)

@@ -79,7 +79,6 @@ def test_what_is_not_there_is_not_found_whatever_the_method(tmp_path: Path, meth
         (f"{PODS}/p/proxy/metrics", "proxying"),
         ("/api/v1/namespaces/default/services/http:web:80/proxy/", "proxying"),
         ("/api/v1/nodes/n1/proxy/stats/summary", "proxying"),
-        (f"{PODS}/p/exec", "exec"),
         (f"{PODS}/p/ephemeralcontainers", "ephemeral containers"),
     ],
 )

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -51,6 +52,10 @@ class Terminal:
             self._process.kill()
         self._process.wait()
         os.close(self._ours)
+
+    def resize(self, *, rows: int, columns: int) -> None:
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._process.send_signal(signal.SIGWINCH)  # It has this terminal, but not as its controlling one.
 
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())

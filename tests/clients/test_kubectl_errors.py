@@ -114,11 +114,18 @@ def test_a_quota_that_is_used_up(kubectl: Kubectl) -> None:
 
 
 @pytest.mark.parametrize("command", ["exec p -- true", "attach p", "port-forward p 1:1"])
-def test_what_fathom_has_not_is_said_plainly(kubectl: Kubectl, server: Server, command: str) -> None:
+def test_a_pod_whose_node_is_gone_cannot_be_connected_to(
+    kubectl: Kubectl, server: Server, command: str
+) -> None:
     kubectl.create(pod("p", node="somewhere"))
-    path = f"/api/v1/namespaces/{kubectl.namespace}/pods/p/status"
-    server.patch(path, {"status": {"phase": "Running"}})
-    assert "fathom does not support" in kubectl.fails(command)
+    path = f"/api/v1/namespaces/{kubectl.namespace}/pods/p"
+    name = kubectl.ok("get pod p -o jsonpath={.spec.containers[0].name}")
+    running = {"name": name, "image": "x", "imageID": "", "ready": True, "restartCount": 0,
+               "state": {"running": {}}}  # fmt: skip
+    server.patch(f"{path}/status", {"status": {"phase": "Running"}})
+    assert "is not running" in kubectl.fails(command)
+    server.patch(f"{path}/status", {"status": {"phase": "Running", "containerStatuses": [running]}})
+    assert "node somewhere of pod p no longer exists" in kubectl.fails(command)
 
 
 def test_a_server_that_is_not_there(kubectl: Kubectl) -> None:

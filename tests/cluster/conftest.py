@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.clients.kubectl import Kubectl
+from tests.cluster.connecting import NS as CONNECTED
+from tests.cluster.connecting import make_pods
 from tests.cluster.living import Cluster, until
 
 from fathom.model.objects import Obj
@@ -32,6 +34,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         made.stop()
     finally:
         made.end()
+
+
+@pytest.fixture(scope="session")
+def web(cluster: Cluster) -> Iterator[Obj]:
+    """A pod to connect to, and others beside it."""
+    yield make_pods(cluster)
+    cluster.ask("DELETE", f"/api/v1/namespaces/{CONNECTED}")
 
 
 @pytest.fixture(scope="session")

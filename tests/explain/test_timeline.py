@@ -181,6 +181,21 @@ def test_a_refused_create_is_shown_for_the_object_whose_decision_it_was() -> Non
     assert not [text for text in texts(others) if f"{SET}-043" in text]
 
 
+def test_a_command_in_a_pod_is_told_without_its_words() -> None:
+    begun = AuditEntry(
+        id="r-1", time=micro_timestamp(at(20)), user="jane", verb="create", resource="pods", namespace=SPACE,
+        name=POD, uid=uid(POD), subresource="exec", code=101, container="main", command=("echo", "secret"),
+    )  # fmt: skip
+    ended = msgspec.structs.replace(begun, id="r-1.end", time=micro_timestamp(at(22)), seconds=2.0)
+    forwarded = msgspec.structs.replace(begun, id="r-2", subresource="portforward", container="", command=())
+    timeline = answer(lesson(audit=(*AUDIT, begun, forwarded, ended)), WHOLE)
+    assert [text for text in texts(timeline) if text.startswith("jane")] == [
+        f"jane runs a command in container main of pod {POD}",
+        f"jane forwards ports of pod {POD}",
+        f"jane ends its exec into container main of pod {POD} after 2 s",
+    ]
+
+
 def test_a_write_that_the_audit_log_lacks_is_told_by_its_decisions_outcome() -> None:
     without = tuple(entry for entry in AUDIT if entry.revision != 918805)
     timeline = answer(lesson(audit=without), WHOLE)

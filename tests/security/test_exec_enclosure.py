@@ -7,8 +7,11 @@ import ctypes
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import kubernetes
 import pytest
+from kubernetes.stream import stream
 from tests.agent.living import Cluster, enclosed, is_root, lives, pid_of, status_of
 from tests.security.pod_hosts import ORDINARY, SECRET, pods_run_by, root_of
 
@@ -84,6 +87,52 @@ def test_a_probe_and_a_hook_are_what_their_program_is(cluster: Cluster, ids: Obj
     cluster.delete(name)
     cluster.until(name, lambda pod: not pod or (files / "copy").exists())
     assert facts(files / "copy") == said["main"]
+
+
+def executed(cluster: Cluster, name: str, script: str, **options: Any) -> str:
+    """What a command says that a client of the API runs in the pod, as `kubectl exec` does."""
+    api = kubernetes.client.CoreV1Api(
+        kubernetes.config.new_client_from_config(str(cluster.server.data / "kubeconfig"))
+    )
+    said = stream(
+        api.connect_get_namespaced_pod_exec, name, "default", command=["sh", "-c", script], container="main",
+        **{"stdin": False, "stdout": True, "stderr": True, "tty": False, **options},
+    )  # fmt: skip
+    return str(said).replace("\r\n", "\n")
+
+
+def test_a_clients_command_is_what_its_program_is(cluster: Cluster) -> None:
+    main: Obj = {"resources": {"limits": {"memory": "256Mi", "cpu": "500m"}}, "workingDir": "/room", **ROOM}
+    program = f"({FACTS}) > /room/new; mv /room/new /room/main; exec sleep 300"
+    cluster.run("client", "sh", "-c", program, container=main, volumes=VOLUMES)
+    pod = cluster.until_ready("client")
+    files = room(cluster, pod)
+    cluster.until("client", lambda pod: (files / "main").exists())
+    (said := files.parent / "said").write_text(executed(cluster, "client", f"({FACTS})"))
+    assert facts(said) == facts(files / "main")
+    in_terminal = executed(cluster, "client", f"({FACTS}); tty; ls -l $(tty)", tty=True, stderr=False)
+    said.write_text("\n".join(line for line in in_terminal.splitlines() if "TERM=" not in line))
+    assert facts(said)[: len(facts(files / "main"))] == facts(files / "main")
+    terminal = in_terminal.splitlines()[-2]
+    assert terminal.startswith("/dev/pts/")
+    assert executed(cluster, "client", "echo hi > /dev/stdout; echo hi > /dev/stderr").split() == ["hi", "hi"]
+
+
+def test_a_clients_command_reaches_no_process_or_file_outside(cluster: Cluster) -> None:
+    data, agent = cluster.server.data, cluster.agent.process
+    assert agent is not None
+    cluster.run("confined", "sleep", "300")
+    cluster.until_ready("confined")
+    wanted = [data / "pki/ca.key", data / "kubeconfig", *data.glob("pki/*.key")]
+    assert all(one.exists() for one in wanted)
+    paths = " ".join(f"{root}{one}" for one in wanted for root in ("", root_of(agent.pid)))
+    for terminal in (False, True):
+        said = executed(
+            cluster, "confined", f"cat {paths} 2>/dev/null; echo over", tty=terminal, stderr=False
+        )
+        assert said == "over\n"
+    if landlock_version() >= 6:
+        assert "reached" not in executed(cluster, "confined", f"kill -0 {agent.pid} && echo reached")
 
 
 def facts(file: Path) -> list[str]:

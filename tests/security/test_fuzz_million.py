@@ -26,7 +26,7 @@ from tests.chaos.victim import Victim, victim
 from tests.security.fuzz import Fuzzer, Sent
 
 from fathom.api import watch_cache
-from fathom.api.request import Request, Response
+from fathom.api.request import Request, StreamResponse
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.kube.definitions.registry import Registry
 from fathom.model.objects import Obj
@@ -86,7 +86,7 @@ class Run:
         started = process_cpu_s()
         answer = await self._api.parts.server.handle(request)
         spent = process_cpu_s() - started
-        if not isinstance(answer, Response):
+        if isinstance(answer, StreamResponse):
             answer.source.close()
         await asyncio.sleep(0)  # Housekeeping's turn.
         return spent, answer.status

@@ -15,9 +15,10 @@ from typing import Any
 
 import aiohttp
 
-from fathom.api.agent_connections import AgentAddress, LogAsk, ReachedAgent, address_of
+from fathom.agent.tunnels import open_tunnel
+from fathom.api.agent_connections import AgentAddress, ConnectAsk, LogAsk, ReachedAgent, address_of
 from fathom.api.auth.certificates import Pki, issue_client
-from fathom.api.request import StreamSource
+from fathom.api.request import StreamSource, Tunnel
 from fathom.client.credentials import private_file
 from fathom.model.accounts import API_SERVER
 from fathom.model.errors import ApiError, bad_request, unavailable
@@ -56,6 +57,9 @@ class AgentsOverHttps:
             response.release()
             raise bad_request(text) if response.status == 400 else _no_answer(at, text)
         return _Body(response)
+
+    async def connect(self, at: AgentAddress, ask: ConnectAsk) -> tuple[Tunnel, tuple[tuple[str, str], ...]]:
+        return await open_tunnel(at, ask, self._context(at))
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
         cached = self._usage.get(at.node)

@@ -1,4 +1,4 @@
-"""Run commands of probes and hooks inside their container.
+"""Run commands of probes, hooks and `kubectl exec` inside their container.
 
     agent ──connects──> exec.sock ─── keeper ──fork──> one for each command ──fork──> the command
 
@@ -8,7 +8,8 @@ outside of them. The kernel lets no process enter an existing Landlock domain, a
 could not signal its own program. Plain Python without packages, as the shim.
 
 The container can do with the keeper what it can do with its own processes, so the agent trusts it no more
-than the program: it passes a pipe to write to, and reads an exit code.
+than the program: it passes descriptors, and reads an exit code. A request is a list, the command of a probe,
+with one descriptor for its output; or an object, with the descriptors 0, 1 and 2, or one of a terminal.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from __future__ import annotations
 import _socket
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import select
 import signal
 import sys
+import termios
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
@@ -31,6 +34,8 @@ PR_SET_PDEATHSIG = 1
 SOCKET = "exec.sock"
 WAITING_MAX = 64  # Commands that wait to be accepted.
 REQUEST_BYTES_MAX = 4 << 20
+DESCRIPTORS_MAX = 3
+TERMINAL = "xterm"  # If the container does not name one; as container runtimes do.
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -109,44 +114,52 @@ def _serve(commands: ExecCommands, fd: int) -> None:
         _end_with_parent()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
-        argv, output = _read_request(link)
+        request, descriptors = _read_request(link)
         pid = os.fork()
         if pid == 0:
             link.close()
-            _become(commands, argv, output)
-        os.close(output)
+            _become(commands, request, descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
         link.send(_end_of(pid, fd).to_bytes(4, "big"))
     finally:
         os._exit(0)
 
 
-def _read_request(link: Any) -> tuple[list[str], int]:
-    """The command's arguments, and the descriptor for its output."""
-    head, passed, _, _ = link.recvmsg(4, _socket.CMSG_SPACE(4))
-    output = int.from_bytes(passed[0][2][:4], sys.byteorder)
+def _read_request(link: Any) -> tuple[dict[str, Any], list[int]]:
+    """The command, and the descriptors for its input and output."""
+    head, passed, _, _ = link.recvmsg(4, _socket.CMSG_SPACE(4 * DESCRIPTORS_MAX))
+    raw = passed[0][2]
+    descriptors = [int.from_bytes(raw[at : at + 4], sys.byteorder) for at in range(0, len(raw) // 4 * 4, 4)]
     remaining = min(int.from_bytes(head, "big"), REQUEST_BYTES_MAX)
     pieces = []
     while remaining > 0 and (piece := link.recv(remaining)):
         pieces.append(piece)
         remaining -= len(piece)
-    return json.loads(b"".join(pieces)), output
+    request = json.loads(b"".join(pieces))
+    return (request if isinstance(request, dict) else {"argv": request}), descriptors
 
 
-def _become(commands: ExecCommands, argv: list[str], output: int) -> None:
+def _become(commands: ExecCommands, request: dict[str, Any], descriptors: list[int]) -> None:
     """Exec the command. Never returns."""
-    code = NOT_EXECUTABLE
+    code, argv, env = NOT_EXECUTABLE, request["argv"], commands.env
     try:
         os.setsid()
         _end_with_parent()
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        if request.get("terminal"):
+            fcntl.ioctl(descriptors[0], termios.TIOCSCTTY, 0)
+            descriptors, env = descriptors[:1] * 3, {"TERM": TERMINAL, **env}
+        # A probe has an output, and nothing to read.
+        numbers = (0, 1, 2) if len(descriptors) == DESCRIPTORS_MAX else (1, 2)
+        for number in numbers:
+            os.dup2(descriptors[number] if len(descriptors) == DESCRIPTORS_MAX else descriptors[0], number)
         os.closerange(3, 1 << 16)
-        os.execve(commands.found(argv[0], commands.env), argv, commands.env)
+        os.execve(commands.found(argv[0], env), argv, env)
     except FileNotFoundError as error:
         code = NOT_FOUND
-        os.write(2, f"{error.strerror}: {error.filename}".encode())
+        os.write(2, f"{error.strerror}: {error.filename}\n".encode())
     except (OSError, ValueError) as error:
-        os.write(2, f"{getattr(error, 'strerror', None) or error}: {argv[0]}".encode())
+        os.write(2, f"{getattr(error, 'strerror', None) or error}: {argv[0]}\n".encode())
     finally:
         os._exit(code)
 

@@ -115,6 +115,7 @@ class Shim:
         self._directory: str = spec["directory"]
         self._status: int | None = None  # The container's wait status, once it has ended.
         self._pid = 0
+        self._attached: Any  # Clients of `kubectl attach`.
         self._began_ns = 0
         self._ooms_before = self._ooms()
 
@@ -138,8 +139,12 @@ class Shim:
         os.set_blocking(wake_r, False)
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        pipes = {"stdout": os.pipe(), "stderr": os.pipe()}
-        failed = self._start(pipes)
+        sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+        import attach_to_container  # type: ignore[import-not-found]  # noqa: PLC0415  # Beside us, no package.
+
+        terminal = bool(self._spec.get("terminal"))
+        streams = attach_to_container.ProgramStreams(stdin=bool(self._spec.get("stdin")), terminal=terminal)
+        failed = self._start(streams)
         if failed:
             os.waitpid(self._pid, 0)
             if failed[1].startswith(REFUSED):
@@ -149,8 +154,14 @@ class Shim:
             self._report(failed[1].encode())
             return
         self._record_run()
+        poll = select.poll()
+        self._attached = attach_to_container.AttachedClients(
+            attach_to_container.listening(self._directory), poll, streams.stdin,
+            once=bool(self._spec.get("stdin_once")), terminal=terminal,
+        )  # fmt: skip
         self._report(b"ok")
-        self._follow({read: name for name, (read, _) in pipes.items()}, wake_r)
+        self._follow(poll, streams.readers, wake_r)
+        self._attached.close()
         self._conclude()
 
     def _claim(self) -> bool:
@@ -174,24 +185,23 @@ class Shim:
 
     # The start.
 
-    def _start(self, pipes: dict[str, tuple[int, int]]) -> tuple[int, str] | None:
+    def _start(self, streams: Any) -> tuple[int, str] | None:
         """None, or the exit code and message of a failed start."""
         failed_r, failed_w = os.pipe()
         self._began_ns = time.time_ns()
         self._pid = os.fork()
         if self._pid == 0:
-            self._become(pipes, failed_w)
-        for _, write in pipes.values():
-            os.close(write)
+            self._become(streams, failed_w)
         os.close(failed_w)
         with os.fdopen(failed_r, "rb") as file:
             text = file.read().decode("utf-8", "replace")
+        streams.given(self._pid)
         if not text:
             return None
         code, _, message = text.partition(" ")
         return int(code), message
 
-    def _become(self, pipes: dict[str, tuple[int, int]], failed: int) -> None:
+    def _become(self, streams: Any, failed: int) -> None:
         """Become the container's program. Never returns."""
         spec, code = self._spec, NOT_STARTED
         try:
@@ -199,15 +209,16 @@ class Shim:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             os.setsid()
-            os.dup2(pipes["stdout"][1], 1)
-            os.dup2(pipes["stderr"][1], 2)
+            streams.give()
             for group in spec.get("cgroups") or ():
                 with open(group, "w", encoding="ascii") as file:
                     file.write("0")
             os.umask(0o022)  # Also for directories created for mount points.
             self._confine()
-            code = NOT_FOUND
-            os.execve(_find_program(spec["argv"][0], spec["env"]), spec["argv"], spec["env"])
+            code, env = NOT_FOUND, spec["env"]
+            if spec.get("terminal"):
+                env = {"TERM": "xterm", **env}  # As container runtimes do.
+            os.execve(_find_program(spec["argv"][0], env), spec["argv"], env)
         except FileNotFoundError as error:
             os.write(failed, f"{code} {_error_text(error, spec)}".encode())
         except BaseException as error:  # Every failure is reported to the parent.
@@ -219,7 +230,6 @@ class Shim:
     def _confine(self) -> None:
         """Enter the container's namespaces and limits. Steps that need to be outside come first."""
         spec, shim, exec_socket, users = self._spec, os.getppid(), -1, -1
-        sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         import confine  # type: ignore[import-not-found]  # noqa: PLC0415  # Beside us, no package.
         import system_calls  # type: ignore[import-not-found]  # noqa: PLC0415
 
@@ -265,20 +275,24 @@ class Shim:
 
     # Running.
 
-    def _follow(self, readers: dict[int, str], wake: int) -> None:
+    def _follow(self, poll: select.poll, readers: dict[int, str], wake: int) -> None:
         """Read output until the program has ended and its pipes are closed."""
-        poll = select.poll()
         for fd in (*readers, wake):
             poll.register(fd, select.POLLIN)
         deadline_s, look_s = 0.0, time.monotonic() + LOOK_S
         while readers or self._status is None:
             left_s = (deadline_s or look_s) - time.monotonic()
-            for fd, _ in poll.poll(max(0, round(left_s * 1000))):
+            for fd, event in poll.poll(max(0, round(left_s * 1000))):
                 if fd == wake:
                     os.read(wake, 512)
-                elif not self._read(fd, readers[fd]):
-                    poll.unregister(fd)
-                    del readers[fd]
+                elif self._attached.serves(fd):
+                    self._attached.handle(fd)
+                elif fd in readers:
+                    if event & select.POLLOUT:
+                        self._attached.write_on()
+                    if event & ~select.POLLOUT and not self._read(fd, readers[fd]):
+                        poll.unregister(fd)
+                        del readers[fd]
             self._reap()
             if time.monotonic() >= look_s:
                 look_s += LOOK_S
@@ -291,8 +305,15 @@ class Shim:
                 return
 
     def _read(self, fd: int, name: str) -> bool:
-        chunk = os.read(fd, 65536)
+        try:
+            chunk = os.read(fd, 65536)
+        except BlockingIOError:
+            return True
+        except OSError:  # Of a terminal: nobody has its other end any more.
+            chunk = b""
         self._log.write(name, chunk)
+        if chunk:
+            self._attached.tell(name, chunk)
         return bool(chunk)
 
     def _reap(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from fathom.api.request import StreamSource
+from fathom.api.request import StreamSource, Tunnel
 from fathom.model.errors import ApiError, unavailable
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.well_known import CERTIFICATE_ANNOTATION
@@ -32,6 +32,19 @@ class LogAsk(msgspec.Struct, frozen=True):
     options: tuple[tuple[str, str], ...]  # Named as at the agent's endpoint.
 
 
+class ConnectAsk(msgspec.Struct, frozen=True):
+    """One connection into a pod, and the client's own part of the WebSocket handshake."""
+
+    action: str  # exec, attach, portforward
+    namespace: str
+    pod: str
+    uid: str
+    container: str  # '' for port-forward.
+    options: tuple[tuple[str, str], ...]  # Named as in Kubernetes; `command` and `ports` may be repeated.
+    key: str  # Sec-WebSocket-Key
+    protocol: str  # The subprotocol that was chosen.
+
+
 class ReachedAgent(msgspec.Struct, frozen=True):
     """The result of trying to reach a node. `alive`: its agent answered. `unsure`: the machine answered and
     the agent did not, so pods may still run there. `gone`: nothing answered. `unknown`: it could not be
@@ -44,6 +57,11 @@ class ReachedAgent(msgspec.Struct, frozen=True):
 class Agents(Protocol):
     async def logs(self, at: AgentAddress, ask: LogAsk) -> StreamSource:
         """Raises ApiError."""
+        ...
+
+    async def connect(self, at: AgentAddress, ask: ConnectAsk) -> tuple[Tunnel, tuple[tuple[str, str], ...]]:
+        """A connection on which the agent speaks WebSocket with the client, and the headers of its answer.
+        Raises ApiError."""
         ...
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
@@ -64,6 +82,9 @@ class NoAgents:
 
     async def logs(self, at: AgentAddress, ask: LogAsk) -> StreamSource:
         raise _unreachable(at.node, "this server cannot connect to agents")
+
+    async def connect(self, at: AgentAddress, ask: ConnectAsk) -> tuple[Tunnel, tuple[tuple[str, str], ...]]:
+        raise _unreachable(at.node, f"this server cannot connect to agents, so there is no {ask.action}")
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
         raise _unreachable(at.node, "this server cannot connect to agents")

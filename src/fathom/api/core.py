@@ -10,6 +10,7 @@ import msgspec
 from fathom.api.admission.chain import Chain
 from fathom.api.admission.lanes import Lanes
 from fathom.api.agent_connections import Agents, NoAgents
+from fathom.api.connection_limits import ConnectionLimits
 from fathom.api.request import Caller, Request, RequestTarget
 from fathom.api.response_forms import ResponseForm
 from fathom.api.shared_timers import SharedTimers
@@ -87,6 +88,7 @@ class Core:
         self.limits = limits or RequestLimits()
         self.agents: Agents = agents or NoAgents()  # Connections to the node agents.
         self.updates = updates  # Is told which fields each committed update changed.
+        self.connections = ConnectionLimits()  # Of exec, attach and port-forward.
         self.stopping = False
         self.counts = ServerCounts()
 
@@ -149,6 +151,9 @@ class WriteVerdicts(msgspec.Struct):
     admission: Sequence[Verdict] = ()
     decision: str = ""  # Of this object's part; '': the request's.
     break_glass: str = ""  # The override that allows the request, where no role does.
+    container: str = ""  # Of a connection into a pod: its container, command or ports.
+    command: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
 
 
 class Call(msgspec.Struct):

@@ -19,12 +19,14 @@ from fathom.api.core import Call, Core
 from fathom.api.process_pages import serve_node_page
 from fathom.api.request import Answer, RequestTarget, Response
 from fathom.api.subresources.binding import bind, bind_batch, decode_batch
+from fathom.api.subresources.connect import connect
 from fathom.api.subresources.connection import get_connection
 from fathom.api.subresources.eviction import evict
 from fathom.api.subresources.finalize import finalize
 from fathom.api.subresources.log import log
 from fathom.api.subresources.scale import get_scale, patch_scale, put_scale
 from fathom.api.target import COLLECTIONS
+from fathom.api.target import CONNECTIONS as CONNECTIONS_INTO_PODS
 from fathom.api.verbs import bodies
 from fathom.api.verbs.create import create
 from fathom.api.verbs.delete import delete, delete_collection
@@ -68,6 +70,7 @@ SUBRESOURCES: dict[tuple[str, str], Verb] = {
     ("eviction", "create"): evict,
     ("finalize", "update"): finalize,
     ("log", "get"): log,
+    **{(name, "create"): connect for name in CONNECTIONS_INTO_PODS},
 }
 
 # Subresources that are not in the table: their functions need more than a call.
@@ -82,9 +85,6 @@ METHODS = {
 
 # Known to Kubernetes' clients and not supported here: the answer says so instead of a puzzling 404.
 UNSUPPORTED = {
-    "exec": "exec",
-    "attach": "attach",
-    "portforward": "port-forward",
     "proxy": "proxying to pods, services and nodes",
     "ephemeralcontainers": "ephemeral containers",
     "resize": "in-place resize",
@@ -164,7 +164,8 @@ class Dispatch:
                     METHODS[allowed]
                     for subresource, allowed in (*SUBRESOURCES, *ELSEWHERE)
                     if subresource == name
-                )
+                ),
+                *(("GET",) if name in CONNECTIONS_INTO_PODS else ()),
             )
         return await handler(self._core, call)
 

@@ -1,7 +1,8 @@
 """The shell between sockets and the core: HTTP/1.1 on a connection, one request after another.
 
     bytes ──httptools──> Request ──> ApiServer.handle ──> Response: one write
-                            │                        └──> Stream: a chunk for each piece
+                            │                        ├──> Stream: a chunk for each piece
+                            │                        └──> Upgrade: a WebSocket, its bytes passed on
                             └ complete ones that came meanwhile wait, and the client is not read on
 
 Only the transport is decided here: how much and how slowly a client may send, and how connections end.
@@ -33,7 +34,8 @@ from fathom.api.http_limits import (
     URL_BYTES_MAX,
     WIRE_BYTES_FACTOR,
 )
-from fathom.api.request import Request, Response, StreamResponse
+from fathom.api.relay import Relay, notice_dead_peer
+from fathom.api.request import Request, Response, StreamResponse, UpgradeResponse
 from fathom.api.server import ApiServer
 from fathom.model.errors import ApiError, bodies_full, too_large, too_slow
 from fathom.model.times import SECOND_NS
@@ -137,6 +139,8 @@ class HttpConnection(asyncio.Protocol):
         self._unparsed = b""  # The rest of a piece with very many requests; not empty only while paused.
         self._parser_refusal = http_text.NOT_HTTP  # The answer if the parser stops.
         self._incoming: _IncomingRequest | None = None  # A request whose head has arrived, its body not yet.
+        self._wants_websocket = False  # The last request in `_waiting` does; nothing behind it is parsed.
+        self._relay: Relay | None = None  # The connection has become a WebSocket.
         self._upgrading = False  # The request asks for another protocol: a second parser reads its body.
         self._in_head = False  # A part of a head has arrived, not all of it.
         self._head_bytes = self._wire_bytes = 0  # Bytes so far: of the head, and of what follows it.
@@ -186,6 +190,8 @@ class HttpConnection(asyncio.Protocol):
             self._idle_check.cancel()
         if self._close_source is not None:
             self._close_source()
+        if self._relay is not None:
+            self._relay.stop()
         self._wake()
         # The parser and the connection refer to each other: without this, a closed connection keeps its
         # buffers and its TLS until the garbage collector runs, which is seldom.
@@ -207,6 +213,8 @@ class HttpConnection(asyncio.Protocol):
     def finish(self) -> None:
         """Answer the requests in progress, and close."""
         self._last = True
+        if self._relay is not None:
+            self._relay.stop()
         self._wake()
 
     def abort(self) -> None:
@@ -227,8 +235,13 @@ class HttpConnection(asyncio.Protocol):
     # Reading.
 
     def data_received(self, data: bytes) -> None:
-        if self._is_done_reading():
+        if self._relay is not None:
+            self._relay.feed(data)
+        elif self._is_done_reading():
             self._throw_away(data)
+        elif self._wants_websocket:
+            self._unparsed += data
+            self._pause()
         elif len(data) <= PARSED_BYTES and not self._unparsed:
             self._parse(data)
         else:
@@ -242,21 +255,29 @@ class HttpConnection(asyncio.Protocol):
         """Parse in small steps: very many requests may have come at once, and each takes memory when it is
         parsed."""
         data, at = self._unparsed, 0
-        while at < len(data) and len(self._waiting) < PIPELINED_MAX and not self._is_done_reading():
+        self._unparsed = b""
+        while (
+            at < len(data)
+            and len(self._waiting) < PIPELINED_MAX
+            and not self._is_done_reading()
+            and not self._wants_websocket
+        ):
             size = PARSED_BYTES if self._incoming is None else PARSED_BODY_BYTES
             self._parse(data[at : at + size])
             at += size
-        self._unparsed = b"" if self._is_done_reading() else data[at:]
-        if self._unparsed and not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
+        if self._wants_websocket:  # The rest of the last step is there already.
+            self._unparsed += data[at:]
+        else:
+            self._unparsed = b"" if self._is_done_reading() else data[at:]
+        if self._unparsed:
+            self._pause()
 
     def _parse(self, data: bytes) -> None:
         try:
             try:
                 self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as stopped:
-                self._feed_rest(data[stopped.args[0] :])
+                self._at_upgrade(data[stopped.args[0] :])
         except httptools.HttpParserError:
             self._give_up(self._parser_refusal)
             return
@@ -269,9 +290,18 @@ class HttpConnection(asyncio.Protocol):
             elif self._deadline is None:
                 self._deadline = self._loop.call_later(self._body_s_max, self._refuse, too_slow())
 
+    def _at_upgrade(self, data: bytes) -> None:
+        """The parser stops behind the head of a request that asks for another protocol. What follows a
+        request for a WebSocket is kept until that is answered: it may be for the agent."""
+        if self._wants_websocket:
+            self._unparsed = data + self._unparsed
+            self._pause()
+        else:
+            self._feed_rest(data)
+
     def _feed_rest(self, data: bytes) -> None:
-        """Protocols are never upgraded here, as RFC 9110 allows. The parser stops behind the head of a
-        request that asks for an upgrade: its body follows, if it has one, and then the next request."""
+        """To other protocols nothing is upgraded, as RFC 9110 allows: the body of the request follows, if it
+        has one, and then the next request."""
         while True:
             self._parser = httptools.HttpRequestParser(self)
             try:
@@ -281,6 +311,9 @@ class HttpConnection(asyncio.Protocol):
                 return
             except httptools.HttpParserUpgrade as stopped:
                 data = data[stopped.args[0] :]
+                if self._wants_websocket:
+                    self._at_upgrade(data)
+                    return
 
     def _count_head(self, size: int) -> None:
         """A part of a head has arrived, without its end."""
@@ -403,6 +436,8 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._deadline is not None:
             self._stop_waiting()
+        if self._parser.should_upgrade() and http_text.wants_websocket(self._headers):
+            self._wants_websocket = incoming.request.upgradable = True
         pieces, incoming.pieces = incoming.pieces, []
         incoming.request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self._hand_over(incoming)
@@ -439,10 +474,14 @@ class HttpConnection(asyncio.Protocol):
     def _hand_over(self, incoming: _IncomingRequest) -> None:
         self._incoming = None
         self._waiting.append(incoming)
-        if self._sleep is None and not self._paused:
+        if self._sleep is None:
+            self._pause()
+        self._wake()
+
+    def _pause(self) -> None:
+        if not self._paused:
             self._paused = True
             self._transport.pause_reading()
-        self._wake()
 
     def _read_on(self) -> None:
         if self._paused:
@@ -511,6 +550,12 @@ class HttpConnection(asyncio.Protocol):
         finally:
             if incoming.size_bytes or incoming.small_bytes:
                 self._free_body(incoming)
+        if isinstance(answer, UpgradeResponse):
+            await self._tunnel(answer)
+            return False
+        if incoming.request.upgradable and not self._lost:  # Refused: the next request follows.
+            self._wants_websocket = False
+            self._parser = httptools.HttpRequestParser(self)
         keep_alive = incoming.keep_alive and not self._last
         has_body = incoming.request.method != "HEAD"
         if isinstance(answer, StreamResponse):
@@ -525,6 +570,27 @@ class HttpConnection(asyncio.Protocol):
         if incoming.refused is not None and not self._lost:
             await self._linger()
         return keep_alive
+
+    async def _tunnel(self, answer: UpgradeResponse) -> None:
+        """Pass on bytes between the client and the agent until one of them ends."""
+        relay = self._relay = Relay(self._transport, answer.tunnel, self._until_drained)
+        try:
+            if self._lost or self._last:
+                return
+            notice_dead_peer(self._transport.get_extra_info("socket"))
+            self._transport.write(http_text.upgrade_head(answer, self._http.date()))
+            relay.feed(self._unparsed)
+            self._unparsed = b""
+            self._read_on()
+            await relay.run(answer.may_continue)
+        finally:
+            answer.tunnel.close()
+            if answer.ended is not None:
+                answer.ended()
+
+    async def _until_drained(self) -> None:
+        if self._drained is not None:
+            await self._drained
 
     async def _linger(self) -> None:
         """The client may still be sending. If the connection were closed now, the client would see a closed

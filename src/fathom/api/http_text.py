@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 import httptools
 
-from fathom.api.request import Answer
+from fathom.api.request import Response, StreamResponse, UpgradeResponse
 from fathom.model.errors import ApiError, bad_request
 
 QUERY_FIELDS_MAX = 100
@@ -69,7 +69,7 @@ def head_of_body(headers: dict[str, str]) -> bytes:
     return f"POST / HTTP/1.1\r\n{''.join(lines)}\r\n".encode("latin-1")
 
 
-def head(answer: Answer, date: str, length: int | None, *, close: bool) -> bytes:
+def head(answer: Response | StreamResponse, date: str, length: int | None, *, close: bool) -> bytes:
     """The head of an answer; a length of None means that chunks follow."""
     status = _STATUS_LINES.get(answer.status) or f"HTTP/1.1 {answer.status} Unknown"
     body = f"content-length: {length}" if length is not None else "transfer-encoding: chunked"
@@ -79,6 +79,16 @@ def head(answer: Answer, date: str, length: int | None, *, close: bool) -> bytes
     if close:
         text += "connection: close\r\n"
     return f"{text}\r\n".encode("latin-1")
+
+
+def wants_websocket(headers: dict[str, str]) -> bool:
+    return headers.get("upgrade", "").strip().lower() == "websocket" and not has_body(headers)
+
+
+def upgrade_head(answer: UpgradeResponse, date: str) -> bytes:
+    lines = [f"date: {date}", "upgrade: websocket", "connection: Upgrade"]
+    lines += [f"{name}: {value}" for name, value in answer.headers]
+    return "\r\n".join([_STATUS_LINES[answer.status], *lines, "", ""]).encode("latin-1")
 
 
 def chunk(piece: bytes) -> bytes:

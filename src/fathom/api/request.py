@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -20,6 +21,7 @@ class Request(msgspec.Struct):
     client_certificate: bytes = b""  # DER, already verified against our CA by the TLS layer.
     remote: str = ""
     shares: bool = False  # In simulation: answers may be shared objects, never modified, instead of bytes.
+    upgradable: bool = False  # The client asks for a WebSocket, and its connection can become one.
 
     def param(self, name: str, default: str = "") -> str:
         values = self.query.get(name)
@@ -58,7 +60,33 @@ class StreamResponse(msgspec.Struct):
     status: int = 200
 
 
-Answer = Response | StreamResponse
+class Tunnel(Protocol):
+    """A connection to an agent whose bytes are passed on to the client and back, as they are."""
+
+    async def read(self) -> bytes:
+        """The next bytes; empty at the end."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Returns when there is room for more. Raises OSError if the other end is gone."""
+        ...
+
+    def close(self) -> None:
+        """May be called at any time, also twice."""
+        ...
+
+
+class UpgradeResponse(msgspec.Struct):
+    """The connection becomes a WebSocket: from here on the client talks to an agent."""
+
+    tunnel: Tunnel
+    headers: tuple[tuple[str, str], ...] = ()
+    status: int = 101
+    may_continue: Callable[[], bool] | None = None  # Asked now and then, where the permission may end.
+    ended: Callable[[], None] | None = None  # Called once, when the connection has ended.
+
+
+Answer = Response | StreamResponse | UpgradeResponse
 
 
 class RequestTarget(msgspec.Struct, frozen=True):

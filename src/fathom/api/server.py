@@ -23,15 +23,15 @@ from fathom.api.limits import Throttle, is_long, timeout_s
 from fathom.api.metrics import Metrics
 from fathom.api.paths import Paths
 from fathom.api.process_pages import page_of, serve_process_page
-from fathom.api.request import Answer, Caller, Request, RequestTarget, Response
-from fathom.api.target import target_of
+from fathom.api.request import Answer, Caller, Request, RequestTarget, Response, UpgradeResponse
+from fathom.api.target import CONNECTIONS, target_of
 from fathom.api.traced_writes import traced_write
 from fathom.api.verbs.bodies import check_text
 from fathom.api.web_page import NoWebPage, PageSession, WebPage
 from fathom.model.accounts import believed_actor
 from fathom.model.audit import AuditEntry, AuditSink
 from fathom.model.errors import ApiError, internal, timed_out, too_large, unavailable
-from fathom.model.times import micro_timestamp
+from fathom.model.times import SECOND_NS, micro_timestamp
 from fathom.model.traced import SpanSink
 from fathom.model.user import ANONYMOUS, User
 from fathom.model.well_known import ACTOR_HEADER, DECISION_HEADER, FENCE_HEADER
@@ -142,7 +142,12 @@ class ApiServer:
         session = self._page.session_of(request)
         user = self._user_of(request) if session is None else session.user
         self._throttle.admit(user)
-        allowed = self._authorizer.require(user, target)
+        try:
+            allowed = self._authorizer.require(user, target)
+        except ApiError as error:
+            if target.subresource in CONNECTIONS and target.plural == "pods":
+                self._record_forbidden(self._call(request, target, user, request_id), error.code)
+            raise
         if not target.is_resource:
             if (page := page_of(request.path)) is not None:
                 # The API server's own health is public; that of other processes requires permission to read
@@ -216,7 +221,30 @@ class ApiServer:
             self._record_all(call, 504)
             raise
         self._record_all(call, answer.status)
+        if isinstance(answer, UpgradeResponse):
+            self._record_end(call, answer)
         return answer
+
+    def _record_forbidden(self, call: Call, code: int) -> None:
+        """Who tries to run commands without permission is in the audit log, as in Kubernetes."""
+        call.audit.container = call.request.param("container")
+        call.audit.command = tuple(call.request.query.get("command", ()))
+        self._record_all(call, code)
+
+    def _record_end(self, call: Call, answer: UpgradeResponse) -> None:
+        """A connection into a pod has a second audit entry, at its end."""
+        began_ns, ended = self._clock.monotonic_ns(), answer.ended
+
+        def record() -> None:
+            if ended is not None:
+                ended()
+            if self._audit is not None:
+                actor = believed_actor(call.caller.user, call.request.headers.get(ACTOR_HEADER, ""))
+                seconds = round((self._clock.monotonic_ns() - began_ns) / SECOND_NS, 3)
+                entry_id = f"{call.caller.request_id}.end"
+                self._record(call, answer.status, entry_id, actor, seconds=seconds)
+
+        answer.ended = record
 
     async def _in_time(self, call: Call) -> Answer:
         deadline = self._deadlines.begin()
@@ -241,7 +269,9 @@ class ApiServer:
         if not call.parts or code >= 400:
             self._record(call, code, call.caller.request_id, actor)
 
-    def _record(self, call: Call, code: int, entry_id: str, actor: str) -> None:
+    def _record(
+        self, call: Call, code: int, entry_id: str, actor: str, *, seconds: float | None = None
+    ) -> None:
         target, user, verdicts = call.target, call.caller.user, call.audit
         assert self._audit is not None
         now_ns = self._clock.now_ns()
@@ -267,6 +297,10 @@ class ApiServer:
             revision=verdicts.revision,
             changed=tuple(verdicts.changed),
             admission=tuple(verdicts.admission),
+            container=verdicts.container,
+            command=verdicts.command,
+            ports=verdicts.ports,
+            seconds=seconds,
             dry_run=call.dry_run,
             break_glass=verdicts.break_glass,
         )

@@ -11,6 +11,9 @@ from urllib.parse import unquote
 from fathom.api.request import Request, RequestTarget
 
 COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
+# Connections into pods. Kubernetes' clients send a GET for a WebSocket and a POST for the older protocol;
+# what they can do then is the same, so both are authorized as `create`: who may only `get` runs no commands.
+CONNECTIONS = frozenset({"attach", "exec", "portforward"})
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
@@ -45,6 +48,8 @@ def _resource(request: Request, group: str, version: str, parts: list[str]) -> R
     if plural == "namespaces":
         namespace = name
     verb, node = _verb(request, name), ""
+    if verb in {"get", "watch"} and subresource in CONNECTIONS and plural == "pods" and not group:
+        verb = "create"
     if verb in COLLECTIONS and request.query:
         name = name or _selected(request, "metadata.name")
         node = _selected(request, "spec.nodeName")

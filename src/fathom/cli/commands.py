@@ -41,6 +41,11 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("label", "fathom.cli.objects.notes:label", "Set or remove labels"),
         Command("taint", "fathom.cli.objects.taint:taint", "Set or remove taints of nodes"),
         Command("logs", "fathom.cli.objects.logs:logs", "What containers have written"),
+        Command("exec", "fathom.cli.objects.exec:exec_", "Run a command in a container"),
+        Command("cp", "fathom.cli.objects.cp:cp", "Copy files to and from containers"),
+        Command(
+            "port-forward", "fathom.cli.objects.port_forward:port_forward", "Reach ports of a pod from here"
+        ),
         Command("scale", "fathom.cli.objects.scale:scale", "Set the number of replicas"),
         Command("rollout", "fathom.cli.objects.rollout:app", "Follow, undo, restart or pause rollouts"),
         Command("cordon", "fathom.cli.objects.cordon:cordon", "Let nodes take no new pods"),

@@ -57,7 +57,9 @@ def command_first(words: list[str]) -> list[str]:
     flags = 0
     while len(words) > flags + 1 and words[flags].partition("=")[0] in LEADING:
         flags += 1 if "=" in words[flags] else 2
-    return [*words[flags:], *words[:flags]]
+    before, rest = words[:flags], words[flags:]
+    end = rest.index("--") if "--" in rest else len(rest)  # What follows is for another program.
+    return [*rest[:end], *before, *rest[end:]]
 
 
 def _run_words(words: list[str]) -> int:

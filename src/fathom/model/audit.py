@@ -43,6 +43,10 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     revision: int = 0  # Of the commit; 0 if nothing was written.
     changed: tuple[str, ...] = ()  # Field paths; ('*',) is the whole object.
     admission: tuple[Verdict, ...] = ()
+    container: str = ""  # Of exec, attach and port-forward: what the connection is for.
+    command: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    seconds: float | None = None  # How long it lasted: in its second entry, written at its end.
     dry_run: bool = False
     break_glass: str = ""  # 'namespace/name' of the override by which, and by no role, the user may do this.
 

@@ -66,6 +66,8 @@ def ours(registry: Registry) -> dict[str, tuple[str, bool, tuple[str, ...]]]:
         found[kind.resource] = (kind.kind, kind.namespaced, tuple(sorted(kind.verbs)))
         for name in kind.subresources:
             known = registry.subresources[name]
+            if known.connects:  # lightkube has none of these.
+                continue
             found[f"{kind.resource}/{name}"] = (known.kind or kind.kind, kind.namespaced, known.verbs)
     return found
 

@@ -37,8 +37,8 @@ ACTED_ON = {
     },
     "Container": {
         "args", "command", "env", "envFrom", "image", "imagePullPolicy", "name", "resizePolicy",
-        "restartPolicy", "restartPolicyRules", "stdinOnce", "terminationMessagePath",
-        "terminationMessagePolicy", "workingDir",
+        "restartPolicy", "restartPolicyRules", "stdin", "stdinOnce", "terminationMessagePath",
+        "terminationMessagePolicy", "tty", "workingDir",
     },
     "SecurityContext": {"allowPrivilegeEscalation", "runAsGroup", "runAsNonRoot", "runAsUser"},
     "PodSecurityContext": {

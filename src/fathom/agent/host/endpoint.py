@@ -1,6 +1,7 @@
 """The agent's HTTPS endpoint: logs, usage and metrics for the API server, with mutual TLS.
 
     GET /containerLogs/NAMESPACE/POD/UID/CONTAINER?follow=…      as in kubelet, except the UID
+    GET /exec/… /attach/… /portforward/…                          WebSockets into pods: see `connect`
     GET /usage                                                    CPU and memory of the node's containers
     GET /metrics                                                  the agent's metrics, for Prometheus
     GET /records /state                                           its decisions and state: see `record_pages`
@@ -22,6 +23,7 @@ import msgspec
 from aiohttp import web
 
 from fathom import private_files
+from fathom.agent.host.connect import ConnectEndpoint
 from fathom.agent.host.logs import LogOptions, read_log
 from fathom.agent.host.records import Records, is_alive
 from fathom.agent.usage import NodeUsage
@@ -77,6 +79,7 @@ class AgentEndpoint:
         app.router.add_get("/usage", self._used)
         app.router.add_get("/metrics", self._measured)
         app.router.add_get("/healthz", self._healthz)
+        ConnectEndpoint(records).add_to(app)
         RecordPages(self._metrics, f"agent of {node}").add_to(app)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S)
 

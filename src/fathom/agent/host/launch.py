@@ -74,13 +74,6 @@ def capabilities_of(container: Obj, identity: Identity | None) -> str:
     return "low_ports" if low else "none"
 
 
-def runs_commands(container: Obj) -> bool:
-    """Whether one of its probes or hooks is a command."""
-    probes = [container.get(name) for name in ("startupProbe", "readinessProbe", "livenessProbe")]
-    hooks = (container.get("lifecycle") or {}).values()
-    return any(isinstance(handler, dict) and "exec" in handler for handler in (*probes, *hooks))
-
-
 def grounds_of(settled: Settled) -> PodPaths:
     own_hosts = settled.rights.enclosing and not lookup(settled.around.pod, "spec", "hostNetwork")
     return PodPaths(
@@ -124,7 +117,10 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
         if identity is not None and identity.uid_map
         else None,
         "capabilities": capabilities_of(container, identity),
-        "execs": runs_commands(container),
+        "execs": True,  # Anybody with the permission may run commands in it, at any time.
+        "stdin": bool(container.get("stdin")),
+        "stdin_once": bool(container.get("stdinOnce")),
+        "terminal": bool(container.get("tty")),
         "no_new_privileges": True,
         "rlimits": settled.fence.rlimits,
         "files": given(),

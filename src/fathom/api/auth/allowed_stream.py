@@ -1,4 +1,4 @@
-"""A watch or a log that only break-glass allowed: it ends with the override.
+"""A watch, a log or a connection that only break-glass allowed: it ends with the override.
 
 Each request is judged once, at its start. A stream lasts, so it is judged again before each chunk: what is
 read after the end of the override is not sent.
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.request import Answer, RequestTarget, StreamResponse, StreamSource
+from fathom.api.request import Answer, RequestTarget, StreamResponse, StreamSource, UpgradeResponse
 from fathom.model.user import User
 
 
@@ -35,6 +35,8 @@ class AllowedStream:
 
 
 def while_allowed(answer: Answer, authorizer: Authorizer, user: User, target: RequestTarget) -> Answer:
+    if isinstance(answer, UpgradeResponse):
+        answer.may_continue = lambda: authorizer.authorize(user, target).allowed
     if not isinstance(answer, StreamResponse):
         return answer
     return msgspec.structs.replace(answer, source=AllowedStream(answer.source, authorizer, user, target))

@@ -80,7 +80,7 @@ def logs(
         "sinceSeconds": str(max(1, round(duration_s(since, "--since")))) if since else "",
     }
     query = {name: value for name, value in options.items() if value}
-    pods = _pods(server, what, at, selector)
+    pods = pods_named(server, what, at, selector)
     chosen = container or (what[1] if len(what) == 2 and "/" not in what[1] else "")
     wanted = [log for pod in pods for log in _logs_of(pod, at, query, container=chosen, every=all_containers)]
     if follow and len(wanted) > 1:
@@ -91,8 +91,8 @@ def logs(
     return 0
 
 
-def _pods(server: ServerConnection, what: Sequence[str], namespace: str, selector: str) -> list[Obj]:
-    """Raises Problem."""
+def pods_named(server: ServerConnection, what: Sequence[str], namespace: str, selector: str) -> list[Obj]:
+    """A pod, or one of those that an object owns, or all with these labels. Raises Problem."""
     if selector:
         if what:
             raise Problem("give a name or -l LABELS, not both")

@@ -21,6 +21,7 @@ GENERATION = "metadata.generation"
 EVERY_FIELD = ("*",)
 UNTOLD_FIELDS = (GENERATION, "metadata.managedFields", "metadata.resourceVersion")
 # Kinds that change all the time, and whose writes explain nothing.
+CONNECTED = 101  # The code of exec, attach and port-forward.
 UNTOLD_KINDS = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
 
 
@@ -152,7 +153,8 @@ def write_entries(evidence: Evidence, scope: Scope, writes: Writes) -> tuple[lis
     entries: list[Entry] = []
     edges: list[Edge] = []
     for entry in evidence.audit:
-        if entry.resource in UNTOLD_KINDS or entry.dry_run or (entry.code < 400 and not entry.revision):
+        changed_nothing = entry.code < 400 and not entry.revision and entry.code != CONNECTED
+        if entry.resource in UNTOLD_KINDS or entry.dry_run or changed_nothing:
             continue
         # A refused create has no UID: its decision tells for whom it was.
         refused_for_us = entry.code >= 400 and not entry.uid and entry.decision in ours
@@ -195,6 +197,8 @@ def _source(entry: AuditEntry) -> Source:
 def write_text(entry: AuditEntry, evidence: Evidence, writes: Writes) -> str:
     ref = audit_ref(entry)
     target = words_for(ref)
+    if entry.code == CONNECTED:
+        return _connection_text(entry, target)
     if not entry.wrote:
         return f"tries to {_verb(entry)} {target}: the API server answers {entry.code}"
     if entry.verb == "delete":
@@ -212,6 +216,15 @@ def write_text(entry: AuditEntry, evidence: Evidence, writes: Writes) -> str:
         return f"writes the status of {target}: {_fields(_short(fields))}"
     value = _value(fields, entry, evidence, writes)
     return f"sets {_fields(fields)} of {target}{'' if value is None else f' to {value}'}"
+
+
+def _connection_text(entry: AuditEntry, target: str) -> str:
+    """Without the command: who may read a pod need not be allowed to read what was typed into it."""
+    place = f"container {entry.container} of {target}" if entry.container else target
+    if entry.seconds is not None:
+        return f"ends its {entry.subresource} into {place} after {entry.seconds:g} s"
+    did = {"exec": "runs a command in", "attach": "attaches to", "portforward": "forwards ports of"}
+    return f"{did.get(entry.subresource, 'connects to')} {place}"
 
 
 def _verb(entry: AuditEntry) -> str:

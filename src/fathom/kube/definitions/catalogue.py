@@ -22,6 +22,7 @@ class Subresource(msgspec.Struct, frozen=True):
     group: str = ""
     version: str = ""
     kind: str = ""
+    connects: bool = False  # The client gets a connection, not an object; the kind has no schema.
 
 
 class Catalogue(msgspec.Struct, frozen=True):
@@ -65,6 +66,7 @@ class _BodyEntry(msgspec.Struct, forbid_unknown_fields=True):
 class _SubresourceEntry(msgspec.Struct, forbid_unknown_fields=True):
     type: str
     verbs: tuple[str, ...]
+    connects: bool = False
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
@@ -146,4 +148,4 @@ def _body(entry: _BodyEntry, definitions: Definitions) -> Kind:
 def _subresource(entry: _SubresourceEntry) -> Subresource:
     api_version, _, kind = entry.type.partition(" ")
     group, slash, version = api_version.rpartition("/")
-    return Subresource(verbs=entry.verbs, group=group if slash else "", version=version, kind=kind)
+    return Subresource(entry.verbs, group if slash else "", version, kind, connects=entry.connects)

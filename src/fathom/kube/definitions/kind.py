@@ -33,7 +33,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
-    subresources: tuple[str, ...] = ()  # status, scale, binding, eviction, log, token, finalize, approval
+    subresources: tuple[str, ...] = ()  # status, scale, binding, log, exec, …
     scale: ScalePaths | None = None
     generation: bool = False  # metadata.generation grows when the spec changes.
     columns: tuple[Column, ...] = ()  # After NAME, unless one is called Name; empty means NAME and AGE.

@@ -91,7 +91,7 @@ def _answers(registry: Registry, kind: Kind) -> list[tuple[str, str, str]]:
     return [
         (subresource.group, subresource.version, subresource.kind)
         for subresource in subresources
-        if subresource.kind
+        if subresource.kind and not subresource.connects
     ]
 
 

@@ -80,6 +80,8 @@ def paths_of(kind: Kind, subresources: Mapping[str, Subresource], component: str
     items[f"{inside}/{kind.plural}/{{name}}"] = _item(kind, own, _OBJECT, kind.verbs, named=True)
     for name in kind.subresources:
         subresource = subresources[name]
+        if subresource.connects:
+            continue  # Not a call with an answer: clients have code of their own for these.
         answer = own if not subresource.kind else _Answer.of(subresource)
         address = f"{inside}/{kind.plural}/{{name}}/{name}"
         items[address] = _item(kind, answer, _SUBRESOURCE, subresource.verbs, named=True, subresource=name)

@@ -215,8 +215,6 @@ POD_FIELDS = (
         path="containers[].securityContext.seccompProfile.type", group=ISOLATION, harmless=("Unconfined",)
     ),
     PodField(path="containers[].securityContext.windowsOptions"),
-    PodField(path="containers[].stdin"),
-    PodField(path="containers[].tty"),
     PodField(path="containers[].volumeDevices"),
     PodField(path="containers[].volumeMounts[].bindMountOptions"),
     PodField(path="containers[].volumeMounts[].mountPropagation", harmless=("None",)),

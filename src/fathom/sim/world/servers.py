@@ -6,15 +6,15 @@ import asyncio
 from typing import Any
 from urllib.parse import parse_qs
 
-from fathom.api.agent_connections import AgentAddress, LogAsk, NoAgents, ReachedAgent
+from fathom.api.agent_connections import AgentAddress, ConnectAsk, LogAsk, NoAgents, ReachedAgent
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import Tokens
-from fathom.api.request import Request, Response, StreamSource
+from fathom.api.request import Request, Response, StreamSource, Tunnel, UpgradeResponse
 from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
 from fathom.client.local import Answered, Send
 from fathom.model.audit import AuditEntry
 from fathom.model.body import encode_json
-from fathom.model.errors import ApiError, unavailable
+from fathom.model.errors import ApiError, bad_request, unavailable
 from fathom.model.objects import Obj, metadata
 from fathom.seams.process import Inside
 from fathom.sim.world.network import OWN_HEADERS, SERVING, Exchange, Network
@@ -47,6 +47,9 @@ class WorldAgents:
 
     async def logs(self, at: AgentAddress, ask: LogAsk) -> StreamSource:
         return await NoAgents().logs(at, ask)
+
+    async def connect(self, at: AgentAddress, ask: ConnectAsk) -> tuple[Tunnel, tuple[tuple[str, str], ...]]:
+        raise bad_request(f"pods are simulated here, and run no programs: there is no {ask.action}")
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
         usage_of, agent = self._process.world.usage_of, self._process.world.processes.get(at.node)
@@ -171,6 +174,7 @@ class SimServer:
         answer = await self.parts.server.handle(_request(exchange, shares=shares))
         body = answer.body if isinstance(answer, Response) else b""
         world.overheard(lambda listener: listener.answered(exchange, answer.status, body))
+        assert not isinstance(answer, UpgradeResponse)  # Our agents refuse to be connected to.
         if isinstance(answer, Response):
             self._network.reply(exchange, answer.status, answer.body, fault)
             return
