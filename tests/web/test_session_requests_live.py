@@ -130,6 +130,25 @@ def test_a_session_is_read_only_unless_changes_are_allowed(cluster: Cluster) -> 
     assert raw(cluster, "POST", asked, question, reading).status == 201
 
 
+@pytest.mark.parametrize("subresource", ["exec?command=id&stdout=true", "attach?stdout=true", "portforward"])
+def test_no_session_connects_to_a_pod(cluster: Cluster, subresource: str) -> None:
+    """The connection would outlive the session."""
+    asked = {
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        "sec-websocket-protocol": "v5.channel.k8s.io",
+    }
+    for changes in (False, True):
+        session = log_in(cluster, OPERATOR, changes=changes)
+        answer = raw(cluster, "GET", f"{PODS}/any/{subresource}", headers={**session, **asked})
+        assert (answer.status, answer.message) == (
+            403,
+            "a session of the page runs no commands in pods: use kubectl exec or fathom exec",
+        )
+
+
 def test_a_viewer_cannot_write_even_with_changes_allowed(cluster: Cluster) -> None:
     session = log_in(cluster, VIEWER, changes=True)
     answer = raw(cluster, "POST", CONFIG_MAPS, {"metadata": {"name": "x"}}, session)

@@ -25,6 +25,7 @@ from fathom.api.auth.credentials import Credential
 from fathom.api.auth.impersonate import IMPERSONATE
 from fathom.api.core import Call
 from fathom.api.request import Answer, Request, RequestTarget, Response, StreamResponse
+from fathom.api.target import CONNECTIONS
 from fathom.api.web_page import Send
 from fathom.kinds.binding_batch import BATCHES
 from fathom.model.body import encode_json
@@ -57,6 +58,8 @@ BODY_BYTES_MAX = 16 << 10
 READS = frozenset({"get", "list", "watch"})
 # Subresources whose dry run answers with nothing but an object; that of a token would be a token.
 TRIED_SUBRESOURCES = frozenset({"", "status", "scale", "approval", "eviction"})
+# A connection would outlive the session, and a page has no terminal.
+NO_CONNECTIONS = "a session of the page runs no commands in pods: use kubectl exec or fathom exec"
 READ_ONLY = "this session is read-only: log in again with changes allowed"
 Body = TypeVar("Body")
 NO_SESSION = "the session has ended or is not known: log in again"
@@ -261,6 +264,8 @@ class RequestSession:
         return self._session.credential.user
 
     def check(self, call: Call) -> None:
+        if call.target.subresource in CONNECTIONS:
+            raise forbidden(NO_CONNECTIONS)
         if not (self._session.allow_changes or _only_asks(call)):
             raise forbidden(READ_ONLY)
 
