@@ -51,7 +51,14 @@ class Terminal:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
+        if self._ours >= 0:
+            os.close(self._ours)
+
+    def hang_up(self) -> int:
+        """Close the terminal as a window is closed, or a connection lost; the program's exit code."""
         os.close(self._ours)
+        self._ours = -1
+        return self._process.wait(PATIENCE_S)
 
     def resize(self, *, rows: int, columns: int) -> None:
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

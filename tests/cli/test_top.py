@@ -152,6 +152,12 @@ def test_sigterm_in_a_large_terminal_without_colours_leaves_it_as_it_was(server:
         assert left(screen) == (143, RESTORED)
 
 
+def test_it_ends_when_its_terminal_is_closed(server: Served) -> None:
+    with top(env=server.env()) as screen:
+        screen.wait_for(SENTENCE)
+        assert screen.terminal.hang_up() == 129
+
+
 def test_a_server_that_goes_away_is_reported_and_the_page_goes_on_when_it_is_back(server: Served) -> None:
     with top(env=server.env(), columns=120) as screen:
         screen.wait_for(SENTENCE)

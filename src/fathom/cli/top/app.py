@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -29,6 +30,8 @@ from fathom.terminal import visible
 
 DRAWS_PER_S = 4  # However fast the cluster changes.
 TERMINATED = 143
+HUNG_UP = 129
+TERMINAL_CHECK_S = 2.0
 FILTER, NAMESPACE = "filter", "namespace"
 ALL = "all namespaces"
 TYPED_MAX = 253  # Characters: no name is longer.
@@ -87,11 +90,10 @@ class TopApp(App[int]):
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
-        ends: tuple[tuple[int, int], ...] = (
-            (signal.SIGTERM, TERMINATED), (signal.SIGHUP, TERMINATED), (signal.SIGINT, 0)
-        )  # fmt: skip
-        for number, code in ends:
-            loop.add_signal_handler(number, self.exit, code)
+        loop.add_signal_handler(signal.SIGTERM, self.exit, TERMINATED)
+        loop.add_signal_handler(signal.SIGINT, self.exit, 0)
+        loop.add_signal_handler(signal.SIGHUP, os._exit, HUNG_UP)
+        self.set_interval(TERMINAL_CHECK_S, _end_without_terminal)
         self.feed.start()
         for asker in (stuck_asker(self.feed), breaker_asker(self.feed), self._asker):
             asker.start()
@@ -296,6 +298,13 @@ class TopApp(App[int]):
             self.failure = error
         self._return_code = 1
         self._close_messages_no_wait()
+
+
+def _end_without_terminal() -> None:
+    """A closed terminal sends SIGHUP only to the session that it controls. There is nothing left to restore,
+    and Textual would go on writing to nobody, at half a core."""
+    if not os.isatty(0):
+        os._exit(HUNG_UP)
 
 
 def run_app(feed: Feed, opened: Subject | None) -> int:
