@@ -1,7 +1,7 @@
 // The list of overrides: those in force or waiting first, then what has ended; reviews of break-glass; the limits.
 
 import {h, keyed, replace, setText} from "../dom.js";
-import {ackCounts, changesOf, expiryOf, stateOf} from "../overrides.js";
+import {ackCounts, changesOf, expiryOf, lapsesAt, stateOf} from "../overrides.js";
 import {waitsForApproval} from "../override_words.js";
 import {card, empty, listTrouble, name, setState, state, tag, until} from "../parts.js";
 import {everySecond, live, subscribeAll} from "../store.js";
@@ -78,8 +78,9 @@ function updateRow(row, each, now) {
   const changes = changesOf(each).join();
   if (row.changes !== changes) replace(parts.changes, h("span", {class: "tags"}, changesOf(each).map((change) => tag(change))));
   row.changes = changes;
-  const end = each.metadata.deletionTimestamp ? "ending" : ends && millis(ends) > now ? ends : ends ? "over" : "not yet known";
-  if (row.end !== end) replace(parts.end, end === ends ? until(ends) : end);
+  const lapses = waitsForApproval(each) ? lapsesAt(each) : "", time = lapses || ends;
+  const end = each.metadata.deletionTimestamp ? "ending" : !time ? "not yet known" : millis(time) > now ? time : "over";
+  if (row.end !== end) replace(parts.end, end === time ? until(time, lapses ? "lapses in " : "") : end);
   row.end = end;
   const said = each.metadata.deletionTimestamp ? "" : acks.total ? ackText(acks) : "";
   setText(parts.acks, said);

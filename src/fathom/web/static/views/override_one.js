@@ -2,7 +2,7 @@
 
 import {collection} from "../api.js";
 import {announce, h, replace, setText} from "../dom.js";
-import {ackCounts, changesOf, expiryOf, stateOf} from "../overrides.js";
+import {ackCounts, changesOf, expiryOf, lapsesAt, stateOf} from "../overrides.js";
 import {decide, end, extend} from "../override_actions.js";
 import {approvalText, changeText, concerns, endLines, holdsProof, overrideTable, proofOf, rowOf, untilText, waitsForApproval, where} from "../override_words.js";
 import {card, command, empty, listTrouble, problem, setState, since, state, until} from "../parts.js";
@@ -68,9 +68,10 @@ function pageHead(wanted) {
   return {
     node: h("div", {class: "page-head"}, h("h1", {}, wanted.name), mark, ends),
     update(override) {
-      const now = serverNow(), time = expiryOf(override), counting = time && millis(time) > now && !override.metadata.deletionTimestamp && !waitsForApproval(override);
+      const now = serverNow(), waits = waitsForApproval(override), time = waits ? lapsesAt(override) : expiryOf(override);
+      const counting = time && millis(time) > now && !override.metadata.deletionTimestamp;
       setState(mark, ...stateOf(override, now));
-      if (shown !== (counting ? time : "-")) replace(ends, counting ? until(time, "ends in ") : null);
+      if (shown !== (counting ? time : "-")) replace(ends, counting ? until(time, waits ? "lapses in " : "ends in ") : null);
       shown = counting ? time : "-";
     },
     gone() { setState(mark, "idle", "Ended"); replace(ends); },
