@@ -60,6 +60,8 @@ from fathom.terminal import say
 from fathom.traces.opened import open_traces, traced
 from fathom.traces.queue import SpanQueue
 from fathom.web.page import Page
+from fathom.web.recording_paths import RecordingPaths
+from fathom.web.recordings import Recordings
 from fathom.web.sessions import Sessions
 
 KEEP_ALIVE_S = 300  # Idle client connections are cheap; a new one costs a handshake.
@@ -197,7 +199,9 @@ async def _run(
                 journal=traced(journal or NoJournal(), traces, HOUSEKEEPER),
                 traces=None if traces is None else traces.of("api-server"),
                 decision_prefix=outside.ids.uid()[:8],
-                make_page=lambda authenticator, authorizer: _page(names, outside, authenticator, authorizer),
+                make_page=lambda authenticator, authorizer: _page(
+                    names, outside, authenticator, authorizer, data
+                ),
             )
         )
         await parts.feed.load()
@@ -230,9 +234,14 @@ async def _run(
             traces.close()
 
 
-def _page(names: list[str], outside: Outside, authenticator: Authenticator, authorizer: Authorizer) -> Page:
+def _page(
+    names: list[str], outside: Outside, authenticator: Authenticator, authorizer: Authorizer, data: Path
+) -> Page:
     sessions = Sessions(outside.clock, lambda: secrets.token_urlsafe(32), authenticator.is_valid)
-    return Page(sessions, authenticator, authorizer, names=served_names(names))
+    recordings = Recordings(data, outside.clock, lambda: outside.ids.uid()[:8])
+    return Page(
+        sessions, authenticator, authorizer, names=served_names(names), recordings=RecordingPaths(recordings)
+    )
 
 
 async def _end_sessions(page: WebPage) -> None:

@@ -13,7 +13,15 @@ from fathom.control.process import load_controller, shown_kinds
 from fathom.controllers.all import CONTROLLERS as RUN
 from fathom.controllers.all import SUMMARY
 from fathom.explain.coupling.actors import CONTROLLERS, actors, by_name, find_actor
-from fathom.explain.coupling.answer import CouplingQuestion, UnknownActor, answer, wanted
+from fathom.explain.coupling.answer import (
+    CouplingQuestion,
+    DeclaredActor,
+    DeclaredRead,
+    DeclaredWrite,
+    UnknownActor,
+    answer,
+    wanted,
+)
 from fathom.explain.coupling.kind_names import kind_of, resource_of
 from fathom.explain.coupling.links import FORMS, CouplingLink, links_of
 from fathom.explain.coupling.texts import coupling_lines, dot
@@ -380,6 +388,7 @@ def test_json_has_the_names_of_the_api() -> None:
         "fights",
         "caches",
         "gaps",
+        "actors",
     } == set(document)
 
 
@@ -398,3 +407,19 @@ def test_every_writer_in_the_api_server_is_an_actor_under_the_name_that_its_audi
         actor = find_actor(f"housekeeping/{name}", actors())
         assert actor is not None, name
         assert actor.name == f"housekeeping/{name}"
+
+
+def test_all_declarations_can_be_asked_for_at_once() -> None:
+    reader = Actor(name="r", process="p", reads=(Reads("Pod", ("spec",)), Reads("Node")), woken_by=("Pod",))
+    writer = Actor(name="w", process="q", writes=(Writes("Pod", ("status",), creates=True),))
+    coupling = answer(evidence(), CouplingQuestion(controller="*"), by_name([reader, writer]))
+    assert coupling.summary == "2 parts of the control plane read and write 2 kinds"
+    assert coupling.actors == (
+        DeclaredActor(
+            "r",
+            "p",
+            (DeclaredRead("Pod", ("spec",), "cache", True), DeclaredRead("Node", ("*",), "cache", False)),
+            (),
+        ),
+        DeclaredActor("w", "q", (), (DeclaredWrite("Pod", ("status",), True, False),)),
+    )

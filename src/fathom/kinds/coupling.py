@@ -21,7 +21,11 @@ class CouplingSpec(Shape, frozen=True):
         field_schema("The object whose inputs the question is about. Set either subject or controller."),
     ] = AskedObject()
     controller: Annotated[
-        str, field_schema("The controller that the question is about, such as autoscaling.", maxLength=253)
+        str,
+        field_schema(
+            "The controller that the question is about, such as autoscaling. *: what every one declares.",
+            maxLength=253,
+        ),
     ] = ""
     at: Annotated[
         str,

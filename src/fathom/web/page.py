@@ -8,10 +8,13 @@ POST   /ui/links         {"allowChanges": …}: a one-time code for whoever asks
 GET    /ui/sessions      my sessions; all of them for whoever may get this path
 DELETE /ui/sessions[/ID] end one, or all
 POST   /ui/watch         several watches in one answer
+GET    /ui/override-table, /ui/runbooks, /ui/runbook-reports/NS/RUN    `documents`, `run_reports`
+GET    /ui/record/…      recordings, for whoever may get this path: `recording_paths`
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from typing import TypeVar
 
@@ -41,16 +44,20 @@ from fathom.model.errors import (
 )
 from fathom.model.times import timestamp
 from fathom.model.user import User
+from fathom.web.documents import DOCUMENTS
 from fathom.web.files import HEADERS, PREFIX, StaticFiles
 from fathom.web.merged_watches import merged
 from fathom.web.origin import (
     KEY_HEADER,
+    READING,
     cookie_header,
     cookie_of,
     host_refusal,
     is_cross_site_write,
     origin_refusal,
 )
+from fathom.web.recording_paths import RECORD, RecordingPaths
+from fathom.web.run_reports import REPORTS, report
 from fathom.web.session_stream import SessionStream
 from fathom.web.sessions import CODE_S, SESSION_S, Session, Sessions
 
@@ -99,13 +106,16 @@ class Page:
         *,
         names: Collection[str],
         files: StaticFiles | None = None,
+        recordings: RecordingPaths | None = None,
     ) -> None:
-        """`names`: of this server, in lower case, as browsers may write them in addresses."""
+        """`names`: of this server, in lower case, as browsers may write them in addresses. `recordings`:
+        None where no directory has any."""
         self.sessions = sessions
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._names = frozenset(names)
         self._files = files or StaticFiles()
+        self._recordings = recordings
 
     # What the API server asks.
 
@@ -176,7 +186,32 @@ class Page:
             return self._link(request)
         if path == "/ui/sessions" or path.startswith("/ui/sessions/"):
             return self._sessions_path(request)
+        if path in {*DOCUMENTS, RECORD} or path.startswith((REPORTS, f"{RECORD}/")):
+            return await self._of_session(request, send)
         return self._files.serve(request)
+
+    async def _of_session(self, request: Request, send: Send) -> Answer:
+        """What is made for the page, and for nobody without a session."""
+        session, path = self._own_session(request), request.path
+        if path in DOCUMENTS:
+            _need(request.method, "GET")
+            return _json(await asyncio.to_thread(DOCUMENTS[path]))
+        if path.startswith(REPORTS):
+            _need(request.method, "GET")
+            return await report(request, send)
+        if self._recordings is None:
+            raise no_such_path()
+        self._require(session, request)
+        return await self._recordings.serve(request)
+
+    def _require(self, session: Session, request: Request) -> None:
+        """Raises 403. RBAC with nonResourceURLs: /ui/record and /ui/record/*."""
+        user, verb = session.credential.user, request.method.lower()
+        if not self._authorizer.authorize(user, RequestTarget(verb=verb, path=request.path)).allowed:
+            rule = f"a role with the verb {verb} on the nonResourceURL {request.path[:200]} is needed"
+            raise forbidden(f"user {user.name} may not {verb} {request.path[:200]}: {rule}")
+        if request.method not in READING and not session.allow_changes:
+            raise forbidden(READ_ONLY)
 
     def _own_session(self, request: Request) -> Session:
         """Raises 401, 403."""

@@ -16,6 +16,7 @@ from fathom.explain.evidence import Evidence, Gap, ObjectRef, Objects, RecordQue
 from fathom.explain.fights_about import fights_about
 from fathom.model.declared import Actor, Reads, Source, shared_fields
 
+EVERY_ACTOR = "*"  # As the name of a controller: the declarations of all of them.
 NEWEST = 500  # Audit entries of one object: of an object that is written every second, some minutes.
 
 
@@ -35,6 +36,29 @@ class CouplingInput(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     source: Source
     calls: bool  # Whether a change makes the reader decide again; else it sees the change at its next pass.
     writers: tuple[InputWriter, ...] = ()
+
+
+class DeclaredRead(msgspec.Struct, frozen=True, rename="camel"):
+    kind: str
+    fields: tuple[str, ...]
+    source: Source
+    calls: bool
+
+
+class DeclaredWrite(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    kind: str
+    fields: tuple[str, ...] = ()
+    creates: bool = False
+    deletes: bool = False
+
+
+class DeclaredActor(msgspec.Struct, frozen=True, rename="camel"):
+    """What a part of the control plane reads and writes, for a graph of all of them."""
+
+    name: str
+    process: str
+    reads: tuple[DeclaredRead, ...]
+    writes: tuple[DeclaredWrite, ...]
 
 
 class CacheBehind(msgspec.Struct, frozen=True, rename="camel"):
@@ -58,6 +82,7 @@ class Coupling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     fights: tuple[str, ...] = ()  # That go on about the object and what it depends on.
     caches: tuple[CacheBehind, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    actors: tuple[DeclaredActor, ...] = ()  # Only of the controller '*': all of them, with what they declare.
 
 
 class UnknownActor(ValueError):
@@ -67,7 +92,8 @@ class UnknownActor(ValueError):
 class CouplingQuestion(msgspec.Struct, frozen=True):
     """What `spec` must have; an API kind has more."""
 
-    controller: str = ""  # The name of an actor: the question is about it, and not about an object.
+    # The name of an actor, or '*' for all: the question is about it, and not about an object.
+    controller: str = ""
     field: str = ""
 
 
@@ -82,6 +108,8 @@ def answer(evidence: Evidence, spec: Any, table: Mapping[str, Actor] | None = No
     """Raises UnknownActor."""
     table = actors() if table is None else table
     name, field = str(getattr(spec, "controller", "")), str(getattr(spec, "field", ""))
+    if name == EVERY_ACTOR:
+        return _of_every_actor(table)
     if name:
         return _of_actor(name, table, evidence)
     return _of_object(evidence, field, table)
@@ -101,6 +129,32 @@ def _of_actor(name: str, table: Mapping[str, Actor], evidence: Evidence) -> Coup
         caches=_caches(evidence, {read.kind for read in actor.reads}, actor.process),
         gaps=evidence.gaps,
     )
+
+
+def _of_every_actor(table: Mapping[str, Actor]) -> Coupling:
+    declared = tuple(_declared(actor) for actor in table.values())
+    kinds = {read.kind for actor in declared for read in actor.reads}
+    kinds |= {write.kind for actor in declared for write in actor.writes}
+    return Coupling(
+        subject=EVERY_ACTOR,
+        summary=f"{len(declared)} parts of the control plane read and write {len(kinds)} kinds",
+        silent=(),
+        inputs=(),
+        links=(),
+        actors=declared,
+    )
+
+
+def _declared(actor: Actor) -> DeclaredActor:
+    reads = [
+        DeclaredRead(read.kind, read.fields, read.source, _is_woken(actor, read.kind)) for read in actor.reads
+    ]
+    writes = [DeclaredWrite(each.kind, each.fields, each.creates, each.deletes) for each in actor.writes]
+    return DeclaredActor(actor.name, actor.process, tuple(reads), tuple(writes))
+
+
+def _is_woken(actor: Actor, kind: str) -> bool:
+    return kind in actor.woken_by or "*" in actor.woken_by
 
 
 def _of_object(evidence: Evidence, field: str, table: Mapping[str, Actor]) -> Coupling:
@@ -159,8 +213,7 @@ def _narrowed(
             shared = shared_fields(at, write.fields)
             if same_kind(kind, write.kind) and (shared or write.creates or write.deletes):
                 writers.append(InputWriter(other.name, shared, write.creates, write.deletes))
-    calls = kind in actor.woken_by or "*" in actor.woken_by
-    return CouplingInput(actor.name, kind, at, read.source, calls, tuple(writers))
+    return CouplingInput(actor.name, kind, at, read.source, _is_woken(actor, kind), tuple(writers))
 
 
 def _silent(inputs: Iterable[CouplingInput]) -> tuple[str, ...]:

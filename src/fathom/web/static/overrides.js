@@ -9,6 +9,13 @@ export const changesOf = (override) => Object.entries(override.spec?.changes ?? 
 // When it ends; "" while that is not known: it may wait for an approval.
 export const expiryOf = (override) => override.status?.expiresAt ?? "";
 
+// When it lapses, because nobody has approved it; "" for one that waits for no approval.
+const LAPSES_MS = 3_600_000;
+export function lapsesAt({status = {}}) {
+  const {required, approved, requestedAt} = status.approval ?? {};
+  return required && approved !== true && requestedAt ? new Date(millis(requestedAt) + LAPSES_MS).toISOString() : "";
+}
+
 const belongs = (acknowledger, controller) => acknowledger === controller
   || (controller === "scheduler" && (acknowledger.startsWith("scheduler-") || acknowledger.startsWith("scheduler/")));
 
@@ -27,7 +34,7 @@ export function ackCounts(override) {
 
 // [mark, word] for parts.state().
 export function stateOf(override, now = serverNow()) {
-  const {status = {}} = override, approval = status.approval, ends = millis(expiryOf(override)), over = ends <= now;
+  const {status = {}} = override, approval = status.approval, over = [expiryOf(override), lapsesAt(override)].some((time) => millis(time) <= now);
   if (status.residue?.length) return ["bad", "Residue"];
   if (override.metadata.deletionTimestamp) return ["busy", "Ending"];
   if (approval?.approved === false) return ["idle", "Refused"];

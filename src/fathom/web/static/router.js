@@ -15,6 +15,7 @@ export const ROUTES = [
   {pattern: ["coupling"], module: "./views/coupling.js", nav: "Coupling"},
   {pattern: ["overrides", "new"], module: "./views/override_new.js"},
   {pattern: ["overrides", "*"], module: "./views/overrides.js"},
+  {pattern: ["overrides", "*", "*"], module: "./views/overrides.js"},
   {pattern: ["overrides"], module: "./views/overrides.js", nav: "Overrides"},
   {pattern: ["runbooks", "*", "*"], module: "./views/runbooks.js"},
   {pattern: ["runbooks"], module: "./views/runbooks.js", nav: "Runbooks"},

@@ -118,6 +118,6 @@ export function pageOf(ref) {
   const part = encodeURIComponent;
   if (kind === "Pod") return `#/pod/${part(ref.namespace)}/${part(ref.name)}`;
   if (WORKLOADS.has(kind)) return `#/workload/${part(ref.namespace)}/${part(kind)}/${part(ref.name)}`;
-  if (kind === "SchedulerOverride") return `#/overrides/${part(ref.name)}`;
+  if (kind === "SchedulerOverride") return ref.namespace ? `#/overrides/${part(ref.namespace)}/${part(ref.name)}` : `#/overrides/${part(ref.name)}`;
   return null;
 }
