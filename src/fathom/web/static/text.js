@@ -121,3 +121,9 @@ export function pageOf(ref) {
   if (kind === "SchedulerOverride") return `#/overrides/${part(ref.name)}`;
   return null;
 }
+
+// Characters that are obeyed instead of shown, as escapes, in the words of the command line (terminal.py): control
+// characters, and marks that turn the reading direction. Line ends and tabs stay.
+const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const escaped = (char) => (char < "\u0100" ? `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}` : `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+export const visible = (text) => text.replace(OBEYED, escaped);
