@@ -106,7 +106,8 @@ const KINDS = {
   services: "Service", nodes: "Node", "horizontalpodautoscalers.autoscaling": "HorizontalPodAutoscaler",
   "poddisruptionbudgets.policy": "PodDisruptionBudget", "scheduleroverrides.fathom.dev": "SchedulerOverride",
   "policyrollouts.fathom.dev": "PolicyRollout", "cronjobs.batch": "CronJob", "statefulsets.apps": "StatefulSet",
-  "daemonsets.apps": "DaemonSet", "tenantquotas.fathom.dev": "TenantQuota",
+  "daemonsets.apps": "DaemonSet", "tenantquotas.fathom.dev": "TenantQuota", "workloadprogresses.fathom.dev": "WorkloadProgress",
+  configmaps: "ConfigMap", secrets: "Secret", namespaces: "Namespace", events: "Event", persistentvolumeclaims: "PersistentVolumeClaim",
 };
 export const kindOf = (resource) => KINDS[resource] ?? String(resource ?? "").split(".")[0];
 

@@ -51,19 +51,32 @@ class DecisionPage {
     this.revisions = card("Revisions used, against the latest", {className: "revisions-card"});
     this.facts = card("What it followed from", {className: "decision-facts"});
     this.nodes = this.isPlacing ? nodesCard() : null;
-    this.whatIf = this.isPlacing ? whatIf({subject: {kind: "Pod", name: subject.name, namespace: subject.namespace}, namespace: this.namespace, answered: (answer) => { this.#assumed = answer; this.#show(); }, suggestions}) : null;
+    this.whatIf = this.isPlacing ? whatIf({subject: {kind: "Pod", name: subject.name, namespace: subject.namespace}, namespace: this.namespace, answered: (answer) => { this.#assumed = answer; this.#show(); }, suggestions, unbound: () => this.#unbound()}) : null;
     replace(this.facts.body, facts(decision));
     this.body = h("div", {class: "stack"}, this.compared,
       h("div", {class: "two-columns"}, h("div", {class: "stack"}, this.nodes?.section, this.revisions.section), h("div", {class: "stack"}, this.whatIf?.section, this.facts.section)));
     const {kind, resource, ...where} = this.asked;
-    this.asking = asking({lists: this.#lists(), question: (signal) => ask("explanations", {subject: {resource, ...where}}, this.namespace, {signal}),
+    this.asking = asking({lists: this.#lists(), question: (signal) => this.#question({resource, ...where}, signal),
       show: (answer) => { this.#now = answer; this.#error = null; this.#show(); }, failed: (error) => { this.#now = null; this.#error = error; this.#show(); }});
     this.#show();
   }
 
   #lists() {
     if (!this.isPlacing) return [];
-    return [live(`${collection("v1", "pods", this.asked.namespace)}?fieldSelector=${encodeURIComponent(`metadata.name=${this.asked.name}`)}`), live("/api/v1/nodes")];
+    this.pods = live(`${collection("v1", "pods", this.asked.namespace)}?fieldSelector=${encodeURIComponent(`metadata.name=${this.asked.name}`)}`);
+    return [this.pods, live("/api/v1/nodes")];
+  }
+
+  // A pod that has a node is explained as it is there: the decider is asked as if it had none yet.
+  async #question(subject, signal) {
+    const answer = await ask("explanations", {subject}, this.namespace, {signal});
+    const whatIf = answer.now ? [] : this.#unbound();
+    return whatIf.length ? {...await ask("explanations", {subject, whatIf}, this.namespace, {signal}), summary: answer.summary} : answer;
+  }
+
+  #unbound() {
+    const {namespace, name: podName} = this.asked, bound = this.isPlacing && this.pods?.get(`${namespace}/${podName}`)?.spec?.nodeName;
+    return bound ? [`pod/${podName}={"spec":{"nodeName":null}}`] : [];
   }
 
   #show() {
@@ -71,7 +84,7 @@ class DecisionPage {
     redraw(this.compared, [now?.now, now?.summary, now?.stage, this.#error?.message, assumed?.summary], () => [recorded(this.decision), again(this.decision, now, this.#error), assumed ? supposed(assumed) : null]);
     const latest = new Map((now?.freshness ?? []).map((each) => [each.kind, each.latest]));
     const rows = Object.entries(spec.seen ?? {}).map(([kind, seen]) => ({kind, applied: Math.max(seen.revision, seen.applied ?? 0), latest: latest.get(kind), ageMs: seen.ageMs}));
-    redraw(this.revisions.body, rows, () => (rows.length ? revisionTable(rows) : h("p", {class: "empty"}, "It read no cache, or the journal has dropped this detail.")));
+    redraw(this.revisions.body, rows, () => (rows.length ? revisionTable(rows, {waits: !spec.node}) : h("p", {class: "empty"}, "It read no cache, or the journal has dropped this detail.")));
     this.nodes?.update({decided: {nodes: status.nodes, reasons: status.reasons, scores: spec.scores, chosen: spec.node}, now: listed(now), assumed: listed(assumed)});
     this.whatIf?.suggest(this.decision, now);
   }
@@ -104,12 +117,18 @@ function recorded({spec, status = {}}) {
 function again({spec}, answer, error) {
   if (error) return compareCard("Asked again now", "idle", "no answer", error.message);
   if (!answer) return compareCard("Asked again now", "busy", "asking …", "");
-  const node = answer.now?.node ?? "", differs = answer.now ? node !== (spec.node ?? "") : null;
+  const differs = answer.now ? isAnother(spec.node ?? "", answer) : null;
   if (differs === null) return compareCard("Asked again now", answer.asWanted ? "ok" : "idle", answer.verdict, answer.summary);
   return compareCard("Asked again now", differs ? "warn" : "ok", differs ? `another result: ${answer.now.answer}` : `the same result: ${answer.now.answer}`, answer.summary);
 }
 
-const supposed = (answer) => compareCard("What if", answer.asWanted || answer.now?.node ? "ok" : "bad", outcome(answer), answer.summary);
+// Among nodes with as many points, any is the same answer.
+function isAnother(chosen, {now, nodes = []}) {
+  const here = nodes.find((row) => row.node === chosen && row.fits), best = nodes.find((row) => row.node === now.node);
+  return (now.node ?? "") !== chosen && !(here && best && here.score !== null && here.score === best.score);
+}
+
+const supposed = (answer) => compareCard("What if", answer.now?.node ? "ok" : "bad", outcome(answer), answer.summary);
 
 function facts({spec, status = {}}) {
   const fact = (term, ...value) => [h("dt", {}, term), h("dd", {}, value)], some = (term, value) => (value ? fact(term, value) : null);

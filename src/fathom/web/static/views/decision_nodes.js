@@ -11,6 +11,7 @@ export function nodesCard() {
   const {section, body, count} = card("Each node", {className: "decision-nodes"});
   const rows = h("tbody"), head = h("tr"), more = h("button", {type: "button", class: "quiet", hidden: true});
   const table = h("div", {class: "scroll"}, h("table", {class: "plain node-table"}, h("caption", {class: "visually-hidden"}, "Nodes, with their reasons and points"), h("thead", {}, head), rows));
+  const note = h("p", {class: "hint"}, "The journal keeps the points of the chosen node and of its equals; those of now are of all nodes that fit.");
   let order = {by: "", up: true}, limit = PAGE, last = null;
   more.addEventListener("click", () => { limit += PAGE; update(last); });
 
@@ -26,7 +27,7 @@ export function nodesCard() {
     header(head, columns, order, sortBy);
     setText(count, all.length ? `${plural(all.length, "node")}, ${all.filter((each) => each.then === "").length} fit` : "");
     if (!all.length) return replace(body, reasonCounts(decided) ?? empty("No node was looked at, or the journal has dropped this detail."));
-    if (body.firstChild !== table) replace(body, table, more);
+    if (body.firstChild !== table) replace(body, table, more, note);
     all.sort(sorter(order));
     keyed(rows, all.slice(0, limit), {key: (each) => each.node, make: () => h("tr", {"data-row": "node"}), update: (row, each) => updateRow(row, each, columns, decided.chosen)});
     more.hidden = all.length <= limit;

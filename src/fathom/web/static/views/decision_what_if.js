@@ -6,7 +6,8 @@ import {card, command, problem, state} from "../parts.js";
 
 const CHANGES_MAX = 16;
 
-export function whatIf({subject, namespace, answered, suggestions}) {
+// `unbound()`: the patch that takes the pod off its node, where it has one: else nothing would be decided.
+export function whatIf({subject, namespace, answered, suggestions, unbound}) {
   const {section, body} = card("What if", {className: "what-if", intro: "Assume a change, and see what would be decided. Nothing is written."});
   const changes = h("div", {class: "changes"}), result = h("div", {class: "what-if-result", "aria-live": "polite"});
   const button = h("button", {type: "submit", class: "primary"}, "Ask");
@@ -31,23 +32,23 @@ export function whatIf({subject, namespace, answered, suggestions}) {
   }
 
   async function question() {
-    const mine = ++turn, texts = asked();
+    const mine = ++turn, own = asked(), texts = own.length ? [...unbound(), ...own] : [];
     if (!texts.length) return replace(result, h("p", {class: "problem"}, "Name an object as KIND/NAME, such as node/node-1, and a patch for it."));
     button.disabled = true;
     replace(result, h("p", {class: "loading"}, "Asking …"));
     try {
       const answer = await ask("explanations", {subject, whatIf: texts}, namespace);
-      if (mine === turn) { show(answer, texts); answered(answer); }
+      if (mine === turn) { show(answer, own, texts); answered(answer); }
     } catch (error) {
       if (mine === turn) { replace(result, problem(error)); answered(null); }
     }
     button.disabled = false;
   }
 
-  function show(answer, texts) {
+  function show(answer, own, texts) {
     const typed = `fathom why ${subject.kind.toLowerCase()}/${subject.name} -n ${namespace} ${texts.map((text) => `--what-if '${text.replaceAll("'", "'\\''")}'`).join(" ")}`;
-    replace(result, texts.map((text) => h("p", {class: "hint"}, "If ", h("code", {}, text.slice(0, text.indexOf("="))), " had ", h("code", {}, text.slice(text.indexOf("=") + 1)), ":")),
-      h("p", {class: "result-line"}, state(answer.asWanted || answer.now?.node || answer.stage === "queued" ? "ok" : "bad", outcome(answer))),
+    replace(result, own.map((text) => h("p", {class: "hint"}, "If ", h("code", {}, text.slice(0, text.indexOf("="))), " had ", h("code", {}, text.slice(text.indexOf("=") + 1)), texts.length > own.length ? ", and the pod had no node yet:" : ":")),
+      h("p", {class: "result-line"}, state(answer.now?.node ? "ok" : "bad", outcome(answer))),
       h("p", {}, answer.summary), command(typed));
   }
 

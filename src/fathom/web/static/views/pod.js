@@ -35,8 +35,8 @@ class PodPage {
     const {why, type, facts, timeline, log, attempts} = this.parts;
     type.section.querySelector(".card-head").append(toolChoice(() => this.#showAnswer()));
     this.body = h("div", {class: "stack"},
-      h("div", {class: "two-columns"}, h("div", {class: "stack"}, why.section), h("div", {class: "stack"}, type.section, facts.section)),
-      timeline.section, attempts.section, log.section);
+      h("div", {class: "two-columns"}, h("div", {class: "stack"}, why.section, attempts.section), h("div", {class: "stack"}, type.section, facts.section)),
+      timeline.section, log.section);
     this.#follow();
   }
 
@@ -116,7 +116,13 @@ function podFacts(pod) {
     fact("restarts", `${restarts(pod)}${ended ? `, the last ${age(ended)} ago` : ""}`),
     spec.priorityClassName ? fact("priority", spec.priorityClassName) : null),
   h("h3", {}, "Containers"), h("ul", {class: "lines"}, (spec.containers ?? []).map((each) => containerLine(each, status.containerStatuses))),
-  h("h3", {}, "Conditions"), h("ul", {class: "lines"}, (status.conditions ?? []).map((each) => h("li", {}, state(each.status === "True" ? "ok" : "warn", each.type), each.status === "True" ? "" : ` ${each.reason ?? ""}${each.message ? `: ${each.message}` : ""}`)))];
+  h("h3", {}, "Conditions"), conditions(status.conditions ?? [])];
+}
+
+function conditions(all) {
+  const met = all.filter((each) => each.status === "True"), others = all.filter((each) => each.status !== "True");
+  return [h("ul", {class: "lines"}, others.map((each) => h("li", {}, state("warn", each.type), ` ${each.reason ?? ""}${each.message ? `: ${each.message}` : ""}`))),
+    h("ul", {class: "met"}, met.map((each) => h("li", {}, state("ok", each.type))))];
 }
 
 // A ReplicaSet of a Deployment is named after it and its template: the Deployment is what people know.

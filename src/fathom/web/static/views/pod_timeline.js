@@ -90,7 +90,7 @@ class TimelineView {
     const x = this.#placed.xs[row.number - 1], {scrollLeft, clientWidth} = this.scroll;
     if (x < scrollLeft + 30 || x > scrollLeft + clientWidth - 30) this.scroll.scrollLeft = x - clientWidth / 2;
     const line = this.list.children[row.number - 1], box = this.list.parentElement;
-    if (line) box.scrollTop = Math.max(0, line.offsetTop - box.offsetTop - box.clientHeight / 3);
+    if (line) box.scrollTop = Math.max(0, line.offsetTop - box.clientHeight / 3);
   }
 
   #step(by) {

@@ -20,8 +20,8 @@ export function draw(canvas, timeline, {zoom, selected, select, time}) {
   const chain = selected ? related(edges, selected) : {edges: new Set(), ids: new Set()};
   vars(canvas, {width: `${Math.ceil(placed.width)}px`, height: `${HEIGHT}px`});
   const svg = s("svg", {class: "timeline-svg", width: Math.ceil(placed.width), height: HEIGHT, "aria-hidden": "true"},
-    s("defs", {}, arrow("arrow", ""), arrow("arrow-chosen", "chosen")),
-    placed.ticks.map((tick) => [s("line", {class: "tick", x1: tick.x, x2: tick.x, y1: AXIS_HEIGHT - 5, y2: HEIGHT}), s("text", {class: "tick-text", x: tick.x, y: AXIS_HEIGHT - 10}, time(tick.time))]),
+    s("defs", {}, arrow("arrow", "", 7), arrow("arrow-chosen", "chosen", 4.2)),
+    placed.ticks.map((tick) => [s("line", {class: "tick", x1: tick.x, x2: tick.x, y1: AXIS_HEIGHT - 5, y2: HEIGHT}), s("text", {class: "tick-text", x: tick.x, y: AXIS_HEIGHT - 10}, time(tick.time, tick.before))]),
     placed.folds.map(fold),
     edges.map((edge) => edgePath(edge, entries, at, placed, chain)),
     entries.map((entry, index) => mark(entry, index, placed, entry.id === selected, chain, select)));
@@ -30,7 +30,7 @@ export function draw(canvas, timeline, {zoom, selected, select, time}) {
   return placed;
 }
 
-const arrow = (id, kind) => s("marker", {id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto"}, s("path", {class: `arrow ${kind}`.trim(), d: "M0 .5L8 4L0 7.5z"}));
+const arrow = (id, kind, size) => s("marker", {id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: size, markerHeight: size, orient: "auto"}, s("path", {class: `arrow ${kind}`.trim(), d: "M0 .5L8 4L0 7.5z"}));
 
 function band({gap, lane, from, to}) {
   const node = h("div", {class: "gap-band", title: `no data: ${gap.source}: ${gap.why}`}, h("span", {}, "no data"));
@@ -59,7 +59,7 @@ function curve(x1, y1, x2, y2) {
 
 function mark(entry, index, placed, chosen, chain, select) {
   const x = placed.xs[index], y = laneY(laneOf(entry));
-  const classes = ["mark", entry.source, entry.role === "subject" ? "own" : "", chosen ? "chosen" : "", !chosen && chain.ids.has(entry.id) ? "linked" : "", isTrouble(entry) ? "trouble" : ""].filter(Boolean).join(" ");
+  const classes = ["entry-mark", entry.source, entry.role === "subject" ? "own" : "", chosen ? "chosen" : "", !chosen && chain.ids.has(entry.id) ? "linked" : "", isTrouble(entry) ? "trouble" : ""].filter(Boolean).join(" ");
   const until = entry.until ? placed.xOf(entry.until) : x;
   return s("g", {class: classes, transform: `translate(${x.toFixed(1)} ${y})`, "data-id": entry.id, onclick: () => select(entry.id)},
     s("title", {}, `${index + 1}. ${entry.actor} ${entry.text}`),
@@ -68,7 +68,7 @@ function mark(entry, index, placed, chosen, chain, select) {
     entry.count > 1 ? s("text", {class: "mark-count", x: 8, y: -6}, `×${entry.count}`) : null);
 }
 
-export const isTrouble = (entry) => /=False/.test(entry.path?.condition ?? "") || (entry.path?.results ?? []).some((each) => ["conflict", "rejected", "unknown"].includes(each.result));
+export const isTrouble = (entry) => entry.role === "subject" && (/=False/.test(entry.path?.condition ?? "") || (entry.path?.results ?? []).some((each) => ["conflict", "rejected", "unknown"].includes(each.result)));
 
 // All that led to an entry, and what followed from it at once.
 export function related(edges, id) {

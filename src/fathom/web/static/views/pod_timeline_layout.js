@@ -35,7 +35,7 @@ export function layout(entries, zoom) {
         x += Math.max(STEP * zoom, quiet * PX_PER_S * zoom);
       }
     }
-    if (x - tick >= TICK) { ticks.push({x, time: entry.time}); tick = x; }
+    if (x - tick >= TICK) { ticks.push({x, time: entry.time, before: ticks[ticks.length - 1]?.time}); tick = x; }
     xs.push(x);
     if (!anchors.length || at > anchors[anchors.length - 1][0]) anchors.push([at, x]);
     ended = Math.max(ended ?? 0, at, until);

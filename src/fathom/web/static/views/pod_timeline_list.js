@@ -11,7 +11,12 @@ const TIME = new Intl.DateTimeFormat(undefined, {hour: "2-digit", minute: "2-dig
 const SECONDS = new Intl.DateTimeFormat(undefined, {hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23"});
 
 export const preciseTime = (time) => (Number.isNaN(millis(time)) ? "" : TIME.format(millis(time)));
-export const tickTime = (time) => (Number.isNaN(millis(time)) ? "" : SECONDS.format(millis(time)));
+// Within a second, only what differs: ".512".
+export function tickTime(time, before) {
+  if (Number.isNaN(millis(time))) return "";
+  const text = SECONDS.format(millis(time));
+  return before && SECONDS.format(millis(before)) === text ? `.${String(millis(time) % 1000).padStart(3, "0")}` : text;
+}
 
 // Each entry with its number, its causes and the silence before it.
 export function numbered({entries, edges}) {

@@ -118,17 +118,28 @@ function decisionRow({decisions = [], subject}) {
 
 export const decisionPage = (id, namespace) => `#/decision/${encodeURIComponent(id)}${namespace ? `?namespace=${encodeURIComponent(namespace)}` : ""}`;
 
-function freshnessRow({freshness = []}) {
-  return freshness.length ? [row("revisions used", revisionTable(freshness))] : [];
+// As the command line: Pod, Node and what has changed since; the rest on demand.
+const ALWAYS_FRESH = new Set(["Pod", "Node"]);
+
+function freshnessRow({freshness = [], asWanted, stage}) {
+  if (!freshness.length) return [];
+  const isShown = (seen) => ALWAYS_FRESH.has(seen.kind) || seen.applied < seen.latest;
+  const others = freshness.filter((seen) => !isShown(seen)), waits = !asWanted && WAITING.has(stage);
+  return [row("revisions used", revisionTable(freshness.filter(isShown), {waits}),
+    others.length ? h("details", {class: "more-kinds"}, h("summary", {}, `${plural(others.length, "other kind")}, without a newer change`), revisionTable(others, {waits})) : null)];
 }
 
+const WAITING = new Set(["unschedulable", "queued", "preempting", "control-plane", "gated"]);
+
 // Of each kind: the newest change that the decision had seen, and the latest there is.
-export function revisionTable(rows) {
+// `waits`: a newer change may matter, so the view was behind; else it is only later.
+export function revisionTable(rows, {waits = true} = {}) {
+  const aged = rows.some((seen) => seen.ageMs !== undefined);
   return h("div", {class: "scroll"}, h("table", {class: "plain tight revisions"},
-    h("thead", {}, h("tr", {}, ["kind", "used", "latest", "state", "age of the view"].map((text) => h("th", {scope: "col"}, text)))),
+    h("thead", {}, h("tr", {}, ["kind", "used", "latest", "state", ...(aged ? ["age of the view"] : [])].map((text) => h("th", {scope: "col"}, text)))),
     h("tbody", {}, rows.map((seen) => h("tr", {}, h("th", {scope: "row"}, seen.kind), h("td", {class: "number"}, seen.applied), h("td", {class: "number"}, seen.latest ?? "no data"),
-      h("td", {}, seen.latest === undefined ? state("idle", "not known") : seen.applied < seen.latest ? state("warn", "behind") : state("ok", "newest")),
-      h("td", {class: "number"}, seen.ageMs === undefined ? "" : `${seen.ageMs} ms`))))));
+      h("td", {}, seen.latest === undefined ? state("idle", "not known") : seen.applied < seen.latest ? (waits ? state("warn", "behind") : state("idle", "changed since")) : state("ok", "newest")),
+      aged ? h("td", {class: "number"}, seen.ageMs === undefined ? "" : `${seen.ageMs} ms`) : null)))));
 }
 
 function nowRow({now, decisions, asWanted}) {
