@@ -10,11 +10,11 @@ const GAP_MS = 700;
 const GAP_FACTOR = 4;
 const ANYWAY_MS = 15_000;
 
-export function asking({question, show, failed, lists = [], anywayMs = ANYWAY_MS}) {
+export function asking({question, show, failed, lists = [], anywayMs = ANYWAY_MS, gapMs = GAP_MS}) {
   let controller = null, timer = 0, changed = false, over = false, notBefore = 0;
 
   async function turn() {
-    if (document.hidden) return later(GAP_MS);
+    if (document.hidden) return later(gapMs);
     controller = new AbortController();
     const began = performance.now();
     try {
@@ -24,7 +24,7 @@ export function asking({question, show, failed, lists = [], anywayMs = ANYWAY_MS
       if (error.name !== "AbortError" && !over) failed(error);
     }
     controller = null;
-    return later(Math.max(GAP_MS, GAP_FACTOR * (performance.now() - began)));
+    return later(Math.max(gapMs, GAP_FACTOR * (performance.now() - began)));
   }
 
   function later(gap) {

@@ -4,6 +4,14 @@ const BAD = /BackOff|Err|Invalid|Failed|Crash|OOM|Evicted|Lost|Unknown/;
 
 // {kind, word, sentence}: kind is that of parts.state().
 export function podState(pod) {
+  let known = states.get(pod);
+  if (!known) states.set(pod, known = read(pod));
+  return known;
+}
+
+const states = new WeakMap();  // An object that changes is another object.
+
+function read(pod) {
   const {status = {}, metadata, spec = {}} = pod;
   if (metadata.deletionTimestamp) return {kind: "busy", word: "Terminating", sentence: gracePeriod(pod)};
   if (status.phase === "Succeeded") return {kind: "idle", word: "Completed", sentence: ""};

@@ -56,7 +56,7 @@ class DecisionPage {
     this.body = h("div", {class: "stack"}, this.compared,
       h("div", {class: "two-columns"}, h("div", {class: "stack"}, this.nodes?.section, this.revisions.section), h("div", {class: "stack"}, this.whatIf?.section, this.facts.section)));
     const {kind, resource, ...where} = this.asked;
-    this.asking = asking({lists: this.#lists(), question: (signal) => this.#question({resource, ...where}, signal),
+    this.asking = asking({gapMs: 3_000, lists: this.#lists(), question: (signal) => this.#question({resource, ...where}, signal),
       show: (answer) => { this.#now = answer; this.#error = null; this.#show(); }, failed: (error) => { this.#now = null; this.#error = error; this.#show(); }});
     this.#show();
   }
