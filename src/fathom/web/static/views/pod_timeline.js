@@ -2,9 +2,8 @@
 
 import {h, replace, setText} from "../dom.js";
 import {card, empty, problem} from "../parts.js";
-import {draw, legend, summaryOf} from "./pod_timeline_drawing.js";
-import {fitting, moved} from "./pod_timeline_layout.js";
-import {LANES, laneOf} from "./pod_timeline_layout.js";
+import {draw, highlight, legend, summaryOf} from "./pod_timeline_drawing.js";
+import {LANES, fitting, laneOf, moved} from "./pod_timeline_layout.js";
 import {entryDetails, numbered, showRows, tickTime} from "./pod_timeline_list.js";
 import {redraw} from "./why_parts.js";
 
@@ -24,7 +23,7 @@ class TimelineView {
   #timeline = null;
   #rows = [];
   #zoom = 0;
-  #placed = null;
+  #drawn = null;
   #selected = "";
   #text = "";
 
@@ -59,13 +58,20 @@ class TimelineView {
     if (!this.#zoom) this.#zoom = this.#fitZoom();
     this.#draw();
     if (atEnd) this.scroll.scrollLeft = this.scroll.scrollWidth;
+    // In a frame of its own: neither of the two takes long enough to be felt.
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => this.#showList());
+  }
+
+  #showList() {
+    showRows(this.list, this.#rows, {selected: this.#selected, select: (id) => this.select(id)});
   }
 
   #fitZoom() { return Math.max(0.45, fitting(this.#timeline.entries, (this.scroll.clientWidth || 1000) - 4)); }
 
   #draw() {
-    this.#placed = draw(this.canvas, this.#timeline, {zoom: this.#zoom, selected: this.#selected, select: (id) => this.select(id), time: tickTime});
-    showRows(this.list, this.#rows, {selected: this.#selected, select: (id) => this.select(id)});
+    this.#drawn = draw(this.canvas, this.#timeline, {zoom: this.#zoom, select: (id) => this.select(id), time: tickTime});
+    if (this.#selected) highlight(this.#drawn, this.#timeline.edges, this.#selected);
   }
 
   fit() {
@@ -75,19 +81,20 @@ class TimelineView {
 
   // What is at `x` of the window stays there.
   zoomBy(factor, x = this.scroll.clientWidth / 2) {
-    const was = this.#placed, place = this.scroll.scrollLeft + x;
+    const was = this.#drawn.placed, place = this.scroll.scrollLeft + x;
     this.#zoom = Math.max(ZOOM_MIN, Math.min(ZOOM_MAX, this.#zoom * factor));
     this.#draw();
-    this.scroll.scrollLeft = moved(was, this.#placed, place) - x;
+    this.scroll.scrollLeft = moved(was, this.#drawn.placed, place) - x;
   }
 
   select(id) {
     const row = this.#rows.find((each) => each.entry.id === id);
     if (!row) return;
     this.#selected = id;
-    this.#draw();
+    highlight(this.#drawn, this.#timeline.edges, id);
+    this.#showList();
     replace(this.details, entryDetails(row, this.#timeline, this.#rows, (other) => this.select(other)));
-    const x = this.#placed.xs[row.number - 1], {scrollLeft, clientWidth} = this.scroll;
+    const x = this.#drawn.placed.xs[row.number - 1], {scrollLeft, clientWidth} = this.scroll;
     if (x < scrollLeft + 30 || x > scrollLeft + clientWidth - 30) this.scroll.scrollLeft = x - clientWidth / 2;
     const line = this.list.children[row.number - 1], box = this.list.parentElement;
     if (line) box.scrollTop = Math.max(0, line.offsetTop - box.clientHeight / 3);

@@ -14,20 +14,34 @@ const RADIUS = 8;
 
 export const shape = (source) => s("svg", {class: "shape", viewBox: "-8 -8 16 16", "aria-hidden": "true"}, s("path", {d: SHAPES[source] ?? SHAPES.condition}));
 
-// `timeline`: {entries, edges, gaps}. Returns {placed, canvas}: fills the canvas.
-export function draw(canvas, timeline, {zoom, selected, select, time}) {
+// `timeline`: {entries, edges, gaps}. Fills the canvas; returns {placed, marks, paths} for `highlight`.
+export function draw(canvas, timeline, {zoom, select, time}) {
   const {entries, edges, gaps = []} = timeline, placed = layout(entries, zoom), at = new Map(entries.map((entry, index) => [entry.id, index]));
-  const chain = selected ? related(edges, selected) : {edges: new Set(), ids: new Set()};
+  const paths = edges.map((edge) => [edge, edgePath(edge, entries, at, placed)]).filter(([, path]) => path);
+  const marks = new Map(entries.map((entry, index) => [entry.id, mark(entry, index, placed, select)]));
   vars(canvas, {width: `${Math.ceil(placed.width)}px`, height: `${HEIGHT}px`});
   const svg = s("svg", {class: "timeline-svg", width: Math.ceil(placed.width), height: HEIGHT, "aria-hidden": "true"},
     s("defs", {}, arrow("arrow", "", 7), arrow("arrow-chosen", "chosen", 4.2)),
     placed.ticks.map((tick) => [s("line", {class: "tick", x1: tick.x, x2: tick.x, y1: AXIS_HEIGHT - 5, y2: HEIGHT}), s("text", {class: "tick-text", x: tick.x, y: AXIS_HEIGHT - 10}, time(tick.time, tick.before))]),
     placed.folds.map(fold),
-    edges.map((edge) => edgePath(edge, entries, at, placed, chain)),
-    entries.map((entry, index) => mark(entry, index, placed, entry.id === selected, chain, select)));
+    paths.map(([, path]) => path), [...marks.values()]);
   replace(canvas, LANES.map((lane, index) => vars(h("div", {class: "lane-stripe"}), {top: `${AXIS_HEIGHT + index * LANE_HEIGHT}px`, height: `${LANE_HEIGHT}px`})),
     gapBands(gaps, placed).map(band), svg);
-  return placed;
+  return {placed, marks, paths};
+}
+
+// The chosen entry, all that led to it, and what followed. Only classes change: choosing is quick in a long timeline.
+export function highlight({marks, paths}, edges, selected) {
+  const chain = selected ? related(edges, selected) : {edges: new Set(), ids: new Set()};
+  for (const [id, node] of marks) {
+    node.classList.toggle("chosen", id === selected);
+    node.classList.toggle("linked", id !== selected && chain.ids.has(id));
+  }
+  for (const [edge, path] of paths) {
+    const chosen = chain.edges.has(edge);
+    if (path.classList.toggle("chosen", chosen) || path.dataset.was) path.setAttribute("marker-end", `url(#${chosen ? "arrow-chosen" : "arrow"})`);
+    if (chosen) path.dataset.was = "chosen"; else delete path.dataset.was;
+  }
 }
 
 const arrow = (id, kind, size) => s("marker", {id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: size, markerHeight: size, orient: "auto"}, s("path", {class: `arrow ${kind}`.trim(), d: "M0 .5L8 4L0 7.5z"}));
@@ -42,12 +56,11 @@ function fold({from, to, seconds}) {
   return s("g", {class: "fold"}, s("path", {d: `M${zigzag.join("L")}`}), s("text", {class: "fold-text", x: middle, y: HEIGHT - 4}, `… ${duration(seconds)}`), s("title", {}, `${duration(seconds)}, nothing`));
 }
 
-function edgePath(edge, entries, at, placed, chain) {
+function edgePath(edge, entries, at, placed) {
   const from = at.get(edge.cause), to = at.get(edge.effect);
   if (from === undefined || to === undefined) return null;
   const [x1, x2] = [placed.xs[from], placed.xs[to]], [y1, y2] = [laneY(laneOf(entries[from])), laneY(laneOf(entries[to]))];
-  const chosen = chain.edges.has(edge), classes = ["edge", edge.inferred ? "inferred" : "recorded", chosen ? "chosen" : ""].filter(Boolean).join(" ");
-  return s("path", {class: classes, d: curve(x1, y1, x2, y2), "marker-end": `url(#${chosen ? "arrow-chosen" : "arrow"})`, "data-cause": edge.cause, "data-effect": edge.effect, "data-kind": edge.kind});
+  return s("path", {class: `edge ${edge.inferred ? "inferred" : "recorded"}`, d: curve(x1, y1, x2, y2), "marker-end": "url(#arrow)", "data-cause": edge.cause, "data-effect": edge.effect, "data-kind": edge.kind});
 }
 
 // From lane to lane an S, within a lane an arc above its marks.
@@ -57,9 +70,9 @@ function curve(x1, y1, x2, y2) {
   return `M${x1} ${y1 + down * RADIUS}C${x1} ${y1 + down * bend} ${x2} ${y2 - down * bend} ${x2} ${y2 - down * (RADIUS + 1)}`;
 }
 
-function mark(entry, index, placed, chosen, chain, select) {
+function mark(entry, index, placed, select) {
   const x = placed.xs[index], y = laneY(laneOf(entry));
-  const classes = ["entry-mark", entry.source, entry.role === "subject" ? "own" : "", chosen ? "chosen" : "", !chosen && chain.ids.has(entry.id) ? "linked" : "", isTrouble(entry) ? "trouble" : ""].filter(Boolean).join(" ");
+  const classes = ["entry-mark", entry.source, entry.role === "subject" ? "own" : "", isTrouble(entry) ? "trouble" : ""].filter(Boolean).join(" ");
   const until = entry.until ? placed.xOf(entry.until) : x;
   return s("g", {class: classes, transform: `translate(${x.toFixed(1)} ${y})`, "data-id": entry.id, onclick: () => select(entry.id)},
     s("title", {}, `${index + 1}. ${entry.actor} ${entry.text}`),
