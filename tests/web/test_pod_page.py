@@ -160,7 +160,8 @@ def test_every_attempt_leads_to_its_decision_and_axe_finds_nothing_serious(
     first = decisions_of(cluster, namespace, pod)[0]["metadata"]["name"]
     link = page.locator(".attempt-table").get_by_role("link", name="attempt 1", exact=True)
     expect(link).to_have_attribute("href", f"#/decision/{first}?namespace={namespace}")
-    expect(page.locator(".entry").first).to_be_visible()
+    page.locator(".entry").first.click()
+    expect(page.locator(".entry-details .entry-title")).to_contain_text("1. ")
     assert serious_faults(page, "light") == []
     assert serious_faults(page, "dark") == []
 

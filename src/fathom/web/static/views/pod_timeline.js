@@ -8,6 +8,7 @@ import {entryDetails, numbered, showRows, tickTime} from "./pod_timeline_list.js
 import {redraw} from "./why_parts.js";
 
 const ZOOM_MIN = 0.2, ZOOM_MAX = 12, ZOOM_STEP = 1.35, PAN = 120;
+const LISTED = 200;  // The newest: a list of 500 takes long to lay out, and few read so far.
 const HELP = "Zoom with + and −, or Ctrl and the wheel; move with ← and →; ↑ and ↓ choose an entry; 0 shows all.";
 
 export function timelineCard() {
@@ -33,13 +34,15 @@ class TimelineView {
     this.scroll = h("div", {class: "timeline-scroll", tabindex: "0", role: "group", "aria-label": `Drawing of the timeline. ${HELP} The list below says the same.`}, this.canvas);
     this.labels = h("div", {class: "lane-labels", "aria-hidden": "true"}, LANES.map((lane) => h("div", {class: "lane-label"}, lane.title, h("span", {class: "muted"}))));
     this.list = h("ol", {class: "entries"});
+    this.earlier = h("button", {type: "button", class: "quiet earlier", hidden: true, onclick: () => { this.listed = Infinity; this.#showList(); }});
+    this.listed = LISTED;
     this.details = h("div", {class: "entry-details", "aria-live": "polite"}, empty("Choose an entry to see what caused it."));
     this.gaps = h("ul", {class: "gaps"});
     const button = (label, text, action) => h("button", {type: "button", class: "quiet", "aria-label": label, title: label, onclick: action}, text);
     this.node = h("div", {class: "timeline-view"},
       h("div", {class: "timeline-tools"}, button("Zoom out", "−", () => this.zoomBy(1 / ZOOM_STEP)), button("Zoom in", "+", () => this.zoomBy(ZOOM_STEP)), button("Show all", "all", () => this.fit()), legend()),
       h("div", {class: "timeline-frame"}, this.labels, this.scroll), this.gaps,
-      h("div", {class: "timeline-below"}, h("div", {class: "entries-scroll", tabindex: "0", role: "region", "aria-label": "Entries of the timeline"}, this.list), this.details));
+      h("div", {class: "timeline-below"}, h("div", {class: "entries-scroll", tabindex: "0", role: "region", "aria-label": "Entries of the timeline"}, this.earlier, this.list), this.details));
     this.scroll.addEventListener("keydown", (event) => this.#key(event));
     this.scroll.addEventListener("wheel", (event) => this.#wheel(event), {passive: false});
     this.scroll.addEventListener("pointerdown", (event) => this.#drag(event));
@@ -64,7 +67,10 @@ class TimelineView {
   }
 
   #showList() {
-    showRows(this.list, this.#rows, {selected: this.#selected, select: (id) => this.select(id)});
+    const shown = this.#rows.slice(-Math.min(this.listed, this.#rows.length) || undefined);
+    this.earlier.hidden = shown.length === this.#rows.length;
+    setText(this.earlier, `Show ${this.#rows.length - shown.length} earlier entries`);
+    showRows(this.list, shown, {selected: this.#selected, select: (id) => this.select(id)});
   }
 
   #fitZoom() { return Math.max(0.45, fitting(this.#timeline.entries, (this.scroll.clientWidth || 1000) - 4)); }
@@ -91,12 +97,13 @@ class TimelineView {
     const row = this.#rows.find((each) => each.entry.id === id);
     if (!row) return;
     this.#selected = id;
+    if (row.number <= this.#rows.length - this.listed) this.listed = Infinity;
     highlight(this.#drawn, this.#timeline.edges, id);
     this.#showList();
     replace(this.details, entryDetails(row, this.#timeline, this.#rows, (other) => this.select(other)));
     const x = this.#drawn.placed.xs[row.number - 1], {scrollLeft, clientWidth} = this.scroll;
     if (x < scrollLeft + 30 || x > scrollLeft + clientWidth - 30) this.scroll.scrollLeft = x - clientWidth / 2;
-    const line = this.list.children[row.number - 1], box = this.list.parentElement;
+    const line = this.list.querySelector(".chosen"), box = this.list.parentElement;
     if (line) box.scrollTop = Math.max(0, line.offsetTop - box.clientHeight / 3);
   }
 

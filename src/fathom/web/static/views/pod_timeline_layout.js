@@ -40,7 +40,7 @@ export function layout(entries, zoom) {
     if (!anchors.length || at > anchors[anchors.length - 1][0]) anchors.push([at, x]);
     ended = Math.max(ended ?? 0, at, until);
   }
-  return {xs, folds, ticks, width: x + PAD, xOf: (time) => between(anchors, millis(time), 0, 1)};
+  return {xs, folds, ticks, width: x + PAD + TICK / 2, xOf: (time) => between(anchors, millis(time), 0, 1)};
 }
 
 // The value that belongs to `wanted`, between the two nearest pairs; `from` and `to` say which of a pair is which.
