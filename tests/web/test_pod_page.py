@@ -70,7 +70,29 @@ def test_the_timeline_has_every_entry_and_every_cause_of_the_record(
     details = page.locator(".entry-details")
     expect(details).to_contain_text("scheduler chooses")
     expect(details).to_contain_text("wrote, recorded")
+    page.locator(".timeline").evaluate("node => window.scrollTo(0, node.offsetTop - 70)")
     pictures.take(page, "pod")
+
+
+def test_a_gap_is_drawn_in_the_lane_of_its_source_for_as_long_as_it_lasted(page_as: PageAs) -> None:
+    bands = """async () => {
+      const {LANES, gapBands, layout} = await import('/ui/views/pod_timeline_layout.js');
+      const at = (second) => `2026-11-16T12:00:0${second}.000000Z`;
+      const placed = layout([0, 2, 4].map((second) => ({time: at(second)})), 1);
+      const gaps = [
+        {source: 'audit log', why: `it has nothing of pod web-1 before ${at(2)}`},
+        {source: 'journal of scheduler', why: `not recorded from ${at(2)} to ${at(4)}: 3 lost`},
+        {source: 'journal of deciders', why: 'it does not answer'},
+        {source: 'permissions', why: '2 entries are about objects that you may not read'}];
+      const entry = (x) => placed.xs.indexOf(x);
+      return gapBands(gaps, placed).map(({lane, from, to}) =>
+        [LANES[lane].title, from && entry(from), to === placed.width ? 'end' : entry(to)]);
+    }"""
+    assert page_as("viewer").evaluate(bands) == [
+        ["Writes", 0, 1],
+        ["Decisions", 1, 2],
+        ["Decisions", 0, "end"],
+    ]
 
 
 def test_the_drawing_is_zoomed_moved_and_read_by_keys(

@@ -1,6 +1,6 @@
 // What a table shows of a pod: a mark, kubectl's word, and a sentence from its conditions. Pure.
 
-const BAD = /BackOff|Err|Invalid|Failed|Crash|OOM|Evicted|Lost|Unknown/;
+export const BAD = /BackOff|Err|Invalid|Failed|Crash|OOM|Evicted|Lost|Unknown/;
 
 // {kind, word, sentence}: kind is that of parts.state().
 export function podState(pod) {

@@ -85,7 +85,7 @@ class DecisionPage {
     const latest = new Map((now?.freshness ?? []).map((each) => [each.kind, each.latest]));
     const rows = Object.entries(spec.seen ?? {}).map(([kind, seen]) => ({kind, applied: Math.max(seen.revision, seen.applied ?? 0), latest: latest.get(kind), ageMs: seen.ageMs}));
     redraw(this.revisions.body, rows, () => (rows.length ? revisionTable(rows, {waits: !spec.node}) : h("p", {class: "empty"}, "It read no cache, or the journal has dropped this detail.")));
-    this.nodes?.update({decided: {nodes: status.nodes, reasons: status.reasons, scores: spec.scores, chosen: spec.node}, now: listed(now), assumed: listed(assumed)});
+    this.nodes?.update({decided: {nodes: status.nodes, reasons: status.reasons, scores: spec.scores, chosen: spec.node}, now: listed(now), assumed: listed(assumed), byRule: now?.details?.find((each) => each.title === "points now, by rule")?.lines});
     this.whatIf?.suggest(this.decision, now);
   }
 

@@ -3,6 +3,7 @@
 import {h, keyed, replace, setText} from "../dom.js";
 import {card, empty, state} from "../parts.js";
 import {plural} from "../text.js";
+import {redraw} from "./why_parts.js";
 
 const PAGE = 100;
 const COLUMNS = [["node", "node"], ["then", "as decided"], ["thenScore", "points"], ["now", "now"], ["nowScore", "points now"], ["if", "what if"], ["ifScore", "points then"]];
@@ -12,6 +13,7 @@ export function nodesCard() {
   const rows = h("tbody"), head = h("tr"), more = h("button", {type: "button", class: "quiet", hidden: true});
   const table = h("div", {class: "scroll"}, h("table", {class: "plain node-table"}, h("caption", {class: "visually-hidden"}, "Nodes, with their reasons and points"), h("thead", {}, head), rows));
   const note = h("p", {class: "hint"}, "The journal keeps the points of the chosen node and of its equals; those of now are of all nodes that fit.");
+  const rules = h("div");
   let order = {by: "", up: true}, limit = PAGE, last = null;
   more.addEventListener("click", () => { limit += PAGE; update(last); });
 
@@ -22,14 +24,15 @@ export function nodesCard() {
 
   function update(shown) {
     last = shown;
-    const {decided, now, assumed} = shown, all = merged(decided, now, assumed);
+    const {decided, now, assumed, byRule} = shown, all = merged(decided, now, assumed);
     const columns = COLUMNS.filter(([id]) => (id.startsWith("if") ? assumed : id.startsWith("now") ? now : true));
     header(head, columns, order, sortBy);
     setText(count, all.length ? `${plural(all.length, "node")}, ${all.filter((each) => each.then === "").length} fit` : "");
     if (!all.length) return replace(body, reasonCounts(decided) ?? empty("No node was looked at, or the journal has dropped this detail."));
-    if (body.firstChild !== table) replace(body, table, more, note);
+    if (body.firstChild !== table) replace(body, table, more, note, rules);
     all.sort(sorter(order));
     keyed(rows, all.slice(0, limit), {key: (each) => each.node, make: () => h("tr", {"data-row": "node"}), update: (row, each) => updateRow(row, each, columns, decided.chosen)});
+    redraw(rules, byRule, (lines) => (lines?.length ? [h("h3", {class: "by-rule"}, "Points now, by rule"), h("ul", {class: "lines small"}, lines.map((line) => h("li", {}, line)))] : null));
     more.hidden = all.length <= limit;
     return setText(more, `Show more of ${plural(all.length, "node")}`);
   }

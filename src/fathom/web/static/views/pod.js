@@ -4,7 +4,7 @@ import {OWN, ask, collection, get} from "../api.js";
 import {asking} from "../asking.js";
 import {announce, h, replace} from "../dom.js";
 import {card, name, problem, setState, since, state} from "../parts.js";
-import {lastRestart, podState, restarts} from "../pod_state.js";
+import {BAD, lastRestart, podState, restarts} from "../pod_state.js";
 import {live} from "../store.js";
 import {age} from "../text.js";
 import {tool} from "../typed.js";
@@ -134,6 +134,6 @@ function ownerName(owner, pod) {
 
 function containerLine(container, statuses = []) {
   const status = statuses.find((each) => each.name === container.name), {running, waiting, terminated} = status?.state ?? {};
-  const shown = running ? state(status.ready ? "ok" : "warn", status.ready ? "ready" : "runs, not ready") : waiting ? state("busy", waiting.reason ?? "waits") : terminated ? state(terminated.exitCode ? "bad" : "idle", `exit code ${terminated.exitCode}`) : state("idle", "not started");
+  const shown = running ? state(status.ready ? "ok" : "warn", status.ready ? "ready" : "runs, not ready") : waiting ? state(BAD.test(waiting.reason ?? "") ? "bad" : "busy", waiting.reason ?? "waits") : terminated ? state(terminated.exitCode ? "bad" : "idle", `exit code ${terminated.exitCode}`) : state("idle", "not started");
   return h("li", {}, h("strong", {}, container.name), " ", shown, " ", h("code", {}, container.image));
 }

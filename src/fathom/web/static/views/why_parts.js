@@ -42,10 +42,12 @@ function proposal(change, first = false) {
   const takes = change.nodes ? `${plural(change.nodes, "node")} would take it then` : "";
   const notes = [change.who ? `may be made by ${change.who}` : "", takes, same].filter(Boolean).join(" · ");
   return h("div", {class: first ? "proposal first" : "proposal"},
-    h("p", {class: "proposal-what"}, first ? null : h("span", {class: "muted"}, "or: "), capital(change.what, first)),
+    h("p", {class: "proposal-what"}, first ? null : h("span", {class: "muted"}, "or: "), capital(withoutCommand(change), first)),
     change.command ? command(typed(change.command)) : null, notes ? h("p", {class: "hint"}, notes) : null);
 }
 
+// Some sentences end with the command, which is shown below them.
+const withoutCommand = ({what, command: text}) => (text ? what.replace(`: ${text}`, "") : what);
 const capital = (text, first) => (first && text ? text[0].toUpperCase() + text.slice(1) : text);
 
 // kubectl or fathom, as radio buttons; `changed` draws anew.
@@ -123,10 +125,13 @@ const ALWAYS_FRESH = new Set(["Pod", "Node"]);
 
 function freshnessRow({freshness = [], asWanted, stage}) {
   if (!freshness.length) return [];
-  const isShown = (seen) => ALWAYS_FRESH.has(seen.kind) || seen.applied < seen.latest;
-  const others = freshness.filter((seen) => !isShown(seen)), waits = !asWanted && WAITING.has(stage);
-  return [row("revisions used", revisionTable(freshness.filter(isShown), {waits}),
-    others.length ? h("details", {class: "more-kinds"}, h("summary", {}, `${plural(others.length, "other kind")}, without a newer change`), revisionTable(others, {waits})) : null)];
+  return [row("revisions used", revisions(freshness, {waits: !asWanted && WAITING.has(stage)}))];
+}
+
+export function revisions(rows, {waits = true} = {}) {
+  const isShown = (seen) => ALWAYS_FRESH.has(seen.kind) || seen.applied < seen.latest, others = rows.filter((seen) => !isShown(seen));
+  return [revisionTable(rows.filter(isShown), {waits}),
+    others.length ? h("details", {class: "more-kinds"}, h("summary", {}, `${plural(others.length, "other kind")}, without a newer change`), revisionTable(others, {waits})) : null];
 }
 
 const WAITING = new Set(["unschedulable", "queued", "preempting", "control-plane", "gated"]);

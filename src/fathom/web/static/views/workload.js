@@ -115,7 +115,7 @@ class WorkloadPage {
     const {object} = this;
     if (object && !this.#pods) this.#followOwned(object);
     const progress = [...this.#lists.progress.values()].find(({spec}) => spec.workload.kind === this.kind && spec.workload.name === this.name);
-    this.parts.stages.update(progress);
+    this.parts.stages.update(progress, this.#lists.progress);
     this.parts.steering.update({overrides: this.#view?.activeOverrides ?? this.#answer?.activeOverrides ?? [], ...this.#holders(object), view: this.#view, error: this.#viewError});
     if (!object || !this.#pods) return;
     const sets = this.#sets ? [...this.#sets.values()].filter((set) => isOwned(set, object)) : [];
@@ -129,6 +129,7 @@ class WorkloadPage {
   #holders(object) {
     const {autoscalers, budgets} = this.#lists, labels = object?.spec?.template?.metadata?.labels ?? {};
     return {
+      hidden: {autoscalers: isHidden(autoscalers), budgets: isHidden(budgets)},
       autoscalers: [...autoscalers.values()].filter(({spec}) => spec?.scaleTargetRef?.kind === this.kind && spec.scaleTargetRef.name === this.name),
       budgets: [...budgets.values()].filter(({spec}) => spec?.selector && selects(spec.selector, labels)),
     };
@@ -141,5 +142,6 @@ class WorkloadPage {
   }
 }
 
+const isHidden = (list) => list.state === "refused";
 const isOwned = (child, owner) => (child.metadata.ownerReferences ?? []).some((each) => each.controller && each.uid === owner.metadata.uid);
 const revisionOf = (set) => Number(set.metadata.annotations?.["deployment.kubernetes.io/revision"] ?? 0);

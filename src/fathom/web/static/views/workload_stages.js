@@ -1,7 +1,7 @@
 // How far the replicas have come, stage by stage: those of the newest generation, and those of the one before.
 
 import {h, replace, vars} from "../dom.js";
-import {card, empty, since, state, tag, until} from "../parts.js";
+import {card, empty, listTrouble, since, state, tag, until} from "../parts.js";
 import {plural} from "../text.js";
 import {redraw} from "./why_parts.js";
 
@@ -15,8 +15,8 @@ const STAGES = [
 export function stages() {
   const {section, body, count} = card("Stages", {className: "stages"});
   replace(body, empty("Nobody has counted its replicas yet."));
-  return {section, update(progress) {
-    if (!progress) return redraw(body, null, () => empty("Nobody has counted its replicas yet."));
+  return {section, update(progress, list) {
+    if (!progress) return redraw(body, [list.state, list.error], () => listTrouble(list) ?? empty("Nobody has counted its replicas yet."));
     const {current = {}, previous} = progress.status ?? {};
     count.textContent = `${current.serving ?? 0} of ${current.desired ?? 0} serving`;
     return redraw(body, [current, previous], () => [table(current, previous), waiting(current), facts(current)]);

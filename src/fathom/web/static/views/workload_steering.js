@@ -3,20 +3,20 @@
 import {h, setText} from "../dom.js";
 import {card, empty, name, problem, state} from "../parts.js";
 import {plural} from "../text.js";
-import {overrideLine, redraw, revisionTable} from "./why_parts.js";
+import {overrideLine, redraw, revisions} from "./why_parts.js";
 
-const NONE = "none";
+const NONE = "none", HIDDEN = "you may not read them";
 
 export function steering() {
   const {section, body, count} = card("What holds it", {className: "steering"});
-  return {section, update({overrides, autoscalers, budgets, view, error}) {
+  return {section, update({overrides, autoscalers, budgets, hidden, view, error}) {
     setText(count, overrides.length ? plural(overrides.length, "override") : "");
-    return redraw(body, [overrides.map(withoutClock), autoscalers.map(autoscalerData), budgets.map(budgetData), view && viewData(view), error?.message], () => [
+    return redraw(body, [overrides.map(withoutClock), autoscalers.map(autoscalerData), budgets.map(budgetData), view && viewData(view), hidden, error?.message], () => [
       h("dl", {class: "why-rows"},
         overrides.length ? overrides.map((each) => row("override", overrideLine(each))) : row("overrides", h("span", {class: "muted"}, NONE)),
         autoscalers.map((each) => row("autoscaler", autoscalerLine(each, view))),
-        autoscalers.length ? null : row("autoscaler", h("span", {class: "muted"}, view?.autoscalerReason?.source ?? NONE)),
-        budgets.length ? budgets.map((each) => row("disruption budget", budgetLine(each))) : row("disruption budget", h("span", {class: "muted"}, NONE)),
+        autoscalers.length ? null : row("autoscaler", h("span", {class: "muted"}, view?.autoscalerReason?.source ?? (hidden.autoscalers ? HIDDEN : NONE))),
+        budgets.length ? budgets.map((each) => row("disruption budget", budgetLine(each))) : row("disruption budget", h("span", {class: "muted"}, hidden.budgets ? HIDDEN : NONE)),
         view ? viewRows(view) : null),
       error ? problem(error) : view ? null : empty("Asking …")]);
   }};
@@ -51,7 +51,7 @@ function viewRows(view) {
     sourced("rollback observed by scheduler", view.rollbackObserved),
     sourced("last scheduling reason", view.lastReason),
     sourced("repair", view.repairCondition, repair ? `${repair.type}=${repair.status}${repair.observedGeneration ? `, observedGeneration=${repair.observedGeneration}` : ""}` : ""),
-    row("scheduler's view", revisionTable(Object.entries(view.cacheRevision ?? {}).map(([kind, used]) => ({kind, applied: used.value ?? 0, latest: view.latestRevision?.[kind]?.value ?? undefined})))),
+    row("scheduler's view", revisions(Object.entries(view.cacheRevision ?? {}).map(([kind, used]) => ({kind, applied: used.value ?? 0, latest: view.latestRevision?.[kind]?.value ?? undefined})))),
     (view.gaps ?? []).map((gap) => row("no data", `${gap.source}: ${gap.why}`)),
   ];
 }
