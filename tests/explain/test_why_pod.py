@@ -51,7 +51,8 @@ def labels(pod_name: str) -> Obj:
 
 
 def test_a_pod_that_fits_has_the_points_of_every_node() -> None:
-    nodes_of = why(evidence(pods=[pod(cpu="2")], nodes=[*SMALL, node("c", cpu="4"), node("d", cpu="8")])).nodes
+    large = [node("c", cpu="4"), node("d", cpu="8")]
+    nodes_of = why(evidence(pods=[pod(cpu="2")], nodes=[*SMALL, *large])).nodes
     assert [(row.node, row.fits, row.reason) for row in nodes_of] == [
         ("d", True, ""),
         ("c", True, ""),
@@ -59,7 +60,9 @@ def test_a_pod_that_fits_has_the_points_of_every_node() -> None:
         ("b", False, "NodeResourcesFit: Insufficient cpu"),
     ]
     best, second, *others = [row.score for row in nodes_of]
-    assert best is not None and second is not None and best > second
+    assert best is not None
+    assert second is not None
+    assert best > second
     assert others == [None, None]
 
 
