@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 from tests.cluster.living import Cluster, until
 from tests.web.accessibility import serious_faults
 from tests.web.objects import (
@@ -191,3 +191,19 @@ def test_a_pod_that_was_never_there_is_said(cluster: Cluster, namespace: str, pa
     page = opened(page_as("viewer"), cluster, namespace, "nobody")
     expect(page.locator(".headline")).to_contain_text(f"there is no pod {namespace}/nobody")
     expect(page.locator(".page-head .state-word").first).to_have_text("does not exist")
+
+
+def test_an_answer_stays_while_the_server_does_not_answer_and_the_log_goes_on(
+    cluster: Cluster, namespace: str, page_as: PageAs, context: BrowserContext
+) -> None:
+    make_pod(cluster, namespace, "stays", "n=0; while :; do n=$((n+1)); echo line $n; sleep 0.5; done")
+    page = opened(page_as("viewer"), cluster, namespace, "stays")
+    expect(page.locator(".headline .state-word")).to_have_text("as wanted")
+    expect(page.locator(".log-note")).to_contain_text("live")
+    context.set_offline(True)
+    page.get_by_label("follow").uncheck()
+    expect(page.locator(".log-note")).to_contain_text("the connection was lost, trying again")
+    page.get_by_label("follow").check()
+    expect(page.locator(".headline .state-word")).to_have_text("as wanted")
+    context.set_offline(False)
+    expect(page.locator(".log-note")).to_contain_text("live")

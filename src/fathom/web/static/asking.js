@@ -8,10 +8,13 @@ import {subscribeAll} from "./store.js";
 
 const GAP_MS = 700;
 const GAP_FACTOR = 4;
+const LONGEST_MS = 30_000;
 const ANYWAY_MS = 15_000;
+// No answer for the moment: what was answered before stays, and a banner says if the connection is lost.
+const PASSING = new Set([0, 429, 503, 504]);
 
 export function asking({question, show, failed, lists = [], anywayMs = ANYWAY_MS, gapMs = GAP_MS}) {
-  let controller = null, timer = 0, changed = false, over = false, notBefore = 0;
+  let controller = null, answered = false, timer = 0, changed = false, over = false, notBefore = 0;
 
   async function turn() {
     if (document.hidden) return later(gapMs);
@@ -19,12 +22,14 @@ export function asking({question, show, failed, lists = [], anywayMs = ANYWAY_MS
     const began = performance.now();
     try {
       const answer = await question(controller.signal);
+      answered = true;
       if (!over) show(answer);
     } catch (error) {
-      if (error.name !== "AbortError" && !over) failed(error);
+      changed ||= PASSING.has(error.status);
+      if (error.name !== "AbortError" && !over && !(answered && PASSING.has(error.status))) failed(error);
     }
     controller = null;
-    return later(Math.max(gapMs, GAP_FACTOR * (performance.now() - began)));
+    return later(Math.min(LONGEST_MS, Math.max(gapMs, GAP_FACTOR * (performance.now() - began))));
   }
 
   function later(gap) {

@@ -1,6 +1,6 @@
 // The log of a container, as it is written. Only the newest lines are kept, and long lines are cut.
 
-import {fetchWithKey, refusal} from "../api.js";
+import {ApiError, fetchWithKey, refusal} from "../api.js";
 import {h, replace, setText} from "../dom.js";
 import {card, state} from "../parts.js";
 import {plural} from "../text.js";
@@ -9,6 +9,7 @@ const TAIL = 200;
 const LINES_MAX = 1_000;
 const LINE_MAX = 4_000;     // Characters of a line; a program may write megabytes without a line end.
 const NEAR_END_PX = 24;
+const RETRY_MS = 3_000;
 
 export function logCard(podPath) {
   const {section, body, count} = card("Log", {className: "log"});
@@ -58,6 +59,7 @@ class LogView {
 
   async #restart() {
     this.#controller?.abort();
+    clearTimeout(this.retry);
     const mine = this.#controller = new AbortController(), follow = this.follow.checked;
     this.#pending = [];
     this.#lines = 0;
@@ -71,10 +73,18 @@ class LogView {
       if (mine === this.#controller) replace(this.note, state("idle", follow ? "the log has ended" : "as of now"));
     } catch (error) {
       if (error.name === "AbortError" || mine !== this.#controller) return;
+      if (!(error instanceof ApiError)) return this.#lost();
       replace(this.text);
       this.#counted();
       replace(this.note, state("idle", error.message));
     }
+  }
+
+  // What was read stays, and the log is asked for again.
+  #lost() {
+    replace(this.note, state("warn", "the connection was lost, trying again"));
+    clearTimeout(this.retry);
+    this.retry = setTimeout(() => this.#restart(), RETRY_MS);
   }
 
   async #read(reader, mine) {
@@ -120,6 +130,7 @@ class LogView {
   stop() {
     this.#controller?.abort();
     this.#controller = null;
+    clearTimeout(this.retry);
     cancelAnimationFrame(this.#frame);
   }
 }
