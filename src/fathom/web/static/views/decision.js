@@ -3,9 +3,10 @@
 import {ApiError, OWN, ask, collection, get} from "../api.js";
 import {asking} from "../asking.js";
 import {h, replace} from "../dom.js";
-import {card, name, problem, since, state, tag} from "../parts.js";
+import {card, name, problem, state} from "../parts.js";
 import {live} from "../store.js";
 import {fullTime, kindOf} from "../text.js";
+import {facts, suggestions} from "./decision_facts.js";
 import {nodesCard} from "./decision_nodes.js";
 import {outcome, whatIf} from "./decision_what_if.js";
 import {redraw, revisionTable} from "./why_parts.js";
@@ -51,13 +52,16 @@ class DecisionPage {
     this.revisions = card("Revisions used, against the latest", {className: "revisions-card"});
     this.facts = card("What it followed from", {className: "decision-facts"});
     this.nodes = this.isPlacing ? nodesCard() : null;
-    this.whatIf = this.isPlacing ? whatIf({subject: {kind: "Pod", name: subject.name, namespace: subject.namespace}, namespace: this.namespace, answered: (answer) => { this.#assumed = answer; this.#show(); }, suggestions, unbound: () => this.#unbound()}) : null;
+    this.whatIf = this.isPlacing ? whatIf({subject: {kind: "Pod", name: subject.name, namespace: subject.namespace}, namespace: this.namespace,
+      answered: (answer) => { this.#assumed = answer; this.#show(); }, suggestions, unbound: () => this.#unbound()}) : null;
     replace(this.facts.body, facts(decision));
     this.body = h("div", {class: "stack"}, this.compared,
-      h("div", {class: "two-columns"}, h("div", {class: "stack"}, this.nodes?.section, this.revisions.section), h("div", {class: "stack"}, this.whatIf?.section, this.facts.section)));
+      h("div", {class: "two-columns"}, h("div", {class: "stack"}, this.nodes?.section, this.revisions.section),
+        h("div", {class: "stack"}, this.whatIf?.section, this.facts.section)));
     const {kind, resource, ...where} = this.asked;
     this.asking = asking({gapMs: 3_000, lists: this.#lists(), question: (signal) => this.#question({resource, ...where}, signal),
-      show: (answer) => { this.#now = answer; this.#error = null; this.#show(); }, failed: (error) => { this.#now = null; this.#error = error; this.#show(); }});
+      show: (answer) => { this.#now = answer; this.#error = null; this.#show(); },
+        failed: (error) => { this.#now = null; this.#error = error; this.#show(); }});
     this.#show();
   }
 
@@ -81,11 +85,15 @@ class DecisionPage {
 
   #show() {
     const {spec, status = {}} = this.decision, now = this.#now, assumed = this.#assumed;
-    redraw(this.compared, [now?.now, now?.summary, now?.stage, this.#error?.message, assumed?.summary], () => [recorded(this.decision), again(this.decision, now, this.#error), assumed ? supposed(assumed) : null]);
+    redraw(this.compared, [now?.now, now?.summary, now?.stage, this.#error?.message, assumed?.summary],
+      () => [recorded(this.decision), again(this.decision, now, this.#error), assumed ? supposed(assumed) : null]);
     const latest = new Map((now?.freshness ?? []).map((each) => [each.kind, each.latest]));
-    const rows = Object.entries(spec.seen ?? {}).map(([kind, seen]) => ({kind, applied: Math.max(seen.revision, seen.applied ?? 0), latest: latest.get(kind), ageMs: seen.ageMs}));
-    redraw(this.revisions.body, rows, () => (rows.length ? revisionTable(rows, {waits: !spec.node}) : h("p", {class: "empty"}, "It read no cache, or the journal has dropped this detail.")));
-    this.nodes?.update({decided: {nodes: status.nodes, reasons: status.reasons, scores: spec.scores, chosen: spec.node}, now: listed(now), assumed: listed(assumed), byRule: now?.details?.find((each) => each.title === "points now, by rule")?.lines});
+    const rows = Object.entries(spec.seen ?? {}).map(([kind, seen]) => ({kind, applied: Math.max(seen.revision, seen.applied ?? 0),
+      latest: latest.get(kind), ageMs: seen.ageMs}));
+    redraw(this.revisions.body, rows, () => (rows.length ? revisionTable(rows, {waits: !spec.node})
+      : h("p", {class: "empty"}, "It read no cache, or the journal has dropped this detail.")));
+    this.nodes?.update({decided: {nodes: status.nodes, reasons: status.reasons, scores: spec.scores, chosen: spec.node}, now: listed(now),
+      assumed: listed(assumed), byRule: now?.details?.find((each) => each.title === "points now, by rule")?.lines});
     this.whatIf?.suggest(this.decision, now);
   }
 
@@ -96,7 +104,8 @@ const listed = (answer) => (answer?.nodes?.length ? answer.nodes : null);
 
 function header({spec, metadata, status = {}}) {
   const {subject} = spec, about = {resource: subject.resource, namespace: subject.namespace, name: subject.name};
-  return [h("p", {class: "over-title"}, `Decision ${metadata.name}`), h("h1", {}, `${spec.controller}: ${spec.verdict}${spec.node ? ` ${spec.node}` : ""}`), outcomeState(status),
+  return [h("p", {class: "over-title"}, `Decision ${metadata.name}`), h("h1", {},
+    `${spec.controller}: ${spec.verdict}${spec.node ? ` ${spec.node}` : ""}`), outcomeState(status),
     h("div", {class: "headline"}, h("p", {class: "headline-text"}, "about ", name(about), spec.message ? `: ${spec.message}` : ""))];
 }
 
@@ -104,13 +113,15 @@ const RESULTS = {committed: "ok", settled: "ok", conflict: "warn", rejected: "ba
 const outcomeState = ({result}) => state(RESULTS[result] ?? "idle", result || "nothing to write");
 
 function compareCard(title, kind, word, text) {
-  return h("section", {class: "card compare", "aria-label": title}, h("h2", {}, title), h("p", {class: "compare-word"}, state(kind, word)), h("p", {class: "muted"}, text));
+  return h("section", {class: "card compare", "aria-label": title}, h("h2", {}, title), h("p", {class: "compare-word"}, state(kind, word)),
+    h("p", {class: "muted"}, text));
 }
 
 function recorded({spec, status = {}}) {
   const last = (status.outcomes ?? [])[status.outcomes?.length - 1];
   const what = spec.node ? `${spec.verdict} ${spec.node}` : spec.verdict;
-  return compareCard("As decided", spec.node ? "ok" : "bad", what, [fullTime(spec.time), last?.message || (last ? `${last.result}${last.revision ? ` at revision ${last.revision}` : ""}` : "nothing was to be written")].join(" · "));
+  return compareCard("As decided", spec.node ? "ok" : "bad", what, [fullTime(spec.time),
+    last?.message || (last ? `${last.result}${last.revision ? ` at revision ${last.revision}` : ""}` : "nothing was to be written")].join(" · "));
 }
 
 // Whether the same question has another answer now.
@@ -119,7 +130,8 @@ function again({spec}, answer, error) {
   if (!answer) return compareCard("Asked again now", "busy", "asking …", "");
   const differs = answer.now ? isAnother(spec.node ?? "", answer) : null;
   if (differs === null) return compareCard("Asked again now", answer.asWanted ? "ok" : "idle", answer.verdict, answer.summary);
-  return compareCard("Asked again now", differs ? "warn" : "ok", differs ? `another result: ${answer.now.answer}` : `the same result: ${answer.now.answer}`, answer.summary);
+  return compareCard("Asked again now", differs ? "warn" : "ok", differs ? `another result: ${answer.now.answer}`
+    : `the same result: ${answer.now.answer}`, answer.summary);
 }
 
 // Among nodes with as many points, any is the same answer.
@@ -129,35 +141,3 @@ function isAnother(chosen, {now, nodes = []}) {
 }
 
 const supposed = (answer) => compareCard("What if", answer.now?.node ? "ok" : "bad", outcome(answer), answer.summary);
-
-function facts({spec, status = {}}) {
-  const fact = (term, ...value) => [h("dt", {}, term), h("dd", {}, value)], some = (term, value) => (value ? fact(term, value) : null);
-  return [h("dl", {class: "facts"},
-    fact("decided", since(spec.time, "", " ago"), `, ${fullTime(spec.time)}`), fact("by", `${spec.controller}, process ${status.process ?? "unknown"}`),
-    some("attempt", spec.attempt ?? 1), some("woken by", [spec.cause?.kind, spec.cause?.text].filter(Boolean).join(": ")),
-    spec.queuedMs === undefined ? null : fact("waited", `${Math.round(spec.queuedMs)} ms${spec.place ? `, ${spec.place[0]} of ${spec.place[1]} in the queue` : ""}`),
-    some("generation", spec.subject.generation), some("leader's term", spec.epoch), some("freshness needed", spec.need), some("condition", spec.condition), some("nodes looked at", spec.nodes),
-    some("priority", spec.priority)),
-  considered("Policies", spec.policies), considered("Overrides", spec.overrides), considered("Quotas", spec.quotas),
-  spec.rejected?.length ? [h("h3", {}, "Rules that rejected nodes"), h("ul", {class: "lines"}, spec.rejected.map((each) => h("li", {}, h("strong", {class: "number"}, `${each.nodes} × `), each.rule || "no nodes", " ", tag(each.reason || each.boundary), each.remedy ? h("span", {class: "muted"}, ` remedy: ${each.remedy}`) : null)))] : null,
-  textList("Evicted for it", spec.victims), textList("Requests", spec.actions),
-  textList("Outcomes", (status.outcomes ?? []).map((each) => `${each.result}${each.revision ? ` at ${each.revision}` : ""}${each.check ? ` (${each.check})` : ""}${each.message ? `: ${each.message}` : ""}`)),
-  spec.brief ? h("p", {class: "hint"}, "The journal has dropped the detail of this ordinary decision of long ago.") : null];
-}
-
-const considered = (title, entries) => (entries?.length ? [h("h3", {}, title), h("ul", {class: "lines"}, entries.map((each) => h("li", {}, `${each.name}${each.revision ? ` at ${each.revision}` : ""}`, each.decisive ? [" ", tag("decisive")] : null)))] : null);
-const textList = (title, texts) => (texts?.length ? [h("h3", {}, title), h("ul", {class: "lines"}, texts.map((text) => h("li", {}, text)))] : null);
-
-// Changes that are often wondered about, from the reasons on record: [label, object, patch].
-function suggestions({spec, status = {}}, answer) {
-  const found = [], pod = `pod/${spec.subject.name}`, reasons = JSON.stringify(status.nodes ?? status.reasons ?? {});
-  if (spec.node) found.push([`${spec.node} were cordoned`, `node/${spec.node}`, '{"spec":{"unschedulable":true}}']);
-  const cordoned = Object.entries(status.nodes ?? {}).find(([, reason]) => /Unschedulable|cordon/i.test(reason));
-  if (cordoned) found.push([`${cordoned[0]} were not cordoned`, `node/${cordoned[0]}`, '{"spec":{"unschedulable":false}}']);
-  if (/NodeAffinity|nodeSelector/.test(reasons)) found.push(["it had no node selector", pod, '{"spec":{"nodeSelector":null,"affinity":null}}']);
-  if (/PodTopologySpread/.test(reasons)) found.push(["it need not be spread", pod, '{"spec":{"topologySpreadConstraints":[]}}']);
-  if (answer?.stage === "gated") found.push(["it had no gates", pod, '{"spec":{"schedulingGates":[]}}']);
-  const first = Object.keys(status.nodes ?? {})[0];
-  if (!spec.node && first && /Insufficient|Fit/.test(reasons)) found.push([`${first} had 1,000 cores`, `node/${first}`, '{"status":{"allocatable":{"cpu":"1000"},"capacity":{"cpu":"1000"}}}']);
-  return found;
-}

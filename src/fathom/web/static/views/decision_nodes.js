@@ -6,12 +6,14 @@ import {plural} from "../text.js";
 import {redraw} from "./why_parts.js";
 
 const PAGE = 100;
-const COLUMNS = [["node", "node"], ["then", "as decided"], ["thenScore", "points"], ["now", "now"], ["nowScore", "points now"], ["if", "what if"], ["ifScore", "points then"]];
+const COLUMNS = [["node", "node"], ["then", "as decided"], ["thenScore", "points"], ["now", "now"], ["nowScore", "points now"], ["if", "what if"],
+  ["ifScore", "points then"]];
 
 export function nodesCard() {
   const {section, body, count} = card("Each node", {className: "decision-nodes"});
   const rows = h("tbody"), head = h("tr"), more = h("button", {type: "button", class: "quiet", hidden: true});
-  const table = h("div", {class: "scroll"}, h("table", {class: "plain node-table"}, h("caption", {class: "visually-hidden"}, "Nodes, with their reasons and points"), h("thead", {}, head), rows));
+  const table = h("div", {class: "scroll"}, h("table", {class: "plain node-table"},
+    h("caption", {class: "visually-hidden"}, "Nodes, with their reasons and points"), h("thead", {}, head), rows));
   const note = h("p", {class: "hint"}, "The journal keeps the points of the chosen node and of its equals; those of now are of all nodes that fit.");
   const rules = h("div");
   let order = {by: "", up: true}, limit = PAGE, last = null;
@@ -31,8 +33,10 @@ export function nodesCard() {
     if (!all.length) return replace(body, reasonCounts(decided) ?? empty("No node was looked at, or the journal has dropped this detail."));
     if (body.firstChild !== table) replace(body, table, more, note, rules);
     all.sort(sorter(order));
-    keyed(rows, all.slice(0, limit), {key: (each) => each.node, make: () => h("tr", {"data-row": "node"}), update: (row, each) => updateRow(row, each, columns, decided.chosen)});
-    redraw(rules, byRule, (lines) => (lines?.length ? [h("h3", {class: "by-rule"}, "Points now, by rule"), h("ul", {class: "lines small"}, lines.map((line) => h("li", {}, line)))] : null));
+    keyed(rows, all.slice(0, limit), {key: (each) => each.node, make: () => h("tr", {"data-row": "node"}),
+      update: (row, each) => updateRow(row, each, columns, decided.chosen)});
+    redraw(rules, byRule, (lines) => (lines?.length ? [h("h3", {class: "by-rule"}, "Points now, by rule"),
+      h("ul", {class: "lines small"}, lines.map((line) => h("li", {}, line)))] : null));
     more.hidden = all.length <= limit;
     return setText(more, `Show more of ${plural(all.length, "node")}`);
   }
@@ -56,7 +60,8 @@ function header(head, columns, order, sortBy) {
   head.dataset.text = text;
   const focused = head.contains(document.activeElement) ? document.activeElement.dataset.by : "";
   replace(head, columns.map(([id, title]) => h("th", {scope: "col", "aria-sort": order.by === id ? (order.up ? "ascending" : "descending") : "none"},
-    h("button", {type: "button", class: "sort", "data-by": id, onclick: () => sortBy(id)}, title, h("span", {"aria-hidden": "true"}, order.by === id ? (order.up ? " ▲" : " ▼") : "")))));
+    h("button", {type: "button", class: "sort", "data-by": id, onclick: () => sortBy(id)}, title,
+      h("span", {"aria-hidden": "true"}, order.by === id ? (order.up ? " ▲" : " ▼") : "")))));
   if (focused) head.querySelector(`[data-by="${focused}"]`)?.focus();
 }
 

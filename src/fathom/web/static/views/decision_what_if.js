@@ -13,14 +13,17 @@ export function whatIf({subject, namespace, answered, suggestions, unbound}) {
   const button = h("button", {type: "submit", class: "primary"}, "Ask");
   const chips = h("div", {class: "chips"});
   const form = h("form", {onsubmit: (event) => { event.preventDefault(); question(); }}, changes,
-    h("div", {class: "form-end"}, button, h("button", {type: "button", class: "quiet", onclick: () => addChange().querySelector("input").focus()}, "Another change"), h("button", {type: "button", class: "quiet", onclick: clear}, "Clear")));
+    h("div", {class: "form-end"}, button, h("button", {type: "button", class: "quiet", onclick: () => addChange().querySelector("input").focus()},
+      "Another change"), h("button", {type: "button", class: "quiet", onclick: clear}, "Clear")));
   let turn = 0, numbers = 0;
 
   function addChange(object = "", patch = "") {
     const id = `change-${++numbers}`;
     const row = h("div", {class: "change-row"},
-      h("label", {for: `${id}-object`}, "Object"), h("input", {type: "text", id: `${id}-object`, value: object, placeholder: "node/node-1", spellcheck: "false", autocomplete: "off", autocapitalize: "off"}),
-      h("label", {for: `${id}-patch`}, "JSON merge patch; null deletes it"), h("textarea", {id: `${id}-patch`, rows: "2", spellcheck: "false", placeholder: '{"spec":{"unschedulable":false}}'}, patch));
+      h("label", {for: `${id}-object`}, "Object"), h("input", {type: "text", id: `${id}-object`, value: object, placeholder: "node/node-1",
+        spellcheck: "false", autocomplete: "off", autocapitalize: "off"}),
+      h("label", {for: `${id}-patch`}, "JSON merge patch; null deletes it"),
+        h("textarea", {id: `${id}-patch`, rows: "2", spellcheck: "false", placeholder: '{"spec":{"unschedulable":false}}'}, patch));
     if (changes.childElementCount >= CHANGES_MAX) changes.firstElementChild.remove();
     changes.append(row);
     return row;
@@ -47,7 +50,8 @@ export function whatIf({subject, namespace, answered, suggestions, unbound}) {
 
   function show(answer, own, texts) {
     const typed = `fathom why ${subject.kind.toLowerCase()}/${subject.name} -n ${namespace} ${texts.map((text) => `--what-if '${text.replaceAll("'", "'\\''")}'`).join(" ")}`;
-    replace(result, own.map((text) => h("p", {class: "hint"}, "If ", h("code", {}, text.slice(0, text.indexOf("="))), " had ", h("code", {}, text.slice(text.indexOf("=") + 1)), texts.length > own.length ? ", and the pod had no node yet:" : ":")),
+    replace(result, own.map((text) => h("p", {class: "hint"}, "If ", h("code", {}, text.slice(0, text.indexOf("="))), " had ",
+      h("code", {}, text.slice(text.indexOf("=") + 1)), texts.length > own.length ? ", and the pod had no node yet:" : ":")),
       h("p", {class: "result-line"}, state(answer.now?.node ? "ok" : "bad", outcome(answer))),
       h("p", {}, answer.summary), command(typed));
   }
@@ -64,7 +68,8 @@ export function whatIf({subject, namespace, answered, suggestions, unbound}) {
     const list = suggestions(decision, answer), text = JSON.stringify(list);
     if (chips.dataset.text === text) return;
     chips.dataset.text = text;
-    replace(chips, list.map(([label, object, patch]) => h("button", {type: "button", class: "chip", onclick: () => { replace(changes); addChange(object, patch); question(); }}, label)));
+    replace(chips, list.map(([label, object, patch]) => h("button", {type: "button", class: "chip",
+      onclick: () => { replace(changes); addChange(object, patch); question(); }}, label)));
   }
 
   addChange();
@@ -72,5 +77,6 @@ export function whatIf({subject, namespace, answered, suggestions, unbound}) {
   return {section, suggest};
 }
 
-const FITTING = {placed: "is placed", queued: "would be placed", unschedulable: "still fits no node", gated: "still waits for its gates", preempting: "would wait for an eviction"};
+const FITTING = {placed: "is placed", queued: "would be placed", unschedulable: "still fits no node", gated: "still waits for its gates",
+  preempting: "would wait for an eviction"};
 export const outcome = (answer) => answer.now?.answer || FITTING[answer.stage] || answer.verdict;

@@ -31,7 +31,8 @@ class PodPage {
     this.state = state("idle", "");
     this.lead = h("div", {class: "headline"}, h("p", {class: "loading"}, "Asking …"));
     const path = `${collection("v1", "pods", namespace)}/${encodeURIComponent(podName)}`;
-    this.parts = {why: card("Why", {className: "why"}), type: card("What to type", {className: "type"}), facts: card("The pod", {className: "pod-facts"}), timeline: timelineCard(), log: logCard(path), attempts: attemptsCard()};
+    this.parts = {why: card("Why", {className: "why"}), type: card("What to type", {className: "type"}),
+      facts: card("The pod", {className: "pod-facts"}), timeline: timelineCard(), log: logCard(path), attempts: attemptsCard()};
     const {why, type, facts, timeline, log, attempts} = this.parts;
     type.section.querySelector(".card-head").append(toolChoice(() => this.#showAnswer()));
     this.body = h("div", {class: "stack"},
@@ -46,7 +47,8 @@ class PodPage {
     const lists = [pods, events];
     this.pods = pods;
     this.asked = [
-      asking({lists, question: (signal) => ask("explanations", {subject}, namespace, {signal}), show: (answer) => { this.#answer = answer; this.#showAnswer(); }, failed: (error) => this.#failed(error)}),
+      asking({lists, question: (signal) => ask("explanations", {subject}, namespace, {signal}),
+        show: (answer) => { this.#answer = answer; this.#showAnswer(); }, failed: (error) => this.#failed(error)}),
       asking({lists, question: (signal) => ask("timelines", {subject}, namespace, {signal}), show: parts.timeline.update, failed: parts.timeline.failed}),
       asking({lists, question: (signal) => this.#decisions(signal), show: parts.attempts.update, failed: parts.attempts.failed}),
     ];
@@ -66,11 +68,13 @@ class PodPage {
     const {pod, parts} = this;
     if (!pod) {
       setState(this.state, "idle", this.pods.state === "live" ? "does not exist" : this.pods.state === "refused" ? "hidden" : "");
-      return redraw(parts.facts.body, this.pods.error, () => h("p", {class: "empty"}, this.pods.error || "There is no such pod now. What is on record about it is below."));
+      return redraw(parts.facts.body, this.pods.error, () => h("p", {class: "empty"},
+        this.pods.error || "There is no such pod now. What is on record about it is below."));
     }
     const {kind, word} = podState(pod);
     setState(this.state, kind, word);
-    redraw(parts.facts.body, [pod.spec, pod.status?.podIP, pod.status?.containerStatuses, pod.status?.initContainerStatuses, pod.status?.conditions], () => podFacts(pod));
+    redraw(parts.facts.body, [pod.spec, pod.status?.podIP, pod.status?.containerStatuses, pod.status?.initContainerStatuses, pod.status?.conditions],
+      () => podFacts(pod));
     return parts.log.update(pod);
   }
 
@@ -121,19 +125,23 @@ function podFacts(pod) {
 
 function conditions(all) {
   const met = all.filter((each) => each.status === "True"), others = all.filter((each) => each.status !== "True");
-  return [h("ul", {class: "lines"}, others.map((each) => h("li", {}, state("warn", each.type), ` ${each.reason ?? ""}${each.message ? `: ${each.message}` : ""}`))),
+  return [h("ul", {class: "lines"}, others.map((each) => h("li", {}, state("warn", each.type),
+    ` ${each.reason ?? ""}${each.message ? `: ${each.message}` : ""}`))),
     h("ul", {class: "met"}, met.map((each) => h("li", {}, state("ok", each.type))))];
 }
 
 // A ReplicaSet of a Deployment is named after it and its template: the Deployment is what people know.
 function ownerName(owner, pod) {
   const hash = pod.metadata.labels?.["pod-template-hash"], {namespace} = pod.metadata;
-  if (owner.kind === "ReplicaSet" && hash && owner.name.endsWith(`-${hash}`)) return name({kind: "Deployment", namespace, name: owner.name.slice(0, -hash.length - 1)}, {withNamespace: false});
+  if (owner.kind === "ReplicaSet" && hash && owner.name.endsWith(`-${hash}`)) return name({kind: "Deployment", namespace,
+    name: owner.name.slice(0, -hash.length - 1)}, {withNamespace: false});
   return name({kind: owner.kind, namespace, name: owner.name}, {withNamespace: false});
 }
 
 function containerLine(container, statuses = []) {
   const status = statuses.find((each) => each.name === container.name), {running, waiting, terminated} = status?.state ?? {};
-  const shown = running ? state(status.ready ? "ok" : "warn", status.ready ? "ready" : "runs, not ready") : waiting ? state(BAD.test(waiting.reason ?? "") ? "bad" : "busy", waiting.reason ?? "waits") : terminated ? state(terminated.exitCode ? "bad" : "idle", `exit code ${terminated.exitCode}`) : state("idle", "not started");
+  const shown = running ? state(status.ready ? "ok" : "warn", status.ready ? "ready" : "runs, not ready") : waiting
+    ? state(BAD.test(waiting.reason ?? "") ? "bad" : "busy", waiting.reason ?? "waits") : terminated
+    ? state(terminated.exitCode ? "bad" : "idle", `exit code ${terminated.exitCode}`) : state("idle", "not started");
   return h("li", {}, h("strong", {}, container.name), " ", shown, " ", h("code", {}, container.image));
 }

@@ -40,10 +40,12 @@ function makeRow(decision) {
   const {spec, metadata} = decision, kind = GOOD.has(spec.verdict) ? "ok" : WAITS.has(spec.verdict) ? "bad" : "idle";
   const place = spec.place ? `, ${spec.place[0]} of ${spec.place[1]} in the queue` : "";
   const node = h("tr", {"data-row": "attempt"},
-    h("th", {scope: "row"}, h("a", {href: decisionPage(metadata.name, metadata.namespace)}, `${spec.controller.startsWith("scheduler") ? "attempt" : spec.controller} ${spec.attempt ?? 1}`)),
+    h("th", {scope: "row"}, h("a", {href: decisionPage(metadata.name, metadata.namespace)},
+      `${spec.controller.startsWith("scheduler") ? "attempt" : spec.controller} ${spec.attempt ?? 1}`)),
     h("td", {}, state(kind, `${spec.verdict}${spec.node ? ` ${spec.node}` : ""}`)), h("td", {class: "attempt-why"}, spec.message ?? ""),
     h("td", {class: "muted"}, [spec.cause?.kind, spec.cause?.text].filter(Boolean).join(": ")),
-    h("td", {class: "number"}, spec.queuedMs === undefined ? "" : `${Math.round(spec.queuedMs)} ms${place}`), h("td", {}), h("td", {class: "number"}, since(spec.time, "", " ago")));
+    h("td", {class: "number"}, spec.queuedMs === undefined ? "" : `${Math.round(spec.queuedMs)} ms${place}`), h("td", {}),
+      h("td", {class: "number"}, since(spec.time, "", " ago")));
   node.outcome = node.children[5];
   return node;
 }

@@ -63,7 +63,8 @@ class LogView {
     const mine = this.#controller = new AbortController(), follow = this.follow.checked;
     this.#pending = [];
     this.#lines = 0;
-    const query = new URLSearchParams({container: this.container.value, tailLines: String(TAIL), ...(follow ? {follow: "true"} : {}), ...(this.previous.checked && !this.previous.disabled ? {previous: "true"} : {})});
+    const query = new URLSearchParams({container: this.container.value, tailLines: String(TAIL), ...(follow ? {follow: "true"} : {}),
+      ...(this.previous.checked && !this.previous.disabled ? {previous: "true"} : {})});
     try {
       const response = await fetchWithKey(`${this.podPath}/log?${query}`, {signal: mine.signal});
       if (!response.ok) throw await refusal(response);

@@ -31,8 +31,10 @@ class TimelineView {
   constructor(count) {
     this.count = count;
     this.canvas = h("div", {class: "timeline-canvas"});
-    this.scroll = h("div", {class: "timeline-scroll", tabindex: "0", role: "group", "aria-label": `Drawing of the timeline. ${HELP} The list below says the same.`}, this.canvas);
-    this.labels = h("div", {class: "lane-labels", "aria-hidden": "true"}, LANES.map((lane) => h("div", {class: "lane-label"}, lane.title, h("span", {class: "muted"}))));
+    this.scroll = h("div", {class: "timeline-scroll", tabindex: "0", role: "group",
+      "aria-label": `Drawing of the timeline. ${HELP} The list below says the same.`}, this.canvas);
+    this.labels = h("div", {class: "lane-labels", "aria-hidden": "true"},
+      LANES.map((lane) => h("div", {class: "lane-label"}, lane.title, h("span", {class: "muted"}))));
     this.list = h("ol", {class: "entries"});
     this.earlier = h("button", {type: "button", class: "quiet earlier", hidden: true, onclick: () => { this.listed = Infinity; this.#showList(); }});
     this.listed = LISTED;
@@ -40,9 +42,11 @@ class TimelineView {
     this.gaps = h("ul", {class: "gaps"});
     const button = (label, text, action) => h("button", {type: "button", class: "quiet", "aria-label": label, title: label, onclick: action}, text);
     this.node = h("div", {class: "timeline-view"},
-      h("div", {class: "timeline-tools"}, button("Zoom out", "−", () => this.zoomBy(1 / ZOOM_STEP)), button("Zoom in", "+", () => this.zoomBy(ZOOM_STEP)), button("Show all", "all", () => this.fit()), legend()),
+      h("div", {class: "timeline-tools"}, button("Zoom out", "−", () => this.zoomBy(1 / ZOOM_STEP)),
+        button("Zoom in", "+", () => this.zoomBy(ZOOM_STEP)), button("Show all", "all", () => this.fit()), legend()),
       h("div", {class: "timeline-frame"}, this.labels, this.scroll), this.gaps,
-      h("div", {class: "timeline-below"}, h("div", {class: "entries-scroll", tabindex: "0", role: "region", "aria-label": "Entries of the timeline"}, this.earlier, this.list), this.details));
+      h("div", {class: "timeline-below"}, h("div", {class: "entries-scroll", tabindex: "0", role: "region", "aria-label": "Entries of the timeline"},
+        this.earlier, this.list), this.details));
     this.scroll.addEventListener("keydown", (event) => this.#key(event));
     this.scroll.addEventListener("wheel", (event) => this.#wheel(event), {passive: false});
     this.scroll.addEventListener("pointerdown", (event) => this.#drag(event));
@@ -117,7 +121,8 @@ class TimelineView {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const actions = {"+": () => this.zoomBy(ZOOM_STEP), "=": () => this.zoomBy(ZOOM_STEP), "-": () => this.zoomBy(1 / ZOOM_STEP), "0": () => this.fit(),
       ArrowLeft: () => { this.scroll.scrollLeft -= PAN; }, ArrowRight: () => { this.scroll.scrollLeft += PAN; },
-      ArrowUp: () => this.#step(-1), ArrowDown: () => this.#step(1), Home: () => { this.scroll.scrollLeft = 0; }, End: () => { this.scroll.scrollLeft = this.scroll.scrollWidth; }};
+      ArrowUp: () => this.#step(-1), ArrowDown: () => this.#step(1), Home: () => { this.scroll.scrollLeft = 0; },
+        End: () => { this.scroll.scrollLeft = this.scroll.scrollWidth; }};
     if (!actions[event.key]) return;
     event.preventDefault();
     actions[event.key]();

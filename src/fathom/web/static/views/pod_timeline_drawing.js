@@ -22,10 +22,12 @@ export function draw(canvas, timeline, {zoom, select, time}) {
   vars(canvas, {width: `${Math.ceil(placed.width)}px`, height: `${HEIGHT}px`});
   const svg = s("svg", {class: "timeline-svg", width: Math.ceil(placed.width), height: HEIGHT, "aria-hidden": "true"},
     s("defs", {}, arrow("arrow", "", 7), arrow("arrow-chosen", "chosen", 4.2)),
-    placed.ticks.map((tick) => [s("line", {class: "tick", x1: tick.x, x2: tick.x, y1: AXIS_HEIGHT - 5, y2: HEIGHT}), s("text", {class: "tick-text", x: tick.x, y: AXIS_HEIGHT - 10}, time(tick.time, tick.before))]),
+    placed.ticks.map((tick) => [s("line", {class: "tick", x1: tick.x, x2: tick.x, y1: AXIS_HEIGHT - 5, y2: HEIGHT}),
+      s("text", {class: "tick-text", x: tick.x, y: AXIS_HEIGHT - 10}, time(tick.time, tick.before))]),
     placed.folds.map(fold),
     paths.map(([, path]) => path), [...marks.values()]);
-  replace(canvas, LANES.map((lane, index) => vars(h("div", {class: "lane-stripe"}), {top: `${AXIS_HEIGHT + index * LANE_HEIGHT}px`, height: `${LANE_HEIGHT}px`})),
+  replace(canvas, LANES.map((lane, index) => vars(h("div", {class: "lane-stripe"}),
+    {top: `${AXIS_HEIGHT + index * LANE_HEIGHT}px`, height: `${LANE_HEIGHT}px`})),
     gapBands(gaps, placed).map(band), svg);
   return {placed, marks, paths};
 }
@@ -44,7 +46,8 @@ export function highlight({marks, paths}, edges, selected) {
   }
 }
 
-const arrow = (id, kind, size) => s("marker", {id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: size, markerHeight: size, orient: "auto"}, s("path", {class: `arrow ${kind}`.trim(), d: "M0 .5L8 4L0 7.5z"}));
+const arrow = (id, kind, size) => s("marker", {id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: size, markerHeight: size, orient: "auto"},
+  s("path", {class: `arrow ${kind}`.trim(), d: "M0 .5L8 4L0 7.5z"}));
 
 function band({gap, lane, from, to}) {
   const node = h("div", {class: "gap-band", title: `no data: ${gap.source}: ${gap.why}`}, h("span", {}, "no data"));
@@ -52,15 +55,18 @@ function band({gap, lane, from, to}) {
 }
 
 function fold({from, to, seconds}) {
-  const middle = (from + to) / 2, zigzag = Array.from({length: Math.ceil((HEIGHT - AXIS_HEIGHT) / 8)}, (_, step) => `${middle + (step % 2 ? 3 : -3)} ${AXIS_HEIGHT + step * 8}`);
-  return s("g", {class: "fold"}, s("path", {d: `M${zigzag.join("L")}`}), s("text", {class: "fold-text", x: middle, y: HEIGHT - 4}, `… ${duration(seconds)}`), s("title", {}, `${duration(seconds)}, nothing`));
+  const middle = (from + to) / 2, zigzag = Array.from({length: Math.ceil((HEIGHT - AXIS_HEIGHT) / 8)},
+    (_, step) => `${middle + (step % 2 ? 3 : -3)} ${AXIS_HEIGHT + step * 8}`);
+  return s("g", {class: "fold"}, s("path", {d: `M${zigzag.join("L")}`}),
+    s("text", {class: "fold-text", x: middle, y: HEIGHT - 4}, `… ${duration(seconds)}`), s("title", {}, `${duration(seconds)}, nothing`));
 }
 
 function edgePath(edge, entries, at, placed) {
   const from = at.get(edge.cause), to = at.get(edge.effect);
   if (from === undefined || to === undefined) return null;
   const [x1, x2] = [placed.xs[from], placed.xs[to]], [y1, y2] = [laneY(laneOf(entries[from])), laneY(laneOf(entries[to]))];
-  return s("path", {class: `edge ${edge.inferred ? "inferred" : "recorded"}`, d: curve(x1, y1, x2, y2), "marker-end": "url(#arrow)", "data-cause": edge.cause, "data-effect": edge.effect, "data-kind": edge.kind});
+  return s("path", {class: `edge ${edge.inferred ? "inferred" : "recorded"}`, d: curve(x1, y1, x2, y2), "marker-end": "url(#arrow)",
+    "data-cause": edge.cause, "data-effect": edge.effect, "data-kind": edge.kind});
 }
 
 // From lane to lane an S, within a lane an arc above its marks.

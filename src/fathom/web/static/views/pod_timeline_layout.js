@@ -73,7 +73,8 @@ export function fitting(entries, width) {
 
 // Times without records, as far as the sentence of a gap tells them: {lane, from, to} in pixels.
 const ISO = "(\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z)";
-const GAP_FORMS = [[new RegExp(`from ${ISO} to ${ISO}`), (m) => [m[1], m[2]]], [new RegExp(`before ${ISO}`), (m) => [null, m[1]]], [new RegExp(`since ${ISO}`), (m) => [m[1], null]]];
+const GAP_FORMS = [[new RegExp(`from ${ISO} to ${ISO}`), (m) => [m[1], m[2]]], [new RegExp(`before ${ISO}`), (m) => [null, m[1]]],
+  [new RegExp(`since ${ISO}`), (m) => [m[1], null]]];
 const GAP_LANES = [[/audit/, "audit"], [/journal|decision/, "decision"], [/event/i, "event"], [/cache|state of/, "cache"]];
 
 export function gapBands(gaps, placed) {

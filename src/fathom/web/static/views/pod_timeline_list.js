@@ -31,15 +31,18 @@ export function numbered({entries, edges}) {
   });
 }
 
-export const causeWords = ({because, probably}) => [because.length ? `because of ${because.join(", ")}` : "", probably.length ? `probably because of ${probably.join(", ")}` : ""].filter(Boolean).join("; ");
+export const causeWords = ({because, probably}) => [because.length ? `because of ${because.join(", ")}` : "",
+  probably.length ? `probably because of ${probably.join(", ")}` : ""].filter(Boolean).join("; ");
 
 export function showRows(list, rows, {selected, select}) {
   keyed(list, rows, {key: (row) => row.entry.id, make: (row) => makeRow(row, select), update: (node, row) => updateRow(node, row, row.entry.id === selected)});
 }
 
 function makeRow({entry}, select) {
-  const parts = {quiet: h("p", {class: "entry-quiet", hidden: true}), number: h("span", {class: "entry-number"}), text: h("span", {class: "entry-text"}), causes: h("span", {class: "entry-causes"}), count: h("span", {class: "muted"})};
-  const button = h("button", {type: "button", class: "entry", onclick: () => select(entry.id)}, parts.number, h("time", {datetime: entry.time, class: "mono"}, preciseTime(entry.time)), shape(entry.source),
+  const parts = {quiet: h("p", {class: "entry-quiet", hidden: true}), number: h("span", {class: "entry-number"}),
+    text: h("span", {class: "entry-text"}), causes: h("span", {class: "entry-causes"}), count: h("span", {class: "muted"})};
+  const button = h("button", {type: "button", class: "entry", onclick: () => select(entry.id)}, parts.number,
+    h("time", {datetime: entry.time, class: "mono"}, preciseTime(entry.time)), shape(entry.source),
     h("span", {class: "entry-sentence"}, h("strong", {class: "entry-actor"}, entry.actor), " ", parts.text, parts.count, parts.causes));
   const node = h("li", {class: entry.role === "subject" ? "entry-row own" : "entry-row", "data-id": entry.id, "data-row": "entry"}, parts.quiet, button);
   node.parts = {...parts, button};
@@ -63,10 +66,12 @@ function updateRow(node, row, chosen) {
 export function entryDetails(row, timeline, rows, select) {
   const {entry} = row, byId = new Map(rows.map((each) => [each.entry.id, each]));
   const side = (edges, of) => edges.filter((edge) => byId.has(edge[of])).map((edge) => linked(edge, byId.get(edge[of]), select));
-  const causes = side(timeline.edges.filter((edge) => edge.effect === entry.id), "cause"), effects = side(timeline.edges.filter((edge) => edge.cause === entry.id), "effect");
+  const causes = side(timeline.edges.filter((edge) => edge.effect === entry.id), "cause"),
+    effects = side(timeline.edges.filter((edge) => edge.cause === entry.id), "effect");
   return [
     h("p", {class: "entry-title"}, h("span", {class: "muted"}, `${row.number}. `), h("strong", {}, entry.actor), ` ${entry.text}`),
-    h("p", {}, tag(entry.source), " ", h("time", {datetime: entry.time, class: "mono"}, preciseTime(entry.time)), entry.count > 1 ? ` · ${entry.count} times` : ""),
+    h("p", {}, tag(entry.source), " ", h("time", {datetime: entry.time, class: "mono"}, preciseTime(entry.time)),
+      entry.count > 1 ? ` · ${entry.count} times` : ""),
     h("h4", {}, "Caused by"), causes.length ? h("ul", {class: "lines"}, causes) : h("p", {class: "muted"}, "No cause is on record."),
     effects.length ? [h("h4", {}, "Led to"), h("ul", {class: "lines"}, effects)] : null,
     entry.path ? [h("h4", {}, "The decision"), h("dl", {class: "facts small"}, pathFacts(entry.path))] : null,
@@ -76,7 +81,8 @@ export function entryDetails(row, timeline, rows, select) {
 }
 
 function linked(edge, row, select) {
-  return h("li", {}, h("button", {type: "button", class: "link", onclick: () => select(row.entry.id)}, `${row.number}. ${row.entry.actor} ${row.entry.text}`), " ",
+  return h("li", {}, h("button", {type: "button", class: "link", onclick: () => select(row.entry.id)},
+    `${row.number}. ${row.entry.actor} ${row.entry.text}`), " ",
     h("span", {class: "muted"}, `${edge.kind}, ${edge.inferred ? "inferred" : "recorded"}`));
 }
 
@@ -87,7 +93,8 @@ const facts = ({object, revision, generation, ids = {}}) => [
   Object.entries(ids).filter(([kind]) => kind !== "decision").map(([kind, id]) => fact(kind, h("span", {class: "mono"}, id)))];
 
 function pathFacts(path) {
-  const waited = path.queuedMs === undefined || path.queuedMs === null ? "" : `${Math.round(path.queuedMs * 10) / 10} ms${path.place ? `, ${path.place[0]} of ${path.place[1]} in the queue` : ""}`;
+  const waited = path.queuedMs === undefined || path.queuedMs === null ? ""
+    : `${Math.round(path.queuedMs * 10) / 10} ms${path.place ? `, ${path.place[0]} of ${path.place[1]} in the queue` : ""}`;
   const listed = (map, words) => Object.entries(map ?? {}).map(words).join(", ");
   return [
     fact("waited", waited),

@@ -34,7 +34,8 @@ export function proposals(answer, extra = []) {
   const {change, changes = []} = answer;
   if (!change && !extra.length) return h("p", {class: "empty"}, answer.asWanted ? "Nothing: it is as wanted." : "No single change is known that would help.");
   return [change ? proposal(change, true) : null, changes.map((each) => proposal(each)),
-    extra.length ? h("div", {class: "proposal-more"}, extra.map(([what, text]) => h("div", {class: "proposal small"}, h("p", {}, what), command(typed(text))))) : null];
+    extra.length ? h("div", {class: "proposal-more"},
+      extra.map(([what, text]) => h("div", {class: "proposal small"}, h("p", {}, what), command(typed(text))))) : null];
 }
 
 function proposal(change, first = false) {
@@ -52,7 +53,8 @@ const capital = (text, first) => (first && text ? text[0].toUpperCase() + text.s
 
 // kubectl or fathom, as radio buttons; `changed` draws anew.
 export function toolChoice(changed) {
-  const one = (value) => h("label", {}, h("input", {type: "radio", name: "tool", value, checked: tool() === value, onchange: () => { chooseTool(value); changed(); }}), value);
+  const one = (value) => h("label", {}, h("input", {type: "radio", name: "tool", value, checked: tool() === value,
+    onchange: () => { chooseTool(value); changed(); }}), value);
   return h("fieldset", {class: "tool-choice"}, h("legend", {class: "visually-hidden"}, "Commands of"), one("kubectl"), one("fathom"));
 }
 
@@ -82,8 +84,10 @@ const EVIDENCE = [
 const lines = (texts) => (texts.length === 1 ? texts[0] : h("ul", {class: "lines"}, texts.map((text) => h("li", {}, text))));
 
 export function overrideLine(each) {
-  return h("span", {class: "override-line"}, name({kind: "SchedulerOverride", namespace: each.namespace, name: each.name}, {withKind: false, withNamespace: false}),
-    ` by ${each.author || "somebody unknown"}, `, each.endsAt ? until(each.endsAt, "ends in ") : `ends in ${each.endsIn}`, " ", (each.changes ?? []).map((change) => tag(change)));
+  return h("span", {class: "override-line"}, name({kind: "SchedulerOverride", namespace: each.namespace, name: each.name},
+    {withKind: false, withNamespace: false}),
+    ` by ${each.author || "somebody unknown"}, `, each.endsAt ? until(each.endsAt, "ends in ") : `ends in ${each.endsIn}`, " ",
+      (each.changes ?? []).map((change) => tag(change)));
 }
 
 function groupRows(answer) {
@@ -94,11 +98,13 @@ function groupRows(answer) {
       h("td", {class: "muted"}, some(group.nodes ?? []))))))) ];
 }
 
-const some = (names) => (names.length <= NODES_SHOWN ? names.join(", ") || "counts only" : `${names.slice(0, NODES_SHOWN).join(", ")} and ${names.length - NODES_SHOWN} more`);
+const some = (names) => (names.length <= NODES_SHOWN ? names.join(", ") || "counts only"
+  : `${names.slice(0, NODES_SHOWN).join(", ")} and ${names.length - NODES_SHOWN} more`);
 
 function causeRows(answer) {
   if (!answer.causes?.length) return [];
-  return [row("by cause", h("ul", {class: "lines"}, answer.causes.map((each) => h("li", {}, h("strong", {class: "number"}, `${each.count} × `), tag(each.cause), " ", each.message,
+  return [row("by cause", h("ul", {class: "lines"},
+    answer.causes.map((each) => h("li", {}, h("strong", {class: "number"}, `${each.count} × `), tag(each.cause), " ", each.message,
     each.objects?.length ? h("span", {class: "muted"}, ` (${each.objects.join(", ")})`) : null))))];
 }
 
@@ -113,9 +119,12 @@ function queueRow({queue, stage}) {
 function decisionRow({decisions = [], subject}) {
   const last = decisions[decisions.length - 1];
   if (!last) return [];
-  const words = [`attempt ${last.attempt}, after ${Math.round(last.queuedMs)} ms in the queue, woken by ${last.cause}`, last.outcome ? `outcome: ${last.outcome}` : "",
-    ...(last.victims ?? []).map((victim) => `preempted: ${victim}`), last.considered?.length ? `considered: ${last.considered.join("; ")}` : ""].filter(Boolean);
-  return [row("recorded", h("a", {href: decisionPage(last.id, subject.namespace)}, `${last.controller}: ${last.verdict}${last.node ? ` ${last.node}` : ""}`), " ", lines(words))];
+  const words = [`attempt ${last.attempt}, after ${Math.round(last.queuedMs)} ms in the queue, woken by ${last.cause}`,
+    last.outcome ? `outcome: ${last.outcome}` : "",
+    ...(last.victims ?? []).map((victim) => `preempted: ${victim}`), last.considered?.length ? `considered: ${last.considered.join("; ")}`
+      : ""].filter(Boolean);
+  return [row("recorded", h("a", {href: decisionPage(last.id, subject.namespace)},
+    `${last.controller}: ${last.verdict}${last.node ? ` ${last.node}` : ""}`), " ", lines(words))];
 }
 
 export const decisionPage = (id, namespace) => `#/decision/${encodeURIComponent(id)}${namespace ? `?namespace=${encodeURIComponent(namespace)}` : ""}`;
@@ -131,7 +140,8 @@ function freshnessRow({freshness = [], asWanted, stage}) {
 export function revisions(rows, {waits = true} = {}) {
   const isShown = (seen) => ALWAYS_FRESH.has(seen.kind) || seen.applied < seen.latest, others = rows.filter((seen) => !isShown(seen));
   return [revisionTable(rows.filter(isShown), {waits}),
-    others.length ? h("details", {class: "more-kinds"}, h("summary", {}, `${plural(others.length, "other kind")}, without a newer change`), revisionTable(others, {waits})) : null];
+    others.length ? h("details", {class: "more-kinds"}, h("summary", {}, `${plural(others.length, "other kind")}, without a newer change`),
+      revisionTable(others, {waits})) : null];
 }
 
 const WAITING = new Set(["unschedulable", "queued", "preempting", "control-plane", "gated"]);
@@ -142,8 +152,10 @@ export function revisionTable(rows, {waits = true} = {}) {
   const aged = rows.some((seen) => seen.ageMs !== undefined);
   return h("div", {class: "scroll"}, h("table", {class: "plain tight revisions"},
     h("thead", {}, h("tr", {}, ["kind", "used", "latest", "state", ...(aged ? ["age of the view"] : [])].map((text) => h("th", {scope: "col"}, text)))),
-    h("tbody", {}, rows.map((seen) => h("tr", {}, h("th", {scope: "row"}, seen.kind), h("td", {class: "number"}, seen.applied), h("td", {class: "number"}, seen.latest ?? "no data"),
-      h("td", {}, seen.latest === undefined ? state("idle", "not known") : seen.applied < seen.latest ? (waits ? state("warn", "behind") : state("idle", "changed since")) : state("ok", "newest")),
+    h("tbody", {}, rows.map((seen) => h("tr", {}, h("th", {scope: "row"}, seen.kind), h("td", {class: "number"}, seen.applied),
+      h("td", {class: "number"}, seen.latest ?? "no data"),
+      h("td", {}, seen.latest === undefined ? state("idle", "not known") : seen.applied < seen.latest
+        ? (waits ? state("warn", "behind") : state("idle", "changed since")) : state("ok", "newest")),
       aged ? h("td", {class: "number"}, seen.ageMs === undefined ? "" : `${seen.ageMs} ms`) : null)))));
 }
 

@@ -42,7 +42,8 @@ class WorkloadPage {
   constructor(namespace, kind, name) {
     Object.assign(this, {namespace, kind, name});
     this.lead = h("div", {class: "headline", "aria-live": "off"}, h("p", {class: "loading"}, "Asking …"));
-    this.parts = {stages: stages(), pods: podTable(), steering: steering(), history: kind === "Deployment" ? history() : null, why: card("Why", {className: "why"}), type: card("What to type", {className: "type"})};
+    this.parts = {stages: stages(), pods: podTable(), steering: steering(), history: kind === "Deployment" ? history() : null,
+      why: card("Why", {className: "why"}), type: card("What to type", {className: "type"})};
     this.parts.type.section.querySelector(".card-head").append(toolChoice(() => { this.#showAnswer(); this.#showObjects(); }));
     const {stages: stage, pods, steering: holds, history: past, why, type} = this.parts;
     this.body = h("div", {class: "two-columns"},
@@ -68,7 +69,8 @@ class WorkloadPage {
       show: (answer) => { this.#answer = answer; this.#showAnswer(); this.#showObjects(); }, failed: (error) => this.#failed(error)});
     this.status = asking({lists: [progress, autoscalers],
       question: (signal) => ask("explanations", {subject: this.subject, view: "status"}, this.namespace, {signal}),
-      show: (view) => { this.#view = view; this.#viewError = null; this.#showObjects(); }, failed: (error) => { this.#viewError = error; this.#showObjects(); }});
+      show: (view) => { this.#view = view; this.#viewError = null; this.#showObjects(); },
+        failed: (error) => { this.#viewError = error; this.#showObjects(); }});
   }
 
   // Its pods and ReplicaSets are found by its selector, which is known when it has been read.
@@ -105,7 +107,8 @@ class WorkloadPage {
     redraw(this.lead, rest, () => headline(answer));
     redraw(why.body, [rest, freshness?.map(({ageMs, ...each}) => each)], () => evidence(answer, {skip: ["overrides"]}));
     setText(why.count, answer.wanted ? `${answer.ready ?? 0} of ${answer.wanted} ready` : "");
-    redraw(type.body, [rest, tool()], () => proposals(answer, [["The same answer in a terminal", `fathom why ${this.kind.toLowerCase()}/${this.name} -n ${this.namespace}`]]));
+    redraw(type.body, [rest, tool()], () => proposals(answer,
+      [["The same answer in a terminal", `fathom why ${this.kind.toLowerCase()}/${this.name} -n ${this.namespace}`]]));
     if (this.#verdict && this.#verdict !== word) announce(`${this.kind} ${this.name} is ${word}: ${answer.summary}`);
     this.#verdict = word;
     this.lead.dataset.kind = kind;
@@ -116,7 +119,8 @@ class WorkloadPage {
     if (object && !this.#pods) this.#followOwned(object);
     const progress = [...this.#lists.progress.values()].find(({spec}) => spec.workload.kind === this.kind && spec.workload.name === this.name);
     this.parts.stages.update(progress, this.#lists.progress);
-    this.parts.steering.update({overrides: this.#view?.activeOverrides ?? this.#answer?.activeOverrides ?? [], ...this.#holders(object), view: this.#view, error: this.#viewError});
+    this.parts.steering.update({overrides: this.#view?.activeOverrides ?? this.#answer?.activeOverrides ?? [], ...this.#holders(object),
+      view: this.#view, error: this.#viewError});
     if (!object || !this.#pods) return;
     const sets = this.#sets ? [...this.#sets.values()].filter((set) => isOwned(set, object)) : [];
     const newest = Math.max(0, ...sets.map(revisionOf));

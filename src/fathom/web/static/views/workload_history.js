@@ -17,8 +17,10 @@ export function history() {
     const rows = revisions(replicaSets);
     setText(count, plural(rows.length, "revision"));
     if (!rows.length) return redraw(body, null, () => empty("It has no revision yet."));
-    const shown = rows.map((row, at) => ({...row, changes: at + 1 < rows.length ? templateChanges(rows[at + 1].template, row.template) : [], author: authorOf(timeline, row.set, deployment)}));
-    return redraw(body, [shown.map(({template, set, ...rest}) => rest), tool], () => h("ol", {class: "revision-rows"}, shown.map((row, at) => revisionRow(row, deployment, at === 0))));
+    const shown = rows.map((row, at) => ({...row, changes: at + 1 < rows.length ? templateChanges(rows[at + 1].template, row.template) : [],
+      author: authorOf(timeline, row.set, deployment)}));
+    return redraw(body, [shown.map(({template, set, ...rest}) => rest), tool],
+      () => h("ol", {class: "revision-rows"}, shown.map((row, at) => revisionRow(row, deployment, at === 0))));
   }};
 }
 
@@ -35,10 +37,12 @@ function revisionRow(row, deployment, newest) {
   const {namespace, name} = deployment.metadata;
   const used = row.wanted ? state(row.ready === row.wanted ? "ok" : "warn", `${row.ready} of ${row.wanted} ready`) : state("idle", "no pods");
   return h("li", {class: newest ? "revision-row newest" : "revision-row", "data-row": "revision"},
-    h("div", {class: "revision-head"}, h("strong", {}, `revision ${row.number}`), used, since(row.made, "", " ago"), row.author ? h("span", {class: "muted"}, `by ${row.author}`) : null),
+    h("div", {class: "revision-head"}, h("strong", {}, `revision ${row.number}`), used, since(row.made, "", " ago"),
+      row.author ? h("span", {class: "muted"}, `by ${row.author}`) : null),
     h("p", {class: "revision-images"}, row.images.map((image) => h("code", {}, image))),
     row.cause ? h("p", {class: "muted"}, row.cause) : null,
-    row.changes.length ? h("ul", {class: "lines muted small"}, row.changes.slice(0, CHANGES_SHOWN).map((text) => h("li", {}, text)), row.changes.length > CHANGES_SHOWN ? h("li", {}, `and ${row.changes.length - CHANGES_SHOWN} more changes`) : null) : null,
+    row.changes.length ? h("ul", {class: "lines muted small"}, row.changes.slice(0, CHANGES_SHOWN).map((text) => h("li", {}, text)),
+      row.changes.length > CHANGES_SHOWN ? h("li", {}, `and ${row.changes.length - CHANGES_SHOWN} more changes`) : null) : null,
     newest ? null : command(typed(`kubectl rollout undo deployment/${name} -n ${namespace} --to-revision=${row.number}`)));
 }
 

@@ -12,7 +12,8 @@ export function podTable() {
   const {section, body, count} = card("Pods", {className: "pods"});
   const rows = h("tbody"), more = h("button", {type: "button", class: "quiet", hidden: true});
   const table = h("div", {class: "scroll"}, h("table", {class: "plain pod-table"},
-    h("thead", {}, h("tr", {}, ["pod", "state", "node", "restarts", "age", "generation", ""].map((text, at) => h("th", {scope: "col"}, at === 6 ? h("span", {class: "visually-hidden"}, "why") : text)))), rows));
+    h("thead", {}, h("tr", {}, ["pod", "state", "node", "restarts", "age", "generation",
+      ""].map((text, at) => h("th", {scope: "col"}, at === 6 ? h("span", {class: "visually-hidden"}, "why") : text)))), rows));
   let limit = PAGE, last = null;
   more.addEventListener("click", () => { limit += PAGE; if (last) update(...last); });
 
@@ -44,8 +45,10 @@ function summary(sorted) {
 
 function makeRow({pod}) {
   const {metadata} = pod;
-  const parts = {state: state("idle", ""), node: h("td", {class: "mono"}), restarts: h("td", {class: "number"}), old: h("td", {}), why: h("td", {class: "pod-why"})};
-  const node = h("tr", {"data-row": "pod"}, h("th", {scope: "row"}, name({kind: "Pod", namespace: metadata.namespace, name: metadata.name}, {withKind: false, withNamespace: false})),
+  const parts = {state: state("idle", ""), node: h("td", {class: "mono"}), restarts: h("td", {class: "number"}), old: h("td", {}),
+    why: h("td", {class: "pod-why"})};
+  const node = h("tr", {"data-row": "pod"}, h("th", {scope: "row"}, name({kind: "Pod", namespace: metadata.namespace, name: metadata.name},
+    {withKind: false, withNamespace: false})),
     h("td", {}, parts.state), parts.node, parts.restarts, h("td", {class: "number"}, since(metadata.creationTimestamp)), parts.old, parts.why);
   node.parts = parts;
   return node;

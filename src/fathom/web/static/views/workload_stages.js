@@ -41,7 +41,8 @@ function line(which, progress) {
     return cell(reached, wanted, missing);
   });
   const words = which === "old" ? plural(progress.admitted ?? 0, "replica") : `${wanted} wanted`;
-  return h("tr", {class: `stage-line ${which}`}, h("th", {scope: "row"}, h("span", {class: "stage-which"}, which), h("span", {class: "hint"}, `generation ${progress.generation ?? 0}`), h("span", {class: "hint"}, words)), cells);
+  return h("tr", {class: `stage-line ${which}`}, h("th", {scope: "row"}, h("span", {class: "stage-which"}, which),
+    h("span", {class: "hint"}, `generation ${progress.generation ?? 0}`), h("span", {class: "hint"}, words)), cells);
 }
 
 // The solid part has arrived, the hatched part has not; the words say both.
@@ -55,13 +56,17 @@ function cell(reached, wanted, missing) {
 function waiting({pendingReasons = [], stuckAt, deadline}) {
   if (!pendingReasons.length && !stuckAt) return null;
   return h("ul", {class: "waiting"},
-    stuckAt ? h("li", {}, state("bad", "stuck"), " at ", tag(stuckAt)) : deadline ? h("li", {}, state("busy", "on its way"), " ", until(deadline, "counts as stuck in ")) : null,
-    pendingReasons.map((each) => h("li", {}, h("strong", {class: "number"}, each.count ? `${each.count} × ` : ""), tag(each.reason), " ", each.message ?? "", each.since ? since(each.since, " since ", " ago") : null)));
+    stuckAt ? h("li", {}, state("bad", "stuck"), " at ", tag(stuckAt)) : deadline
+      ? h("li", {}, state("busy", "on its way"), " ", until(deadline, "counts as stuck in ")) : null,
+    pendingReasons.map((each) => h("li", {}, h("strong", {class: "number"}, each.count ? `${each.count} × ` : ""), tag(each.reason), " ",
+      each.message ?? "", each.since ? since(each.since, " since ", " ago") : null)));
 }
 
 function facts({lastAction, lastError}) {
   const rows = [];
-  if (lastAction?.action) rows.push(h("dt", {}, "last action"), h("dd", {}, `${lastAction.controller}: ${lastAction.action}, `, since(lastAction.time, "", " ago")));
-  if (lastError?.reason) rows.push(h("dt", {}, "last error"), h("dd", {}, `${lastError.controller}: ${lastError.reason}: ${lastError.message ?? ""}, `, since(lastError.time, "", " ago")));
+  if (lastAction?.action) rows.push(h("dt", {}, "last action"), h("dd", {}, `${lastAction.controller}: ${lastAction.action}, `,
+    since(lastAction.time, "", " ago")));
+  if (lastError?.reason) rows.push(h("dt", {}, "last error"), h("dd", {},
+    `${lastError.controller}: ${lastError.reason}: ${lastError.message ?? ""}, `, since(lastError.time, "", " ago")));
   return rows.length ? h("dl", {class: "facts small"}, rows) : null;
 }
