@@ -58,6 +58,8 @@ def test_from_a_broken_rollout_on_now_to_its_cause_its_command_and_green_again(
     expect(page.locator(".headline .state-word")).to_have_text("as wanted")
     expect(new.locator(".stage-count")).to_have_text(["2"] * 7)
     expect(old).to_have_count(0)
+    expect(revisions.locator("strong")).to_have_text(["revision 3", "revision 2"])
+    expect(revisions.nth(0)).to_contain_text("by fathom-admin")
     assert page.evaluate("window.notReloaded") is True
 
 

@@ -32,8 +32,8 @@ export function headline(answer) {
 // What to type: the proposal, who may make it, and others that would do.
 export function proposals(answer, extra = []) {
   const {change, changes = []} = answer;
-  if (!change && !extra.length) return h("p", {class: "empty"}, answer.asWanted ? "Nothing: it is as wanted." : "No single change is known that would help.");
-  return [change ? proposal(change, true) : null, changes.map((each) => proposal(each)),
+  const none = () => h("p", {class: "empty"}, answer.asWanted ? "Nothing: it is as wanted." : "No single change is known that would help.");
+  return [change ? proposal(change, true) : none(), changes.map((each) => proposal(each)),
     extra.length ? h("div", {class: "proposal-more"},
       extra.map(([what, text]) => h("div", {class: "proposal small"}, h("p", {}, what), command(typed(text))))) : null];
 }

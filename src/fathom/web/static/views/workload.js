@@ -3,7 +3,7 @@
 import {ask, collection} from "../api.js";
 import {asking} from "../asking.js";
 import {announce, h, replace, setText} from "../dom.js";
-import {card, problem} from "../parts.js";
+import {card, problem, state} from "../parts.js";
 import {live, subscribeAll} from "../store.js";
 import {selects, selectorText} from "../selectors.js";
 import {tool} from "../typed.js";
@@ -15,6 +15,7 @@ import {steering} from "./workload_steering.js";
 
 const KINDS = {Deployment: ["apps/v1", "deployments"], ReplicaSet: ["apps/v1", "replicasets"], Job: ["batch/v1", "jobs"]};
 const OWN = "fathom.dev/v1alpha1";
+const AUDIT_MS = 2_500;
 
 export function mount(root, [namespace, kind, name], context) {
   context.title(`${name} · ${kind}`);
@@ -52,6 +53,10 @@ class WorkloadPage {
     this.#follow();
   }
 
+  #progress() {
+    return [...this.#lists.progress.values()].find(({spec}) => spec.workload.kind === this.kind && spec.workload.name === this.name);
+  }
+
   get subject() { return {kind: this.kind, namespace: this.namespace, name: this.name}; }
   get object() { return this.#lists.object.get(`${this.namespace}/${this.name}`); }
 
@@ -82,15 +87,20 @@ class WorkloadPage {
     this.#sets = live(collection("apps/v1", "replicasets", this.namespace) + query);
     let known = "";
     this.#stops.push(subscribeAll([this.#sets], () => {
-      const names = [...this.#sets.values()].map((set) => set.metadata.uid).sort().join();
+      const names = [...this.#sets.values()].map((set) => `${set.metadata.uid} ${revisionOf(set)}`).sort().join();
       if (names !== known) { known = names; this.#askAuthors(); }
       this.#showObjects();
     }));
   }
 
-  async #askAuthors() {
-    try { this.#timeline = await ask("timelines", {subject: this.subject}, this.namespace); } catch { return; }  // Who made a revision is not known then.
-    this.#showObjects();
+  // Asked twice: the audit log has a write a moment after it was made.
+  async #askAuthors(again = true) {
+    clearTimeout(this.authors);
+    if (again) this.authors = setTimeout(() => this.#askAuthors(false), AUDIT_MS);
+    try {
+      this.#timeline = await ask("timelines", {subject: this.subject}, this.namespace);
+      this.#showObjects();
+    } catch { /* Who made a revision is not known then. */ }
   }
 
   #failed(error) {
@@ -104,20 +114,22 @@ class WorkloadPage {
     const answer = this.#answer, {why, type} = this.parts;
     if (!answer) return;
     const {freshness, ...rest} = answer, [kind, word] = verdictState(answer);
-    redraw(this.lead, rest, () => headline(answer));
+    // A Deployment is as wanted when its pods are ready; that they get no requests is told by their count.
+    const stuck = answer.asWanted ? this.#progress()?.status?.current?.stuckAt ?? "" : "";
+    redraw(this.lead, [rest, stuck], () => [headline(answer), stuck ? state("warn", `yet stuck at ${stuck}`) : null]);
     redraw(why.body, [rest, freshness?.map(({ageMs, ...each}) => each)], () => evidence(answer, {skip: ["overrides"]}));
     setText(why.count, answer.wanted ? `${answer.ready ?? 0} of ${answer.wanted} ready` : "");
     redraw(type.body, [rest, tool()], () => proposals(answer,
       [["The same answer in a terminal", `fathom why ${this.kind.toLowerCase()}/${this.name} -n ${this.namespace}`]]));
     if (this.#verdict && this.#verdict !== word) announce(`${this.kind} ${this.name} is ${word}: ${answer.summary}`);
     this.#verdict = word;
-    this.lead.dataset.kind = kind;
+    this.lead.dataset.kind = stuck ? "warn" : kind;
   }
 
   #showObjects() {
     const {object} = this;
     if (object && !this.#pods) this.#followOwned(object);
-    const progress = [...this.#lists.progress.values()].find(({spec}) => spec.workload.kind === this.kind && spec.workload.name === this.name);
+    const progress = this.#progress();
     this.parts.stages.update(progress, this.#lists.progress);
     this.parts.steering.update({overrides: this.#view?.activeOverrides ?? this.#answer?.activeOverrides ?? [], ...this.#holders(object),
       view: this.#view, error: this.#viewError});
@@ -140,6 +152,7 @@ class WorkloadPage {
   }
 
   stop() {
+    clearTimeout(this.authors);
     this.why.stop();
     this.status.stop();
     this.#stops.forEach((stop) => stop());

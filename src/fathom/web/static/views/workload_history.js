@@ -7,7 +7,7 @@ import {typed} from "../typed.js";
 import {redraw} from "./why_parts.js";
 
 const REVISION = "deployment.kubernetes.io/revision", CAUSE = "kubernetes.io/change-cause", HASH = "pod-template-hash";
-const CHANGES_SHOWN = 4;
+const CONTROLLER = "deployments", CHANGES_SHOWN = 4;
 
 export function history() {
   const {section, body, count} = card("Rollout history", {className: "history"});
@@ -18,18 +18,18 @@ export function history() {
     setText(count, plural(rows.length, "revision"));
     if (!rows.length) return redraw(body, null, () => empty("It has no revision yet."));
     const shown = rows.map((row, at) => ({...row, changes: at + 1 < rows.length ? templateChanges(rows[at + 1].template, row.template) : [],
-      author: authorOf(timeline, row.set, deployment)}));
+      ...originOf(timeline, row.set, deployment)}));
     return redraw(body, [shown.map(({template, set, ...rest}) => rest), tool],
       () => h("ol", {class: "revision-rows"}, shown.map((row, at) => revisionRow(row, deployment, at === 0))));
   }};
 }
 
-// The newest first: {number, set, template, images, wanted, ready, made, cause}.
+// The newest first: {number, set, template, images, wanted, ready, cause}.
 export function revisions(replicaSets) {
   return replicaSets.map((set) => ({
     number: Number(set.metadata.annotations?.[REVISION] ?? 0), set, template: set.spec?.template ?? {},
     images: (set.spec?.template?.spec?.containers ?? []).map((each) => each.image), wanted: set.spec?.replicas ?? 0, ready: set.status?.readyReplicas ?? 0,
-    made: set.metadata.creationTimestamp, cause: set.metadata.annotations?.[CAUSE] ?? "",
+    cause: set.metadata.annotations?.[CAUSE] ?? "",
   })).filter((row) => row.number).sort((one, other) => other.number - one.number);
 }
 
@@ -37,7 +37,7 @@ function revisionRow(row, deployment, newest) {
   const {namespace, name} = deployment.metadata;
   const used = row.wanted ? state(row.ready === row.wanted ? "ok" : "warn", `${row.ready} of ${row.wanted} ready`) : state("idle", "no pods");
   return h("li", {class: newest ? "revision-row newest" : "revision-row", "data-row": "revision"},
-    h("div", {class: "revision-head"}, h("strong", {}, `revision ${row.number}`), used, since(row.made, "", " ago"),
+    h("div", {class: "revision-head"}, h("strong", {}, `revision ${row.number}`), used, since(row.time, "", " ago"),
       row.author ? h("span", {class: "muted"}, `by ${row.author}`) : null),
     h("p", {class: "revision-images"}, row.images.map((image) => h("code", {}, image))),
     row.cause ? h("p", {class: "muted"}, row.cause) : null,
@@ -75,20 +75,29 @@ function compare(older, newer, path, changes) {
   changes.push(text.length > 160 ? `${text.slice(0, 159)}…` : text);
 }
 
-// Who changed the Deployment so that this ReplicaSet was made: along recorded causes, else the last write before it.
-export function authorOf(timeline, set, deployment) {
-  if (!timeline) return "";
-  const byId = new Map(timeline.entries.map((entry) => [entry.id, entry]));
-  const isWrite = (entry) => entry.source === "audit" && entry.object?.resource === "deployments.apps" && entry.object.name === deployment.metadata.name;
-  const made = timeline.entries.find((entry) => entry.source === "audit" && entry.object?.resource === "replicasets.apps" && entry.object.name === set.metadata.name && entry.text.startsWith("creates"));
-  const seen = new Set(), waiting = made ? [made.id] : [];
+// Who changed the Deployment so that this ReplicaSet has its revision, and when: along recorded causes, else the last
+// change of the template before it. An older ReplicaSet gets a new revision when somebody returns to it.
+export function originOf(timeline, set, deployment) {
+  const entries = timeline?.entries ?? [], byId = new Map(entries.map((entry) => [entry.id, entry]));
+  const writes = (resource, name) => (entry) => entry?.source === "audit" && entry.object?.resource === resource && entry.object.name === name;
+  const ofDeployment = writes("deployments.apps", deployment.metadata.name), ofSet = writes("replicasets.apps", set.metadata.name);
+  const isChange = (entry) => ofDeployment(entry) && entry.actor !== CONTROLLER;
+  const numbered = entries.filter((entry) => ofSet(entry) && (entry.text.startsWith("creates") || entry.text.includes(`[${REVISION}]`))).pop();
+  if (!numbered) return {author: "", time: set.metadata.creationTimestamp};
+  const before = entries.filter((entry) => isChange(entry) && millis(entry.time) <= millis(numbered.time) && /creates|spec\.template/.test(entry.text));
+  const change = causeOf(numbered.id, timeline.edges, (id) => isChange(byId.get(id)));
+  return {author: (byId.get(change) ?? before.pop())?.actor ?? "", time: numbered.time};
+}
+
+// The nearest entry that led to this one, and that is wanted; "" if none is on record.
+function causeOf(id, edges, isWanted) {
+  const seen = new Set(), waiting = [id];
   while (waiting.length) {
-    const id = waiting.shift();
-    if (seen.has(id)) continue;
-    seen.add(id);
-    if (isWrite(byId.get(id) ?? {})) return byId.get(id).actor;
-    for (const edge of timeline.edges) if (edge.effect === id) waiting.push(edge.cause);
+    const each = waiting.shift();
+    if (isWanted(each)) return each;
+    if (seen.has(each)) continue;
+    seen.add(each);
+    for (const edge of edges) if (edge.effect === each) waiting.push(edge.cause);
   }
-  const before = timeline.entries.filter((entry) => isWrite(entry) && millis(entry.time) <= millis(set.metadata.creationTimestamp) + 1000 && /creates|template|spec\b/.test(entry.text));
-  return before[before.length - 1]?.actor ?? "";
+  return "";
 }
