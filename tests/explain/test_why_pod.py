@@ -50,6 +50,22 @@ def labels(pod_name: str) -> Obj:
 # No node.
 
 
+def test_a_pod_that_fits_has_the_points_of_every_node() -> None:
+    large = [node("c", cpu="4"), node("d", cpu="8")]
+    nodes_of = why(evidence(pods=[pod(cpu="2")], nodes=[*SMALL, *large])).nodes
+    assert [(row.node, row.fits, row.reason) for row in nodes_of] == [
+        ("d", True, ""),
+        ("c", True, ""),
+        ("a", False, "NodeResourcesFit: Insufficient cpu"),
+        ("b", False, "NodeResourcesFit: Insufficient cpu"),
+    ]
+    best, second, *others = [row.score for row in nodes_of]
+    assert best is not None
+    assert second is not None
+    assert best > second
+    assert others == [None, None]
+
+
 def test_the_nodes_are_grouped_by_reason_and_listed_one_by_one() -> None:
     explanation = why(evidence(pods=[pod(cpu="2")], nodes=SMALL))
     assert explanation.groups == (NodeGroup("NodeResourcesFit: Insufficient cpu", 2, ("a", "b")),)

@@ -15,7 +15,7 @@ from fathom.explain.why.answering import answer
 from fathom.explain.why.case import PodCase
 from fathom.explain.why.records import groups_of
 from fathom.explain.why.troubles import trouble_of
-from fathom.explain.why.unschedulable import reason_text
+from fathom.explain.why.unschedulable import ranked_rows
 from fathom.model.decision import Decision
 from fathom.model.objects import metadata
 from fathom.model.times import SECOND_NS
@@ -23,7 +23,6 @@ from fathom.model.well_known import DECISION_ANNOTATION
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.rules import Rules, Score, SoftScore
 from fathom.schedule.decide.shape_scan import ShapeScan
-from fathom.schedule.decide.verdicts import FITS
 
 STAGE = "placed"
 BEST_SHOWN = 5  # Nodes whose points are listed rule by rule.
@@ -92,7 +91,7 @@ def _again(case: PodCase) -> tuple[tuple[NodeRow, ...], tuple[DetailGroup, ...],
     try:
         context = case.cluster.context(view, now_ns=case.evidence.now_ns)
         scan = ShapeScan(view.shape, table, context, case.cluster.decider.rules)
-        rows = _rows(scan)
+        rows = ranked_rows(scan)
         best = [row.node for row in rows if row.fits][:BEST_SHOWN]
         if case.node not in best:
             best.append(case.node)
@@ -100,17 +99,6 @@ def _again(case: PodCase) -> tuple[tuple[NodeRow, ...], tuple[DetailGroup, ...],
     finally:
         table.put_back(placed)
     return rows, (DetailGroup("points now, by rule", parts),) if parts else (), _now(case, rows)
-
-
-def _rows(scan: ShapeScan) -> tuple[NodeRow, ...]:
-    """All nodes, the best first, then those that do not fit."""
-    table, codes, totals = scan.table, scan.codes(), scan.totals()
-    rows = []
-    for row in np.flatnonzero(table.alive[: table.height]).tolist():
-        fits = codes[row] == FITS
-        reason = "" if fits else reason_text(scan.reasons.listed[int(codes[row])])
-        rows.append(NodeRow(table.names[row], bool(fits), reason, int(totals[row]) if fits else None))
-    return tuple(sorted(rows, key=lambda row: (not row.fits, -(row.score or 0), row.node)))
 
 
 def _by_rule(scan: ShapeScan, context: PlacementContext, names: list[str]) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from fathom.schedule.decide.remedies import CORDON
 from fathom.schedule.decide.remedy import remedies
 from fathom.schedule.decide.shape import PODS as POD_COUNT
 from fathom.schedule.decide.shape import PodShape
+from fathom.schedule.decide.shape_scan import ShapeScan
 from fathom.schedule.decide.trial import ROOM, Remedy
 from fathom.schedule.decide.verdicts import FITS, Reason
 
@@ -45,12 +46,31 @@ def explain(case: PodCase) -> Explanation:
     if trouble is not None:
         return _not_decided(case, placement, context, trouble)
     if placement.node is not None:
-        return queued.explain(case, placement)
+        return _ranked(queued.explain(case, placement), case, context)
     return (
         _making_room(case, placement)
         or _may_preempt(case, placement, context)
         or _unschedulable(case, placement, context)
     )
+
+
+def _ranked(explanation: Explanation, case: PodCase, context: PlacementContext) -> Explanation:
+    """With every node's points, where the question is about this pod: among many it would be a scan each."""
+    if case.evidence.subject.resource != PODS or case.evidence.subject.key != case.key:
+        return explanation
+    scan = ShapeScan(case.view.shape, case.cluster.table, context, case.cluster.decider.rules)
+    return msgspec.structs.replace(explanation, nodes=ranked_rows(scan))
+
+
+def ranked_rows(scan: ShapeScan) -> tuple[NodeRow, ...]:
+    """All nodes, the best first, then those that do not fit."""
+    table, codes, totals = scan.table, scan.codes(), scan.totals()
+    rows = []
+    for row in np.flatnonzero(table.alive[: table.height]).tolist():
+        fits = codes[row] == FITS
+        reason = "" if fits else reason_text(scan.reasons.listed[int(codes[row])])
+        rows.append(NodeRow(table.names[row], bool(fits), reason, int(totals[row]) if fits else None))
+    return tuple(sorted(rows, key=lambda row: (not row.fits, -(row.score or 0), row.node)))
 
 
 def _not_decided(

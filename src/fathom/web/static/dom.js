@@ -7,6 +7,9 @@
 //   slices(items, work)           many items, in short tasks
 //   vars(node, {share: 0.4})      custom properties for CSS (--share); there are no style attributes
 
+import {visible} from "./text.js";
+
+const READ_ALOUD = new Set(["title", "aria-label"]);
 const ATTRIBUTES = new Set([
   "id", "class", "type", "for", "role", "title", "name", "value", "placeholder", "tabindex", "colspan", "rowspan",
   "scope", "datetime", "rows", "cols", "autocomplete", "min", "max", "step", "maxlength", "spellcheck", "lang",
@@ -54,7 +57,7 @@ export function set(node, name, value) {
   } else if (SWITCHES.has(name)) {
     node.setAttribute(name, "");
   } else if (ATTRIBUTES.has(name) || PREFIXED.test(name)) {
-    const text = String(value);
+    const text = READ_ALOUD.has(name) ? visible(String(value)) : String(value);
     if (node.getAttribute(name) !== text) node.setAttribute(name, text);
     if (name === "value" && "value" in node) node.value = text;
   } else {
@@ -74,7 +77,7 @@ function checkedLink(text) {
 function add(node, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false || child === "") continue;
-    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    node.append(child instanceof Node ? child : document.createTextNode(visible(String(child))));
   }
 }
 
@@ -86,7 +89,7 @@ export function replace(node, ...children) {
 }
 
 export function setText(node, text) {
-  const wanted = String(text ?? "");
+  const wanted = visible(String(text ?? ""));
   if (node.textContent !== wanted) node.textContent = wanted;
   return node;
 }

@@ -5,7 +5,7 @@ import {dialog} from "./parts.js";
 
 const KEYS = [
   ["j, k", "next and previous row"], ["Enter", "open the row"], ["/", "search a workload, pod or node"],
-  ["g n", "Now"], ["g c", "Coupling"], ["g o", "Overrides"], ["g r", "Runbooks"], ["g e", "Record"], ["?", "this help"], ["Esc", "close"],
+  ["g n", "Now"], ["g c", "Coupling"], ["g o", "Overrides"], ["g r", "Runbooks"], ["g e", "Record"], ["+ − 0", "zoom a timeline that has the focus; arrows move and choose"], ["?", "this help"], ["Esc", "close"],
 ];
 const PAGES = {n: "now", c: "coupling", o: "overrides", r: "runbooks", e: "record"};
 const GO_MS = 1000;

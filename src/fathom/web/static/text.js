@@ -106,7 +106,8 @@ const KINDS = {
   services: "Service", nodes: "Node", "horizontalpodautoscalers.autoscaling": "HorizontalPodAutoscaler",
   "poddisruptionbudgets.policy": "PodDisruptionBudget", "scheduleroverrides.fathom.dev": "SchedulerOverride",
   "policyrollouts.fathom.dev": "PolicyRollout", "cronjobs.batch": "CronJob", "statefulsets.apps": "StatefulSet",
-  "daemonsets.apps": "DaemonSet", "tenantquotas.fathom.dev": "TenantQuota",
+  "daemonsets.apps": "DaemonSet", "tenantquotas.fathom.dev": "TenantQuota", "workloadprogresses.fathom.dev": "WorkloadProgress",
+  configmaps: "ConfigMap", secrets: "Secret", namespaces: "Namespace", events: "Event", persistentvolumeclaims: "PersistentVolumeClaim",
 };
 export const kindOf = (resource) => KINDS[resource] ?? String(resource ?? "").split(".")[0];
 
@@ -121,3 +122,9 @@ export function pageOf(ref) {
   if (kind === "SchedulerOverride") return ref.namespace ? `#/overrides/${part(ref.namespace)}/${part(ref.name)}` : `#/overrides/${part(ref.name)}`;
   return null;
 }
+
+// Characters that are obeyed instead of shown, as escapes, in the words of the command line (terminal.py): control
+// characters, and marks that turn the reading direction. Line ends and tabs stay.
+const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const escaped = (char) => (char < "\u0100" ? `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}` : `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+export const visible = (text) => text.replace(OBEYED, escaped);
