@@ -155,8 +155,10 @@ def test_the_end_waits_for_the_proof_and_prints_what_is_left(tmp_path: Path) -> 
         )
         await api.eventually(lambda: _is_deleting(api), timeout_s=30)
         await api.patch(f"{PATH}/status", {"status": {"residue": residue}})
-        await api.patch(PATH, {"metadata": {"finalizers": []}})
+        if not residue:  # With residue it stays.
+            await api.patch(PATH, {"metadata": {"finalizers": []}})
         code, out, _ = await waiting
+        await api.patch(PATH, {"metadata": {"finalizers": []}})
         return code, out.splitlines()
 
     async def story(api: Api, people: People) -> None:
