@@ -369,6 +369,9 @@ class Engine:
         for process in self.processes.values():
             if process.alive:
                 process.end()
+        for process in self.processes.values():
+            for machine in process.machines:
+                machine.bury()
         for domain in self.graveyard:
             _close_tasks(domain)
         self._queue.clear()

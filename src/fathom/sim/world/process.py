@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fathom.model.user import User
 from fathom.seams.domain import FAR_NS, Domain
@@ -33,6 +33,16 @@ NO_CAUSE = -1
 WITH_PAYLOAD = frozenset({Input.REPLY, Input.OPENED, Input.CHUNK, Input.ENDED, Input.SIGNAL, Input.CLOCK})
 
 
+class VirtualMachine(Protocol):
+    """The operating system of one incarnation of a foreign process."""
+
+    def cut(self) -> None:
+        """The process is over."""
+
+    def bury(self) -> None:
+        """The run is over: free what is left of it."""
+
+
 class SimProcess:
     def __init__(
         self,
@@ -51,6 +61,9 @@ class SimProcess:
         self.user = User(name)  # Its requests are this user's.
         self.entry = entry
         self.options = options or {}
+        self.domain_type: type[Domain] = Domain
+        self.shares = True  # Answers may be objects that it shares with others; False: always bytes.
+        self.machines: list[VirtualMachine] = []  # Of each incarnation of a foreign process; see `sim/foreign`.
         self.incarnation = 0
         self.alive = False
         self.wanted = False  # It should run; `heal` restarts it if it does not.
@@ -88,7 +101,7 @@ class SimProcess:
 
     def _new_inside(self, predecessor: Inside | None = None) -> Inside:
         world = self.world
-        domain = Domain(now_ns=world.now_ns)
+        domain = self.domain_type(now_ns=world.now_ns)
         birth = Birth(
             entry=getattr(self.entry, "__qualname__", type(self.entry).__name__),
             seed=f"{world.streams.seed}/{self.name}",
@@ -110,6 +123,8 @@ class SimProcess:
         self._inbox = None
         self.seam.cut()
         self.world.graveyard.append(self.domain)
+        for machine in self.machines:
+            machine.cut()
 
     def pause(self) -> None:
         if self._inbox is None:
