@@ -6,8 +6,10 @@ What has no answer that two runs would share is refused, with what to do instead
 
 from __future__ import annotations
 
+import asyncio
 import calendar
 import random
+import re
 import signal
 import threading
 import time
@@ -29,6 +31,8 @@ Answer = Callable[["Machine", Any, tuple[Any, ...], dict[str, Any]], Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # 100 ns since 1582-10-15, for version 1 of UUIDs (RFC 9562).
 GREGORIAN_100NS = 0x01B21DD213814000
+
+ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 CORES = 4
 NODE = 0x02_00_00_00_00_01
@@ -183,6 +187,22 @@ def _set_loop(machine: Machine, original: Any, args: Any, kwargs: Any) -> None:
         thread.own_loop = args[0]
 
 
+def _as_completed(machine: Machine, original: Any, args: Any, kwargs: Any) -> Any:
+    """A set of coroutines is in the order of their addresses, which differ between runs: start them in an
+    order that follows from what they do."""
+    futures, *rest = args
+    if isinstance(futures, set | frozenset):
+        futures = [asyncio.ensure_future(future) for future in sorted(futures, key=_what_it_does)]
+    return original(futures, *rest, **kwargs)
+
+
+def _what_it_does(work: Any) -> tuple[int, str, str]:
+    frame = getattr(work, "cr_frame", None)
+    if frame is None:
+        return (hash(work) if isinstance(work, asyncio.Future) else 0, "", "")
+    return (0, work.__qualname__, ADDRESS.sub("", repr(sorted(frame.f_locals.items(), key=lambda item: item[0]))))
+
+
 # The table.
 
 
@@ -279,6 +299,7 @@ ANSWERS: dict[str, Answer] = {
     "signal.getsignal": _getsignal,
     "signal.set_wakeup_fd": constant(lambda machine: -1),
     "asyncio.new_event_loop": _new_loop,
+    "asyncio.as_completed": _as_completed,
     "asyncio.get_event_loop": _get_loop,
     "asyncio.set_event_loop": _set_loop,
 }

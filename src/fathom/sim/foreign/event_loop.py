@@ -14,6 +14,7 @@ import socket as real_socket
 import sys
 from asyncio import events
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fathom.seams.domain import Domain, Runaway
@@ -138,10 +139,26 @@ class ForeignLoop(Domain):
             raise RuntimeError("Cannot close a running event loop")
         self._closed = True
 
+    def bury(self) -> None:
+        """Close what its tasks were doing: they can do no harm here, as this loop runs nothing any more."""
+        self.set_exception_handler(lambda *_: None)
+        outer = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            while self._tasks:  # What is closed may create more.
+                task, _ = self._tasks.popitem()
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own
+                with suppress(BaseException):  # Nobody is left for what it raises now.
+                    task.get_coro().close()  # type: ignore[union-attr]
+        finally:
+            events._set_running_loop(outer)
+        self._ready.clear()
+        self._timers.clear()
+
     # Callbacks. A loop that is parked is woken by whoever adds one: a connection, a thread, a signal.
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
-        if self._closed:
+        if self._closed and not self._machine.dead:
             raise RuntimeError("Event loop is closed")
         handle = super().call_soon(callback, *args, context=context)
         self._wake()

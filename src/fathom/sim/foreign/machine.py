@@ -13,9 +13,12 @@ import os
 import random
 import signal
 import socket
+import sys
 import threading
+import warnings
 from _thread import get_ident
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,7 @@ from greenlet import GreenletExit
 from fathom.seams.domain import Domain
 from fathom.seams.process import Inside
 from fathom.sim.foreign import answers
+from fathom.sim.foreign.output import ProgramOutput
 from fathom.sim.foreign.threads import ForeignThread, new_waiter, park
 from fathom.sim.world.outside_guard import watch
 
@@ -49,15 +53,22 @@ class ForeignDomain(Domain):
     machine: Machine | None = None
 
     def step(self, now_ns: int, deliver: Callable[..., object] | None = None, *args: Any) -> int | None:
-        machine, before, environment = self.machine, watch.visitor, os.environ._data  # type: ignore[attr-defined]
-        watch.visitor = machine
-        if machine is not None:
-            os.environ._data = machine.environment  # type: ignore[attr-defined]  # without putenv
-        try:
+        with in_place_of_the_real_one(self.machine):
             return super().step(now_ns, deliver, *args)
-        finally:
-            watch.visitor = before
-            os.environ._data = environment  # type: ignore[attr-defined]
+
+
+@contextmanager
+def in_place_of_the_real_one(machine: Machine | None) -> Iterator[None]:
+    """What is global in an interpreter is this process's own: who is asked, environment, output."""
+    before, environment, streams = watch.visitor, os.environ._data, (sys.stdout, sys.stderr)  # type: ignore[attr-defined]
+    if machine is not None:
+        machine.take_over()
+    try:
+        yield
+    finally:
+        watch.visitor = before
+        os.environ._data = environment  # type: ignore[attr-defined]
+        sys.stdout, sys.stderr = streams
 
 
 class Exited(Exception):
@@ -77,6 +88,7 @@ class Machine:
         self.name = name
         self.domain = inside.domain
         self.environment = environment
+        self.output = ProgramOutput()
         self.context = contextvars.Context()  # Empty: of the program's first thread.
         self.rng: random.Random = inside.streams.stream("foreign")
         self.pid = 100 + inside.incarnation
@@ -94,6 +106,12 @@ class Machine:
         self._kernel = contextvars.Context()
         self._file = count(0)
         self._thread = count(1)
+
+    def take_over(self) -> None:
+        """Within `in_place_of_the_real_one`."""
+        watch.visitor = self
+        os.environ._data = self.environment  # type: ignore[attr-defined]  # without putenv
+        sys.stdout = sys.stderr = self.output
 
     # Threads.
 
@@ -220,24 +238,25 @@ class Machine:
     def bury(self) -> None:
         """The run is over: end the threads, one by one. What they still do reaches nobody."""
         self.dead = True
-        before, watch.visitor, watch.owner = (watch.visitor, watch.owner), self, get_ident()
-        disabled = logging.root.manager.disable
+        owner, watch.owner = watch.owner, get_ident()
+        disabled, unraisable = logging.root.manager.disable, sys.unraisablehook
         logging.disable(logging.CRITICAL)
+        sys.unraisablehook = lambda _: None
         try:
-            for loop in self.loops:
-                _silence(loop)
-            for thread in list(self.threads):
-                if not thread.dead:
-                    thread.take_turn(GreenletExit)
+            with in_place_of_the_real_one(self), warnings.catch_warnings(action="ignore"):
+                self._end_all()
         finally:
+            sys.unraisablehook = unraisable
             logging.disable(disabled)
-            watch.visitor, watch.owner = before
+            watch.owner = owner
+
+    def _end_all(self) -> None:
+        self.take_over()
+        for loop in self.loops:
+            loop.bury()
+        for thread in list(self.threads):
+            if not thread.dead:
+                thread.take_turn(GreenletExit)
         self.threads.clear()
         self.files.clear()
         self.loops.clear()
-
-
-def _silence(loop: Any) -> None:
-    loop.set_exception_handler(lambda *_: None)
-    for task in loop.tasks:
-        task._log_destroy_pending = False

@@ -53,7 +53,7 @@ REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (threading.Thread, ("start", "join", "is_alive")),
     (queue, ("SimpleQueue",)),
     (signal, ("signal", "getsignal", "set_wakeup_fd")),
-    (asyncio, ("new_event_loop", "get_event_loop", "set_event_loop")),
+    (asyncio, ("new_event_loop", "get_event_loop", "set_event_loop", "as_completed")),
     (_thread, ("start_new_thread",)),
 )
 

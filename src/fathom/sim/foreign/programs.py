@@ -23,7 +23,6 @@ from fathom.model.user import User
 from fathom.seams.process import Inside
 from fathom.sim.foreign import patches
 from fathom.sim.foreign.machine import Exited, ForeignDomain, Machine
-from fathom.sim.world.outside_guard import watch
 from fathom.sim.world.process import SimProcess
 from fathom.sim.world.world import World
 
@@ -64,8 +63,7 @@ def run_program(
         )
         inside.domain.machine = machine  # type: ignore[attr-defined]  # a ForeignDomain, by `domain_type`
         process.machines.append(machine)
-        watch.visitor = machine
-        os.environ._data = machine.environment  # type: ignore[attr-defined]  # as ForeignDomain.step does
+        machine.take_over()  # The rest of this input is its own; ForeignDomain does it for later ones.
         machine.begin(lambda: _whole(main))
         return machine
 
