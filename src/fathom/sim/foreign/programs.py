@@ -151,7 +151,8 @@ def _new_registry() -> Any:
 def load_afresh(file: Path) -> ModuleType:
     """Import a file, and the modules beside it, as a new interpreter would."""
     folder = str(file.parent)
-    _forget(lambda module: str(getattr(module, "__file__", None) or "").startswith(folder + os.sep))
+    there = _THERE_BEFORE.setdefault(folder, frozenset(sys.modules))
+    _forget(lambda module: _is_within(module, folder) and module.__name__ not in there)
     if folder not in sys.path:
         sys.path.insert(0, folder)
     name = f"__foreign__{file.stem}"
@@ -162,6 +163,14 @@ def load_afresh(file: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+# Folder of a program -> the modules that were loaded before it ran first: a test's own, for example.
+_THERE_BEFORE: dict[str, frozenset[str]] = {}
+
+
+def _is_within(module: ModuleType, folder: str) -> bool:
+    return str(getattr(module, "__file__", None) or "").startswith(folder + os.sep)
 
 
 def _forget(concerns: Callable[[ModuleType], bool]) -> None:
