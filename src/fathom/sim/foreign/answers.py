@@ -40,14 +40,17 @@ TO_DO_PROCESS = (
     "a simulated process cannot start a real one. Call the code as a function, or replace it in the test"
 )
 TO_DO_THREAD = "start it with threading.Thread or an executor: those run in virtual time"
+TO_DO_ALARM = "use threading.Timer, or a timeout of the event loop: those are in virtual time"
 TO_DO_SOCKET = "only connections to the API server exist, by socket.socket, asyncio or a library on top of them"
 
 
 def wall_ns(machine: Machine) -> int:
+    machine.clock_read()
     return machine.inside.outside.clock.now_ns()
 
 
 def monotonic_ns(machine: Machine) -> int:
+    machine.clock_read()
     return machine.domain.now_ns
 
 
@@ -160,6 +163,18 @@ def _kill(machine: Machine, original: Any, args: Any, kwargs: Any) -> None:
     if args[0] != machine.pid:
         raise ProcessLookupError(3, "No such process")
     machine.receive(signal.Signals(args[1]))
+
+
+def _pthread_kill(machine: Machine, original: Any, args: Any, kwargs: Any) -> None:
+    machine.receive(signal.Signals(args[1]))
+
+
+def _raise_signal(machine: Machine, original: Any, args: Any, kwargs: Any) -> None:
+    machine.receive(signal.Signals(args[0]))
+
+
+def _exit(machine: Machine, original: Any, args: Any, kwargs: Any) -> None:
+    machine.exit(SystemExit(args[0] if args else 134))
 
 
 def _new_loop(machine: Machine, original: Any, args: Any, kwargs: Any) -> Any:
@@ -297,6 +312,13 @@ ANSWERS: dict[str, Answer] = {
     "threading.active_count": constant(lambda machine: len(machine.threads)),
     "signal.signal": _signal,
     "signal.getsignal": _getsignal,
+    "signal.pthread_kill": _pthread_kill,
+    "signal.raise_signal": _raise_signal,
+    "signal.alarm": refused("signal.alarm", TO_DO_ALARM),
+    "signal.setitimer": refused("signal.setitimer", TO_DO_ALARM),
+    "os._exit": _exit,
+    "os.abort": _exit,
+    "os.killpg": _kill,
     "signal.set_wakeup_fd": constant(lambda machine: -1),
     "asyncio.new_event_loop": _new_loop,
     "asyncio.as_completed": _as_completed,

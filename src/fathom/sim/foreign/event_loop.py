@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import math
 import signal
 import socket as real_socket
 import sys
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from fathom.seams.domain import Domain, Runaway
+from fathom.seams.domain import FAR_NS, FAR_S, Domain
 from fathom.sim.foreign.sockets import ForeignSocket
 from fathom.sim.foreign.threads import Waiter, new_waiter, park
 from fathom.sim.foreign.transports import ForeignTransport
@@ -26,8 +27,12 @@ from fathom.sim.world.outside_guard import refuse
 if TYPE_CHECKING:
     from fathom.sim.foreign.machine import Machine
 
-# More callbacks than this while the clock stands still: a loop that feeds itself.
-CALLBACKS_PER_MOMENT_MAX = 1_000_000
+# In a world the clock stands still while code runs. A loop that waits for the clock by `sleep(0)`, or sleeps
+# for less than a nanosecond, would never see it move: after so many callbacks some time has passed after all.
+CALLBACKS_PER_MOMENT = 10_000
+PASSED_S = 0.001
+# The shortest time that a timer takes: about a turn of a real loop.
+SHORTEST_NS = 1_000
 
 NO_TLS = "the world's API servers speak plain http: use the kubeconfig that the program finds in KUBECONFIG"
 
@@ -79,9 +84,10 @@ class ForeignLoop(Domain):
                 ran = 0
                 continue
             ran += len(self._ready)
-            if ran > CALLBACKS_PER_MOMENT_MAX:
-                raise Runaway(f"over {CALLBACKS_PER_MOMENT_MAX} callbacks while no time passed")
             self._run_those_ready()
+            if ran > CALLBACKS_PER_MOMENT:
+                ran = 0
+                self._machine.sleep(PASSED_S)
             if self._stopping:
                 return
 
@@ -102,7 +108,7 @@ class ForeignLoop(Domain):
         deadline_ns = self.next_deadline_ns()
         self._parked = new_waiter()
         try:
-            park(self._parked, None if deadline_ns is None else (deadline_ns - self.now_ns) / 1e9)
+            park(self._parked, until_ns=deadline_ns)
         finally:
             self._parked = None
 
@@ -165,6 +171,15 @@ class ForeignLoop(Domain):
         return handle
 
     call_soon_threadsafe: Any = call_soon
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        """Never earlier than asked for, by as little as a float can show: the caller may look at the clock."""
+        now_ns = self.now_ns
+        when_ns = FAR_NS if when >= FAR_S else math.ceil(when * 1e9)
+        return self._at(max(when_ns, now_ns + SHORTEST_NS) if when > now_ns / 1e9 else now_ns, callback, args, context)
 
     def _at(self, when_ns: int, callback: Any, args: Any, context: Any) -> asyncio.TimerHandle:
         handle = super()._at(when_ns, callback, args, context)

@@ -28,7 +28,7 @@ from fathom.seams.domain import Domain
 from fathom.seams.process import Inside
 from fathom.sim.foreign import answers
 from fathom.sim.foreign.output import ProgramOutput
-from fathom.sim.foreign.threads import ForeignThread, new_waiter, park
+from fathom.sim.foreign.threads import ForeignThread, current_thread, new_waiter, park
 from fathom.sim.world.outside_guard import watch
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ API_NAMES = frozenset(
         "kubernetes.default.svc.cluster.local",
     }
 )
+
+# More often than code reads a clock for another reason than to wait.
+READS_PER_MOMENT = 10_000
 
 Handler = Callable[..., object]
 
@@ -72,7 +75,11 @@ def in_place_of_the_real_one(machine: Machine | None) -> Iterator[None]:
 
 
 class Exited(Exception):
-    """The program ended by itself."""
+    """The world asked the program to stop, and it did so without a handler."""
+
+
+class Killed(Exception):
+    """The program ended itself by a signal."""
 
 
 class Machine:
@@ -103,7 +110,8 @@ class Machine:
         self.loops: list[Any] = []
         self._pending: list[signal.Signals] = []
         self._on_exit = on_exit
-        self._kernel = contextvars.Context()
+        self.kernel = contextvars.Context()
+        self._read_at_ns, self._reads = 0, 0  # When the clock was read last, and how often at that moment.
         self._file = count(0)
         self._thread = count(1)
 
@@ -133,7 +141,7 @@ class Machine:
 
     def go_on_soon(self, thread: ForeignThread) -> None:
         if not self.dead:
-            self.domain.call_soon(self._go_on, thread, context=self._kernel)
+            self.domain.call_soon(self._go_on, thread, context=self.kernel)
 
     def _go_on(self, thread: ForeignThread) -> None:
         if not self.dead and not thread.dead:
@@ -163,9 +171,18 @@ class Machine:
             raise ValueError("sleep length must be non-negative")
         park(new_waiter(), seconds)
 
+    def clock_read(self) -> None:
+        """Code that reads the clock over and over waits for it to move: let it move a little."""
+        if self._read_at_ns != self.domain.now_ns:
+            self._read_at_ns, self._reads = self.domain.now_ns, 0
+        self._reads += 1
+        if self._reads > READS_PER_MOMENT and not self.dead and current_thread() is not None:
+            self._reads = 0
+            self.sleep(0.001)
+
     def kernel_task(self, work: Any) -> Any:
         """A task of the world and not of the program."""
-        return self.domain.create_task(work, context=self._kernel.copy())
+        return self.domain.create_task(work, context=self.kernel.copy())
 
     # Signals: handled by the first thread, when it next goes on.
 
@@ -176,6 +193,9 @@ class Machine:
 
     def receive(self, number: signal.Signals) -> None:
         """As the operating system: run the handler, or end the process."""
+        if number is signal.SIGKILL:
+            self.exit(Killed("SIGKILL"))
+            return
         if self.signals.get(number) is signal.SIG_IGN:  # type: ignore[comparison-overlap]
             return
         if number not in self.signals and number is signal.SIGTERM:
@@ -185,6 +205,13 @@ class Machine:
         self._pending.append(number)
         if self.main is not None:
             self.go_on_soon(self.main)
+
+    def exit(self, error: BaseException) -> None:
+        """End the process at once: nothing is cleaned up."""
+        self.exiting = True
+        self._on_exit(error)
+        if current_thread() is not None:
+            park(new_waiter())  # For ever: what calls this does not expect to go on.
 
     def handle_signals(self, thread: ForeignThread) -> None:
         while thread is self.main and self._pending:

@@ -41,7 +41,8 @@ REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (random, answers.OF_RANDOM),
     (random.Random, ("seed",)),
     (secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "randbits")),
-    (os, ("urandom", "getrandom", "getpid", "getppid", "cpu_count", "kill", "fork", "system")),
+    (os, ("urandom", "getrandom", "getpid", "getppid", "cpu_count", "kill", "killpg", "fork", "system")),
+    (os, ("_exit", "abort")),
     (uuid, ("uuid1", "uuid4", "getnode")),
     (socket, ("gethostname", "getfqdn", "getaddrinfo", "gethostbyname", "socketpair")),
     (socket, ("getdefaulttimeout", "setdefaulttimeout")),
@@ -52,7 +53,7 @@ REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (threading, ("enumerate", "active_count")),
     (threading.Thread, ("start", "join", "is_alive")),
     (queue, ("SimpleQueue",)),
-    (signal, ("signal", "getsignal", "set_wakeup_fd")),
+    (signal, ("signal", "getsignal", "set_wakeup_fd", "pthread_kill", "raise_signal", "alarm", "setitimer")),
     (asyncio, ("new_event_loop", "get_event_loop", "set_event_loop", "as_completed")),
     (_thread, ("start_new_thread",)),
 )

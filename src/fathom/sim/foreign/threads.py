@@ -8,6 +8,7 @@ explored is the order of its inputs, as for every process of a world.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from asyncio import events
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+from fathom.seams.domain import FAR_S
 from fathom.sim.world.outside_guard import refuse
 
 if TYPE_CHECKING:
@@ -120,13 +122,15 @@ def new_waiter() -> Waiter:
     return Waiter(thread.machine, thread)
 
 
-def park(waiter: Waiter, timeout_s: float | None = None) -> bool:
+def park(waiter: Waiter, timeout_s: float | None = None, *, until_ns: int | None = None) -> bool:
     """Wait until the waiter is woken, or the time is up. Returns whether it was woken."""
     thread = waiter.thread
     machine = thread.machine
     if machine.dead:
         raise _dying(thread)
-    timer = None if timeout_s is None else machine.domain.call_later(max(timeout_s, 0.0), waiter.expire)
+    if timeout_s is not None:
+        until_ns = machine.domain.now_ns + math.ceil(min(max(timeout_s, 0.0), FAR_S / 2) * 1e9)
+    timer = None if until_ns is None else machine.domain._at(until_ns, waiter.expire, (), machine.kernel)
     try:
         while not waiter.done:
             thread.parent.switch()
