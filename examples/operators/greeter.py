@@ -1,4 +1,4 @@
-"""A kopf operator: each Greeting gets as many ConfigMaps ("cards") as it asks for. Async handlers, lightkube."""
+"""A kopf operator: each Greeting gets as many ConfigMaps ("cards") as it asks for. Async, with lightkube."""
 
 import kopf
 from lightkube import ApiError, AsyncClient
@@ -16,7 +16,9 @@ async def make_cards(spec, name, namespace, memo, patch, meta, **_):
     for number in range(spec["copies"]):
         card = {"metadata": {"name": f"{name}-{number}"}, "data": {"message": spec["message"]}}
         kopf.adopt(card)
-        await create(memo.client, ConfigMap.from_dict({"apiVersion": "v1", "kind": "ConfigMap", **card}), namespace)
+        await create(
+            memo.client, ConfigMap.from_dict({"apiVersion": "v1", "kind": "ConfigMap", **card}), namespace
+        )
     patch.status["cards"] = spec["copies"]
     patch.status["observedGeneration"] = meta["generation"]
 

@@ -1,4 +1,4 @@
-"""`greeter.py` with a bug that many operators have: generateName. A create whose answer is lost is repeated."""
+"""`greeter.py` with a bug that many operators have: generateName. What is created again is another object."""
 
 import kopf
 from lightkube import AsyncClient

@@ -1,4 +1,4 @@
-"""What the report of a failing test looks like: pytest test_greeter_twice.py --fathom-seeds 0..20 --fathom-shrink"""
+"""Fails, to show the report: pytest test_greeter_twice.py --fathom-seeds 0..20 --fathom-shrink"""
 
 from fathom.sim.testing import OperatorTest
 

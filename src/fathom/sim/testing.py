@@ -3,7 +3,7 @@
 from fathom.sim.testing import Menu, World, run_controllers, scenario
 
 For operators that were not written for fathom (docs/testing-your-operator.md): OperatorTest, run_operator,
-run_program. Those need greenlet, which comes with `fathom-control[test]`; so they are imported when asked for.
+run_program. Those need greenlet, which comes with `fathom-control[test]`: they are imported when asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What holds for any operator, whatever it manages. Messages are for its author: what is wrong, what to do."""
+"""What holds for any operator, whatever it manages. Messages tell its author what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _twice(role: Role, count: int, usual: int) -> str:
     owner, resource, name, _ = role
     return (
         f"{owner} has {count} {resource} of the name {name}…; without faults it has {usual}. "
-        "A create was carried out, but the operator did not learn of it, and created again. "
+        "A create was carried out, but the operator did not learn of it, and created again.\n"
         f"What to do: name the object after its owner ({name.rstrip('-')}-0) instead of using generateName, "
         "so that a second create is refused with 409 AlreadyExists, and take that answer as success."
     )
@@ -105,8 +105,8 @@ class FinalizersAreRemoved(Checker):
                 held = ", ".join(metadata(obj).get("finalizers") or ()) or "nothing"
                 since = metadata(obj)["deletionTimestamp"]
                 yield Finding(
-                    f"{path} was deleted at {since} and is still there, held by {held}. "
-                    "What to do: the deletion handler must come to an end when what it removes is gone already.",
+                    f"{path} was deleted at {since} and is still there, held by {held}."
+                    "\nWhat to do: the deletion handler must also succeed when what it removes is gone.",
                     (path,),
                 )
 
@@ -124,8 +124,8 @@ class StatusIsOfTheSpec(Checker):
             old = [claim for claim in claimed if isinstance(claim, int) and claim != generation]
             if generation is not None and old:
                 yield Finding(
-                    f"{path} is at generation {generation}, but its status is of generation {old[0]} and stays so. "
-                    "What to do: handle every change of the spec, and write status.observedGeneration with it.",
+                    f"{path} is at generation {generation}, but its status is of generation {old[0]}."
+                    "\nWhat to do: handle every change of the spec, and write observedGeneration with it.",
                     (path,),
                 )
 
@@ -170,7 +170,8 @@ class NoHotLoop(Checker):
                 often = Counter(what for _, what in sent).most_common(1)[0][0]
                 yield (
                     f"{who} sent over {REQUESTS_PER_MINUTE_MAX} requests in the last minute, though nothing "
-                    f"changed; most often {often}. What to do: wait for a watch event, or longer between tries."
+                    f"changed; most often {often}."
+                    "\nWhat to do: wait for a watch event, or longer between tries."
                 )
 
 
@@ -195,7 +196,7 @@ class NoSecretInEvents(Checker):
         for value, secret in self._values.items():
             if value in text:
                 return (
-                    f"{change.by} wrote an Event whose message contains a value of {secret}. What to do: "
+                    f"{change.by} wrote an Event whose message contains a value of {secret}.\nWhat to do: "
                     "keep values of Secrets out of log messages and errors: kopf posts those as Events."
                 )
         return None
@@ -211,5 +212,3 @@ def _values(secret: Obj) -> list[str]:
         if len(text) >= SECRET_LENGTH_MIN:
             found.append(text)
     return found
-
-

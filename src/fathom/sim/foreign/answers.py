@@ -41,7 +41,9 @@ TO_DO_PROCESS = (
 )
 TO_DO_THREAD = "start it with threading.Thread or an executor: those run in virtual time"
 TO_DO_ALARM = "use threading.Timer, or a timeout of the event loop: those are in virtual time"
-TO_DO_SOCKET = "only connections to the API server exist, by socket.socket, asyncio or a library on top of them"
+TO_DO_SOCKET = (
+    "only connections to the API server exist, by socket.socket, asyncio or a library on top of them"
+)
 
 
 def wall_ns(machine: Machine) -> int:
@@ -215,7 +217,11 @@ def _what_it_does(work: Any) -> tuple[int, str, str]:
     frame = getattr(work, "cr_frame", None)
     if frame is None:
         return (hash(work) if isinstance(work, asyncio.Future) else 0, "", "")
-    return (0, work.__qualname__, ADDRESS.sub("", repr(sorted(frame.f_locals.items(), key=lambda item: item[0]))))
+    return (
+        0,
+        work.__qualname__,
+        ADDRESS.sub("", repr(sorted(frame.f_locals.items(), key=lambda item: item[0]))),
+    )
 
 
 # The table.
@@ -243,7 +249,7 @@ def drawn(name: str) -> Answer:
 
 # The functions of `random` that share one hidden generator.
 OF_RANDOM = tuple(
-    name for name in random.__all__ if getattr(getattr(random, name), "__self__", None) is random._inst  # type: ignore[attr-defined]
+    name for name in random.__all__ if getattr(getattr(random, name), "__self__", None) is random._inst
 )
 
 ANSWERS: dict[str, Answer] = {

@@ -1,6 +1,6 @@
-"""The world's end of a TCP connection: reads HTTP/1.1 requests, sends them by the Seam, writes the answers.
+"""The world's end of a TCP connection: HTTP/1.1 requests are read, sent by the Seam, and answered.
 
-    bytes of any HTTP client ──feed──> httptools ──Ask──> Seam ──Reply, Stream──> bytes ──on_data──> the client
+    bytes of any HTTP client ──feed──> httptools ──Ask──> Seam ──Reply, Stream──> bytes ──on_data──> client
 
 Every client library meets the world here, whatever it is built on.
 """

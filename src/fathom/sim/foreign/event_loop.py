@@ -16,6 +16,7 @@ import sys
 from asyncio import events
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fathom.seams.domain import FAR_NS, FAR_S, Domain
@@ -49,7 +50,7 @@ class ForeignLoop(Domain):
         self._executor: concurrent.futures.Executor | None = None
         self._task_factory: Any = None
 
-    @property  # type: ignore[override]  # the machine's clock, not one of its own
+    @property  # The machine's clock, not one of its own.
     def now_ns(self) -> int:
         return self._machine.domain.now_ns
 
@@ -155,7 +156,7 @@ class ForeignLoop(Domain):
                 task, _ = self._tasks.popitem()
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own
                 with suppress(BaseException):  # Nobody is left for what it raises now.
-                    task.get_coro().close()  # type: ignore[union-attr]
+                    task.get_coro().close()
         finally:
             events._set_running_loop(outer)
         self._ready.clear()
@@ -163,7 +164,7 @@ class ForeignLoop(Domain):
 
     # Callbacks. A loop that is parked is woken by whoever adds one: a connection, a thread, a signal.
 
-    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
         if self._closed and not self._machine.dead:
             raise RuntimeError("Event loop is closed")
         handle = super().call_soon(callback, *args, context=context)
@@ -172,14 +173,16 @@ class ForeignLoop(Domain):
 
     call_soon_threadsafe: Any = call_soon
 
-    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
-        """Never earlier than asked for, by as little as a float can show: the caller may look at the clock."""
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]
+        """Never earlier than asked for, however little a float can show: the caller may read the clock."""
         now_ns = self.now_ns
         when_ns = FAR_NS if when >= FAR_S else math.ceil(when * 1e9)
-        return self._at(max(when_ns, now_ns + SHORTEST_NS) if when > now_ns / 1e9 else now_ns, callback, args, context)
+        return self._at(
+            max(when_ns, now_ns + SHORTEST_NS) if when > now_ns / 1e9 else now_ns, callback, args, context
+        )
 
     def _at(self, when_ns: int, callback: Any, args: Any, context: Any) -> asyncio.TimerHandle:
         handle = super()._at(when_ns, callback, args, context)
@@ -206,7 +209,7 @@ class ForeignLoop(Domain):
 
     # Threads.
 
-    def run_in_executor(self, executor: Any, work: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, work: Any, *args: Any) -> Any:  # type: ignore[override]
         if executor is None:
             executor = self._executor = self._executor or concurrent.futures.ThreadPoolExecutor()
         return asyncio.wrap_future(executor.submit(work, *args), loop=self)
@@ -221,7 +224,7 @@ class ForeignLoop(Domain):
 
     # Signals.
 
-    def add_signal_handler(self, number: int, callback: Callable[..., object], *args: Any) -> None:
+    def add_signal_handler(self, number: int, callback: Any, *args: Any) -> None:  # type: ignore[override]
         self._machine.signals[signal.Signals(number)] = lambda *_: self.call_soon(callback, *args)
 
     def remove_signal_handler(self, number: int) -> bool:
@@ -232,7 +235,7 @@ class ForeignLoop(Domain):
     async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
         return self._machine.getaddrinfo(host, port, **options)
 
-    async def create_connection(
+    async def create_connection(  # type: ignore[override]  # any of its forms
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         host: Any = None,
@@ -253,19 +256,19 @@ class ForeignLoop(Domain):
         transport.begin()
         return transport, protocol
 
-    async def sock_connect(self, sock: ForeignSocket, address: Any) -> None:
+    async def sock_connect(self, sock: Any, address: Any) -> None:
         await asyncio.sleep(0)
         sock.connect(address)
 
-    async def sock_sendall(self, sock: ForeignSocket, data: Any) -> None:
+    async def sock_sendall(self, sock: Any, data: Any) -> None:
         sock.sendall(data)
 
-    async def sock_recv(self, sock: ForeignSocket, size: int) -> bytes:
+    async def sock_recv(self, sock: Any, size: int) -> bytes:
         while not sock.readable:
             future = self.create_future()
-            sock.call_when_readable(lambda: future.done() or future.set_result(None))
+            sock.call_when_readable(partial(_finish, future))
             await future
-        return sock.recv(size)
+        return bytes(sock.recv(size))
 
     async def create_server(self, *_: Any, **__: Any) -> Any:
         return NobodyCalls()
@@ -276,6 +279,11 @@ class ForeignLoop(Domain):
         raise refuse("loop.start_tls", NO_TLS)
 
 
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
 class NobodyCalls(asyncio.AbstractServer):
     """A listening server: health probes and metrics of the program. In a world nobody connects to it."""
 
@@ -283,6 +291,9 @@ class NobodyCalls(asyncio.AbstractServer):
 
     def close(self) -> None:
         pass
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
 
     async def wait_closed(self) -> None:
         pass

@@ -48,6 +48,7 @@ API_NAMES = frozenset(
 READS_PER_MOMENT = 10_000
 
 Handler = Callable[..., object]
+IGNORED: Any = signal.SIG_IGN
 
 
 class ForeignDomain(Domain):
@@ -92,13 +93,13 @@ class Machine:
         on_exit: Callable[[BaseException | None], None],
     ) -> None:
         self.inside = inside
-        self.name = name
+        self.name: str = name
         self.domain = inside.domain
         self.environment = environment
         self.output = ProgramOutput()
         self.context = contextvars.Context()  # Empty: of the program's first thread.
         self.rng: random.Random = inside.streams.stream("foreign")
-        self.pid = 100 + inside.incarnation
+        self.pid: int = 100 + inside.incarnation
         self.address = "10.244.0.7"
         self.signals: dict[signal.Signals, Handler] = {}
         self.files: dict[int, ForeignSocket] = {}
@@ -196,7 +197,7 @@ class Machine:
         if number is signal.SIGKILL:
             self.exit(Killed("SIGKILL"))
             return
-        if self.signals.get(number) is signal.SIG_IGN:  # type: ignore[comparison-overlap]
+        if self.signals.get(number) is IGNORED:
             return
         if number not in self.signals and number is signal.SIGTERM:
             self.exiting = True

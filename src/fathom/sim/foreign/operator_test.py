@@ -48,7 +48,7 @@ CALM_SEED = "calm"
 
 
 class OperatorTest:
-    """A cluster with an operator in it, and everything that goes wrong. `world` has more: docs/simulation.md."""
+    """A cluster with an operator in it, where things go wrong. `world` can do more: docs/simulation.md."""
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
@@ -83,8 +83,8 @@ class OperatorTest:
         await self.world.sleep(seconds)
 
     async def recover(self, *, quiet_s: float = QUIET_S, within_s: float = WITHIN_S) -> None:
-        """Let some time pass in which things go wrong; then nothing fails any more, and the operator must come
-        to rest, with everything in order."""
+        """Let some time pass in which things go wrong. Then nothing fails any more, and the operator must
+        come to rest, with everything in order."""
         await self.world.sleep(MENU.seconds)
         await self.world.heal_and_settle(quiet_s=quiet_s, within_s=within_s)
 
@@ -148,7 +148,7 @@ def operator_scenario(
     scripted: Sequence[AnyFault] = (),
     checkers: Callable[[], Sequence[Checker]] = tuple,
 ) -> Callable[[OperatorStory], Scenario]:
-    """Make a scenario of a test of an operator, for `fathom sim`. Relative paths begin in its file's folder."""
+    """Make a scenario of a test of an operator, for `fathom sim`. Relative paths begin beside its file."""
 
     def decorated(story: OperatorStory) -> Scenario:
         folder = Path(inspect.getfile(story)).parent

@@ -59,7 +59,18 @@ REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
 )
 
 # Packages whose own references are left alone: the world's, the test runner's, and the interpreter's own.
-LEFT_ALONE = ("fathom", "_pytest", "pytest", "xdist", "execnet", "pluggy", "importlib", "_frozen_importlib", "_thread", "greenlet")
+LEFT_ALONE = (
+    "fathom",
+    "_pytest",
+    "pytest",
+    "xdist",
+    "execnet",
+    "pluggy",
+    "importlib",
+    "_frozen_importlib",
+    "_thread",
+    "greenlet",
+)
 
 _by_original: dict[int, tuple[Any, Any]] = {}  # id of the original -> the original, its replacement
 _seen: set[str] = set()  # Names of modules whose references were replaced.
@@ -83,7 +94,13 @@ def install() -> None:
 
 def _replace(owner: Any, name: str) -> None:
     original = getattr(owner, name)
-    prefix = "threading.Thread" if owner is threading.Thread else "random.Random" if owner is random.Random else owner.__name__
+    prefix = (
+        "threading.Thread"
+        if owner is threading.Thread
+        else "random.Random"
+        if owner is random.Random
+        else owner.__name__
+    )
     replacement = lenient(f"{prefix}.{name}", original)
     setattr(owner, name, replacement)
     if isinstance(owner, ModuleType):

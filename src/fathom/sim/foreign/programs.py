@@ -3,8 +3,8 @@
     run_program(world, "backup", main)                 # any function, async or not
     run_operator(world, "op", "my_operator.py")        # as `kopf run my_operator.py` does
 
-Each start, after a crash too, begins as a new interpreter would: the program's own modules are imported again.
-Modules of installed packages stay; state in their globals is shared by all processes of the interpreter.
+Each start, after a crash too, begins as a new interpreter would: the program's own modules are imported
+again. Modules of installed packages stay; state in their globals is shared by all processes.
 """
 
 from __future__ import annotations
@@ -53,14 +53,12 @@ def run_program(
     env: Mapping[str, str] | None = None,
     restart: bool = False,
 ) -> SimProcess:
-    """Start `main` as a process. It may be async, or block: what blocks waits in virtual time. When it returns
-    the process ends; when it raises it is started again, as a container is. `restart`: in both cases."""
+    """Start `main` as a process. It may be async, or block: what blocks waits in virtual time. When it
+    returns the process ends; when it raises it is started again, as a container is. `restart`: always."""
     patches.install()
 
     def entry(inside: Inside) -> Machine:
-        machine = Machine(
-            inside, name, environment=_environment(name, env or {}), on_exit=lambda error: ended(error)
-        )
+        machine = Machine(inside, name, environment=_environment(name, env or {}), on_exit=ended)
         inside.domain.machine = machine  # type: ignore[attr-defined]  # a ForeignDomain, by `domain_type`
         process.machines.append(machine)
         machine.take_over()  # The rest of this input is its own; ForeignDomain does it for later ones.

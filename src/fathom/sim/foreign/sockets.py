@@ -208,7 +208,7 @@ class ForeignSocket(socket.socket):
     def setsockopt(self, *_: Any) -> None:
         pass
 
-    def getsockopt(self, *_: Any) -> int:
+    def getsockopt(self, *_: Any) -> Any:
         return 0
 
     def fileno(self) -> int:

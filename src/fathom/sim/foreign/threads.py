@@ -59,10 +59,12 @@ class Waiter:
         self._machine.go_on_soon(self.thread)
 
 
-class ForeignThread(greenlet):
+class ForeignThread(greenlet):  # type: ignore[misc]  # greenlet has no types
     """`shown`: the threading.Thread that the program sees. `done`: wakes the threads that join this one."""
 
-    def __init__(self, machine: Machine, shown: threading.Thread, run: Callable[[], Any], number: int) -> None:
+    def __init__(
+        self, machine: Machine, shown: threading.Thread, run: Callable[[], Any], number: int
+    ) -> None:
         super().__init__(self._main)
         self.machine = machine
         self.shown = shown
@@ -141,7 +143,7 @@ def park(waiter: Waiter, timeout_s: float | None = None, *, until_ns: int | None
     return waiter.woken
 
 
-def _dying(thread: ForeignThread) -> BaseException:
+def _dying(thread: ForeignThread) -> Any:
     """A process that ended cannot wait: its cleanup goes on only as far as it needs nobody."""
     thread.waits_while_dying += 1
     if thread.waits_while_dying > WAITS_WHILE_DYING_MAX:

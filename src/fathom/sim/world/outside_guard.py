@@ -112,7 +112,9 @@ _GUARDS: dict[tuple[int, str, int], Any] = {}
 def _guarded(module: Any, name: str, original: Any) -> Any:
     key = (id(module), name, id(original))
     if key not in _GUARDS:
-        _GUARDS[key] = original if original in _GUARDS.values() else _new_guard(name_of(module, name), original)
+        _GUARDS[key] = (
+            original if original in _GUARDS.values() else _new_guard(name_of(module, name), original)
+        )
     return _GUARDS[key]
 
 

@@ -63,7 +63,9 @@ class SimProcess:
         self.options = options or {}
         self.domain_type: type[Domain] = Domain
         self.shares = True  # Answers may be objects that it shares with others; False: always bytes.
-        self.machines: list[VirtualMachine] = []  # Of each incarnation of a foreign process; see `sim/foreign`.
+        self.machines: list[
+            VirtualMachine
+        ] = []  # Of each incarnation of a foreign process; see `sim/foreign`.
         self.incarnation = 0
         self.alive = False
         self.wanted = False  # It should run; `heal` restarts it if it does not.
