@@ -11,6 +11,7 @@ import secrets
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -270,7 +271,7 @@ def test_a_lost_answer_breaks_the_connection_and_the_write_is_there() -> None:
 
     def main() -> None:
         try:
-            requests.post(CONFIG_MAPS, json={"metadata": {"name": "card"}})  # noqa: S113 - nobody is told of it
+            requests.post(CONFIG_MAPS, json={"metadata": {"name": "card"}})
         except requests.ConnectionError as error:
             errors.append(("Connection reset by peer" in str(error), round(time.monotonic())))
 
@@ -433,7 +434,7 @@ def test_what_no_two_runs_would_share_is_refused_by_name(
 
 def test_what_a_program_prints_is_kept_and_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
     async def story(world: World) -> None:
-        process = run_program(world, "program", lambda: print("hello"))
+        process = run_program(world, "program", lambda: sys.stdout.write("hello\n"))
         await world.sleep(1)
         assert [list(machine.output.lines) for machine in process.machines] == [["hello"]]  # type: ignore[attr-defined]
 

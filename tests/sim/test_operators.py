@@ -1,4 +1,4 @@
-"""Operators that were not written for fathom: bugs are found, correct ones are silent, runs can be repeated."""
+"""Operators that were not written for fathom: bugs are found, correct ones are silent, runs repeat."""
 
 from __future__ import annotations
 

@@ -46,6 +46,12 @@ WITHIN_S = 1200.0
 
 CALM_SEED = "calm"
 
+HOW_TO_READ = (
+    "How to read this: times are minutes and seconds of the simulated cluster since the test began.",
+    f"{OPERATOR}#2 is the operator after its second start. Lines with !! are failures that the test made on",
+    "purpose; 'because of 4' points to the line that led to it. See docs/testing-your-operator.md.",
+)
+
 
 class OperatorTest:
     """A cluster with an operator in it, where things go wrong. `world` can do more: docs/simulation.md."""
@@ -165,7 +171,9 @@ def operator_scenario(
 
 def judged(of: Scenario) -> Scenario:
     """The scenario with the invariants of any operator, besides its own."""
-    return msgspec.structs.replace(of, checkers=_OperatorCheckers(of))
+    return msgspec.structs.replace(
+        of, checkers=_OperatorCheckers(of), tale=lambda chronicle, began_ns: HOW_TO_READ
+    )
 
 
 class _OperatorCheckers:

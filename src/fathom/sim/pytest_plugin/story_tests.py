@@ -140,9 +140,8 @@ def _scenario_of(item: pytest.Function, story: Story, name: str) -> Scenario:
 
     # One for all seeds of a test: the run without faults that it compares with is made once.
     kept = item.config.stash.setdefault(JUDGED, {})
-    if name not in kept:
-        kept[name] = judged(scenario(*(arguments or (MENU,)), name=name, **options)(story)).checkers
-    return scenario(*(arguments or (MENU,)), name=name, **{**options, "checkers": kept[name]})(story)
+    told = judged(scenario(*(arguments or (MENU,)), name=name, **options)(story))
+    return msgspec.structs.replace(told, checkers=kept.setdefault(name, told.checkers))
 
 
 def _relative(path: Path) -> str:

@@ -73,6 +73,7 @@ class SimProcess:
         self.armed_ns = FAR_NS  # The deadline that the world has an alarm for; FAR_NS: none.
         self.paused_until_ns = 0
         self.doom_s: float | None = None  # It crashes with this input, and restarts after this time.
+        self.last_write = ""  # The write at which a fault ends it, in words.
         self.state: Any = None
         self.asks: dict[int, Exchange] = {}  # Under way, by number.
         # While it is paused: inputs, each with its cause in the chronicle.
@@ -93,6 +94,7 @@ class SimProcess:
         self.armed_ns = FAR_NS
         self.paused_until_ns = 0
         self.doom_s = None
+        self.last_write = ""
         self._inbox = None
         self.asks = {}
         self.inside = self._new_inside(predecessor)
