@@ -157,8 +157,12 @@ def test_threads_wait_for_each_other_in_virtual_time() -> None:
 
 def test_an_executor_runs_its_work_in_virtual_time() -> None:
     def main(found: list[Any]) -> None:
+        def work(seconds: float) -> float:
+            time.sleep(seconds)
+            return time.monotonic()
+
         with ThreadPoolExecutor(2) as executor:
-            found += executor.map(lambda s: (time.sleep(s), time.monotonic())[1], [3, 1, 2])
+            found += executor.map(work, [3, 1, 2])
 
     assert results_of(main) == [4.0, 2.0, 4.0]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from fathom.model.objects import Key, Obj, lookup
+from fathom.model.objects import Key, Obj, lookup, uid_of
 from fathom.model.resource import Resource
 from fathom.sim.checkers.operators import for_any_operator
 from fathom.sim.foreign.operator_test import OperatorTest
@@ -44,7 +44,8 @@ def greetings(*programs: Callable[[], None], later: Obj | None, delete: bool) ->
         if later is not None:
             await operator.apply("hello.yaml", **later)
         if delete:
-            await world.api.delete(GREETINGS, "default", "hello")
+            hello = world.get(GREETINGS.name, Key("default", "hello"))
+            await world.api.delete(GREETINGS, "default", "hello", uid=uid_of(hello or {}))
         await operator.recover(within_s=300)
 
     return scenario(Menu(processes=("operator-0",)), name="judged", checkers=for_any_operator)(story)
@@ -53,7 +54,7 @@ def greetings(*programs: Callable[[], None], later: Obj | None, delete: bool) ->
 def asks_all_the_time() -> None:
     while True:
         requests.get(MAPS, timeout=5)
-        time.sleep(0.2)
+        time.sleep(0.7)
 
 
 def test_requests_without_a_reason_are_a_hot_loop() -> None:
@@ -118,7 +119,11 @@ def tells_the_password() -> None:
     secret = {"metadata": {"name": "db"}, "data": {"password": base64.b64encode(b"hunter2!").decode()}}
     requests.post(f"{API}/api/v1/namespaces/default/secrets", json=secret, timeout=5)
     about = {"kind": "Secret", "namespace": "default", "name": "db"}
-    event = {"metadata": {"name": "e"}, "involvedObject": about, "message": "cannot log in with hunter2!"}
+    event: Obj = {
+        "metadata": {"name": "e"},
+        "involvedObject": about,
+        "message": "cannot log in with hunter2!",
+    }
     requests.post(f"{API}/api/v1/namespaces/default/events", json=event, timeout=5)
 
 
