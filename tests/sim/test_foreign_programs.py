@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -28,7 +29,7 @@ import requests
 from lightkube.resources.core_v1 import ConfigMap
 
 from fathom.model.objects import Key, Obj
-from fathom.sim.foreign.programs import run_program
+from fathom.sim.foreign.programs import load_afresh, run_program
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, LoseReply, Pause, Skew
 from fathom.sim.world.scenario import Result, RunPlan, ScenarioRun, scenario
@@ -388,6 +389,26 @@ def test_a_program_that_raises_is_started_again_and_one_that_returns_is_not() ->
     assert starts == [1.0, 11.0, 21.0]
 
 
+def test_each_start_imports_the_modules_of_the_program_again(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("starts = []\n")
+    program = tmp_path / "program.py"
+    program.write_text("import beside, time\nbeside.starts.append(1)\ncount = len(beside.starts)\n")
+    counts: list[int] = []
+
+    def main() -> None:
+        counts.append(load_afresh(program).count)
+        time.sleep(1000)
+
+    async def story(world: World) -> None:
+        run_program(world, "program", main)
+        await world.sleep(5)
+        world.crash("program", restart_after_s=3)
+        await world.sleep(5)
+
+    assert run(story).violation is None
+    assert counts == [1, 1]
+
+
 # Refusals.
 
 
@@ -434,6 +455,7 @@ def test_what_no_two_runs_would_share_is_refused_by_name(
     assert result.violation.message.startswith(f"{name} was called:\n")
     assert f"in {main.__name__}" in result.violation.message
     assert to_do in said[0]
+    assert f"What to do: {said[0].partition(': ')[2]}." in result.violation.message
 
 
 def test_what_a_program_prints_is_kept_and_not_printed(capsys: pytest.CaptureFixture[str]) -> None:

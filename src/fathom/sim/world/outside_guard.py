@@ -96,12 +96,14 @@ def name_of(module: Any, name: str) -> str:
     return f"{owner}.{name}".removesuffix(".__init__")
 
 
-def refuse(name: str, why: str = "go through a seam") -> SideDoor:
+def refuse(name: str, to_do: str = "") -> SideDoor:
     """Report a call of `name` with its stack; returns the error for its caller to raise."""
     stack = "".join(traceback.format_stack()[:-2][-FRAMES_MAX:])
     if watch.seen is not None:
-        watch.seen(name, stack)
-    return SideDoor(f"{name} is not available to deciding code: {why}")
+        watch.seen(name, f"{stack}What to do: {to_do}." if to_do else stack)
+    if to_do:
+        return SideDoor(f"{name} is not available in a simulated process: {to_do}")
+    return SideDoor(f"{name} is not available to deciding code: go through a seam")
 
 
 # (owner, name, id of the original) -> its guard. One for ever: a module that is imported while a world runs
