@@ -37,12 +37,16 @@ from fathom.sim.world.world import World
 OPERATOR = "operator"  # The process's name, where the test gives none.
 
 # All faults but one: `rebase` passes on state of fathom's own processes.
-MENU = Menu(processes=(OPERATOR,), servers=("api-1",), without=("rebase",))
+MENU = Menu(processes=(OPERATOR,), servers=("api-1",), without=("rebase",), seconds=20.0)
 
 # Longer than an operator with work left is silent: kopf tries again after 60 s, and notices a dead watch
 # after 70 s.
 QUIET_S = 150.0
 WITHIN_S = 1200.0
+
+FAULTS_S = 30.0
+# Before each write of the test itself up to so many seconds pass, so that it comes in the middle of the faults.
+BEFORE_A_WRITE_S = 8.0
 
 CALM_SEED = "calm"
 
@@ -77,6 +81,7 @@ class OperatorTest:
                 self._learn(changed)
                 await self.world.define(changed)
             else:
+                await self.world.sleep(self.world.rng.uniform(0, BEFORE_A_WRITE_S))
                 await self.world.apply(self.resource(changed), changed, _namespace(changed))
 
     async def delete(self, manifest: str | Path | Obj) -> None:
@@ -91,7 +96,7 @@ class OperatorTest:
     async def recover(self, *, quiet_s: float = QUIET_S, within_s: float = WITHIN_S) -> None:
         """Let some time pass in which things go wrong. Then nothing fails any more, and the operator must
         come to rest, with everything in order."""
-        await self.world.sleep(MENU.seconds)
+        await self.world.sleep(FAULTS_S)
         await self.world.heal_and_settle(quiet_s=quiet_s, within_s=within_s)
 
     def list(self, resource: str, namespace: str = "default") -> list[Obj]:
