@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,6 +126,10 @@ def world(fathom_seed: str) -> World:
 def operator(fathom_seed: str) -> OperatorTest:
     """A cluster for this test alone, to test an operator in: docs/testing-your-operator.md. The test must be
     an `async def`; it runs in virtual time."""
+    if find_spec("greenlet") is None:
+        pytest.fail(
+            "the fixture `operator` needs greenlet: pip install 'fathom-control[test]'", pytrace=False
+        )
     from fathom.sim.pytest_plugin.story_tests import NotYet  # noqa: PLC0415
 
     return NotYet()  # type: ignore[return-value]  # The test gets the real one when it runs.

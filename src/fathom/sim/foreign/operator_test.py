@@ -45,7 +45,7 @@ QUIET_S = 150.0
 WITHIN_S = 1200.0
 
 FAULTS_S = 30.0
-# Before each write of the test itself up to so many seconds pass, so that it comes in the middle of the faults.
+# Before each write of the test itself up to so many seconds pass: it comes in the middle of the faults.
 BEFORE_A_WRITE_S = 8.0
 
 CALM_SEED = "calm"

@@ -105,10 +105,11 @@ def tell_test(item: pytest.Function) -> None:
     if not inspect.iscoroutinefunction(function):
         pytest.fail("a test with the fixture `world` or `operator` must be an async def", pytrace=False)
     wanted = item._fixtureinfo.argnames
-    fixtures = {name: item.funcargs[name] for name in wanted if name not in REAL_LATER}
+    later = {name for name in wanted if isinstance(item.funcargs[name], NotYet)}
+    fixtures = {name: item.funcargs[name] for name in wanted if name not in later}
 
     def story(world: World) -> Awaitable[None]:
-        made = {name: make(world, item.path.parent) for name, make in REAL_LATER.items() if name in wanted}
+        made = {name: make(world, item.path.parent) for name, make in REAL_LATER.items() if name in later}
         return cast(Awaitable[None], function(**fixtures, **made))
 
     test = f"{_relative(item.path)}::{item.nodeid.partition('::')[2].rpartition('[')[0]}"
@@ -134,14 +135,15 @@ def _scenario_of(item: pytest.Function, story: Story, name: str) -> Scenario:
     mark = item.get_closest_marker("world")
     arguments: tuple[Any, ...] = mark.args if mark is not None else ()
     options = mark.kwargs if mark is not None else {}
-    if "operator" not in item.fixturenames:
+    if not isinstance(item.funcargs.get("operator"), NotYet):  # Or a fixture of the user's own.
         return scenario(*(arguments or (CALM,)), name=name, **options)(story)
     from fathom.sim.foreign.operator_test import MENU, judged  # noqa: PLC0415 - needs greenlet
 
     # One for all seeds of a test: the run without faults that it compares with is made once.
+    parameters = {key: value for key, value in item.callspec.params.items() if key != "fathom_seed"}
     kept = item.config.stash.setdefault(JUDGED, {})
     told = judged(scenario(*(arguments or (MENU,)), name=name, **options)(story))
-    return msgspec.structs.replace(told, checkers=kept.setdefault(name, told.checkers))
+    return msgspec.structs.replace(told, checkers=kept.setdefault(f"{name} {parameters}", told.checkers))
 
 
 def _relative(path: Path) -> str:
