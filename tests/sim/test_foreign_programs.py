@@ -306,6 +306,16 @@ def test_lightkube_creates_and_lists() -> None:
     assert results_of(main) == ["card"]
 
 
+@pytest.mark.filterwarnings("ignore:Kubernetes version")
+def test_kr8s_blocks_on_an_event_loop_in_a_thread_of_its_own() -> None:
+    def main(found: list[Any]) -> None:
+        import kr8s
+
+        found += [item.name for item in kr8s.get("namespaces", "default")]
+
+    assert results_of(main) == ["default"]
+
+
 def test_a_host_that_the_world_does_not_have_cannot_be_resolved() -> None:
     def main(found: list[Any]) -> None:
         try:

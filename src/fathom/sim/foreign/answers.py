@@ -16,6 +16,7 @@ import time
 import uuid
 from asyncio import events
 from collections.abc import Callable
+from concurrent.futures import thread as executor_thread
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,10 @@ def _start(machine: Machine, original: Any, args: Any, kwargs: Any) -> None:
     if getattr(shown, "_foreign", None) is not None:
         raise RuntimeError("threads can only be started once")
     machine.start_thread(shown)
+    # A real start waits until the thread runs, and some code spins until it has done something. But an
+    # executor starts its threads under a lock that all of them share: nothing may wait there.
+    if getattr(shown, "_target", None) is not executor_thread._worker and current_thread() is not None:
+        machine.sleep(0)
 
 
 def _join(machine: Machine, original: Any, args: Any, kwargs: Any) -> None:
