@@ -35,6 +35,7 @@ MAY_REACH_OUTSIDE = (
     "agent/host/",
     "agent/api_server_link.py",
     "agent/shim.py",
+    "sim/foreign/answers.py",  # Names what it takes the place of; it calls none of it.
 )
 FORBIDDEN_CALLS = re.compile(
     r"time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|sleep)"

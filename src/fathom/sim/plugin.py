@@ -2,6 +2,7 @@
 
     @scenario(Menu(processes=("greeter",)))        is a test for each seed of --fathom-seeds
     async def test_…(world: World) -> None:        too; @pytest.mark.world(Menu(…)) names its faults
+    async def test_…(operator: OperatorTest)       too, for an operator that was not written for fathom
 
 pytest loads this file wherever fathom is installed, so it imports nothing until there is a scenario to run.
 `story_tests` runs the scenario and reports the result.
@@ -11,12 +12,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from fathom.sim.foreign.operator_test import OperatorTest
     from fathom.sim.pytest_plugin.story_tests import StoryTest
     from fathom.sim.world.world import World
 
@@ -114,6 +117,19 @@ def fathom_seed(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def world(fathom_seed: str) -> World:
     """A world for this test alone. The test must be an `async def`; it runs in virtual time."""
+    from fathom.sim.pytest_plugin.story_tests import NotYet  # noqa: PLC0415
+
+    return NotYet()  # type: ignore[return-value]  # The test gets the real one when it runs.
+
+
+@pytest.fixture
+def operator(fathom_seed: str) -> OperatorTest:
+    """A cluster for this test alone, to test an operator in: docs/testing-your-operator.md. The test must be
+    an `async def`; it runs in virtual time."""
+    if find_spec("greenlet") is None:
+        pytest.fail(
+            "the fixture `operator` needs greenlet: pip install 'fathom-control[test]'", pytrace=False
+        )
     from fathom.sim.pytest_plugin.story_tests import NotYet  # noqa: PLC0415
 
     return NotYet()  # type: ignore[return-value]  # The test gets the real one when it runs.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -23,6 +23,7 @@ from fathom.sim.search.cores import freeze
 from fathom.sim.search.explore import ExploreSummary, Job, explore
 from fathom.sim.search.shrink import shrink
 from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Result, Scenario, Story, scenario, sweep, tell
 from fathom.sim.world.world import World
 from fathom.terminal import visible
@@ -55,6 +56,7 @@ class Ledger:
 
 
 LEDGER: pytest.StashKey[Ledger] = pytest.StashKey()
+JUDGED: pytest.StashKey[dict[str, Callable[[], Sequence[Checker]]]] = pytest.StashKey()
 
 
 def ledger_of(config: pytest.Config) -> Ledger:
@@ -101,12 +103,14 @@ def tell_test(item: pytest.Function) -> None:
     """Run a test function as a scenario; it gets its other fixtures as usual."""
     function = item.obj
     if not inspect.iscoroutinefunction(function):
-        pytest.fail("a test with the `world` fixture must be an async def", pytrace=False)
+        pytest.fail("a test with the fixture `world` or `operator` must be an async def", pytrace=False)
     wanted = item._fixtureinfo.argnames
-    fixtures = {name: item.funcargs[name] for name in wanted if name != "world"}
+    later = {name for name in wanted if isinstance(item.funcargs[name], NotYet)}
+    fixtures = {name: item.funcargs[name] for name in wanted if name not in later}
 
     def story(world: World) -> Awaitable[None]:
-        return cast(Awaitable[None], function(**fixtures, **({"world": world} if "world" in wanted else {})))
+        made = {name: make(world, item.path.parent) for name, make in REAL_LATER.items() if name in later}
+        return cast(Awaitable[None], function(**fixtures, **made))
 
     test = f"{_relative(item.path)}::{item.nodeid.partition('::')[2].rpartition('[')[0]}"
     _ScenarioRun(
@@ -114,10 +118,32 @@ def tell_test(item: pytest.Function) -> None:
     ).tell()
 
 
+def _operator_test(world: World, folder: Path) -> Any:
+    from fathom.sim.foreign.operator_test import OperatorTest  # noqa: PLC0415 - needs greenlet
+
+    return OperatorTest(world, folder)
+
+
+# Fixtures that exist only while the scenario runs: from its world, and the folder of the test.
+REAL_LATER: dict[str, Callable[[World, Path], Any]] = {
+    "world": lambda world, folder: world,
+    "operator": _operator_test,
+}
+
+
 def _scenario_of(item: pytest.Function, story: Story, name: str) -> Scenario:
     mark = item.get_closest_marker("world")
     arguments: tuple[Any, ...] = mark.args if mark is not None else ()
-    return scenario(*(arguments or (CALM,)), name=name, **(mark.kwargs if mark is not None else {}))(story)
+    options = mark.kwargs if mark is not None else {}
+    if not isinstance(item.funcargs.get("operator"), NotYet):  # Or a fixture of the user's own.
+        return scenario(*(arguments or (CALM,)), name=name, **options)(story)
+    from fathom.sim.foreign.operator_test import MENU, judged  # noqa: PLC0415 - needs greenlet
+
+    # One for all seeds of a test: the run without faults that it compares with is made once.
+    parameters = {key: value for key, value in item.callspec.params.items() if key != "fathom_seed"}
+    kept = item.config.stash.setdefault(JUDGED, {})
+    told = judged(scenario(*(arguments or (MENU,)), name=name, **options)(story))
+    return msgspec.structs.replace(told, checkers=kept.setdefault(f"{name} {parameters}", told.checkers))
 
 
 def _relative(path: Path) -> str:

@@ -131,7 +131,7 @@ class _TimelineBuilder:
         """Its cause is the last write until then, else the last entry: a violation shows at a write, or is
         missed after one."""
         time = micro_timestamp(EPOCH_NS + self._began_ns + round(violation.at_s * SECOND_NS))
-        text = f"{violation.invariant}: {violation.message}"
+        text = f"{violation.invariant}: {violation.message}".partition("\n")[0]
         broken = Entry(id="violation", time=time, source="check", actor=BROKEN, text=text)
         writes = [entry.id for entry in self._writes if entry.time <= time]
         before = [entry.id for entry in self.entries if entry.time <= time]

@@ -225,7 +225,7 @@ class Engine:
             process.wanted = False
         if not process.alive:
             return
-        self.process_changed(process, "dies")
+        self.process_changed(process, f"dies{process.last_write if process.machines else ''}")
         self._end(process)
         if restart_after_s is not None:
             self.after(round(restart_after_s * SECOND_NS), self._restart, process, process.incarnation, None)
@@ -369,6 +369,9 @@ class Engine:
         for process in self.processes.values():
             if process.alive:
                 process.end()
+        for process in self.processes.values():
+            for machine in process.machines:
+                machine.bury()
         for domain in self.graveyard:
             _close_tasks(domain)
         self._queue.clear()

@@ -128,6 +128,8 @@ class Network:
             crash = world.faults.crash_at_write(process.name, ask)
             if crash is not None:
                 world.struck_at_write(process, crash)
+                if process.doom_s is not None:
+                    process.last_write = f" just after it sent {ask.method} {ask.target.partition('?')[0]}"
         fault = world.faults.message(process.name, ask)
         if isinstance(fault, LoseRequest):
             self._struck(exchange, fault, "the request is lost")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fathom.model.user import User
 from fathom.seams.domain import FAR_NS, Domain
@@ -33,6 +33,16 @@ NO_CAUSE = -1
 WITH_PAYLOAD = frozenset({Input.REPLY, Input.OPENED, Input.CHUNK, Input.ENDED, Input.SIGNAL, Input.CLOCK})
 
 
+class VirtualMachine(Protocol):
+    """The operating system of one incarnation of a foreign process."""
+
+    def cut(self) -> None:
+        """The process is over."""
+
+    def bury(self) -> None:
+        """The run is over: free what is left of it."""
+
+
 class SimProcess:
     def __init__(
         self,
@@ -51,6 +61,11 @@ class SimProcess:
         self.user = User(name)  # Its requests are this user's.
         self.entry = entry
         self.options = options or {}
+        self.domain_type: type[Domain] = Domain
+        self.shares = True  # Answers may be objects that it shares with others; False: always bytes.
+        self.machines: list[
+            VirtualMachine
+        ] = []  # Of each incarnation of a foreign process; see `sim/foreign`.
         self.incarnation = 0
         self.alive = False
         self.wanted = False  # It should run; `heal` restarts it if it does not.
@@ -58,6 +73,7 @@ class SimProcess:
         self.armed_ns = FAR_NS  # The deadline that the world has an alarm for; FAR_NS: none.
         self.paused_until_ns = 0
         self.doom_s: float | None = None  # It crashes with this input, and restarts after this time.
+        self.last_write = ""  # The write at which a fault ends it, in words.
         self.state: Any = None
         self.asks: dict[int, Exchange] = {}  # Under way, by number.
         # While it is paused: inputs, each with its cause in the chronicle.
@@ -78,6 +94,7 @@ class SimProcess:
         self.armed_ns = FAR_NS
         self.paused_until_ns = 0
         self.doom_s = None
+        self.last_write = ""
         self._inbox = None
         self.asks = {}
         self.inside = self._new_inside(predecessor)
@@ -88,7 +105,7 @@ class SimProcess:
 
     def _new_inside(self, predecessor: Inside | None = None) -> Inside:
         world = self.world
-        domain = Domain(now_ns=world.now_ns)
+        domain = self.domain_type(now_ns=world.now_ns)
         birth = Birth(
             entry=getattr(self.entry, "__qualname__", type(self.entry).__name__),
             seed=f"{world.streams.seed}/{self.name}",
@@ -110,6 +127,8 @@ class SimProcess:
         self._inbox = None
         self.seam.cut()
         self.world.graveyard.append(self.domain)
+        for machine in self.machines:
+            machine.cut()
 
     def pause(self) -> None:
         if self._inbox is None:

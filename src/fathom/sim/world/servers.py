@@ -170,7 +170,7 @@ class SimServer:
             return
         world = self._process.world
         world.overheard(lambda listener: listener.arrived(exchange))
-        shares = not world.codec
+        shares = exchange.process.shares and not world.codec
         answer = await self.parts.server.handle(_request(exchange, shares=shares))
         body = answer.body if isinstance(answer, Response) else b""
         world.overheard(lambda listener: listener.answered(exchange, answer.status, body))

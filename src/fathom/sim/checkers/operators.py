@@ -1,0 +1,214 @@
+"""What holds for any operator, whatever it manages. Messages tell its author what is wrong and what to do."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fathom.api.watch_cache import REGISTRY
+from fathom.model.objects import Obj, is_deleting, metadata
+from fathom.sim.checkers.fights import NoFightIsNamed
+from fathom.sim.checkers.objects import RECORDS, NothingIsOrphaned, ObjectsKeepTheirIdentity
+from fathom.sim.world.active_faults import DRIVER
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.store_link import at_once
+
+if TYPE_CHECKING:
+    from fathom.sim.world.network import Exchange
+    from fathom.sim.world.world import World
+
+# Owner, resource, and the object's part in what its owner wants: its name or generateName, and its labels.
+Role = tuple[str, str, str, tuple[tuple[str, str], ...]]
+
+REQUESTS_PER_MINUTE_MAX = 60  # At rest; an operator that watches sends a few, even with many kinds.
+SECRET_LENGTH_MIN = 6  # Shorter values occur in texts by chance.
+
+
+def for_any_operator(calm: Mapping[Role, int] | None = None) -> list[Checker]:
+    """`calm`: how many objects of each role there are without faults; without it nothing counts as twice."""
+    return [
+        ObjectsKeepTheirIdentity(),
+        NothingIsOrphaned(),
+        NothingIsMadeTwice(calm),
+        FinalizersAreRemoved(),
+        StatusIsOfTheSpec(),
+        NoHotLoop(),
+        NoUpdateFight(),
+        NoSecretInEvents(),
+    ]
+
+
+def objects_of(world: World) -> Iterable[tuple[str, Obj]]:
+    for entry in at_once(world.engine.store.range(REGISTRY)).entries:
+        path = entry.key.removeprefix(REGISTRY)
+        if path.partition("/")[0] not in RECORDS:
+            yield path, entry.body.obj
+
+
+def roles(world: World) -> dict[Role, list[str]]:
+    """The objects that have an owner, by their role."""
+    found: dict[Role, list[str]] = {}
+    for path, obj in objects_of(world):
+        for owner in metadata(obj).get("ownerReferences") or ():
+            role = _role(path.partition("/")[0], obj, owner)
+            found.setdefault(role, []).append(path)
+    return found
+
+
+def _role(resource: str, obj: Obj, owner: Obj) -> Role:
+    meta = metadata(obj)
+    labels = meta.get("labels") or {}
+    name = str(meta.get("generateName") or meta["name"])
+    return (f"{owner['kind']} {owner['name']}", resource, name, tuple(sorted(labels.items())))
+
+
+class NothingIsMadeTwice(Checker):
+    """At rest an owner has no more objects of a role than in a run without faults."""
+
+    name = "nothing is made twice for one intent"
+
+    def __init__(self, calm: Mapping[Role, int] | None) -> None:
+        self._calm = calm
+        self.counted: Counter[Role] = Counter()
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        found = roles(world)
+        self.counted = Counter({role: len(paths) for role, paths in found.items()})
+        if self._calm is None:
+            return
+        for role, paths in found.items():
+            usual = self._calm.get(role, 0)
+            if 0 < usual < len(paths):
+                yield Finding(_twice(role, len(paths), usual), tuple(paths))
+
+
+def _twice(role: Role, count: int, usual: int) -> str:
+    owner, resource, name, _ = role
+    return (
+        f"{owner} has {count} {resource} of the name {name}…; without faults it has {usual}. "
+        "A create was carried out, but the operator did not learn of it, and created again.\n"
+        f"What to do: name the object after its owner ({name.rstrip('-')}-0) instead of using generateName, "
+        "so that a second create is refused with 409 AlreadyExists, and take that answer as success."
+    )
+
+
+class FinalizersAreRemoved(Checker):
+    name = "what was deleted goes away: finalizers are removed"
+    patience_s = 120.0
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        for path, obj in objects_of(world):
+            if is_deleting(obj):
+                held = ", ".join(metadata(obj).get("finalizers") or ()) or "nothing"
+                since = metadata(obj)["deletionTimestamp"]
+                yield Finding(
+                    f"{path} was deleted at {since} and is still there, held by {held}."
+                    "\nWhat to do: the deletion handler must also succeed when what it removes is gone.",
+                    (path,),
+                )
+
+
+class StatusIsOfTheSpec(Checker):
+    """At rest a status that names a generation names the current one."""
+
+    name = "a status names the generation it observed"
+    patience_s = 120.0
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        for path, obj in objects_of(world):
+            generation = metadata(obj).get("generation")
+            claimed = _claims(obj.get("status"))
+            old = [claim for claim in claimed if isinstance(claim, int) and claim != generation]
+            if generation is not None and old:
+                yield Finding(
+                    f"{path} is at generation {generation}, but its status is of generation {old[0]}."
+                    "\nWhat to do: handle every change of the spec, and write observedGeneration with it.",
+                    (path,),
+                )
+
+
+def _claims(status: Any) -> list[Any]:
+    if not isinstance(status, dict):
+        return []
+    conditions = status.get("conditions")
+    listed = conditions if isinstance(conditions, list) else []
+    return [
+        status.get("observedGeneration"),
+        *(condition.get("observedGeneration") for condition in listed if isinstance(condition, dict)),
+    ]
+
+
+class NoHotLoop(Checker):
+    """At rest an operator sends few requests. Writes that change something keep the world from its rest; this
+    finds reads, and writes that change nothing."""
+
+    name = "no hot loop: an operator with nothing to do is quiet"
+
+    def __init__(self) -> None:
+        self._sent: dict[str, deque[tuple[float, str]]] = {}
+
+    def begin(self, world: World) -> None:
+        self._world = world
+        world.engine.listeners.append(self)
+
+    def arrived(self, exchange: Exchange) -> None:
+        who = exchange.process.name
+        if who != DRIVER and who not in {server.name for server in self._world.servers}:
+            sent = self._sent.setdefault(who, deque(maxlen=REQUESTS_PER_MINUTE_MAX + 1))
+            sent.append((self._world.now_s, f"{exchange.ask.method} {exchange.ask.target.partition('?')[0]}"))
+
+    def answered(self, exchange: Exchange, status: int, body: Any) -> None: ...
+
+    def told(self, exchange: Exchange, chunk: Any) -> None: ...
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        for who, sent in self._sent.items():
+            if len(sent) > REQUESTS_PER_MINUTE_MAX and sent[0][0] > world.now_s - 60:
+                often = Counter(what for _, what in sent).most_common(1)[0][0]
+                yield (
+                    f"{who} sent over {REQUESTS_PER_MINUTE_MAX} requests in the last minute, though nothing "
+                    f"changed; most often {often}."
+                    "\nWhat to do: wait for a watch event, or longer between tries."
+                )
+
+
+class NoUpdateFight(NoFightIsNamed):
+    name = "no update fight: two writers do not undo each other's changes"
+
+
+class NoSecretInEvents(Checker):
+    name = "no secret in Events"
+    resources = frozenset({"secrets", "events", "events.events.k8s.io"})
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}  # Value -> the Secret that has it.
+
+    def commit(self, change: Seen) -> Found:
+        if change.new is None:
+            return None
+        if change.resource == "secrets":
+            self._values |= dict.fromkeys(_values(change.new), change.path)
+            return None
+        text = f"{change.new.get('message', '')} {change.new.get('note', '')}"
+        for value, secret in self._values.items():
+            if value in text:
+                return (
+                    f"{change.by} wrote an Event whose message contains a value of {secret}.\nWhat to do: "
+                    "keep values of Secrets out of log messages and errors: kopf posts those as Events."
+                )
+        return None
+
+
+def _values(secret: Obj) -> list[str]:
+    found = []
+    for value in (secret.get("data") or {}).values():
+        try:
+            text = base64.b64decode(str(value)).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            continue
+        if len(text) >= SECRET_LENGTH_MIN:
+            found.append(text)
+    return found

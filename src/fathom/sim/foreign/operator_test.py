@@ -1,0 +1,201 @@
+"""OperatorTest: a test of an operator in a few lines, for authors who have never heard of fathom.
+
+    async def test_every_greeting_gets_its_cards(operator: OperatorTest) -> None:
+        await operator.apply("greeting-crd.yaml")
+        operator.run("greeter.py")
+        await operator.apply("hello.yaml")
+        await operator.recover()
+        assert len(operator.list("configmaps")) == 2
+
+The pytest fixture `operator` gives one; `operator_scenario` makes a scenario of the same function.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from fathom.kube.definitions.registry import Registry
+from fathom.model.objects import Key, Obj, metadata
+from fathom.model.resource import Resource
+from fathom.sim.checkers.operators import NothingIsMadeTwice, Role, for_any_operator
+from fathom.sim.foreign.programs import run_operator, run_program
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.process import SimProcess
+from fathom.sim.world.scenario import RunPlan, Scenario, ScenarioRun, scenario
+from fathom.sim.world.world import World
+
+OPERATOR = "operator"  # The process's name, where the test gives none.
+
+# All faults but one: `rebase` passes on state of fathom's own processes.
+MENU = Menu(processes=(OPERATOR,), servers=("api-1",), without=("rebase",), seconds=20.0)
+
+# Longer than an operator with work left is silent: kopf tries again after 60 s, and notices a dead watch
+# after 70 s.
+QUIET_S = 150.0
+WITHIN_S = 1200.0
+
+FAULTS_S = 30.0
+# Before each write of the test itself up to so many seconds pass: it comes in the middle of the faults.
+BEFORE_A_WRITE_S = 8.0
+
+CALM_SEED = "calm"
+
+HOW_TO_READ = (
+    "How to read this: times are minutes and seconds of the simulated cluster since the test began.",
+    f"{OPERATOR}#2 is the operator after its second start. Lines with !! are failures that the test made on",
+    "purpose; 'because of 4' points to the line that led to it. See docs/testing-your-operator.md.",
+)
+
+
+class OperatorTest:
+    """A cluster with an operator in it, where things go wrong. `world` can do more: docs/simulation.md."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world = world
+        self.folder = folder  # Relative paths begin here: the test's own folder.
+        self._kinds: dict[tuple[str, str], Resource] = {}
+
+    def run(self, path: str | Path, name: str = OPERATOR, **options: Any) -> SimProcess:
+        """Start a kopf operator, as `kopf run PATH` does."""
+        return run_operator(self.world, name, self.folder / path, **options)
+
+    def run_program(self, main: Callable[[], Any], name: str = OPERATOR, **options: Any) -> SimProcess:
+        """Start any other program by its main function."""
+        return run_program(self.world, name, main, **options)
+
+    async def apply(self, manifest: str | Path | Obj, **fields: Any) -> None:
+        """Create or update the objects of a file, or one object. `fields` replace those of `spec`."""
+        for obj in self._objects(manifest):
+            changed = {**obj, "spec": {**obj.get("spec", {}), **fields}} if fields else obj
+            if changed.get("kind") == "CustomResourceDefinition":
+                self._learn(changed)
+                await self.world.define(changed)
+            else:
+                await self.world.sleep(self.world.rng.uniform(0, BEFORE_A_WRITE_S))
+                await self.world.apply(self.resource(changed), changed, _namespace(changed))
+
+    async def delete(self, manifest: str | Path | Obj) -> None:
+        """Delete the objects of a file, or one object, and wait until they are gone."""
+        for obj in self._objects(manifest):
+            await self.world.delete(self.resource(obj), str(metadata(obj)["name"]), _namespace(obj))
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait in virtual time: it costs nothing."""
+        await self.world.sleep(seconds)
+
+    async def recover(self, *, quiet_s: float = QUIET_S, within_s: float = WITHIN_S) -> None:
+        """Let some time pass in which things go wrong. Then nothing fails any more, and the operator must
+        come to rest, with everything in order."""
+        await self.world.sleep(FAULTS_S)
+        await self.world.heal_and_settle(quiet_s=quiet_s, within_s=within_s)
+
+    def list(self, resource: str, namespace: str = "default") -> list[Obj]:
+        """What the cluster holds: `configmaps`, `greetings.example.dev`. `namespace=""`: of all."""
+        return [obj for obj in self.world.list(resource, namespace) if not _is_of_the_cluster(obj)]
+
+    def get(self, resource: str, name: str, namespace: str = "default") -> Obj | None:
+        return self.world.get(resource, Key(namespace, name))
+
+    def resource(self, obj: Obj) -> Resource:
+        group, _, version = str(obj["apiVersion"]).rpartition("/")
+        kind = str(obj["kind"])
+        found = self._kinds.get((group, kind)) or _built_in(group, version, kind)
+        if found is None:
+            raise LookupError(f"{obj['apiVersion']} {kind} is not served: apply its definition first")
+        return found
+
+    def _objects(self, manifest: str | Path | Obj) -> Iterator[Obj]:
+        if isinstance(manifest, dict):
+            yield manifest
+        else:
+            yield from (obj for obj in yaml.safe_load_all((self.folder / manifest).read_text()) if obj)
+
+    def _learn(self, definition: Obj) -> None:
+        spec = definition["spec"]
+        for version in spec["versions"]:
+            self._kinds[spec["group"], spec["names"]["kind"]] = Resource(
+                spec["group"], version["name"], spec["names"]["plural"], spec["scope"] == "Namespaced"
+            )
+
+
+def _namespace(obj: Obj) -> str:
+    return str(metadata(obj).get("namespace", "default"))
+
+
+def _is_of_the_cluster(obj: Obj) -> bool:
+    """The certificate authority that every namespace gets is nobody's intent."""
+    return obj.get("kind") == "ConfigMap" and metadata(obj)["name"] == "kube-root-ca.crt"
+
+
+@cache
+def _registry() -> Registry:
+    return Registry.builtin()
+
+
+def _built_in(group: str, version: str, kind: str) -> Resource | None:
+    found = _registry().by_gvk(group, version, kind)
+    return None if found is None else Resource(group, version, found.plural, found.namespaced)
+
+
+# As a scenario.
+
+OperatorStory = Callable[[OperatorTest], Awaitable[None]]
+
+
+def operator_scenario(
+    menu: Menu = MENU,
+    *,
+    servers: int = 1,
+    scripted: Sequence[AnyFault] = (),
+    checkers: Callable[[], Sequence[Checker]] = tuple,
+) -> Callable[[OperatorStory], Scenario]:
+    """Make a scenario of a test of an operator, for `fathom sim`. Relative paths begin beside its file."""
+
+    def decorated(story: OperatorStory) -> Scenario:
+        folder = Path(inspect.getfile(story)).parent
+
+        async def told(world: World) -> None:
+            await story(OperatorTest(world, folder))
+
+        told.__name__, told.__doc__, told.__module__ = story.__name__, story.__doc__, story.__module__
+        told.__wrapped__ = story  # type: ignore[attr-defined]  # where its lines are
+        return judged(scenario(menu, servers=servers, scripted=scripted, checkers=checkers)(told))
+
+    return decorated
+
+
+def judged(of: Scenario) -> Scenario:
+    """The scenario with the invariants of any operator, besides its own."""
+    return msgspec.structs.replace(
+        of, checkers=_OperatorCheckers(of), tale=lambda chronicle, began_ns: HOW_TO_READ
+    )
+
+
+class _OperatorCheckers:
+    """Makes the checkers of each run. Before the first one it runs the scenario once without faults: what the
+    operator makes then is what it means to make."""
+
+    def __init__(self, of: Scenario) -> None:
+        self._scenario = of
+        self._calm: Mapping[Role, int] | None = None
+
+    def __call__(self) -> Sequence[Checker]:
+        if self._calm is None:
+            self._calm = self._without_faults()
+        return (*for_any_operator(self._calm), *self._scenario.checkers())
+
+    def _without_faults(self) -> Mapping[Role, int]:
+        counting = NothingIsMadeTwice(None)
+        calm = msgspec.structs.replace(self._scenario, checkers=lambda: (counting,))
+        ScenarioRun(calm, RunPlan(scenario=calm.name, seed=CALM_SEED)).run()
+        return Counter(counting.counted)

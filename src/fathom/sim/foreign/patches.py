@@ -1,0 +1,147 @@
+"""How calls of the standard library reach the machine of the foreign process that makes them.
+
+Functions are replaced once, for the rest of the interpreter's life, by ones that ask who is calling: only a
+foreign process notices. A module that imported a name before (`from time import monotonic`) keeps a reference
+of its own; those are replaced too, module by module.
+"""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import ctypes
+import gc
+import getpass
+import os
+import platform
+import queue
+import random
+import secrets
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import uuid
+from _thread import get_ident
+from datetime import datetime
+from types import ModuleType
+from typing import Any
+
+from fathom.sim.foreign import answers
+from fathom.sim.foreign.sockets import ForeignSocket
+from fathom.sim.world.outside_guard import lenient, watch
+
+_TIME = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+
+REPLACED: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (time, (*_TIME, *(f"{name}_ns" for name in _TIME))),
+    (time, ("sleep", "gmtime", "localtime", "mktime", "strftime", "ctime")),
+    (random, answers.OF_RANDOM),
+    (random.Random, ("seed",)),
+    (secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "randbits")),
+    (os, ("urandom", "getrandom", "getpid", "getppid", "cpu_count", "kill", "killpg", "fork", "system")),
+    (os, ("_exit", "abort")),
+    (uuid, ("uuid1", "uuid4", "getnode")),
+    (socket, ("gethostname", "getfqdn", "getaddrinfo", "gethostbyname", "socketpair")),
+    (socket, ("getdefaulttimeout", "setdefaulttimeout")),
+    (platform, ("node",)),
+    (getpass, ("getuser",)),
+    (select, ("poll", "select")),
+    (threading, ("Lock", "RLock", "current_thread", "main_thread", "get_ident", "get_native_id")),
+    (threading, ("enumerate", "active_count")),
+    (threading.Thread, ("start", "join", "is_alive")),
+    (queue, ("SimpleQueue",)),
+    (signal, ("signal", "getsignal", "set_wakeup_fd", "pthread_kill", "raise_signal", "alarm", "setitimer")),
+    (asyncio, ("new_event_loop", "get_event_loop", "set_event_loop", "as_completed")),
+    (_thread, ("start_new_thread",)),
+)
+
+# Packages whose own references are left alone: the world's, the test runner's, and the interpreter's own.
+LEFT_ALONE = (
+    "fathom",
+    "_pytest",
+    "pytest",
+    "xdist",
+    "execnet",
+    "pluggy",
+    "importlib",
+    "_frozen_importlib",
+    "_thread",
+    "greenlet",
+)
+
+_by_original: dict[int, tuple[Any, Any]] = {}  # id of the original -> the original, its replacement
+_seen: set[str] = set()  # Names of modules whose references were replaced.
+
+
+def install() -> None:
+    """Called at each start of a foreign process: the first call replaces, later ones look at new modules."""
+    if not _by_original:
+        for owner, names in REPLACED:
+            for name in names:
+                _replace(owner, name)
+        _replace_clock_of_datetime()
+        _replace_new_of_socket()
+    new = [name for name in list(sys.modules) if name not in _seen]
+    for name in new:
+        _seen.add(name)
+        module = sys.modules.get(name)
+        if isinstance(module, ModuleType) and name.partition(".")[0] not in LEFT_ALONE:
+            _replace_references(module)
+
+
+def _replace(owner: Any, name: str) -> None:
+    original = getattr(owner, name)
+    prefix = (
+        "threading.Thread"
+        if owner is threading.Thread
+        else "random.Random"
+        if owner is random.Random
+        else owner.__name__
+    )
+    replacement = lenient(f"{prefix}.{name}", original)
+    setattr(owner, name, replacement)
+    if isinstance(owner, ModuleType):
+        _by_original[id(original)] = (original, replacement)
+
+
+def _replace_references(module: ModuleType) -> None:
+    names = module.__dict__
+    for name, value in list(names.items()):
+        found = _by_original.get(id(value))
+        if found is not None and found[0] is value:
+            names[name] = found[1]
+
+
+def _replace_clock_of_datetime() -> None:
+    """`datetime.now` reads the clock in C, and the class cannot be changed by assignment; its dictionary can.
+    The class stays the same object, so every module that imported it before is served too."""
+    names = gc.get_referents(datetime.__dict__)[0]
+    real_now, real_utcnow = names["now"], names["utcnow"]
+
+    def now(cls: type[datetime], tz: Any = None) -> datetime:
+        if watch.visitor is None or watch.owner != get_ident():
+            return real_now.__get__(None, cls)(tz)  # type: ignore[no-any-return]
+        return answers.now(watch.visitor, tz)  # type: ignore[arg-type]  # a visitor is a machine
+
+    def utcnow(cls: type[datetime]) -> datetime:
+        if watch.visitor is None or watch.owner != get_ident():
+            return real_utcnow.__get__(None, cls)()  # type: ignore[no-any-return]
+        return answers.now(watch.visitor, None)  # type: ignore[arg-type]
+
+    names["now"], names["utcnow"] = classmethod(now), classmethod(utcnow)
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(datetime))
+
+
+def _replace_new_of_socket() -> None:
+    """In a foreign process `socket.socket(...)` makes a virtual one."""
+    real_new = socket.socket.__new__
+
+    def new(cls: type[socket.socket], *args: Any, **kwargs: Any) -> socket.socket:
+        if cls is socket.socket and watch.visitor is not None and watch.owner == get_ident():
+            return ForeignSocket.__new__(ForeignSocket)
+        return real_new(cls, *args, **kwargs)
+
+    socket.socket.__new__ = staticmethod(new)  # type: ignore[method-assign,assignment]

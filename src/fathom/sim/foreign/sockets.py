@@ -1,0 +1,300 @@
+"""Sockets of a foreign process: a `socket.socket` that is connected to an API server of the world.
+
+A subclass of the real class, so that `isinstance` holds; the real one is never initialised and has no file.
+Methods that wait, wait in virtual time.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import select
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from fathom.sim.foreign.connections import Connection
+from fathom.sim.foreign.threads import new_waiter, park
+from fathom.sim.world.outside_guard import watch
+
+if TYPE_CHECKING:
+    from fathom.sim.foreign.machine import Machine
+
+
+def running_machine() -> Machine:
+    """The machine of the process whose input is being handled."""
+    assert watch.visitor is not None
+    return cast("Machine", watch.visitor)
+
+
+FIRST_FILE = 1 << 20  # File numbers of virtual sockets: no real file of the interpreter has one so high.
+
+
+class ForeignSocket(socket.socket):
+    def __new__(cls, *_: Any, **__: Any) -> ForeignSocket:
+        return super().__new__(cls)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Of the process that runs now: `socket.socket(...)` in a foreign process comes here."""
+        machine = running_machine()
+        self._machine = machine
+        self._number = machine.open_file(self)
+        self._timeout_s: float | None = machine.socket_timeout_s
+        self._connection: Connection | None = None
+        self._received: list[bytes | OSError] = []
+        self._when_readable: list[Callable[[], object]] = []
+        self._peer: tuple[str, int] = ("", 0)
+        self._listens = False
+        self._io_refs = 0
+        self._closed = False
+
+    # Connecting.
+
+    def connect(self, address: Any) -> None:
+        host, port = self._machine.resolve(str(address[0]), int(address[1]))
+        if self._connection is None:
+            self._connection = Connection(self._machine, self._arrived)
+        self._peer = (host, port)
+
+    def connect_ex(self, address: Any) -> int:
+        try:
+            self.connect(address)
+        except OSError as error:
+            return error.errno or errno.ECONNREFUSED
+        return 0
+
+    def bind(self, address: Any) -> None:
+        self._peer = ("0.0.0.0", int(address[1]) if isinstance(address, tuple) else 0)
+
+    def listen(self, backlog: int = 0) -> None:
+        self._listens = True
+
+    def accept(self) -> Any:
+        """In a world nobody connects to a program: this waits for ever, or as long as the timeout."""
+        self._wait()
+        raise TimeoutError("timed out")
+
+    # Receiving.
+
+    @property
+    def readable(self) -> bool:
+        return bool(self._received) or self._closed
+
+    def call_when_readable(self, callback: Callable[[], object]) -> None:
+        """Call it once, as soon as there is something to read."""
+        if self.readable:
+            callback()
+        else:
+            self._when_readable.append(callback)
+
+    def _arrived(self, data: bytes | OSError) -> None:
+        self._received.append(data)
+        callbacks, self._when_readable = self._when_readable, []
+        for callback in callbacks:
+            callback()
+
+    def take(self, size: int = 1 << 30) -> bytes:
+        """What has arrived, at most `size` bytes; b"" at the end. Raises if the connection broke."""
+        if self._closed or not self._received:
+            return b""
+        first = self._received[0]
+        if isinstance(first, OSError):
+            raise first
+        if not first:
+            return b""
+        if len(first) > size:
+            self._received[0] = first[size:]
+        else:
+            self._received.pop(0)
+        return first[:size]
+
+    def recv(self, size: int = 1 << 30, flags: int = 0) -> bytes:
+        if not self.readable:
+            self._wait()
+        if flags & socket.MSG_PEEK:
+            first = self._received[0]
+            return first[:size] if isinstance(first, bytes) else b""
+        return self.take(size)
+
+    def recv_into(self, buffer: Any, size: int = 0, flags: int = 0) -> int:
+        data = self.recv(size or len(buffer), flags)
+        memoryview(buffer).cast("B")[: len(data)] = data
+        return len(data)
+
+    def _wait(self) -> None:
+        if self._timeout_s == 0:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        waiter = new_waiter()
+        self._when_readable.append(waiter.wake)
+        if not park(waiter, self._timeout_s):
+            raise TimeoutError("timed out")
+
+    # Sending.
+
+    def pass_on(self, data: bytes) -> None:
+        if self._connection is not None and not self._closed:
+            self._connection.feed(data)
+
+    def sendall(self, data: Any, flags: int = 0) -> None:
+        if self._closed or self._connection is None:
+            raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+        self._connection.feed(bytes(data))
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        self.sendall(data)
+        return len(data)
+
+    # Everything else of a socket.
+
+    def close(self) -> None:
+        if self._io_refs <= 0:
+            self._real_close()
+        else:
+            self._closing = True
+
+    def _decref_socketios(self) -> None:
+        self._io_refs -= 1
+        if self._io_refs <= 0 and getattr(self, "_closing", False):
+            self._real_close()
+
+    def _real_close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._machine.files.pop(self._number, None)
+        if self._connection is not None:
+            self._connection.close()
+        callbacks, self._when_readable = self._when_readable, []
+        for callback in callbacks:
+            callback()
+
+    def detach(self) -> int:
+        self._real_close()
+        return -1
+
+    def shutdown(self, how: int) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def makefile(self, mode: str = "r", buffering: int | None = None, **options: Any) -> Any:
+        raw = socket.SocketIO(self, mode.replace("t", "").replace("b", ""))  # type: ignore[arg-type]
+        self._io_refs += 1
+        size = io.DEFAULT_BUFFER_SIZE if buffering in {None, -1} else buffering
+        if size == 0:
+            return raw
+        file: Any = (
+            io.BufferedRWPair(raw, raw) if "r" in mode and "w" in mode
+            else io.BufferedReader(raw, size or 1) if "r" in mode
+            else io.BufferedWriter(raw, size or 1)
+        )  # fmt: skip
+        return file if "b" in mode else io.TextIOWrapper(file, **options)
+
+    def settimeout(self, value: float | None) -> None:
+        self._timeout_s = value
+
+    def gettimeout(self) -> float | None:
+        return self._timeout_s
+
+    @property
+    def timeout(self) -> float | None:
+        return self._timeout_s
+
+    def setblocking(self, flag: bool) -> None:
+        self._timeout_s = None if flag else 0.0
+
+    def getblocking(self) -> bool:
+        return self._timeout_s != 0
+
+    def setsockopt(self, *_: Any) -> None:
+        pass
+
+    def getsockopt(self, *_: Any) -> Any:
+        return 0
+
+    def fileno(self) -> int:
+        return -1 if self._closed else self._number
+
+    def getpeername(self) -> Any:
+        return self._peer
+
+    def getsockname(self) -> Any:
+        return (self._machine.address, 40_000 + self._number - FIRST_FILE)
+
+    @property
+    def family(self) -> Any:
+        return socket.AF_INET
+
+    @property
+    def type(self) -> Any:
+        return socket.SOCK_STREAM
+
+    @property
+    def proto(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return f"<socket to {self._peer[0]}:{self._peer[1]}>"
+
+    def __enter__(self) -> ForeignSocket:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Poll:
+    """As `select.poll`, over sockets of the machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._registered: dict[int, int] = {}
+
+    def register(self, file: Any, mask: int = select.POLLIN | select.POLLOUT) -> None:
+        self._registered[number_of(file)] = mask
+
+    modify = register
+
+    def unregister(self, file: Any) -> None:
+        del self._registered[number_of(file)]
+
+    def poll(self, timeout_ms: float | None = None) -> list[tuple[int, int]]:
+        found = self._ready()
+        if found or timeout_ms == 0:
+            return found
+        sockets = [self._machine.files[number] for number in self._registered]
+        wait_for_any(sockets, None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000)
+        return self._ready()
+
+    def _ready(self) -> list[tuple[int, int]]:
+        found = []
+        for number, mask in self._registered.items():
+            sock = self._machine.files.get(number)
+            events = mask & select.POLLOUT
+            if sock is None or sock.readable:
+                events |= mask & select.POLLIN
+            if events:
+                found.append((number, events))
+        return found
+
+
+def selected(
+    machine: Machine, readers: Any, writers: Any, errors: Any = (), timeout: float | None = None
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """As `select.select`: a virtual socket can always be written to."""
+    files = [(reader, machine.files.get(number_of(reader))) for reader in readers]
+    ready = [reader for reader, sock in files if sock is None or sock.readable]
+    if not ready and not writers and timeout != 0:
+        wait_for_any([sock for _, sock in files if sock is not None], timeout)
+        ready = [reader for reader, sock in files if sock is None or sock.readable]
+    return ready, list(writers), []
+
+
+def wait_for_any(sockets: list[ForeignSocket], timeout_s: float | None) -> None:
+    waiter = new_waiter()
+    for sock in sockets:
+        sock.call_when_readable(waiter.wake)
+    park(waiter, timeout_s)
+
+
+def number_of(file: Any) -> int:
+    return file if isinstance(file, int) else int(file.fileno())

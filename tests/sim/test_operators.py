@@ -1,0 +1,100 @@
+"""Operators that were not written for fathom: bugs are found, correct ones are silent, runs repeat."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fathom.sim.foreign.operator_test import MENU, OperatorTest, judged
+from fathom.sim.report import artifact as run_artifact
+from fathom.sim.report.kept_runs import keep
+from fathom.sim.report.replay import replay
+from fathom.sim.report.run_report import as_lines, report
+from fathom.sim.search.explore import ExploreSummary, Job, explore
+from fathom.sim.search.shrink import shrink
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.scenario import Scenario, plan_of, scenario, tell
+from fathom.sim.world.world import World
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+OPERATORS = ROOT / "examples" / "operators"
+TWICE = "nothing is made twice for one intent"
+
+
+def greeting(operator_file: str, *, menu: Menu = MENU) -> Scenario:
+    """A Greeting that wants two cards, while everything can go wrong."""
+
+    async def story(world: World) -> None:
+        operator = OperatorTest(world, OPERATORS)
+        await operator.apply("greeting-crd.yaml")
+        operator.run(operator_file)
+        await operator.apply("hello.yaml")
+        await operator.recover()
+
+    return judged(scenario(menu, name=operator_file)(story))
+
+
+def explored(of: Scenario, seeds: range, *, first: bool = False) -> ExploreSummary:
+    jobs = [Job(of.name, str(seed), "random") for seed in seeds]
+    return explore({of.name: of}, jobs, stop_at_first=first)
+
+
+@pytest.mark.parametrize("file", ["greeter_twice.py", "blocking_greeter_twice.py"])
+def test_a_duplicate_after_an_unknown_create_is_found_shrunk_told_and_replayed(
+    file: str, tmp_path: Path
+) -> None:
+    of = greeting(file)
+    found = explored(of, range(20), first=True).violations[0]
+    assert found.violation is not None
+    assert found.violation.invariant == TWICE
+    smallest = shrink(found, lambda plan: tell(of, plan)).result
+    assert len(smallest.plan.faults) == 1
+    run_report, run = report(of, smallest.plan)
+    text = "\n".join(as_lines(run_report))
+    assert "Greeting hello has 3 configmaps of the name hello-…; without faults it has 2." in text
+    assert "What to do: name the object after its owner (hello-0)" in text
+    assert len(re.findall(r"creates configmap hello-\w{5}, at revision", text)) == 3
+    kept = keep(run_report, run, patch=None, out=tmp_path)
+    replayed, again = replay(run_artifact.read(Path(kept.file)), of)
+    assert (replayed.reproduced, again.violation) == (True, smallest.violation)
+
+
+@pytest.mark.parametrize("file", ["greeter.py", "blocking_greeter.py"])
+def test_the_correct_operator_is_silent(file: str) -> None:
+    summary = explored(greeting(file), range(8))
+    assert (summary.runs, summary.violations) == (8, [])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("file", ["greeter.py", "blocking_greeter.py"])
+def test_the_correct_operator_is_silent_over_many_seeds(file: str) -> None:
+    summary = explored(greeting(file), range(50))
+    assert (summary.runs, summary.violations) == (50, [])
+
+
+@pytest.mark.parametrize("file", ["greeter_twice.py", "blocking_greeter.py"])
+def test_a_seed_gives_one_run(file: str) -> None:
+    of = greeting(file)
+    first, second = ([tell(of, plan_of(of, str(seed))).trace for seed in range(3)] for _ in range(2))
+    assert first == second
+    assert len(set(first)) == 3
+
+
+@pytest.mark.full
+@pytest.mark.live
+@pytest.mark.parametrize("name", ["greeter", "greeter-twice", "blocking-greeter", "blocking-greeter-twice"])
+def test_two_interpreters_run_each_seed_alike(name: str) -> None:
+    command = [sys.executable, "-m", "fathom.cli", "sim", "check-determinism"]
+    target = f"{OPERATORS / 'scenarios.py'}:{name}"
+    ran = subprocess.run(
+        [*command, target, "--seeds", "0..50"], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "50 seeds, each run twice" in ran.stdout
+    assert "0 mismatches" in ran.stdout
