@@ -139,6 +139,7 @@ def test_who_may_not_fork_gets_the_pure_what_if_and_is_told_so(tmp_path: Path) -
 
 
 @pytest.mark.live
+@pytest.mark.full
 def test_the_verb_is_enough_for_the_fork_and_the_author_needs_his_own_rights_there(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await grant_rule(api, "jane", "may-fork", FORK)

@@ -50,6 +50,8 @@ def test_every_command_that_prints_answers_or_objects_has_its_formats() -> None:
         "scale": NAMED,
         "delete": ("name",),
         "demo requests": JSON,
+        "page sessions": ("json", "yaml"),
+        "top": ("text", "json", "yaml"),
         "version": JSON,
         "record status": WIDE,
         "replay": JSON,

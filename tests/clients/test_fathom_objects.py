@@ -77,7 +77,7 @@ def test_the_same_is_printed(objects: Kubectl, fathom: Fathom) -> None:
 
 def test_tables_have_the_same_columns_and_rows(objects: Kubectl, fathom: Fathom) -> None:
     for command in TABLES:
-        for _ in range(5):
+        for _ in range(20):
             theirs, ours = both(objects, fathom, command)
             if theirs == ours:  # Else a second has passed between the two.
                 break

@@ -100,6 +100,7 @@ def _bot(kubectl: Kubectl, person: As) -> Kubectl:
     return somebody
 
 
+@pytest.mark.full  # By raw requests and by impersonation they are in every run: tests/security.
 @pytest.mark.usefixtures("approvals")
 def test_each_cell_by_kubectl(kubectl: Kubectl, person: As, namespace: str) -> None:
     people = {"cluster-admin": kubectl, "bot": _bot(kubectl, person)}

@@ -85,8 +85,9 @@ TRIALS: dict[str, type[Trial]] = {
 }
 
 
-# Tried in the deep run alone: they differ from avoidZones only in the label of the node.
-ALIKE = frozenset({"avoidNodes", "avoidNodeClasses", "avoidPools"})
+# Tried in the deep run alone: they differ from avoidZones only in the label of the node, and pauseAutoscaler
+# from pauseExpansion in the direction.
+ALIKE = frozenset({"avoidNodes", "avoidNodeClasses", "avoidPools", "pauseAutoscaler"})
 
 
 def test_every_change_of_the_table_has_a_trial() -> None:

@@ -133,6 +133,7 @@ def asked(cluster: Cluster, *words: str) -> Obj:
     return document
 
 
+@pytest.mark.full
 def test_the_person_and_the_controllers_that_are_fought_are_named(place: Place) -> None:
     response = Response(place)
     response.degrade()

@@ -13,6 +13,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "pending_after_rollback.py"
 
 
 @pytest.mark.live
+@pytest.mark.full  # `fathom demo` tells the same incident in every run.
 def test_status_why_and_timeline_show_that_the_scheduler_does_not_know_the_raised_quota(
     tmp_path: Path,
 ) -> None:

@@ -24,6 +24,8 @@ ELSEWHERE = {
     "script/server": "tests/cli/test_up.py",  # `fathom up`, after script/setup.
     "script/test": "itself",
     "fathom demo risk-api": "tests/cluster/test_demo_live.py",
+    "fathom top": "tests/cli/test_top.py",  # In a terminal.
+    "fathom page": "tests/web/test_page_commands_live.py",  # Its link is another one each time.
     "fathom sim explore all --seeds 0..100 -j 2": "tests/sim/test_scenarios.py",
     "fathom sim zoo": "tests/sim/test_zoo.py",
 }

@@ -222,6 +222,7 @@ def deciders(data: Path) -> list[tuple[str, str]]:
     return [controllers, scheduler, agent]
 
 
+@pytest.mark.full
 def test_with_a_line_of_a_decider_changed_the_replay_names_the_decision(data: Path) -> None:
     assert_changed_lines_are_found(deciders(data)[1:2], 1)
 
@@ -319,6 +320,7 @@ def test_a_patch_that_fails_is_a_change_of_the_decision_in_which_it_fails(data: 
 # Going on.
 
 
+@pytest.mark.full
 def test_a_tape_goes_on_in_a_fork_and_the_same_seed_gives_the_same(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

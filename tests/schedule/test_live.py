@@ -194,6 +194,7 @@ def test_a_pod_that_fits_is_bound_and_its_decision_says_where_and_why(cluster: C
             "reason": "TaintToleration: node(s) had untolerated taint {dedicated: x}",
             "count": 1,
             "nodes": ["tainted"],
+            "recorded": True,
         }
     ]
     (decision,) = cluster.decisions(space, "small")

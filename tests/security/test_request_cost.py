@@ -38,7 +38,7 @@ from fathom.model.selectors import REQUIREMENTS_MAX, TEXT_CHARS_MAX
 
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 SEED = int(os.environ.get("FATHOM_GROWTH_SEED", "1"))
-SAMPLE = 4
+SAMPLE = 2
 SHARED = 8  # Of places whose definition was grown in another kind already, one in so many is grown again.
 YAML = "application/yaml"
 

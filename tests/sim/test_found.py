@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from tests.sim.small import config_map, passes, running, story
 
 from fathom.client.api import Api
@@ -117,6 +118,7 @@ def test_a_pod_that_became_ready_since_it_was_chosen_to_go_is_not_taken() -> Non
     must_hold(told, plan_of(told, "41"))
 
 
+@pytest.mark.full
 def test_a_step_of_any_wall_clock_moves_nobody() -> None:
     """Of the controllers, by forty seconds and by an hour; of an agent whose pods may not run alone for long;
     of the API server."""

@@ -136,6 +136,7 @@ def test_an_override_that_keeps_new_pods_out_of_a_zone_moves_them_to_others() ->
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_same_state_and_override_give_the_same_answer() -> None:
     assert previewed(growing(), {"avoidZones": ["zone-a"]}) == previewed(
         growing(), {"avoidZones": ["zone-a"]}

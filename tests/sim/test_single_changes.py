@@ -75,6 +75,7 @@ def lowering(*amounts: tuple[str, str]) -> str:
     return f"{changed} | kubectl replace --force -f -"
 
 
+@pytest.mark.full
 def test_a_request_that_is_lowered_too_far_is_found() -> None:
     waiting, answer = too_large()
     result = compared(waiting, instead(answer, lowering(("cpu", "1m"))))

@@ -50,6 +50,7 @@ def test_the_tests_on_the_page_pass(folder: Path) -> None:
     assert "20 passed" in said
 
 
+@pytest.mark.full
 def test_the_bug_on_the_page_is_found_and_explained(folder: Path) -> None:
     explore, shrink = (block.strip() for block in blocks("sh")[1:])
     code, said = run(folder, explore)

@@ -55,8 +55,9 @@ def namespace(cluster: Cluster, numbers: Iterator[int]) -> Iterator[str]:
     cluster.ask("DELETE", f"/api/v1/namespaces/{name}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not for the whole run: while it is there, an event loop counts as running, and asyncio.run refuses."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip(NO_BROWSER)

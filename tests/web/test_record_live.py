@@ -139,7 +139,7 @@ def test_a_replay_that_differs_names_the_first_difference(cluster: Cluster, page
         document.querySelector("main").append(replayResult(replay));
     }"""
     page.evaluate(render, {"state": "done", "result": result})
-    shown = page.locator(".replay")
+    shown = page.locator("main > .replay")  # Those of exports are within their rows.
     expect(shown.locator("> .state")).to_have_text("■Not reproduced")
     expect(shown.locator("li").first).to_contain_text("scheduler run 3 9 inputs, 7 requests")
     expect(shown.locator("dd")).to_have_text(

@@ -98,7 +98,9 @@ def test_what_holds_scales_and_protects_it_is_shown_as_text(
     expect(holds).to_contain_text("scales")
     expect(holds).to_contain_text("protects")
     cluster.ask("POST", f"{OWN}/namespaces/{namespace}/scheduleroverrides", override)
-    expect(holds.get_by_role("link", name="holds")).to_have_attribute("href", "#/overrides/holds")
+    expect(holds.get_by_role("link", name="holds")).to_have_attribute(
+        "href", f"#/overrides/{namespace}/holds"
+    )
     expect(holds).to_contain_text("pauseAutoscaler")
     expect(page.locator(".history")).to_contain_text(f"annotations note: none → {HOSTILE}{OBEYED_SHOWN}")
     assert page.locator("main img, main script").count() == 0
