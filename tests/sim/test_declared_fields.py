@@ -35,12 +35,18 @@ FIELDS = {
 }
 # Between them: rollouts, autoscaling, quotas, policies, nodes that die, budgets, endpoints, jobs, repair.
 STORIES = (
-    "pending-after-rollback",
     "rollback-among-others",
     "driven-away",
     "jobs-seen-late",
 )
-LONG_STORIES = ("a-node-dies", "a-persons-decision", "drains", "gray-nodes", "reservations")
+LONG_STORIES = (
+    "a-node-dies",
+    "a-persons-decision",
+    "drains",
+    "gray-nodes",
+    "pending-after-rollback",
+    "reservations",
+)
 
 Decided = tuple[str, str, str, tuple[str, ...], str]
 
