@@ -449,7 +449,9 @@ async def _check(server: Server, data: Path, status: RunbookRunStatus, *, undone
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ends", ["resume", "abort"])
-@pytest.mark.parametrize("how", ["dies before", "dies after", "loses the answer of"])
+@pytest.mark.parametrize(
+    "how", ["dies after", "loses the answer of", pytest.param("dies before", marks=pytest.mark.full)]
+)
 def test_each_step_is_done_at_most_once_whichever_write_its_runner(
     how: str, ends: str, tmp_path: Path
 ) -> None:
