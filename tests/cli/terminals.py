@@ -111,6 +111,17 @@ class Terminal:
         return bool(chunk)
 
 
+def resized_interrupted_and_left(shell: Terminal) -> int:
+    """A shell hears of another size and of Ctrl-C, and its exit code comes through."""
+    shell.resize(rows=33, columns=77)
+    shell.type("while [ \"$(stty size)\" != '33 77' ]; do sleep 0.1; done; echo re''sized; sleep 500\n")
+    shell.wait_for("resized\r\n")
+    shell.type("\x03")
+    shell.wait_for("$ ")
+    shell.type("exit 5\n")
+    return shell.finish()[0]
+
+
 def in_terminal(*words: str, columns: int, env: Mapping[str, str] | None = None) -> tuple[int, str]:
     """`fathom` in a terminal: exit code, and what it showed."""
     with Terminal([*FATHOM, *words], columns=columns, env=env or {}) as terminal:

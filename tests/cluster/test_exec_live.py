@@ -15,7 +15,7 @@ from typing import Any
 import kubernetes
 import pytest
 from kubernetes.stream import portforward, stream
-from tests.cli.terminals import Terminal
+from tests.cli.terminals import Terminal, resized_interrupted_and_left
 from tests.clients.kubectl import Kubectl
 from tests.cluster.connecting import NS, audited, container, create, fetch, forwarded, until_running
 from tests.cluster.living import Cluster, Obj, until
@@ -85,15 +85,7 @@ def test_a_terminal_has_a_size_a_ctrl_c_and_an_exit_code(k: Kubectl) -> None:
         terminal.wait_for("$ ")
         terminal.type("stty size; tty; echo $TERM\n")
         assert re.search(r"50 111\r\n/dev/pts/\d+\r\nxterm\r\n", terminal.wait_for("xterm\r\n"))
-        terminal.resize(rows=33, columns=77)
-        terminal.type(
-            "while [ \"$(stty size)\" != '33 77' ]; do sleep 0.1; done; echo re''sized; sleep 500\n"
-        )
-        terminal.wait_for("resized\r\n")
-        terminal.type("\x03")
-        terminal.wait_for("$ ")
-        terminal.type("exit 5\n")
-        assert terminal.finish()[0] == 5
+        assert resized_interrupted_and_left(terminal) == 5
 
 
 def test_a_command_ends_when_its_client_goes_away(k: Kubectl, cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.terminals import FATHOM, Terminal
+from tests.cli.terminals import FATHOM, Terminal, resized_interrupted_and_left
 from tests.clients.kubectl import Kubectl
 from tests.cluster.connecting import NS, fetch, forwarded
 from tests.cluster.living import Cluster, Obj
@@ -82,15 +82,7 @@ def test_a_terminal_has_a_size_a_ctrl_c_and_an_exit_code(cluster: Cluster, web: 
         terminal.wait_for("$ ")
         terminal.type("stty size; tty\n")
         assert "50 111\r\n" in terminal.wait_for("/dev/pts/")
-        terminal.resize(rows=33, columns=77)
-        terminal.type(
-            "while [ \"$(stty size)\" != '33 77' ]; do sleep 0.1; done; echo re''sized; sleep 500\n"
-        )
-        terminal.wait_for("resized\r\n")
-        terminal.type("\x03")
-        terminal.wait_for("$ ")
-        terminal.type("exit 5\n")
-        assert terminal.finish()[0] == 5
+        assert resized_interrupted_and_left(terminal) == 5
 
 
 @pytest.mark.full

@@ -243,25 +243,26 @@ def test_a_condition_follows_the_only_write_that_can_have_changed_it() -> None:
     assert condition.time == micro_timestamp(at(11.6)), "not before any write that can have changed it"
 
 
-def test_a_condition_that_was_written_again_has_the_reason_of_now() -> None:
+def condition_written_twice(first: str, second: str) -> Entry:
+    """Its entry, where two writes changed these fields of the pod's status."""
     limited = {
         "type": "Ready", "status": "False", "reason": "Crashed", "lastTransitionTime": "2026-11-16T12:00:11Z",
     }  # fmt: skip
     pod = thing(POD, owner="ReplicaSet", spec={"nodeName": "node-c12"}, status={"conditions": [limited]})
-    first = audit(
-        11.6, "system:node:node-c12", "patch", "pods", POD, 918960, subresource="status",
-        changed=("status.conditions",),
+    began = audit(
+        11.6, "system:node:node-c12", "patch", "pods", POD, 918960, subresource="status", changed=(first,)
     )  # fmt: skip
     later = msgspec.structs.replace(
-        first,
-        id="audit-y",
-        revision=918961,
-        time=micro_timestamp(at(40)),
-        changed=("status.conditions[type=Ready].reason",),
+        began, id="audit-y", revision=918961, time=micro_timestamp(at(40)), changed=(second,)
     )
     objects = HeldObjects({**OBJECTS, "pods": [pod]})
-    timeline = answer(lesson(objects=objects, audit=(*AUDIT, first, later)), WHOLE)
+    timeline = answer(lesson(objects=objects, audit=(*AUDIT, began, later)), WHOLE)
     (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
+    return condition
+
+
+def test_a_condition_that_was_written_again_has_the_reason_of_now() -> None:
+    condition = condition_written_twice("status.conditions", "status.conditions[type=Ready].reason")
     assert (condition.time, condition.text) == (
         micro_timestamp(at(11.6)),
         "has condition Ready=False; since 12:00:40 it reads (Crashed)",
@@ -270,24 +271,8 @@ def test_a_condition_that_was_written_again_has_the_reason_of_now() -> None:
 
 def test_a_condition_whose_reason_is_as_old_as_its_status_says_it_plainly() -> None:
     """It was written again, and only its time of probing changed."""
-    limited = {
-        "type": "Ready", "status": "False", "reason": "Crashed", "lastTransitionTime": "2026-11-16T12:00:11Z",
-    }  # fmt: skip
-    pod = thing(POD, owner="ReplicaSet", spec={"nodeName": "node-c12"}, status={"conditions": [limited]})
-    first = audit(
-        11.6, "system:node:node-c12", "patch", "pods", POD, 918960, subresource="status",
-        changed=("status.conditions[type=Ready]",),
-    )  # fmt: skip
-    probed = msgspec.structs.replace(
-        first,
-        id="audit-y",
-        revision=918961,
-        time=micro_timestamp(at(40)),
-        changed=("status.conditions[type=Ready].lastProbeTime",),
-    )
-    objects = HeldObjects({**OBJECTS, "pods": [pod]})
-    timeline = answer(lesson(objects=objects, audit=(*AUDIT, first, probed)), WHOLE)
-    (condition,) = [entry for entry in timeline.entries if entry.source == "condition"]
+    probed = "status.conditions[type=Ready].lastProbeTime"
+    condition = condition_written_twice("status.conditions[type=Ready]", probed)
     assert condition.text == "has condition Ready=False (Crashed)"
 
 

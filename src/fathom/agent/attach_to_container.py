@@ -30,21 +30,6 @@ SLOW_S = 2.0  # A client that takes no byte for so long is dropped.
 HEAD = struct.Struct(">BI")
 
 
-def listening(directory: str) -> Any:
-    """The socket in a run's directory, whose path may be longer than a socket's may be."""
-    directory_fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    before = os.umask(0o177)
-    try:
-        listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        listener.bind(f"/proc/self/fd/{directory_fd}/{SOCKET}")
-        listener.listen(CLIENTS_MAX)
-        listener.setblocking(False)
-        return listener
-    finally:
-        os.umask(before)
-        os.close(directory_fd)
-
-
 class ProgramStreams:
     """The program's input and output: pipes, or one terminal."""
 
@@ -91,6 +76,7 @@ class AttachedClients:
         self._once, self._terminal = once, terminal
         self._clients: dict[int, tuple[Any, bytearray]] = {}  # Each with what has come of its next piece.
         self._unwritten = b""  # For the program, which does not read; meanwhile no client is read.
+        listener.setblocking(False)
         poll.register(listener.fileno(), select.POLLIN)
 
     def serves(self, fd: int) -> bool:

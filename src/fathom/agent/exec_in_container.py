@@ -39,21 +39,6 @@ TERMINAL = "xterm"  # If the container does not name one; as container runtimes 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
-def listening(directory: str) -> int:
-    """The socket in a run's directory, made while the directory can still be reached. Its path may be longer
-    than a socket's may be, so it is named by the directory's descriptor."""
-    directory_fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    before = os.umask(0o177)
-    try:
-        listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        listener.bind(f"/proc/self/fd/{directory_fd}/{SOCKET}")
-        listener.listen(WAITING_MAX)
-        return int(listener.detach())
-    finally:
-        os.umask(before)
-        os.close(directory_fd)
-
-
 class ExecCommands:
     """Environment and program lookup that all commands of a container share."""
 

@@ -155,8 +155,11 @@ class Shim:
             return
         self._record_run()
         poll = select.poll()
+        import run_socket  # type: ignore[import-not-found]  # noqa: PLC0415
+
+        name, clients_max = attach_to_container.SOCKET, attach_to_container.CLIENTS_MAX
         self._attached = attach_to_container.AttachedClients(
-            attach_to_container.listening(self._directory), poll, streams.stdin,
+            run_socket.listening(self._directory, name, clients_max), poll, streams.stdin,
             once=bool(self._spec.get("stdin_once")), terminal=terminal,
         )  # fmt: skip
         self._report(b"ok")
@@ -235,8 +238,10 @@ class Shim:
 
         if spec.get("execs"):
             import exec_in_container  # type: ignore[import-not-found]  # noqa: PLC0415
+            import run_socket  # type: ignore[import-not-found]  # noqa: PLC0415
 
-            exec_socket = exec_in_container.listening(self._directory)
+            name, waiting_max = exec_in_container.SOCKET, exec_in_container.WAITING_MAX
+            exec_socket = run_socket.listening(self._directory, name, waiting_max).detach()
         if spec.get("users"):
             users = confine.user_namespace(spec["users"])
         if spec.get("enclose"):

@@ -134,8 +134,7 @@ class Page:
 
     def session_of(self, request: Request) -> RequestSession | None:
         headers = request.headers
-        if is_cross_site_write(request.method, headers):
-            raise forbidden("the request comes from a page of another site")
+        _require_same_site(request)
         cookie, key = cookie_of(headers), headers.get(KEY_HEADER)
         if cookie is None and key is None:
             return None
@@ -252,8 +251,7 @@ class Page:
         return code.credential, code.allow_changes
 
     def _link(self, request: Request) -> Response:
-        if is_cross_site_write(request.method, request.headers):
-            raise forbidden("the request comes from a page of another site")
+        _require_same_site(request)
         if any(name.startswith(IMPERSONATE) for name in request.headers):
             raise forbidden("a link is for the user who asks for it, and acts as nobody else")
         credential = self._authenticator.credential_of(request)
@@ -278,8 +276,6 @@ class Page:
 
     def _visible(self, request: Request) -> list[Session]:
         """The sessions that whoever asks may see and end. Raises 401, 403."""
-        if is_cross_site_write(request.method, request.headers):
-            raise forbidden("the request comes from a page of another site")
         session = self.session_of(request)
         user = session.user if session is not None else self._authenticator.credential_of(request).user
         target = RequestTarget(verb=request.method.lower(), path="/ui/sessions")
@@ -333,6 +329,12 @@ def shown(session: Session) -> ShownSession:
         remote=session.remote,
         version=__version__,
     )
+
+
+def _require_same_site(request: Request) -> None:
+    """Raises 403."""
+    if is_cross_site_write(request.method, request.headers):
+        raise forbidden("the request comes from a page of another site")
 
 
 def _need(method: str, *allowed: str) -> None:

@@ -3,6 +3,8 @@
 //
 //   const asked = asking({question: (signal) => ask(…, {signal}), show, failed, lists: [pods]});
 //   asked.again();   asked.stop();
+//
+// `factor`: how many times as long as the last answer took, at least, until the next question; `longestMs` ends that wait.
 
 import {subscribeAll} from "./store.js";
 
@@ -13,7 +15,7 @@ const ANYWAY_MS = 15_000;
 // No answer for the moment: what was answered before stays, and a banner says if the connection is lost.
 const PASSING = new Set([0, 429, 503, 504]);
 
-export function asking({question, show, failed, lists = [], anywayMs = ANYWAY_MS, gapMs = GAP_MS}) {
+export function asking({question, show, failed, lists = [], anywayMs = ANYWAY_MS, gapMs = GAP_MS, factor = GAP_FACTOR, longestMs = LONGEST_MS}) {
   let controller = null, answered = false, timer = 0, changed = false, over = false, notBefore = 0;
 
   async function turn() {
@@ -29,7 +31,7 @@ export function asking({question, show, failed, lists = [], anywayMs = ANYWAY_MS
       if (error.name !== "AbortError" && !over && !(answered && PASSING.has(error.status))) failed(error);
     }
     controller = null;
-    return later(Math.min(LONGEST_MS, Math.max(gapMs, GAP_FACTOR * (performance.now() - began))));
+    return later(Math.min(longestMs, Math.max(gapMs, factor * (performance.now() - began))));
   }
 
   function later(gap) {

@@ -1,6 +1,7 @@
 // Whatever is stuck, worst first: the same answer as `fathom why` without arguments, asked again when objects change.
 
 import {SYSTEM, ask} from "../api.js";
+import {asking} from "../asking.js";
 import {announce, h, keyed, replace, setText} from "../dom.js";
 import {card, command, empty, name, problem, setState, state} from "../parts.js";
 import {live, subscribeAll} from "../store.js";
@@ -16,35 +17,7 @@ export function stuck(scope, tell) {
   const {section, body, count} = card("Stuck, worst first", {className: "stuck"});
   const rows = h("ol", {class: "stuck-rows"}), note = h("div", {class: "stuck-note"});
   replace(body, h("p", {class: "loading"}, "Asking …"));
-  let last = null, unfolded = false, fold = null, known = null, asking = null, timer = 0, over = false;
-
-  async function question() {
-    asking = new AbortController();
-    const began = performance.now();
-    try {
-      const spec = {subject: {kind: "namespace", name: scope.namespace}, view: "stuck"};
-      show(await ask("explanations", spec, scope.namespace || SYSTEM, {signal: asking.signal}));
-    } catch (error) {
-      if (error.name !== "AbortError" && !over) failed(error);
-    }
-    asking = null;
-    later(Math.max(GAP_MS, GAP_FACTOR * (performance.now() - began)));
-  }
-
-  // Asked again not before `gap`, when something has changed since, or anyway after a while.
-  let changed = false, notBefore = 0;
-  function later(gap) {
-    notBefore = performance.now() + gap;
-    const wait = changed ? gap : ANYWAY_MS;
-    changed = false;
-    clearTimeout(timer);
-    if (!over) timer = setTimeout(question, wait);
-  }
-  function dirty() {
-    if (asking) { changed = true; return; }
-    clearTimeout(timer);
-    if (!over) timer = setTimeout(question, Math.max(0, notBefore - performance.now()));
-  }
+  let last = null, unfolded = false, fold = null, known = null;
 
   function failed(error) {
     setText(count, "");
@@ -54,7 +27,6 @@ export function stuck(scope, tell) {
   }
 
   function show(answer) {
-    if (over) return;
     last = answer;
     const all = (answer.items ?? []).slice(0, SHOWN_MAX), items = unfolded ? all : all.slice(0, FIRST), total = (answer.items ?? []).length;
     const bad = (answer.items ?? []).filter((item) => kindOfTrouble(item)[0] === "bad").length;
@@ -89,14 +61,18 @@ export function stuck(scope, tell) {
   const lists = [[scope.path("fathom.dev/v1alpha1", "workloadprogresses"), ofProgress], ["/api/v1/nodes", ofNode],
     [scope.path("fathom.dev/v1alpha1", "scheduleroverrides"), ofOverride], [scope.path("v1", "pods"), ofPod]]
     .map(([path, read]) => ({list: live(path), read}));
+  const spec = {subject: {kind: "namespace", name: scope.namespace}, view: "stuck"};
+  const asked = asking({
+    question: (signal) => ask("explanations", spec, scope.namespace || SYSTEM, {signal}), show, failed,
+    gapMs: GAP_MS, factor: GAP_FACTOR, longestMs: Infinity, anywayMs: ANYWAY_MS,
+  });
   let before = "";
   const stop = subscribeAll(lists.map((each) => each.list), () => {
     const now = lists.map(({list, read}) => signature(list, read)).join("|");
-    if (now !== before) dirty();
+    if (now !== before) asked.again();
     before = now;
   });
-  question();
-  return {section, stop() { over = true; clearTimeout(timer); asking?.abort(); stop(); }};
+  return {section, stop() { asked.stop(); stop(); }};
 }
 
 // What of an object can change the answer. Most changes of a busy cluster are none of these, and the answer costs the
