@@ -98,9 +98,9 @@ def reach_out(call: Callable[[], Any], *, swallow: bool = False) -> Callable[[In
         ("secrets.token_hex", lambda: secrets.token_hex() or 1),
         ("os.urandom", lambda: os.urandom(8)),
         ("uuid.uuid4", lambda: uuid.uuid4() or 1),
-        ("socket", lambda: socket.socket() or 1),
-        ("Thread.start", lambda: threading.Thread(target=print).start()),
-        ("Popen", lambda: subprocess.Popen(["true"])),
+        ("socket.socket", lambda: socket.socket() or 1),
+        ("threading.Thread.start", lambda: threading.Thread(target=print).start()),
+        ("subprocess.Popen", lambda: subprocess.Popen(["true"])),
     ],
 )
 @pytest.mark.parametrize("swallow", [False, True])
