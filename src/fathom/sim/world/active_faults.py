@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from fathom.model.times import SECOND_NS
 from fathom.seams.seam import Ask
@@ -17,14 +17,25 @@ from fathom.sim.world.faults import (
     StaleServer,
 )
 
-if TYPE_CHECKING:
-    from fathom.sim.world.engine import Engine
-
 FOREVER_NS = 1 << 62
 
 DRIVER = "driver"  # The process that runs the scenario. No fault touches it.
 
 NO_ASK = Ask("", "")
+
+
+class FaultHost(Protocol):
+    """Where faults happen: the engine of a world, or a live run (`fathom.chaos`)."""
+
+    @property
+    def now_ns(self) -> int: ...
+
+    @property
+    def began_ns(self) -> int: ...
+
+    def at(self, at_ns: int, call: Callable[..., None], /, *args: Any) -> object: ...
+
+    def happen(self, fault: AnyFault) -> None: ...
 
 
 class PlannedFaults:
@@ -49,7 +60,7 @@ class PlannedFaults:
 
 
 class ActiveFaults:
-    def __init__(self, world: Engine, faults: Sequence[AnyFault]) -> None:
+    def __init__(self, world: FaultHost, faults: Sequence[AnyFault]) -> None:
         self.planned = tuple(faults)
         self.fired: dict[tuple[str, str], int] = {}  # (kind of fault, site) -> how often: the run's coverage.
         self._world = world
