@@ -124,8 +124,8 @@ def _missing(role: Role, count: int, usual: int) -> str:
     return (
         f"{owner} has {count} {resource} of the name {name}; without faults it has {usual}. "
         "All faults are over, and nothing changes any more.\n"
-        "What to do: repeat what failed, list again after a watch ends, and compare what is there with what is "
-        "wanted, instead of acting on events alone."
+        "What to do: repeat what failed, list again after a watch ends, and compare what is there with what "
+        "is wanted, instead of acting on events alone."
     )
 
 
