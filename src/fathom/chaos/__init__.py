@@ -7,8 +7,8 @@
 `schedule` says from a seed what goes wrong and when; `proxy`, `server` and `program` let it happen; `commits`
 reads what was written, and `run` asks the checkers of `sim` about it.
 
-Here: what is live. Never here: a second version of faults or invariants, those of `sim` are used. The schedule
-of faults follows from the seed; the program's own timing does not.
+Here: what is live. Never here: a second version of faults or invariants, those of `sim` are used. The
+schedule of faults follows from the seed; the program's own timing does not.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import ssl
+from base64 import b64encode
 from pathlib import Path
 
 import yaml
@@ -83,8 +84,6 @@ class Cluster:
 def kubeconfig(url: str, authority_pem: str, token: str) -> str:
     """With a token: TLS ends at the proxy, and a client certificate with it."""
     name = "fathom-chaos"
-    from base64 import b64encode  # noqa: PLC0415
-
     config = {
         "apiVersion": "v1",
         "kind": "Config",

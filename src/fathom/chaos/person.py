@@ -1,5 +1,5 @@
-"""The person beside the cluster: applies documents, changes and deletes them. No fault touches their requests,
-but the server may be down: then they try again."""
+"""The person beside the cluster: applies documents, changes and deletes them. No fault touches their
+requests, but the server may be down: then they try again."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Person:
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         deadline_s = asyncio.get_running_loop().time() + TRIES_S / 4
         while True:
-            status, answer = await self._ask("GET", root)
+            _, answer = await self._ask("GET", root)
             for resource in answer.get("resources") or ():
                 if resource["kind"] == kind and "/" not in resource["name"]:
                     space = str(metadata(obj).get("namespace") or "default")

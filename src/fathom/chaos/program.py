@@ -17,7 +17,11 @@ LAST_LINES = 15
 
 
 class ProgramNotStarted(Exception):
-    """One line for the person who wrote the command."""
+    """One line for the person who wrote the command, and the last lines that the program wrote."""
+
+    def __init__(self, message: str, last_lines: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.last_lines = tuple(last_lines)
 
 
 class Program:

@@ -45,7 +45,17 @@ RETRY_AFTER_S = "1"
 REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 # Between two hops only, or made anew for the next one. Without accept-encoding nothing is compressed.
 NOT_PASSED_ON = frozenset(
-    "connection host content-length transfer-encoding keep-alive te trailer upgrade accept-encoding".split()
+    {
+        "connection",
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "keep-alive",
+        "te",
+        "trailer",
+        "upgrade",
+        "accept-encoding",
+    }  # fmt: skip
 )
 DROP, EXPIRE = "drop", "expire"
 
@@ -361,7 +371,7 @@ def line_of(ask: Ask) -> str:
 def may_be_old(ask: Ask) -> bool:
     """Only a read with resourceVersion=0 may be answered from an old cache: any other must see every write
     that was made before it."""
-    path, _, query = ask.target.partition("?")
+    _, _, query = ask.target.partition("?")
     return ask.method == "GET" and "resourceVersion=0" in query.split("&") and "watch=" not in query
 
 

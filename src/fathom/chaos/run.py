@@ -100,6 +100,7 @@ class LiveRun:
         self._violations: list[Violation] = []
         self._at_heal: list[asyncio.Task[None]] = []  # They end with the faults.
         self._restarting: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     # A FaultHost.
 
@@ -193,7 +194,6 @@ class LiveRun:
 
     async def run(self) -> RunResult:
         """Raises ProgramNotStarted, ServerNotStarted, person.Refused."""
-        looking: asyncio.Task[None] | None = None
         began_s, ready_s = self._loop.time(), 0.0
         try:
             await self._cluster.start()
@@ -201,7 +201,7 @@ class LiveRun:
             for obj in self._settings.manifests.before:
                 await self._cluster.person.apply(obj)
             commits = self._commits = Commits(self._cluster.data)
-            looking = self._loop.create_task(self._look())
+            self._looking = self._loop.create_task(self._look())
             await self._start_program()
             self.began_ns, self._began_wall_ns = self.now_ns, self._clock.now_ns()
             self._started_s = [0.0]
@@ -210,7 +210,7 @@ class LiveRun:
             self._read_commits()
             commits.close()
         finally:
-            await self._end(looking)
+            await self._end()
         return self._result(ready_s, self._loop.time() - began_s)
 
     async def _all_phases(self) -> None:
@@ -249,19 +249,17 @@ class LiveRun:
             self._check_program("before it sent a request")
             if self.now_s > deadline_s:
                 where = "it must use the kubeconfig that KUBECONFIG names"
-                raise ProgramNotStarted(
-                    f"{self._settings.command[0]} sent no request within {FIRST_REQUEST_S:g} s: {where}"
-                )
+                silent = f"{self._settings.command[0]} sent no request within {FIRST_REQUEST_S:g} s: {where}"
+                raise ProgramNotStarted(silent, self._running.last_lines())
             await asyncio.sleep(LOOK_S)
         deadline_s = self.now_s + STARTING_MAX_S
-        while self.now_s - self._last_request_s < STARTED_S and self.now_s < deadline_s:
+        while self.now_s - self._last_request_s < STARTED_S and self.now_s < deadline_s:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_S)
 
     def _check_program(self, when: str) -> None:
         if self._running.ends:
-            raise ProgramNotStarted(
-                f"{self._settings.command[0]} ended {exit_words(self._running.ends[-1])} {when}"
-            )
+            ended = f"{self._settings.command[0]} ended {exit_words(self._running.ends[-1])} {when}"
+            raise ProgramNotStarted(ended, self._running.last_lines())
 
     async def _trouble(
         self, planned: Sequence[AnyFault], story: Coroutine[Any, Any, None], seconds: float
@@ -288,7 +286,7 @@ class LiveRun:
 
     async def _unless_broken(self, seconds: float) -> None:
         until_s = self.now_s + seconds
-        while self.now_s < until_s and not self._violations:
+        while self.now_s < until_s and not self._violations:  # noqa: ASYNC110 - two reasons, and a clock
             await asyncio.sleep(LOOK_S)
 
     async def _apply(self) -> None:
@@ -310,37 +308,43 @@ class LiveRun:
 
     async def _settle(self, *, made: bool) -> None:
         """Wait until nothing changes and nothing is wrong; note what is still wrong when patience ends."""
-        healed_s = self.now_s
+        healed_s, settings = self.now_s, self._settings
+        self._judge.hot_loop.forget()
         while not self._violations:
             await asyncio.sleep(LOOK_S)
-            now_s = self.now_s
-            waited_s, quiet_s = now_s - healed_s, now_s - max(self._last_change_s, healed_s)
-            if self._is_calm and len(self._running.ends) >= ENDS_MAX:
-                self._check_program("again and again, though nothing went wrong")
+            self._check_that_all_is_well()
+            waited_s = self.now_s - healed_s
+            quiet_s = self.now_s - max(self._last_change_s, healed_s)
             if self._is_calm and not self._wrote:
                 self._check_that_it_writes(waited_s)
-            elif quiet_s >= self._settings.quiet_s:
-                findings = self._judge.at_rest(self._commits.objects(), now_s, made=made)
-                over = [each for each in findings if waited_s >= each.after_s(self._settings.patience_s)]
-                self._violations += [each.violation for each in over]
+            elif quiet_s >= settings.quiet_s:
+                findings = self._judge.at_rest(self._commits.objects(), self.now_s, made=made)
                 if not findings:
                     return
-            elif waited_s > self._settings.patience_s:
+                over = [each for each in findings if waited_s >= each.after_s(settings.patience_s)]
+                self._violations += [each.violation for each in over]
+            elif waited_s > settings.patience_s:
                 self._violations.append(
                     Violation(
                         "converges after the faults stop",
-                        f"{self._settings.patience_s:g} s after the last fault objects are still being changed."
+                        f"{self._settings.patience_s:g} s after the last fault objects still change."
                         "\nWhat to do: write only what differs from what is there.",
-                        now_s,
+                        self.now_s,
                     )
                 )
 
+    def _check_that_all_is_well(self) -> None:
+        """With our own work; and with the program, while nothing goes wrong."""
+        if self._looking is not None and self._looking.done():
+            self._looking.result()
+        if self._is_calm and len(self._running.ends) >= ENDS_MAX:
+            self._check_program("again and again, though nothing went wrong")
+
     def _check_that_it_writes(self, waited_s: float) -> None:
         if waited_s > FIRST_WRITE_S:
-            raise ProgramNotStarted(
-                f"{self._settings.command[0]} wrote nothing within {FIRST_WRITE_S:g} s, though nothing went "
-                "wrong: give it something to do by --manifest"
-            )
+            idle = f"{self._settings.command[0]} wrote nothing within {FIRST_WRITE_S:g} s, though nothing"
+            advice = "went wrong: give it something to do by --manifest"
+            raise ProgramNotStarted(f"{idle} {advice}", self._running.last_lines())
 
     async def _look(self) -> None:
         while True:
@@ -376,8 +380,8 @@ class LiveRun:
             revision=seen.revision,
         )
 
-    async def _end(self, looking: asyncio.Task[None] | None) -> None:
-        for task in (looking, self._restarting, *self._at_heal):
+    async def _end(self) -> None:
+        for task in (self._looking, self._restarting, *self._at_heal):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
