@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
 import ssl
 from base64 import b64encode
 from pathlib import Path
-
-import yaml
 
 from fathom.api.auth.certificates import ensure_pki
 from fathom.api.auth.tls import server_context
@@ -82,7 +81,8 @@ class Cluster:
 
 
 def kubeconfig(url: str, authority_pem: str, token: str) -> str:
-    """With a token: TLS ends at the proxy, and a client certificate with it."""
+    """With a token: TLS ends at the proxy, and a client certificate with it. As JSON, which is YAML, for
+    programs that read no YAML."""
     name = "fathom-chaos"
     config = {
         "apiVersion": "v1",
@@ -101,4 +101,4 @@ def kubeconfig(url: str, authority_pem: str, token: str) -> str:
         "current-context": name,
         "preferences": {},
     }
-    return yaml.safe_dump(config, sort_keys=False)
+    return json.dumps(config, indent=2)

@@ -45,17 +45,8 @@ RETRY_AFTER_S = "1"
 REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 # Between two hops only, or made anew for the next one. Without accept-encoding nothing is compressed.
 NOT_PASSED_ON = frozenset(
-    {
-        "connection",
-        "host",
-        "content-length",
-        "transfer-encoding",
-        "keep-alive",
-        "te",
-        "trailer",
-        "upgrade",
-        "accept-encoding",
-    }  # fmt: skip
+    ("connection", "host", "content-length", "transfer-encoding", "keep-alive", "te", "trailer", "upgrade")
+    + ("accept-encoding",)
 )
 DROP, EXPIRE = "drop", "expire"
 

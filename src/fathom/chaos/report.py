@@ -28,9 +28,8 @@ REPLAYS = (
 )
 HOW_TO_READ = (
     "How to read this: times are minutes and seconds since the faults began. Lines with !! are failures that",
-    f"were made on purpose. {OPERATOR} is your program, {OPERATOR}#2 the same after its second start; {SERVER} is "
-    "the API",
-    "server; you are who applies and deletes the manifests. See docs/chaos.md.",
+    f"were made on purpose. {OPERATOR} is your program, {OPERATOR}#2 the same after its second start; {SERVER}",
+    "is the API server; you are who applies and deletes the manifests. See docs/chaos.md.",
 )
 
 

@@ -1,4 +1,4 @@
-"""Runs one after another: one without faults, then one for each seed, until something breaks or time is up."""
+"""Runs one after another: one without faults, then one for each seed, until one breaks or time is up."""
 
 from __future__ import annotations
 

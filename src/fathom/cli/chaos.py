@@ -45,8 +45,8 @@ def chaos(
         Files,
         Parameter(
             negative=(),
-            help="File of objects. Those of kinds that the files define are applied while things go wrong, and"
-            " deleted later; all others are applied before the program starts. May be repeated.",
+            help="File of objects. Those of kinds that the files define are applied while things go wrong,"
+            " and deleted later; all others are applied before the program starts. May be repeated.",
         ),
     ] = (),
     during: Annotated[
