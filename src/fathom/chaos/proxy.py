@@ -44,10 +44,8 @@ BODY_BYTES_MAX = 64 << 20
 RETRY_AFTER_S = "1"
 REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 # Between two hops only, or made anew for the next one. Without accept-encoding nothing is compressed.
-NOT_PASSED_ON = frozenset(
-    ("connection", "host", "content-length", "transfer-encoding", "keep-alive", "te", "trailer", "upgrade")
-    + ("accept-encoding",)
-)
+HOP_BY_HOP = frozenset(("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"))
+NOT_PASSED_ON = HOP_BY_HOP | {"host", "content-length", "accept-encoding"}
 DROP, EXPIRE = "drop", "expire"
 
 

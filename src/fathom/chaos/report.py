@@ -23,12 +23,12 @@ FORMAT = "fathom-chaos/1"
 LINES_MAX = 60  # A reader does not want more than a page; the newest are kept.
 
 REPLAYS = (
-    "The faults follow from the seed, and are the same each time; when the program sends what does not, so "
-    "another run may meet them elsewhere."
+    "The schedule of faults follows from the seed, and replays. The program's own timing does not: another "
+    "run may meet the faults elsewhere."
 )
 HOW_TO_READ = (
     "How to read this: times are minutes and seconds since the faults began. Lines with !! are failures that",
-    f"were made on purpose. {OPERATOR} is your program, {OPERATOR}#2 the same after its second start; {SERVER}",
+    f"were made on purpose. {OPERATOR} is your program, {OPERATOR}#2 is it after its second start; {SERVER}",
     "is the API server; you are who applies and deletes the manifests. See docs/chaos.md.",
 )
 
@@ -158,8 +158,8 @@ def as_lines(report: ChaosReport, *, file: str = "") -> list[str]:
     counted = [run for run in report.runs if run.seed is not None]
     faults, seconds = sum(run.faults for run in counted), sum(run.seconds for run in report.runs)
     counts = (
-        f"{len(counted)} runs with faults and one without, {faults} faults took effect, {seconds:,.0f} s; "
-        f"the API server was ready after {report.ready_s:.2f} s"
+        f"{_count(len(counted), 'run')} with faults and one without, {_count(faults, 'fault')} took effect, "
+        f"{seconds:,.0f} s; the API server was ready after {report.ready_s:.2f} s"
     )
     if report.failure is None:
         return [f"{shlex.join(report.asked.command)}: everything holds", counts, REPLAYS]
@@ -178,6 +178,10 @@ def as_lines(report: ChaosReport, *, file: str = "") -> list[str]:
         f"rerun:   {report.rerun}",
         *([f"replay:  {replay_command(report.asked, file)}"] if file else []),
     ]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _head(failure: Failure, command: str) -> list[str]:
