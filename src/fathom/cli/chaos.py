@@ -31,7 +31,11 @@ Files = tuple[Path, ...]
 
 def chaos(
     *command: Annotated[
-        str, Parameter(name="-- COMMAND", help="The program, and its arguments. It finds KUBECONFIG set.")
+        str,
+        Parameter(
+            name="COMMAND",
+            help="The program and its arguments, after --. KUBECONFIG names a file with its cluster.",
+        ),
     ],
     seed: Annotated[
         int, Parameter(validator=Number(gte=0), help="The first seed; each run has the next.")
