@@ -6,11 +6,8 @@ from another process. The audit log has who; a server that is killed loses the l
 
 from __future__ import annotations
 
-import sqlite3
 from collections import deque
 from pathlib import Path
-
-import msgspec
 
 from fathom.api.watch_cache import REGISTRY
 from fathom.model.audit import AuditEntry
@@ -29,7 +26,7 @@ class Commits:
     def __init__(self, data: Path) -> None:
         self._store = sqlite_file.connect(data / sqlite_file.DATABASE, read_only=True)
         self._audit = AuditTail(data / "audit" / FILE)
-        self._revision = sqlite_log.bounds(self._store)[0]  # Read up to here.
+        self._revision = 0  # Read up to here.
         self._waiting: deque[tuple[float, Change]] = deque()
 
     def new(self, now_s: float) -> list[tuple[Seen, AuditEntry | None]]:
@@ -58,9 +55,6 @@ class Commits:
     def close(self) -> None:
         self._audit.close()
         self._store.close()
-
-
-Broken = (sqlite3.Error, sqlite_log.Damage, msgspec.DecodeError)
 
 
 class AuditTail:

@@ -48,8 +48,8 @@ class OneRun(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None  # None: the one without faults.
     verdict: str
     faults: int  # How many took effect.
-    requests: int
-    starts: int
+    requests: int  # Of the program.
+    starts: int  # Of the program.
     seconds: float
 
 
@@ -80,7 +80,7 @@ def one_run(seed: int | None, result: RunResult) -> OneRun:
     return OneRun(
         seed=seed,
         verdict=BROKEN if result.violations else HOLDS,
-        faults=sum(result.fired.values()),
+        faults=sum(event.sort == "fault" for event in result.events),
         requests=result.requests,
         starts=result.starts,
         seconds=round(result.seconds, 3),

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from fathom.chaos.cluster import Authority, Cluster
-from fathom.chaos.commits import Commits
+from fathom.chaos.commits import NOBODY_KNOWS, Commits
 from fathom.chaos.happened import Happened, Sort
 from fathom.chaos.judge import Judge
 from fathom.chaos.manifests import Manifests
@@ -35,6 +35,7 @@ from fathom.sim.world.invariants import Seen
 from fathom.sim.world.violation import Violation
 
 LOOK_S = 0.05
+JUDGE_S = 0.25  # Judging reads every object.
 FIRST_REQUEST_S = 30.0  # A program that sends nothing for so long has not found its cluster.
 FIRST_WRITE_S = 30.0
 STARTED_S = 0.5  # A program that sent nothing for so long after its first request has started.
@@ -96,6 +97,7 @@ class LiveRun:
         self._last_request_s = 0.0
         self._last_change_s = 0.0
         self._wrote = False  # The program has written something.
+        self._met: set[int] = set()  # Revisions of the program's writes that a fault met.
         self._fired: Counter[str] = Counter()
         self._violations: list[Violation] = []
         self._at_heal: list[asyncio.Task[None]] = []  # They end with the faults.
@@ -178,6 +180,7 @@ class LiveRun:
 
     def _struck(self, fault: AnyFault, what: str, *, revision: int = 0, culprit: str = "") -> None:
         who = SERVER if fault.target == SERVER else self._operator()
+        self._met.add(revision)
         self._note("fault", who, what, revision=revision, culprit=culprit)
 
     def _arrived(self, ask: Ask) -> None:
@@ -198,10 +201,10 @@ class LiveRun:
         try:
             await self._cluster.start()
             ready_s = self._loop.time() - began_s
-            for obj in self._settings.manifests.before:
-                await self._cluster.person.apply(obj)
             commits = self._commits = Commits(self._cluster.data)
             self._looking = self._loop.create_task(self._look())
+            for obj in self._settings.manifests.before:
+                await self._cluster.person.apply(obj)
             await self._start_program()
             self.began_ns, self._began_wall_ns = self.now_ns, self._clock.now_ns()
             self._started_s = [0.0]
@@ -311,7 +314,7 @@ class LiveRun:
         healed_s, settings = self.now_s, self._settings
         self._judge.hot_loop.forget()
         while not self._violations:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(JUDGE_S)
             self._check_that_all_is_well()
             waited_s = self.now_s - healed_s
             quiet_s = self.now_s - max(self._last_change_s, healed_s)
@@ -354,11 +357,12 @@ class LiveRun:
     def _read_commits(self) -> None:
         for seen, entry in self._commits.new(self.now_s):
             at_s = self._at_s(entry) if entry is not None else seen.at_s
-            by_program = seen.by == OPERATOR
+            # Where the audit log has no entry: nobody else writes much.
+            by_program = seen.by in {OPERATOR, NOBODY_KNOWS}
             violation = self._judge.commit(seen, by_program=by_program, at_s=at_s)
             if violation is not None:
                 self._violations.append(violation)
-            if not self._judge.is_restless(seen.resource):
+            if self._program is not None and not self._judge.is_restless(seen.resource):
                 self._last_change_s = self.now_s
                 self._wrote = self._wrote or by_program
                 self._note_write(seen, at_s)
@@ -370,7 +374,8 @@ class LiveRun:
         verb = "creates" if seen.old is None else "deletes" if seen.new is None else "updates"
         obj = seen.new or seen.old or {}
         kind = str(obj.get("kind") or seen.resource).lower()
-        who = self._operator(at_s) if seen.by == OPERATOR else self._cluster.words_for(seen.by)
+        by_program = seen.by == OPERATOR or (seen.by == NOBODY_KNOWS and seen.revision in self._met)
+        who = self._operator(at_s) if by_program else self._cluster.words_for(seen.by)
         self._note(
             "write",
             who,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -36,7 +37,9 @@ class Session:
     async def run(self, schedules: Iterable[tuple[int, Schedule]], *, for_s: float | None) -> ChaosReport:
         """`for_s`: no run begins later than this. Raises ProgramNotStarted, ServerNotStarted, Refused."""
         directory = Path(tempfile.mkdtemp(prefix="fathom-chaos-"))
-        loop = asyncio.get_running_loop()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)  # A build that is cancelled leaves nothing.
         began_s = loop.time()
         try:
             authority = Authority(directory, self._clock)

@@ -125,10 +125,10 @@ def _check_command(command: tuple[str, ...]) -> None:
         raise Problem(f"{command[0]} {why}: name an executable file after --")
 
 
-def _kinds(text: str) -> tuple[str, ...]:
+def _kinds(faults: str) -> tuple[str, ...]:
     from fathom.chaos.schedule import FAULTS  # noqa: PLC0415
 
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    names = tuple(name.strip() for name in faults.split(",") if name.strip())
     for name in names:
         if name not in FAULTS:
             raise Problem(f"--faults: {name!r} is none of {', '.join(FAULTS)}")
@@ -208,6 +208,8 @@ def _run(
     session = Session(settings, asked, clock=live().clock, keep=out, tell=lambda run: _tell(run, quiet=quiet))
     try:
         return asyncio.run(session.run(schedules, for_s=for_s))
+    except asyncio.CancelledError:  # By SIGTERM; everything that was started has ended.
+        raise KeyboardInterrupt from None
     except ProgramNotStarted as error:
         say(*(f"  | {line}" for line in error.last_lines), err=True)
         raise Problem(str(error)) from error
