@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from fathom.chaos.schedule import (
-    APPLYING_S,
     FAULTS,
     LONGEST_S,
     NOT_LIVE,
     OPERATOR,
     SERVER,
+    WINDOW_S,
     Schedule,
     Step,
     calm,
@@ -45,7 +45,7 @@ def test_over_many_seeds_every_kind_of_fault_is_planned_and_none_that_only_a_sim
 def test_faults_are_about_the_program_or_its_server_and_end_soon() -> None:
     for fault in (fault for seed in SEEDS for fault in schedule(seed, documents=1).faults):
         assert fault.target in {OPERATOR, SERVER, "*"}
-        assert 0 <= fault.at_s < APPLYING_S
+        assert 0 <= fault.at_s < WINDOW_S
         assert fault.for_s <= LONGEST_S
         if isinstance(fault, SlowRequest | SlowReply):
             assert fault.delay_s <= LONGEST_S

@@ -22,7 +22,7 @@ from fathom.chaos.judge import Judge
 from fathom.chaos.manifests import Manifests
 from fathom.chaos.program import Program, ProgramNotStarted, exit_words
 from fathom.chaos.proxy import DROP, EXPIRE, Proxy, ProxyEvents
-from fathom.chaos.schedule import APPLYING_S, DELETING_S, OPERATOR, SERVER, Schedule
+from fathom.chaos.schedule import OPERATOR, SERVER, Schedule
 from fathom.model.audit import AuditEntry
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.seams.outside import Clock
@@ -217,12 +217,13 @@ class LiveRun:
         return self._result(ready_s, self._loop.time() - began_s)
 
     async def _all_phases(self) -> None:
-        await self._trouble(self._schedule.while_applying, self._apply(), APPLYING_S)
+        schedule = self._schedule
+        await self._trouble(schedule.while_applying, self._apply(), schedule.window_s)
         await self._settle(made=True)
         if self._violations or self._is_calm or not self._settings.manifests.during:
             return
         self._note("story", "you", "delete what was applied")
-        await self._trouble(self._schedule.while_deleting, self._delete(), DELETING_S)
+        await self._trouble(schedule.while_deleting, self._delete(), schedule.window_s / 2)
         await self._settle(made=False)
 
     def _result(self, ready_s: float, seconds: float) -> RunResult:

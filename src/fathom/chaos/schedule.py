@@ -18,10 +18,9 @@ SERVER = "api-1"
 NOT_LIVE = frozenset({"skew", "commit-unknown", "commit-lost", "rebase", "happening"})
 FAULTS = tuple(dict.fromkeys(name for name, _ in MAKERS if name not in NOT_LIVE))
 
-# Seconds of the two parts of a run in which things go wrong: objects are applied, and later deleted.
-APPLYING_S, DELETING_S = 12.0, 6.0
-APPLIED_S = 6.0  # Objects are applied, one after another, within the first seconds.
-FAULTS_BEGIN_S = 8.0  # All faults begin before this: what they do to the program shows before the end.
+WINDOW_S = 12.0  # How long things go wrong while objects are applied; half as long while they are deleted.
+# Parts of the window. All faults begin before its end: what they do to the program shows before it.
+APPLIED, FAULTS_BEGIN = 1 / 2, 2 / 3
 LONGEST_S = 5.0  # In simulated time a delay costs nothing; here it does.
 
 UPDATES = ("PUT ", "PATCH ", "DELETE ")
@@ -39,6 +38,7 @@ class Schedule(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     while_applying: tuple[AnyFault, ...]
     while_deleting: tuple[AnyFault, ...]
+    window_s: float = WINDOW_S
 
     @property
     def faults(self) -> tuple[AnyFault, ...]:
@@ -50,26 +50,30 @@ def calm(documents: int) -> Schedule:
     return Schedule(tuple(Step(0.0, "apply", number) for number in range(documents)), (), ())
 
 
-def schedule(seed: int, *, documents: int, only: Collection[str] = FAULTS) -> Schedule:
+def schedule(
+    seed: int, *, documents: int, only: Collection[str] = FAULTS, window_s: float = WINDOW_S
+) -> Schedule:
     """`only`: the kinds of fault to choose from."""
     without = tuple(sorted(NOT_LIVE | (set(FAULTS) - set(only))))
-    applying = Menu((OPERATOR,), (SERVER,), seconds=FAULTS_BEGIN_S, least=2, most=8, without=without)
-    deleting = Menu((OPERATOR,), (SERVER,), seconds=DELETING_S / 2, least=0, most=3, without=without)
+    begin_s = window_s * FAULTS_BEGIN
+    applying = Menu((OPERATOR,), (SERVER,), seconds=begin_s, least=2, most=8, without=without)
+    deleting = Menu((OPERATOR,), (SERVER,), seconds=begin_s / 2, least=0, most=3, without=without)
     return Schedule(
-        _steps(random.Random(f"{seed}/story"), documents),
+        _steps(random.Random(f"{seed}/story"), documents, window_s),
         tuple(map(_live, draw(random.Random(f"{seed}/applying"), applying))),
         tuple(map(_live, draw(random.Random(f"{seed}/deleting"), deleting))),
+        window_s,
     )
 
 
-def _steps(rng: random.Random, documents: int) -> tuple[Step, ...]:
-    times = sorted(round(rng.uniform(0, APPLIED_S), 3) for _ in range(documents))
+def _steps(rng: random.Random, documents: int, window_s: float) -> tuple[Step, ...]:
+    applied_s = window_s * APPLIED
+    times = sorted(round(rng.uniform(0, applied_s), 3) for _ in range(documents))
     steps = [Step(at_s, "apply", number) for number, at_s in enumerate(times)]  # A later one may be a change.
     touches = rng.randrange(3) if documents else 0
     for _ in range(touches):
-        steps.append(
-            Step(round(rng.uniform(APPLIED_S, APPLYING_S - 2), 3), "touch", rng.randrange(documents))
-        )
+        at_s = round(rng.uniform(applied_s, window_s), 3)
+        steps.append(Step(at_s, "touch", rng.randrange(documents)))
     return tuple(sorted(steps, key=lambda step: step.at_s))
 
 

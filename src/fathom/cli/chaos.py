@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,6 +63,13 @@ def chaos(
         ),
     ] = (),
     faults: Annotated[str, Parameter(help="Only these kinds of fault: lose-reply,crash-at-write.")] = "",
+    window: Annotated[
+        str,
+        Parameter(
+            help="How long things go wrong in a run while objects are applied; half as long while they are"
+            " deleted."
+        ),
+    ] = "12s",
     quiet: Annotated[str, Parameter(help="The cluster is at rest when nothing changed for so long.")] = "5s",
     patience: Annotated[
         str, Parameter(help="How long after the last fault something may still be wrong.")
@@ -93,18 +101,22 @@ def chaos(
     """
     from fathom.chaos.report import as_json as document_of  # noqa: PLC0415  # Only this command pays for it.
     from fathom.chaos.report import as_lines  # noqa: PLC0415
+    from fathom.chaos.schedule import schedule  # noqa: PLC0415
 
     wanted = document_format(output, as_json=as_json)
     quiet_s, patience_s = duration_s(quiet, "--quiet"), duration_s(patience, "--patience")
     for_s = None if runs is not None or seeds or replay is not None else duration_s(for_, "--for")
     _check_command(command)
-    kinds = _kinds(faults)
-    asked = _asked(command, manifest, during, replay, _flags(faults, quiet, patience))
+    asked = _asked(command, manifest, during, replay, _flags(faults, window, quiet, patience))
     settings = _settings(asked, quiet_s=quiet_s, patience_s=patience_s)
     documents = len(settings.manifests.during)
-    schedules = (
-        _schedules(seed, runs, seeds, kinds, documents) if replay is None else _replayed(replay, documents)
-    )
+    if replay is None:
+        planned = partial(
+            schedule, documents=documents, only=_kinds(faults), window_s=duration_s(window, "--window")
+        )
+        schedules = ((number, planned(number)) for number in _seeds(seed, runs, seeds))
+    else:
+        schedules = _replayed(replay, documents)
     with live_line(quiet=bool(wanted)) as show:
         show("fathom chaos: a run without faults")
         outcome = _run(settings, asked, schedules, for_s=for_s, out=out, quiet=bool(wanted))
@@ -135,9 +147,14 @@ def _kinds(faults: str) -> tuple[str, ...]:
     return names or FAULTS
 
 
-def _flags(faults: str, quiet: str, patience: str) -> tuple[str, ...]:
+def _flags(faults: str, window: str, quiet: str, patience: str) -> tuple[str, ...]:
     """Those that the command to run again must repeat."""
-    given = (("--faults", faults, ""), ("--quiet", quiet, "5s"), ("--patience", patience, "90s"))
+    given = (
+        ("--faults", faults, ""),
+        ("--window", window, "12s"),
+        ("--quiet", quiet, "5s"),
+        ("--patience", patience, "90s"),
+    )
     return tuple(word for flag, value, usual in given if value != usual for word in (flag, value))
 
 
@@ -163,17 +180,13 @@ def _settings(asked: Asked, *, quiet_s: float, patience_s: float) -> RunSettings
     return RunSettings(asked.command, manifests, quiet_s, patience_s)
 
 
-def _schedules(seed: int, runs: int | None, seeds: str, kinds: tuple[str, ...], documents: int) -> Schedules:
-    from fathom.chaos.schedule import schedule  # noqa: PLC0415
+def _seeds(seed: int, runs: int | None, seeds: str) -> Iterator[int]:
     from fathom.cli.simulated import seeds as seeds_of  # noqa: PLC0415
 
     if seeds and runs is not None:
         raise Problem("--seeds says how many runs there are: leave out --runs")
     chosen = seeds_of(seeds) if seeds else itertools.count(seed)
-    return (
-        (number, schedule(number, documents=documents, only=kinds))
-        for number in itertools.islice(chosen, runs)
-    )
+    return itertools.islice(chosen, runs)
 
 
 def _replayed(file: Path, documents: int) -> Schedules:
