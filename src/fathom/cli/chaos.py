@@ -17,7 +17,6 @@ from cyclopts.validators import Number
 from fathom.cli.object_reference import duration_s
 from fathom.cli.output import AsJson, Output, document_format, print_document
 from fathom.cli.problem import ANSWER_IS_NO, Problem
-from fathom.cli.status_line import live_line
 from fathom.sim import FAILURES
 from fathom.terminal import say
 
@@ -110,16 +109,13 @@ def chaos(
     asked = _asked(command, manifest, during, replay, _flags(faults, window, quiet, patience))
     settings = _settings(asked, quiet_s=quiet_s, patience_s=patience_s)
     documents = len(settings.manifests.during)
-    if replay is None:
-        planned = partial(
-            schedule, documents=documents, only=_kinds(faults), window_s=duration_s(window, "--window")
-        )
-        schedules = ((number, planned(number)) for number in _seeds(seed, runs, seeds))
-    else:
+    planned = partial(
+        schedule, documents=documents, only=_kinds(faults), window_s=duration_s(window, "--window")
+    )
+    schedules: Schedules = ((number, planned(number)) for number in _seeds(seed, runs, seeds))
+    if replay is not None:
         schedules = _replayed(replay, documents)
-    with live_line(quiet=bool(wanted)) as show:
-        show("fathom chaos: a run without faults")
-        outcome = _run(settings, asked, schedules, for_s=for_s, out=out, quiet=bool(wanted))
+    outcome = _run(settings, asked, schedules, for_s=for_s, out=out, quiet=bool(wanted))
     kept = _keep(outcome, report, out)
     if wanted:
         print_document(document_of(outcome), wanted)
