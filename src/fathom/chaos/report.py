@@ -36,9 +36,9 @@ HOW_TO_READ = (
 class Asked(msgspec.Struct, frozen=True):
     """What the person asked for: enough to ask again."""
 
-    command: tuple[str, ...]
-    manifests: tuple[str, ...] = ()
-    during: tuple[str, ...] = ()
+    command: tuple[str, ...]  # The program and its arguments.
+    manifests: tuple[str, ...] = ()  # Files of --manifest.
+    during: tuple[str, ...] = ()  # Files of --during.
     flags: tuple[str, ...] = ()  # Others that change a run: '--faults', 'lose-reply'.
 
 
@@ -55,25 +55,25 @@ class OneRun(msgspec.Struct, frozen=True, kw_only=True):
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None
-    schedule: Schedule
+    schedule: Schedule  # What was planned; --replay runs it again.
     violation: Violation
     others: tuple[Violation, ...]  # What else was wrong in the same run.
     timeline: tuple[Line, ...]
     causes: tuple[ReportedCause, ...]
-    fired: dict[str, int]
+    fired: dict[str, int]  # Which faults took effect where -> how often.
     program_output: tuple[str, ...]  # The last lines.
-    output_file: str = ""
+    output_file: str = ""  # The file that has all of it.
 
 
 class ChaosReport(msgspec.Struct, frozen=True, kw_only=True):
-    format: str = FORMAT
+    format: str = FORMAT  # Raised when a reader of old reports would misread a new one.
     verdict: str
     asked: Asked
     runs: tuple[OneRun, ...]
     ready_s: float  # How long the API server took to start, on average.
-    failure: Failure | None = None
-    replays: str = REPLAYS
-    rerun: str = ""
+    failure: Failure | None = None  # The first run in which something broke; it was the last one.
+    replays: str = REPLAYS  # What of a run is the same when it is run again.
+    rerun: str = ""  # The command that runs the schedule of the failure again.
 
 
 def one_run(seed: int | None, result: RunResult) -> OneRun:

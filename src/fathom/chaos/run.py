@@ -358,8 +358,8 @@ class LiveRun:
     def _read_commits(self) -> None:
         for seen, entry in self._commits.new(self.now_s):
             at_s = self._at_s(entry) if entry is not None else seen.at_s
-            # Where the audit log has no entry: nobody else writes much.
-            by_program = seen.by in {OPERATOR, NOBODY_KNOWS}
+            # Where the audit log has no entry: nobody else writes much, once the program runs.
+            by_program = self._program is not None and seen.by in {OPERATOR, NOBODY_KNOWS}
             violation = self._judge.commit(seen, by_program=by_program, at_s=at_s)
             if violation is not None:
                 self._violations.append(violation)
