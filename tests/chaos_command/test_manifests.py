@@ -43,6 +43,18 @@ def test_objects_of_any_kind_can_be_applied_while_things_go_wrong(tmp_path: Path
     assert names(read_manifests([], [file])) == ([], ["settings"])
 
 
+def test_without_objects_of_defined_kinds_all_are_applied_while_things_go_wrong_that_no_other_needs(
+    tmp_path: Path,
+) -> None:
+    file = written(tmp_path, "all.yaml", SETTINGS, DEFINITION, SPACE)
+    assert names(read_manifests([file])) == (["greetings.example.dev", "shop"], ["settings"])
+
+
+def test_objects_are_there_before_where_others_are_named_to_be_applied_later(tmp_path: Path) -> None:
+    files = [written(tmp_path, "settings.yaml", SETTINGS)], [written(tmp_path, "space.yaml", SPACE)]
+    assert names(read_manifests(*files)) == (["settings"], ["shop"])
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

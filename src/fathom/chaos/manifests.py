@@ -11,6 +11,10 @@ import yaml
 from fathom.model.objects import Obj, metadata
 
 DEFINITION = "CustomResourceDefinition"
+# What others need: never applied while things go wrong, unless --during names it.
+PREPARATIONS = frozenset(
+    (DEFINITION, "Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+)
 
 
 class BadManifest(Exception):
@@ -24,13 +28,15 @@ class Manifests(msgspec.Struct, frozen=True):
 
 def read_manifests(files: Iterable[Path], during: Iterable[Path] = ()) -> Manifests:
     """Of `files`, objects of the kinds that they define are for `during`, as is all of the files `during`.
-    Raises BadManifest."""
+    Without any such object, all are that nothing else needs. Raises BadManifest."""
     documents = [obj for file in files for obj in _documents(file)]
+    named = [obj for file in during for obj in _documents(file)]
     defined = {_defines(obj) for obj in documents if obj["kind"] == DEFINITION}
-    before = [obj for obj in documents if _kind(obj) not in defined]
     later = [obj for obj in documents if _kind(obj) in defined]
-    later += [obj for file in during for obj in _documents(file)]
-    return Manifests(tuple(sorted(before, key=_order)), tuple(later))
+    if not later and not named:
+        later = [obj for obj in documents if obj["kind"] not in PREPARATIONS]
+    before = [obj for obj in documents if obj not in later]
+    return Manifests(tuple(sorted(before, key=_order)), (*later, *named))
 
 
 def _documents(file: Path) -> list[Obj]:

@@ -248,6 +248,8 @@ class LiveRun:
         output = self._cluster.directory / "program.log"
         self._program = Program(self._settings.command, variables, output, self._told)
         await self._program.begin()
+        if not self._is_calm and not self._settings.manifests.during:
+            return  # What it does, it does from its start on: so do the faults.
         deadline_s = self.now_s + FIRST_REQUEST_S
         while not self._requests:
             self._check_program("before it sent a request")

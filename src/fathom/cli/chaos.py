@@ -50,7 +50,7 @@ def chaos(
         Parameter(
             negative=(),
             help="File of objects. Those of kinds that the files define are applied while things go wrong,"
-            " and deleted later; all others are applied before the program starts. May be repeated.",
+            " and deleted later; all others before the program starts (docs/chaos.md). May be repeated.",
         ),
     ] = (),
     during: Annotated[
