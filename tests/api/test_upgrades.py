@@ -6,17 +6,21 @@ The agent here is an echo: what it is sent comes back. Real ones are in `tests/c
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 from tests.api.harness import Api
 from tests.api.test_http import Client, speak
+from tests.api.test_named_ports import frame, opened
 
 from fathom.api.agent_connections import AgentAddress, ConnectAsk, NoAgents
 from fathom.api.connection_limits import ConnectionLimits
 from fathom.api.http import Http
 from fathom.api.relay import Relay
 from fathom.api.request import Tunnel
+from fathom.api.spdy import FrameWriter
+from fathom.api.subresources.connect import SPDY
 from fathom.model.errors import ApiError
 from fathom.model.well_known import CERTIFICATE_ANNOTATION
 
@@ -185,6 +189,43 @@ def test_neither_side_gets_far_ahead_of_the_other(tmp_path: Path) -> None:
         (connection,) = http.open
         assert connection._relay is not None
         assert len(connection._relay._waiting) + len(agents.tunnel.held) < 2 << 20
+
+    speak(dialogue, tmp_path)
+
+
+def test_ports_that_kubectl_names_on_its_connection_are_in_the_audit_log(tmp_path: Path) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        agents = await with_pod(api)
+        client.ask(f"GET {PODS}/p/portforward HTTP/1.1", *HANDSHAKE, f"Sec-WebSocket-Protocol: {SPDY}")
+        await client.answer(body=False)
+        writer = FrameWriter()
+        sent = frame(opened(writer, 1, "8080")) + frame(opened(writer, 5, "22"))
+        client.writer.write(sent)
+        assert await client.reader.readexactly(len(sent)) == sent
+        agents.tunnel.close()
+        assert await client.rest() == b""
+        async with asyncio.timeout(10):
+            while http.open:
+                await asyncio.sleep(0.01)
+        api.audit.flush()
+        lines = (tmp_path / "audit" / "audit.jsonl").read_text().splitlines()
+        entries = [entry for entry in map(json.loads, lines) if entry.get("subresource") == "portforward"]
+        begun = entries[0]["id"]
+        assert [(entry["id"].removeprefix(begun), entry.get("ports")) for entry in entries] == [
+            ("", None), (".port-8080", [8080]), (".port-22", [8080, 22]), (".end", [8080, 22]),
+        ]  # fmt: skip
+
+    speak(dialogue, tmp_path)
+
+
+def test_a_port_forward_that_cannot_be_read_ends_before_the_agent_gets_it(tmp_path: Path) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        agents = await with_pod(api)
+        client.ask(f"GET {PODS}/p/portforward HTTP/1.1", *HANDSHAKE, f"Sec-WebSocket-Protocol: {SPDY}")
+        await client.answer(body=False)
+        client.writer.write(frame(b"not SPDY"))
+        assert await client.rest() == b""
+        assert (agents.tunnel.closed, agents.tunnel.held) == (True, b"")
 
     speak(dialogue, tmp_path)
 

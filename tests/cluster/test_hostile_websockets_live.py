@@ -18,7 +18,7 @@ from tests.clients.running import tls_of
 from tests.cluster.connecting import NS
 from tests.cluster.living import Cluster, Obj, until
 
-from fathom.agent.spdy import SYN_REPLY, Frame, FrameReader, FrameWriter
+from fathom.api.spdy import SYN_REPLY, Frame, FrameReader, FrameWriter
 
 POD = f"/api/v1/namespaces/{NS}/pods/web"
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10

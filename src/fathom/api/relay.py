@@ -28,10 +28,12 @@ class Relay:
         transport: asyncio.Transport,
         tunnel: Tunnel,
         until_drained: Callable[[], Awaitable[None]],
+        look: Callable[[bytes], None] | None = None,
     ) -> None:
         self._transport = transport
         self._tunnel = tunnel
         self._until_drained = until_drained
+        self._look = look  # At the client's bytes, before the agent gets them; raising ends the connection.
         self._waiting = bytearray()  # From the client, for the agent.
         self._paused = False
         self._arrived = asyncio.Event()
@@ -68,6 +70,8 @@ class Relay:
                 while self._waiting:
                     data = bytes(self._waiting)
                     self._waiting.clear()
+                    if self._look is not None:
+                        self._look(data)
                     await self._tunnel.write(data)
                     self._read_on()
 

@@ -83,6 +83,8 @@ class UpgradeResponse(msgspec.Struct):
     headers: tuple[tuple[str, str], ...] = ()
     status: int = 101
     may_continue: Callable[[], bool] | None = None  # Asked now and then, where the permission may end.
+    ports_follow: bool = False  # The client names the ports that it wants on the connection.
+    look: Callable[[bytes], None] | None = None  # At what the client sends, first; raising ends it.
     ended: Callable[[], None] | None = None  # Called once, when the connection has ended.
 
 

@@ -21,6 +21,7 @@ from fathom.api.deadlines import Deadlines
 from fathom.api.dispatch import Dispatch, kind_for
 from fathom.api.limits import Throttle, is_long, timeout_s
 from fathom.api.metrics import Metrics
+from fathom.api.named_ports import NamedPorts
 from fathom.api.paths import Paths
 from fathom.api.process_pages import page_of, serve_process_page
 from fathom.api.request import Answer, Caller, Request, RequestTarget, Response, UpgradeResponse
@@ -222,6 +223,7 @@ class ApiServer:
             raise
         self._record_all(call, answer.status)
         if isinstance(answer, UpgradeResponse):
+            self._record_ports(call, answer)
             self._record_end(call, answer)
         return answer
 
@@ -230,6 +232,18 @@ class ApiServer:
         call.audit.container = call.request.param("container")
         call.audit.command = tuple(call.request.query.get("command", ()))
         self._record_all(call, code)
+
+    def _record_ports(self, call: Call, answer: UpgradeResponse) -> None:
+        """What a client names on its connection has an entry before it reaches the agent."""
+        if self._audit is None or not answer.ports_follow:
+            return
+
+        def record(port: int) -> None:
+            call.audit.ports = (*call.audit.ports, port)
+            actor = believed_actor(call.caller.user, call.request.headers.get(ACTOR_HEADER, ""))
+            self._record(call, answer.status, f"{call.caller.request_id}.port-{port}", actor)
+
+        answer.look = NamedPorts(record).feed
 
     def _record_end(self, call: Call, answer: UpgradeResponse) -> None:
         """A connection into a pod has a second audit entry, at its end."""
