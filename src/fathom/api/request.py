@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from fathom.api.client_frames import ClientFrames
 from fathom.model.user import User
 
 JSON = "application/json"
@@ -84,7 +85,7 @@ class UpgradeResponse(msgspec.Struct):
     status: int = 101
     may_continue: Callable[[], bool] | None = None  # Asked now and then, where the permission may end.
     ports_follow: bool = False  # The client names the ports that it wants on the connection.
-    look: Callable[[bytes], None] | None = None  # At what the client sends, first; raising ends it.
+    frames: ClientFrames = msgspec.field(default_factory=ClientFrames)  # What the client sends.
     ended: Callable[[], None] | None = None  # Called once, when the connection has ended.
 
 

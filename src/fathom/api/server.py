@@ -243,7 +243,7 @@ class ApiServer:
             actor = believed_actor(call.caller.user, call.request.headers.get(ACTOR_HEADER, ""))
             self._record(call, answer.status, f"{call.caller.request_id}.port-{port}", actor)
 
-        answer.look = NamedPorts(record).feed
+        answer.frames.look = NamedPorts(record).feed
 
     def _record_end(self, call: Call, answer: UpgradeResponse) -> None:
         """A connection into a pod has a second audit entry, at its end."""
