@@ -28,7 +28,7 @@ from fathom.api.request import Answer, Caller, Request, RequestTarget, Response,
 from fathom.api.target import CONNECTIONS, target_of
 from fathom.api.traced_writes import traced_write
 from fathom.api.verbs.bodies import check_text
-from fathom.api.web_page import NoWebPage, PageSession, WebPage
+from fathom.api.web_page import NoWebPage, PageSession, PageWrite, WebPage
 from fathom.model.accounts import believed_actor
 from fathom.model.audit import AuditEntry, AuditSink
 from fathom.model.errors import ApiError, internal, timed_out, too_large, unavailable
@@ -139,7 +139,7 @@ class ApiServer:
 
     async def _serve(self, request: Request, target: RequestTarget, request_id: str) -> Answer:
         if self._page.serves(request):
-            return await self._page.serve(request, self.handle)
+            return await self._served_page(request, request_id)
         session = self._page.session_of(request)
         user = self._user_of(request) if session is None else session.user
         self._throttle.admit(user)
@@ -161,6 +161,13 @@ class ApiServer:
             call.audit.break_glass = allowed.override
             answer = await self._answered_in(session, call)
             return while_allowed(answer, self._authorizer, user, target) if allowed.override else answer
+
+    async def _served_page(self, request: Request, request_id: str) -> Answer:
+        write = self._page.write_of(request)
+        answer = await self._page.serve(request, self.handle)
+        if write is not None and self._audit is not None:
+            self._audit.record(_page_entry(write, request, request_id, answer.status, self._clock.now_ns()))
+        return answer
 
     def _user_of(self, request: Request) -> User:
         user = self._authenticator.authenticate(request)
@@ -333,6 +340,25 @@ class ApiServer:
             stack=traceback.format_exception(error),
         )
         return response_forms.failure(internal(f"see the server's log for request {request_id}"))
+
+
+def _page_entry(write: PageWrite, request: Request, request_id: str, code: int, now_ns: int) -> AuditEntry:
+    return AuditEntry(
+        id=request_id,
+        request=request_id,
+        time=micro_timestamp(now_ns),
+        user=write.user.name,
+        groups=write.user.groups,
+        impersonator=write.user.impersonator,
+        verb=write.verb,
+        resource=write.resource,
+        subresource=write.subresource,
+        namespace=write.namespace,
+        name=write.name,
+        user_agent=request.headers.get("user-agent", ""),
+        source=request.remote,
+        code=code,
+    )
 
 
 def _warnings(texts: list[str], untold: int) -> tuple[tuple[str, str], ...]:
