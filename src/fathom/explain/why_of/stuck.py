@@ -31,6 +31,7 @@ from fathom.explain.why_of.lookups import (
     controller_uid,
     ref,
 )
+from fathom.explain.why_of.unreached import GATEWAY_CAUSE
 from fathom.model.objects import Obj
 
 
@@ -111,13 +112,19 @@ def _rank(explanation: Explanation) -> tuple[int, int, str, str]:
     )
 
 
+def _serving_count(explanation: Explanation) -> int:
+    """Ready replicas, without those that the gateway does not reach."""
+    unreached = sum(group.count for group in explanation.causes if group.cause == GATEWAY_CAUSE)
+    return max(0, (explanation.ready or 0) - unreached)
+
+
 def _severity(explanation: Explanation) -> int:
     resource = explanation.subject.resource
     if explanation.kind == "intended":
         return 6
     if explanation.kind == "passing":
         return 5
-    if resource in {DEPLOYMENTS, REPLICA_SETS, SERVICES, PODS} and not explanation.ready:
+    if resource in {DEPLOYMENTS, REPLICA_SETS, SERVICES, PODS} and not _serving_count(explanation):
         return 0
     if resource == NODES:
         return 1
