@@ -20,7 +20,8 @@ from fathom.api.subresources.log import container_of
 from fathom.api.verbs.get import read
 from fathom.model import causes
 from fathom.model.errors import ApiError, Cause, bad_request, forbidden, invalid, unavailable
-from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.model.objects import Key, Obj, labels_of, lookup, metadata, uid_of
+from fathom.model.well_known import DRIVER_LABEL
 
 COMMAND_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 SPDY = "SPDY/3.1+portforward.k8s.io"
@@ -127,6 +128,10 @@ def _agent(core: Core, pod: Obj) -> AgentAddress:
     seen = core.cache.get("nodes", Key("", str(node)))
     if seen is None:
         raise unavailable(f"node {node} of pod {name} no longer exists")
+    if labels_of(seen.obj).get(DRIVER_LABEL) == "simulated":
+        raise bad_request(
+            f"pod {name} runs no program to connect to: containers of node {node} are simulated"
+        )
     return address_of(seen.obj)
 
 
