@@ -16,8 +16,8 @@ REGISTRY = "/registry/"
 # store. At most twice as many are held between two trims.
 LOG_EVENTS_MAX = 4096
 
-# Limit of the bytes in the log of one resource. Objects may be megabytes, and an event holds its object twice,
-# as the stored body and as the frame that is sent. A decoded object takes some five times its bytes. The
+# Limit of the bytes in the log of one resource. Objects may be megabytes, and an event holds its object twice
+# (as the stored body and as the frame that is sent). A decoded object takes some five times its bytes. The
 # oldest events are dropped first, down to a part of the limit, so that not every event moves the log.
 LOG_BYTES_MAX = 48 << 20
 LOG_BYTES_KEPT = 3 / 4
