@@ -34,6 +34,8 @@ def test_a_token_has_so_many_sessions_until_one_ends_or_is_idle() -> None:
     assert not sessions.may_begin("a")  # Also while it has no id yet.
     sessions.begun("a", "")
     assert sessions.may_begin("a")
+    sessions.used("a", "invented")
+    assert sessions.may_begin("a")
     now_s[0] = IDLE_S / 2
     sessions.used("a", "s0")
     now_s[0] = IDLE_S + 1

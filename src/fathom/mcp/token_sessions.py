@@ -32,10 +32,12 @@ class TokenSessions:
         if not self._beginning[token]:
             del self._beginning[token]
         if session:
-            self.used(token, session)
+            self._used_s[token, session] = self._now_s()
 
     def used(self, token: str, session: str) -> None:
-        self._used_s[token, session] = self._now_s()
+        """A client may name any session: only those that have begun count."""
+        if (token, session) in self._used_s:
+            self._used_s[token, session] = self._now_s()
 
     def ended(self, token: str, session: str) -> None:
         self._used_s.pop((token, session), None)

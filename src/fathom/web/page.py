@@ -57,7 +57,7 @@ from fathom.web.origin import (
     origin_refusal,
 )
 from fathom.web.page_writes import SESSIONS, write_in
-from fathom.web.recording_paths import RECORD, RecordingPaths
+from fathom.web.recording_paths import EXPORTS, RECORD, RecordingPaths
 from fathom.web.run_reports import REPORTS, report
 from fathom.web.session_stream import SessionStream
 from fathom.web.sessions import CODE_S, SESSION_S, Session, Sessions
@@ -156,7 +156,7 @@ class Page:
         return session
 
     def write_of(self, request: Request) -> PageWrite | None:
-        if request.method in READING:
+        if request.method in READING or not request.path.startswith((EXPORTS, SESSIONS)):
             return None
         try:
             return write_in(request, self._sender(request))
