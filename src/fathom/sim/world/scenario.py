@@ -35,6 +35,9 @@ ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 DEADLINE_S = 1800.0  # Virtual time: no scenario takes that long.
 
+# A checker with a bug proves nothing, so its run does not hold; other runs go on.
+CHECKER_RAISES = "no checker raises an exception"
+
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     name: str
@@ -148,9 +151,14 @@ class ScenarioRun:
             chronicle=Chronicle() if chronicle is None and scenario.chronicled else chronicle,
         )
         self.engine.aftermath_s = scenario.aftermath_s
-        self.world = World(
-            self.engine, servers=scenario.servers, checkers=tuple(scenario.checkers()), scale=plan.scale
-        )
+        self.world = World(self.engine, servers=scenario.servers, checkers=self._checkers(), scale=plan.scale)
+
+    def _checkers(self) -> tuple[Checker, ...]:
+        try:
+            return tuple(self.scenario.checkers())
+        except Exception as error:
+            self.engine.checker_raised(error)
+            return ()
 
     def run(self) -> Result:
         clock = SystemClock()
@@ -177,17 +185,20 @@ class ScenarioRun:
             self.world.tell(self.scenario.story, deadline_s=DEADLINE_S)
         except Broken as broken:
             engine.broken(broken.violation)
-        except AssertionError as error:
-            engine.broken(
-                self._violation("the scenario's own assertion", f"{_place(error)}: {error}".rstrip(": "))
-            )
         except Exception as error:
-            if engine.error is not None:
-                raise
-            message = "".join(traceback.format_exception_only(error)).strip()
-            engine.broken(self._violation("the scenario raises no exception", f"{_place(error)}: {message}"))
+            engine.broken(self._violation(*self._raised(error)))
         if engine.violation is None:
             self._look_for_failures()
+
+    def _raised(self, error: Exception) -> tuple[str, str]:
+        """The invariant that an exception of a checker or of the scenario breaks, and the message."""
+        text = "".join(traceback.format_exception_only(error)).strip()
+        checker = raising_checker(error)
+        if checker or error is self.engine.error:
+            return CHECKER_RAISES, f"{checker or 'a checker'}: {_place(error)}: {text}"
+        if isinstance(error, AssertionError):
+            return "the scenario's own assertion", f"{_place(error)}: {error}".rstrip(": ")
+        return "the scenario raises no exception", f"{_place(error)}: {text}"
 
     def _look_for_failures(self) -> None:
         """An exception that no code caught is a bug, even if every invariant holds."""
@@ -199,6 +210,13 @@ class ScenarioRun:
     def _violation(self, invariant: str, message: str) -> Violation:
         """Removes memory addresses, which an assertion's message may contain: they differ between runs."""
         return Violation(invariant, ADDRESS.sub("0x…", message), self.engine.since_s)
+
+
+def raising_checker(error: BaseException) -> str:
+    """The name of the checker that raised it, directly or in something that it called; '' if none did."""
+    frames = (frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__))
+    checker = next((caller for caller in frames if isinstance(caller, Checker)), None)
+    return "" if checker is None else checker.name or type(checker).__name__
 
 
 def _place(error: BaseException) -> str:
