@@ -14,7 +14,8 @@ from fathom.sim.report import run_report
 from fathom.sim.report.artifact import Artifact, artifact_of
 from fathom.sim.report.replay import as_json as replay_json
 from fathom.sim.report.replay import replay
-from fathom.sim.search.explore import ExploreSummary, Job, as_json, explore
+from fathom.sim.search.explore import Job, explore
+from fathom.sim.search.summary import ExploreSummary, as_json
 from fathom.sim.search.zoo_run import Hunted
 from fathom.sim.world.faults import AnyFault
 from fathom.sim.world.invariants import Checker, standard

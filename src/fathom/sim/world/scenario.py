@@ -112,6 +112,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     real_s: float
     fired: dict[str, int]  # 'fault at site' -> how often
     hits: dict[str, int]  # `sometimes`
+    reached: tuple[str, ...] = ()  # 'fault at site: state of the process that it met'
 
 
 def plan_of(scenario: Scenario, seed: str, strategy: Strategy = "random") -> RunPlan:
@@ -168,6 +169,7 @@ class ScenarioRun:
             self._tell()
         finally:
             engine.end()
+        reached = engine.faults.reached
         return Result(
             plan=self.plan,
             violation=engine.violation,
@@ -177,6 +179,7 @@ class ScenarioRun:
             real_s=(clock.monotonic_ns() - started_ns) / SECOND_NS,
             fired={f"{fault} {site}".strip(): n for (fault, site), n in engine.faults.fired.items()},
             hits=dict(self.world.hits),
+            reached=tuple(sorted(f"{fault} {site}".strip() + f": {state}" for fault, site, state in reached)),
         )
 
     def _tell(self) -> None:
