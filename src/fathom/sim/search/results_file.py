@@ -97,7 +97,7 @@ def code_of(names: Iterable[str], patch: Path | None) -> str:
     digest = hashlib.blake2b(msgspec.json.encode(versions()), digest_size=8)
     files = sorted({name.rpartition(":")[0] for name in names if ".py:" in name})
     for file in [*map(Path, files), *([patch] if patch is not None else [])]:
-        digest.update(file.read_bytes())
+        digest.update(b"\0" + hashlib.blake2b(file.read_bytes()).digest())
     return digest.hexdigest()
 
 

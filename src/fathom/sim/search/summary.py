@@ -154,7 +154,8 @@ def _held(summary: ExploreSummary) -> Iterator[str]:
     yield f"{words}: {len(scenarios):,} {noun}, {each} runs each"
     shown = scenarios if len(scenarios) <= LISTED_MAX else [*scenarios[:ENDS], *scenarios[-ENDS:]]
     if len(scenarios) > 1:
-        yield from (f"  {_runs_of(runs):<28} {name}" for name, runs in shown)
+        width = max(len(_runs_of(runs)) for _, runs in shown)
+        yield from (f"  {_runs_of(runs):<{width}}  {name}" for name, runs in shown)
     if len(shown) < len(scenarios):
         yield f"  ({len(scenarios) - len(shown)} more are in between; --json has all)"
 
