@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,12 +19,13 @@ from fathom.sim.search.results_file import BadResults, ResultsFile, code_of
 from fathom.sim.search.steering import Steering
 from fathom.sim.search.summary import ExploreSummary, as_json, as_lines
 from fathom.sim.world.fault_menu import Menu
-from fathom.sim.world.faults import AnyFault, Crash
+from fathom.sim.world.faults import AnyFault, Crash, Skew
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.scenario import Result, RunPlan, Scenario, Strategy, scenario
 from fathom.sim.world.violation import Violation
 from fathom.sim.world.world import World
 
+Reaches = Mapping[str, Sequence[Sequence[str]]]  # What the runs of each scenario reach.
 BOTH: tuple[Strategy, ...] = ("random", "lineage")
 SOUND = msgspec.structs.replace(tickets, name="sound", checkers=tuple)
 
@@ -46,7 +47,7 @@ def result(name: str, seed: str, *, reached: Sequence[str] = (), broken: str = "
 # The share.
 
 
-def dealt(steering: Steering, rounds: int, reaches: dict[str, Sequence[Sequence[str]]]) -> Counter[str]:
+def dealt(steering: Steering, rounds: int, reaches: Reaches) -> Counter[str]:
     """Runs of each scenario, whose n-th run reaches the n-th entry, or the last one."""
     runs: Counter[str] = Counter()
     for _ in range(rounds):
@@ -63,7 +64,7 @@ def test_everyone_runs_once_before_anyone_runs_twice() -> None:
 
 def test_a_scenario_that_reaches_new_states_gets_more_and_nobody_less_than_half_its_share() -> None:
     rare = [[f"crash: state {number}"] for number in range(200)]
-    reaches = {"dull": [["crash: idle"]], "duller": [["crash: idle"]], "rare": rare, "calm": [[]]}
+    reaches: Reaches = {"dull": [["crash: idle"]], "duller": [["crash: idle"]], "rare": rare, "calm": [[]]}
     runs = dealt(Steering(list(reaches)), 40, reaches)
     assert sum(runs.values()) == 160
     assert runs["rare"] > 2 * runs["dull"]
@@ -72,7 +73,7 @@ def test_a_scenario_that_reaches_new_states_gets_more_and_nobody_less_than_half_
 
 def test_a_scenario_whose_states_repeat_loses_its_lead() -> None:
     rare = [[f"crash: state {number}"] for number in range(10)]
-    reaches = {"a": [*rare, *rare, ["crash: state 0"]], "b": [["stop: idle"]]}
+    reaches: Reaches = {"a": [*rare, *rare, ["crash: state 0"]], "b": [["stop: idle"]]}
     steering = Steering(list(reaches))
     early, late = dealt(steering, 5, reaches), dealt(steering, 200, reaches)
     assert early["a"] / 20 > late["a"] / 800
@@ -110,6 +111,20 @@ def test_random_and_lineage_take_turns_and_held_says_how_often_each_ran() -> Non
     assert summary.scenarios["tickets"].held < 10
     assert {violation.plan.strategy for violation in summary.violations} == {"random", "lineage"}
     assert "held: 2 scenarios, 10 runs each" in as_lines(summary)
+
+
+def test_some_runs_of_every_scenario_set_wall_clocks_forward_and_back() -> None:
+    named = {"sound": SOUND}
+    runs: list[Result] = []
+    planned = Course(named, EveryPair(["sound"], range(20)), range(20), strategies=BOTH, clocks=True)
+    explore_course(named, planned, save=runs.append)
+    steps = [
+        [fault.skew_s for fault in run.plan.faults if isinstance(fault, Skew)]
+        for run in runs
+        if run.plan.faults and all(isinstance(fault, Skew) for fault in run.plan.faults)
+    ]
+    assert len(steps) == 3
+    assert all(min(both) < 0 < max(both) for both in steps)
 
 
 def test_held_names_scenarios_that_never_ran() -> None:

@@ -42,7 +42,7 @@ def explore(
         Parameter(
             help="random: faults and latencies from the seed. pct: random priorities, no latencies. lineage:"
             " faults on the messages and writes that a good outcome depended on. Default: random and lineage"
-            " in turn."
+            " in turn, and now and then wall clocks that are set."
         ),
     ] = None,
     every: Annotated[
@@ -168,7 +168,14 @@ class Exploration:
         strategies: tuple[Strategy, ...] = ("random", "lineage")
         if self._strategy is not None:
             strategies = (self._strategy,)
-        course = Course(self._scenarios, self._dealer, self._seeds, strategies=strategies, done=done)
+        course = Course(
+            self._scenarios,
+            self._dealer,
+            self._seeds,
+            strategies=strategies,
+            clocks=self._strategy is None,
+            done=done,
+        )
         return explore_course(
             self._scenarios, course, workers=workers, limits=limits, progress=progress, save=save
         )

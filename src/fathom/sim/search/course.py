@@ -21,12 +21,15 @@ from fathom.sim.search import lineage
 from fathom.sim.search.lineage_sites import Support
 from fathom.sim.search.seeds import everyone
 from fathom.sim.search.steering import Steering
-from fathom.sim.world.scenario import Result, RunPlan, Scenario, Strategy, plan_of
+from fathom.sim.world.scenario import Result, RunPlan, Scenario, Strategy, clock_plan_of, plan_of
 
 # Runs of a round at least: enough that cores are not idle at its end.
 ROUND_MIN = 16
 FIRST_ROUND = 2  # Runs of each scenario: a random one, and the good one that lineage learns from.
 SEEDS_TOGETHER = 4  # Seeds of one search. Sixteen take about as long: more variety, less aim.
+
+# Of each scenario's runs, the third and every eighth after it: early, and few, as each is run twice.
+CLOCKS_FIRST, CLOCKS_EVERY = 2, 8
 
 Pair = tuple[str, str]  # Scenario and seed.
 
@@ -91,11 +94,14 @@ class Course:
         seeds: range,
         *,
         strategies: Sequence[Strategy],
+        clocks: bool = False,
         done: Sequence[Result] = (),
     ) -> None:
+        """`clocks`: in some runs of each scenario wall clocks are set, and nothing else is done."""
         self._scenarios = scenarios
         self._dealer = dealer
         self._strategies = strategies
+        self._clocks = clocks
         self._given = dict.fromkeys(scenarios, 0)
         self._done = {result.plan: result for result in done if result.plan.strategy != "lineage"}
         self._lineages = {
@@ -116,8 +122,13 @@ class Course:
             self._lineages[result.plan.scenario].add(run, result, supports)
 
     def _planned(self, name: str, seed: str) -> Iterator[PlannedRun]:
-        strategy = self._strategies[self._given[name] % len(self._strategies)]
+        number = self._given[name]
         self._given[name] += 1
+        strategy = self._strategies[number % len(self._strategies)]
+        if self._clocks and number % CLOCKS_EVERY == CLOCKS_FIRST:
+            plan = clock_plan_of(self._scenarios[name], seed)
+            yield PlannedRun(plan, self._done.get(plan))
+            return
         if strategy == "lineage":
             runs = self._lineages[name].next()
             yield from runs

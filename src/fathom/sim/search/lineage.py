@@ -22,7 +22,7 @@ from fathom.sim.search.lineage_faults import LineageFault, lineage_faults
 from fathom.sim.search.lineage_sites import Site, Support, hearers, supports_of
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault
-from fathom.sim.world.scenario import Result, RunPlan, Scenario, ScenarioRun, plan_of
+from fathom.sim.world.scenario import Result, RunPlan, Scenario, ScenarioRun, own_faults, plan_of
 
 MOST = 12  # Lineage faults of a run.
 TURNS_MAX = 8  # Of one lineage fault at a site.
@@ -155,11 +155,6 @@ def known_of(supports: Sequence[Support], menu: Menu) -> Known:
                 fault
             )
     return known
-
-
-def own_faults(scenario: Scenario, seed: str) -> Sequence[object]:
-    """The faults that belong to the scenario itself."""
-    return tuple(scenario.faults_of(seed)) if scenario.faults_of is not None else scenario.scripted
 
 
 def in_turn(moments: Sequence[LineageFault], turn: int) -> Iterator[LineageFault]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,12 @@ from fathom.model.times import SECOND_NS
 from fathom.seams.outside import SystemClock
 from fathom.seams.streams import Streams
 from fathom.sim.report.chronicle import Chronicle
+from fathom.sim.world.clock_steps import (
+    DecisionsKeepTheirTime,
+    only_clock_steps,
+    stepped,
+    without_clock_steps,
+)
 from fathom.sim.world.engine import Engine, undisturbed
 from fathom.sim.world.fault_menu import Menu, draw
 from fathom.sim.world.faults import AnyFault
@@ -127,6 +134,18 @@ def plan_of(scenario: Scenario, seed: str, strategy: Strategy = "random") -> Run
     return RunPlan(scenario=scenario.name, seed=seed, strategy=strategy, faults=faults, scale=scenario.scale)
 
 
+def own_faults(scenario: Scenario, seed: str) -> tuple[AnyFault, ...]:
+    """The faults that belong to the scenario itself."""
+    return tuple(scenario.faults_of(seed)) if scenario.faults_of is not None else scenario.scripted
+
+
+def clock_plan_of(scenario: Scenario, seed: str) -> RunPlan:
+    """Wall clocks are set, forward and back, and nothing else is done that is not the scenario's own."""
+    rng, own = Streams(seed).stream("clock-steps"), own_faults(scenario, seed)
+    plan = plan_of(scenario, seed)
+    return msgspec.structs.replace(plan, faults=stepped(rng, scenario.menu, own))
+
+
 def oracle_of(strategy: Strategy, streams: Streams) -> Oracle:
     return Priorities(streams) if strategy == "pct" else Seeded(streams)
 
@@ -141,9 +160,11 @@ class ScenarioRun:
         *,
         chronicle: Chronicle | None = None,
         signing: SigningKey | None = None,
+        decisions: DecisionsKeepTheirTime | None = None,
     ) -> None:
         self.scenario = scenario
         self.plan = plan
+        self._decisions = decisions
         self.engine = Engine(
             plan.seed,
             signing=signing or world_key(),
@@ -155,11 +176,22 @@ class ScenarioRun:
         self.world = World(self.engine, servers=scenario.servers, checkers=self._checkers(), scale=plan.scale)
 
     def _checkers(self) -> tuple[Checker, ...]:
+        """The scenario's; and where only clocks are set, what that may not change."""
+        clocks: tuple[Checker, ...] = (self._decisions,) if self._decisions is not None else ()
+        if only_clock_steps(self.plan.faults, own_faults(self.scenario, self.plan.seed)):
+            clocks = (DecisionsKeepTheirTime(self._without_clock_steps),)
         try:
-            return tuple(self.scenario.checkers())
+            return (*self.scenario.checkers(), *clocks)
         except Exception as error:
             self.engine.checker_raised(error)
             return ()
+
+    def _without_clock_steps(self) -> Counter[str] | None:
+        """What the same run decides if no clock is set; None where it breaks anyway."""
+        faults = without_clock_steps(self.plan.faults)
+        plan, decisions = msgspec.structs.replace(self.plan, faults=faults), DecisionsKeepTheirTime()
+        result = ScenarioRun(self.scenario, plan, decisions=decisions).run()
+        return decisions.decisions if result.violation is None else None
 
     def run(self) -> Result:
         clock = SystemClock()

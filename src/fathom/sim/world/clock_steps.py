@@ -1,0 +1,161 @@
+"""Wall clocks are set, forward and back: which decisions may that change?
+
+Times that the API keeps as moments are compared with the wall clock, because they have to mean the same to
+whoever reads them, after any restart: when an override, a token or an approval ends, when a CronJob is due,
+how old an Event or a finished Job is. Everything else is a duration, measured on monotonic clocks.
+
+`DecisionsKeepTheirTime` says so of a run whose only faults, besides the scenario's own, are clock steps: the
+same run without them must taint, evict, restart, elect and give up the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from fathom.model.conditions import conditions_of
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, Skew
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+
+if TYPE_CHECKING:
+    from fathom.sim.world.world import World
+
+STEPS_S = (3.0, 40.0, 400.0)  # Within a heartbeat's grace, beyond it, beyond most timeouts.
+LEASES = "leases.coordination.k8s.io"
+NODE_LEASES = "kube-node-lease"
+
+# Conditions that a controller sets when a time is up: (resource, condition, status).
+GIVEN_UP = {("deployments.apps", "Progressing", "False"), ("jobs.batch", "Failed", "True")}
+
+Decisions = Counter[str]
+
+
+def clock_steps(rng: random.Random, menu: Menu) -> tuple[Skew, ...]:
+    """Two clocks are set, one forward and one back, at moments of their own. The end of all faults sets both
+    right again, which is a step the other way."""
+    names = (*menu.processes, *menu.servers)
+    steps = [
+        Skew(
+            at_s=round(rng.random() * menu.seconds, 3),
+            target=rng.choice(names),
+            skew_s=direction * rng.choice(STEPS_S),
+        )
+        for direction in (1, -1)
+    ]
+    return tuple(sorted(steps, key=lambda step: step.at_s))
+
+
+def only_clock_steps(faults: Sequence[AnyFault], own: Sequence[AnyFault]) -> bool:
+    """Clocks are set, and nothing else is done that is not the scenario's own."""
+    others = [fault for fault in faults if not isinstance(fault, Skew)]
+    return len(others) < len(faults) and all(fault in own for fault in others)
+
+
+def without_clock_steps(faults: Sequence[AnyFault]) -> tuple[AnyFault, ...]:
+    return tuple(fault for fault in faults if not isinstance(fault, Skew))
+
+
+class DecisionsKeepTheirTime(Checker):
+    """`twin` runs the same without clock steps, and returns what was decided; None if that run broke."""
+
+    name = "setting a wall clock changes nothing that is measured by durations"
+    resources = frozenset({"nodes", "pods", LEASES, *(resource for resource, _, _ in GIVEN_UP)})
+
+    def __init__(self, twin: Callable[[], Decisions | None] | None = None) -> None:
+        self.decisions: Decisions = Counter()
+        self._twin = twin
+
+    def commit(self, change: Seen) -> Found:
+        self.decisions.update(_decided(change))
+        return None
+
+    def ended(self, world: World) -> Iterable[str | Finding]:
+        without = self._twin() if self._twin is not None else None
+        if without is not None and without != self.decisions:
+            yield _difference(self.decisions, without)
+
+
+def _difference(stepped: Decisions, without: Decisions) -> str:
+    changed = next(what for what in sorted(stepped | without) if stepped[what] != without[what])
+    return f"{changed}: {stepped[changed]} times, and {without[changed]} times if no clock is set"
+
+
+def _decided(change: Seen) -> Iterator[str]:
+    """Decisions in words that do not depend on which of several like pods it was."""
+    if change.resource == "nodes":
+        yield from _of_node(change)
+    elif change.resource == "pods":
+        yield from _of_pod(change)
+    elif change.resource == LEASES:
+        yield from _of_lease(change)
+    else:
+        yield from _given_up(change)
+
+
+def _of_node(change: Seen) -> Iterator[str]:
+    name = change.key.name
+    for key in sorted(_taints(change.new) - _taints(change.old)):
+        yield f"{change.by} taints {name} with {key}"
+    was, now = _status(change.old, "Ready"), _status(change.new, "Ready")
+    if now not in {was, "True", ""}:
+        yield f"{change.by} calls {name} not ready"
+
+
+def _of_pod(change: Seen) -> Iterator[str]:
+    workload = _workload(change.new or change.old or {})
+    if _is_going(change.new) and not _is_going(change.old) and change.old is not None:
+        yield f"{change.by} deletes a pod of {workload}"
+    if _restarts(change.new) > _restarts(change.old):
+        yield f"a container of {workload} is restarted"
+
+
+def _is_going(pod: Obj | None) -> bool:
+    return pod is None or "deletionTimestamp" in metadata(pod)
+
+
+def _of_lease(change: Seen) -> Iterator[str]:
+    was, now = _holder(change.old), _holder(change.new)
+    if change.key.namespace != NODE_LEASES and now and was != now:
+        yield f"{now} takes the lease {change.key.name} from {was or 'nobody'}"
+
+
+def _given_up(change: Seen) -> Iterator[str]:
+    for resource, kind, status in GIVEN_UP:
+        if (
+            change.resource == resource
+            and _status(change.new, kind) == status
+            and _status(change.old, kind) != status
+        ):
+            yield f"{change.by} gives up {change.path}"
+
+
+def _taints(node: Obj | None) -> set[str]:
+    return {str(taint.get("key")) for taint in lookup(node or {}, "spec", "taints") or ()}
+
+
+def _status(obj: Obj | None, kind: str) -> str:
+    conditions = conditions_of(obj or {})
+    return next((str(entry.get("status")) for entry in conditions if entry.get("type") == kind), "")
+
+
+def _holder(lease: Obj | None) -> str:
+    return str(lookup(lease or {}, "spec", "holderIdentity") or "")
+
+
+def _workload(pod: Obj) -> str:
+    owners = metadata(pod).get("ownerReferences") or [{}]
+    return str(owners[0].get("name") or metadata(pod).get("name"))
+
+
+def _restarts(pod: Obj | None) -> int:
+    statuses = lookup(pod or {}, "status", "containerStatuses") or ()
+    return sum(int(status.get("restartCount") or 0) for status in statuses)
+
+
+def stepped(rng: random.Random, menu: Menu, own: Sequence[AnyFault]) -> tuple[AnyFault, ...]:
+    """The scenario's own faults, and clock steps."""
+    return tuple(sorted((*own, *clock_steps(rng, menu)), key=lambda fault: fault.at_s))
