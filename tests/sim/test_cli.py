@@ -280,6 +280,34 @@ def test_a_terminal_shows_progress_and_ctrl_c_ends_an_exploration_with_what_was_
     assert (code, said["runs"], said["resumed"]) == (0, int(runs[1]) + 3, int(runs[1]))
 
 
+NEVER = """
+from fathom.sim.testing import Menu, World, scenario
+
+@scenario(Menu(processes=("nobody",), most=0))
+async def never_holds(world: World) -> None:
+    assert False, "it never does"
+"""
+
+
+def test_a_night_of_exploration_leaves_its_results_and_fails_if_something_broke(tmp_path: Path) -> None:
+    (tmp_path / "never.py").write_text(NEVER)
+    script = Path(__file__).parents[2] / "deploy" / "nightly-explore"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    def night(scenarios: str) -> tuple[int, str]:
+        setting = {"PATH": path, "SCENARIOS": scenarios, "RUNS": "3", "AT_MOST": "10m"}
+        done = subprocess.run(
+            [script], cwd=tmp_path, env=setting, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout.partition(",")[0]
+
+    assert night("shared-counter") == (0, "3 runs")
+    assert night("never.py:never-holds") == (1, "3 runs")
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert [line["held"] for line in lines] == [True, True, True, False, False, False]
+    assert len(list((tmp_path / "failures").iterdir())) == 3
+
+
 def test_ctrl_c_ends_a_visit_to_the_zoo_with_what_there_is(tmp_path: Path) -> None:
     (tmp_path / "harmless.py").write_text('"""Nothing."""\nSCENARIOS = ("shared-counter",)\n')
     words = ("zoo", "--folder", ".", "--runs", "100000", "--json")
