@@ -302,6 +302,13 @@ def test_a_second_call_goes_on_where_the_first_ended(tmp_path: Path, runs: int) 
     assert missing == set()
 
 
+def test_runs_of_other_seeds_are_not_counted(tmp_path: Path) -> None:
+    for number, seeds in enumerate((range(8), range(8, 16)), 1):
+        with ResultsFile(tmp_path / "results.jsonl", code="c") as results:
+            summary = explore_course(*course(SOUND, seeds=seeds, done=results.done), save=results.add)
+        assert (summary.runs, summary.resumed) == (8, 0), number
+
+
 def test_a_finished_exploration_has_nothing_left_to_do(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     for _ in range(2):

@@ -105,7 +105,7 @@ class Course:
         self._given = dict.fromkeys(scenarios, 0)
         self._done = {result.plan: result for result in done if result.plan.strategy != "lineage"}
         self._lineages = {
-            name: LineageRuns(scenario, seeds, _of_lineage(done, name))
+            name: LineageRuns(scenario, seeds, _of_lineage(done, name, seeds))
             for name, scenario in scenarios.items()
             if "lineage" in strategies
         }
@@ -139,8 +139,13 @@ class Course:
         yield PlannedRun(plan, self._done.get(plan))
 
 
-def _of_lineage(done: Sequence[Result], name: str) -> list[Result]:
-    return [result for result in done if (result.plan.strategy, result.plan.scenario) == ("lineage", name)]
+def _of_lineage(done: Sequence[Result], name: str, seeds: range) -> list[Result]:
+    return [
+        result
+        for result in done
+        if (result.plan.strategy, result.plan.scenario) == ("lineage", name)
+        and int(result.plan.seed) in seeds
+    ]
 
 
 class LineageRuns:

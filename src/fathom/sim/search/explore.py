@@ -78,7 +78,7 @@ def explore(
     stop_at_first: bool = False,
     runs_max: int | None = None,
 ) -> ExploreSummary:
-    """`explore_jobs`, for tests."""
+    """`explore_jobs` as tests and the pytest plugin need it."""
     return explore_jobs(scenarios, jobs, workers=workers, limits=Limits(stop_at_first, runs_max))
 
 

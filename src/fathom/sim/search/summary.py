@@ -62,6 +62,7 @@ class ExploreSummary(msgspec.Struct):
         self.real_s += other.real_s
         count(self.coverage, other.coverage)
         count(self.hits, other.hits)
+        count(self.reached, other.reached)
 
     @property
     def runs_per_s(self) -> float:
@@ -153,9 +154,8 @@ def _held(summary: ExploreSummary) -> Iterator[str]:
     noun = "scenario" if len(scenarios) == 1 else "scenarios"
     yield f"{words}: {len(scenarios):,} {noun}, {each} runs each"
     shown = scenarios if len(scenarios) <= LISTED_MAX else [*scenarios[:ENDS], *scenarios[-ENDS:]]
-    if len(scenarios) > 1:
-        width = max(len(_runs_of(runs)) for _, runs in shown)
-        yield from (f"  {_runs_of(runs):<{width}}  {name}" for name, runs in shown)
+    width = max(len(_runs_of(runs)) for _, runs in shown)
+    yield from (f"  {_runs_of(runs):<{width}}  {name}" for name, runs in shown)
     if len(shown) < len(scenarios):
         yield f"  ({len(scenarios) - len(shown)} more are in between; --json has all)"
 
