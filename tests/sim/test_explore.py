@@ -237,7 +237,8 @@ def test_half_a_line_of_a_killed_exploration_is_dropped(tmp_path: Path) -> None:
     ("content", "why"),
     [
         ("my notes\n", "line 1, is no result of an exploration"),
-        ("my notes", "is no file of results"),
+        ("my notes", "line 1, is no result of an exploration"),
+        ('{"at": 1}\n', "Expected `str`"),
         ('{"at": "today"}\n', "missing required field"),
     ],
 )

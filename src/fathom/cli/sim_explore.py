@@ -118,9 +118,12 @@ def _results_file(
     from fathom.sim.search.results_file import BadResults, ResultsFile, code_of  # noqa: PLC0415
 
     try:
-        return ResultsFile(file, code=code_of(scenarios, patch))
+        opened = ResultsFile(file, code=code_of(scenarios, patch))
     except BadResults as error:
         raise Problem(f"--results: {error}") from error
+    if opened.of_other_code:
+        say(f"note: {file} has {opened.of_other_code:,} runs of other code, which are not counted", err=True)
+    return opened
 
 
 class Exploration:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from fathom.sim.world.faults import AnyFault
 from fathom.sim.world.scenario import Result, RunPlan, Strategy
 from fathom.sim.world.versions import versions
 from fathom.sim.world.violation import Violation
+
+OURS = b'{"at":'  # How each line begins.
 
 
 class BadResults(Exception):
@@ -108,13 +110,29 @@ class ResultsFile:
         self._code = code
         self._clock = SystemClock()
         self._fd = _opened(file)
+        self.done: list[Result] = []
+        self.of_other_code = 0
         try:
-            lines = _lines(self._fd, file)
+            self._read(file)
         except BadResults:
             os.close(self._fd)
             raise
-        self.done: Sequence[Result] = [line.result for line in lines if line.code == code]
-        self.of_other_code = len(lines) - len(self.done)
+
+    def _read(self, file: Path) -> None:
+        """A file of many nights is mostly of other code: only the lines of this one are decoded, and the
+        first, so that a file given by mistake is noticed."""
+        mark, whole = f'"code":"{self._code}"'.encode(), 0
+        with os.fdopen(os.dup(self._fd), "rb") as opened:
+            for number, raw in enumerate(opened, 1):
+                if not raw.startswith(OURS[: len(raw)]) or (number == 1 and raw.endswith(b"\n")):
+                    _line(raw, number, file)
+                if not raw.endswith(b"\n"):
+                    os.ftruncate(self._fd, whole)  # The last run of a killed exploration.
+                elif mark in raw:
+                    self.done.append(_line(raw, number, file).result)
+                else:
+                    self.of_other_code += 1
+                whole += len(raw)
 
     def add(self, result: Result) -> None:
         """One write: if we are killed meanwhile, at most half a line is left, which the next call drops."""
@@ -142,17 +160,6 @@ def _opened(file: Path) -> int:
     return fd
 
 
-def _lines(fd: int, file: Path) -> list[ResultLine]:
-    with os.fdopen(os.dup(fd), "rb") as opened:
-        content = opened.read()
-    whole = content.rfind(b"\n") + 1
-    lines = [_line(raw, number, file) for number, raw in enumerate(content[:whole].splitlines(), 1)]
-    if whole < len(content):
-        _line_or_half(content[whole:], file)
-        os.ftruncate(fd, whole)  # The last run of a killed exploration.
-    return lines
-
-
 DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ResultLine)
 
 
@@ -164,10 +171,3 @@ def _line(raw: bytes, number: int, file: Path) -> ResultLine:
             f"{file}, line {number}, is no result of an exploration: {error}; give another file"
         ) from None
     return line
-
-
-def _line_or_half(raw: bytes, file: Path) -> None:
-    """Never cut off what we did not write: a file that was given by mistake stays as it is."""
-    ours = b'{"at":'
-    if not raw.startswith(ours[: len(raw)]):
-        raise BadResults(f"{file} is no file of results: give another file")
