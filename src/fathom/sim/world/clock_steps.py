@@ -1,8 +1,9 @@
 """Wall clocks are set, forward and back: which decisions may that change?
 
-Times that the API keeps as moments are compared with the wall clock, because they have to mean the same to
-whoever reads them, after any restart: when an override, a token or an approval ends, when a CronJob is due,
-how old an Event or a finished Job is. Everything else is a duration, measured on monotonic clocks.
+Times that objects have are compared with the wall clock, because they have to mean the same to whoever reads
+them, after any restart: when an override, an approval or a token ends; `activeDeadlineSeconds`,
+`ttlSecondsAfterFinished` and `minReadySeconds`, which count from a time in the status; how old an Event is.
+Everything else is a duration, measured on monotonic clocks.
 
 `DecisionsKeepTheirTime` says so of a run whose only faults, besides the scenario's own, are clock steps: the
 same run without them must taint, evict, restart, elect and give up the same.
@@ -28,8 +29,7 @@ STEPS_S = (3.0, 40.0, 400.0)  # Within a heartbeat's grace, beyond it, beyond mo
 LEASES = "leases.coordination.k8s.io"
 NODE_LEASES = "kube-node-lease"
 
-# Conditions that a controller sets when a time is up: (resource, condition, status).
-GIVEN_UP = {("deployments.apps", "Progressing", "False"), ("jobs.batch", "Failed", "True")}
+DEPLOYMENTS = "deployments.apps"
 
 Decisions = Counter[str]
 
@@ -63,7 +63,7 @@ class DecisionsKeepTheirTime(Checker):
     """`twin` runs the same without clock steps, and returns what was decided; None if that run broke."""
 
     name = "setting a wall clock changes nothing that is measured by durations"
-    resources = frozenset({"nodes", "pods", LEASES, *(resource for resource, _, _ in GIVEN_UP)})
+    resources = frozenset({"nodes", "pods", LEASES, DEPLOYMENTS})
 
     def __init__(self, twin: Callable[[], Decisions | None] | None = None) -> None:
         self.decisions: Decisions = Counter()
@@ -92,8 +92,8 @@ def _decided(change: Seen) -> Iterator[str]:
         yield from _of_pod(change)
     elif change.resource == LEASES:
         yield from _of_lease(change)
-    else:
-        yield from _given_up(change)
+    elif _status(change.new, "Progressing") == "False" != _status(change.old, "Progressing"):
+        yield f"{change.by} gives up the rollout of {change.key.name}"
 
 
 def _of_node(change: Seen) -> Iterator[str]:
@@ -106,11 +106,20 @@ def _of_node(change: Seen) -> Iterator[str]:
 
 
 def _of_pod(change: Seen) -> Iterator[str]:
-    workload = _workload(change.new or change.old or {})
+    pod = change.new or change.old or {}
+    if _has_deadline(pod):
+        return
+    workload = _workload(pod)
     if _is_going(change.new) and not _is_going(change.old) and change.old is not None:
         yield f"{change.by} deletes a pod of {workload}"
     if _restarts(change.new) > _restarts(change.old):
         yield f"a container of {workload} is restarted"
+
+
+def _has_deadline(pod: Obj) -> bool:
+    """Its own, or perhaps that of its Job: a step may change when it ends."""
+    owners = metadata(pod).get("ownerReferences") or ()
+    return bool(lookup(pod, "spec", "activeDeadlineSeconds")) or any(o.get("kind") == "Job" for o in owners)
 
 
 def _is_going(pod: Obj | None) -> bool:
@@ -121,16 +130,6 @@ def _of_lease(change: Seen) -> Iterator[str]:
     was, now = _holder(change.old), _holder(change.new)
     if change.key.namespace != NODE_LEASES and now and was != now:
         yield f"{now} takes the lease {change.key.name} from {was or 'nobody'}"
-
-
-def _given_up(change: Seen) -> Iterator[str]:
-    for resource, kind, status in GIVEN_UP:
-        if (
-            change.resource == resource
-            and _status(change.new, kind) == status
-            and _status(change.old, kind) != status
-        ):
-            yield f"{change.by} gives up {change.path}"
 
 
 def _taints(node: Obj | None) -> set[str]:
