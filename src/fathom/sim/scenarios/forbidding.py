@@ -163,7 +163,6 @@ def checkers() -> Sequence[Checker]:
         seconds=40,
         most=6,
         without=all_but(*OF_WATCHES, "lose-reply", "crash", "crash-at-write", "skew"),
-        clocks=(*SCHEDULERS, *MANAGERS),
     ),
     servers=2,
     checkers=checkers,

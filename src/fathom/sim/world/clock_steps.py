@@ -37,7 +37,7 @@ Decisions = Counter[str]
 def clock_steps(rng: random.Random, menu: Menu) -> tuple[Skew, ...]:
     """Two clocks are set, one forward and one back, at moments of their own. The end of all faults sets both
     right again, which is a step the other way."""
-    names = menu.clocks or (*menu.processes, *menu.servers)
+    names = menu.clocks or menu.processes
     steps = [
         Skew(
             at_s=round(rng.random() * menu.seconds, 3),
