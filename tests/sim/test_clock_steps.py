@@ -10,6 +10,7 @@ from tests.sim.small import running
 
 from fathom.client.api import Api, Resource
 from fathom.seams.process import Inside
+from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.faults import AnyFault, LoseReply, Skew
 from fathom.sim.world.scenario import RunPlan, Scenario, clock_plan_of, scenario, tell
@@ -82,3 +83,10 @@ def test_a_plan_of_clock_steps_has_one_forward_and_one_back_and_follows_from_its
     assert sorted(step.skew_s > 0 for step in steps if isinstance(step, Skew)) == [False, True]
     assert {step.target for step in steps} == {"health"}
     assert steps == clock_plan_of(told_by(loop_s), "7").faults != clock_plan_of(told_by(loop_s), "8").faults
+
+
+def test_an_eviction_is_charged_though_the_controllers_clock_is_minutes_ahead() -> None:
+    drains = SCENARIOS["drains"]
+    plan = clock_plan_of(drains, "1")
+    assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [-400.0, 400.0]
+    assert tell(drains, plan).violation is None
