@@ -64,7 +64,7 @@ def test_a_duration_that_is_measured_by_the_wall_clock_is_found() -> None:
     assert violation is not None
     assert (violation.invariant, violation.message) == (
         "setting a wall clock changes nothing that is measured by durations",
-        "health taints node-1 with gone: 1 times, and 0 times if no clock is set",
+        "health taints node-1 with gone: once, and never if no clock is set",
     )
 
 

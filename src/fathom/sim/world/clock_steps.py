@@ -5,15 +5,17 @@ them, after any restart: when an override, an approval or a token ends; `activeD
 `ttlSecondsAfterFinished` and `minReadySeconds`, which count from a time in the status; how old an Event is.
 Everything else is a duration, measured on monotonic clocks.
 
-`DecisionsKeepTheirTime` says so of a run whose only faults, besides the scenario's own, are clock steps: the
-same run without them must taint, evict, restart, elect and give up the same.
+`DecisionsKeepTheirTime` says so of a run whose only faults, besides the scenario's own, are clock steps: what
+it taints, evicts, restarts, elects and gives up, the same run without them does too. How often is not
+compared, nor which pods are scaled down: times in objects say which of several like pods is the oldest, and
+one other choice moves everything that comes after it.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fathom.model.conditions import conditions_of
@@ -67,29 +69,36 @@ class DecisionsKeepTheirTime(Checker):
 
     def __init__(self, twin: Callable[[], Decisions | None] | None = None) -> None:
         self.decisions: Decisions = Counter()
+        self._emptied: set[str] = set()  # Nodes with a taint that evicts pods.
         self._twin = twin
 
     def commit(self, change: Seen) -> Found:
-        self.decisions.update(_decided(change))
+        self.decisions.update(_decided(change, self._emptied))
+        if change.resource == "nodes":
+            (self._emptied.add if _evicts(change.new) else self._emptied.discard)(change.key.name)
         return None
 
     def ended(self, world: World) -> Iterable[str | Finding]:
         without = self._twin() if self._twin is not None else None
-        if without is not None and without != self.decisions:
+        if without is not None and without.keys() != self.decisions.keys():
             yield _difference(self.decisions, without)
 
 
 def _difference(stepped: Decisions, without: Decisions) -> str:
-    changed = next(what for what in sorted(stepped | without) if stepped[what] != without[what])
-    return f"{changed}: {stepped[changed]} times, and {without[changed]} times if no clock is set"
+    changed = min(stepped.keys() ^ without.keys())
+    return f"{changed}: {_times(stepped[changed])}, and {_times(without[changed])} if no clock is set"
 
 
-def _decided(change: Seen) -> Iterator[str]:
+def _times(count: int) -> str:
+    return "never" if not count else "once" if count == 1 else f"{count} times"
+
+
+def _decided(change: Seen, emptied: Container[str]) -> Iterator[str]:
     """Decisions in words that do not depend on which of several like pods it was."""
     if change.resource == "nodes":
         yield from _of_node(change)
     elif change.resource == "pods":
-        yield from _of_pod(change)
+        yield from _of_pod(change, emptied)
     elif change.resource == LEASES:
         yield from _of_lease(change)
     elif _status(change.new, "Progressing") == "False" != _status(change.old, "Progressing"):
@@ -105,13 +114,14 @@ def _of_node(change: Seen) -> Iterator[str]:
         yield f"{change.by} calls {name} not ready"
 
 
-def _of_pod(change: Seen) -> Iterator[str]:
+def _of_pod(change: Seen, emptied: Container[str]) -> Iterator[str]:
     pod = change.new or change.old or {}
     if _has_deadline(pod):
         return
     workload = _workload(pod)
-    if _is_going(change.new) and not _is_going(change.old) and change.old is not None:
-        yield f"{change.by} deletes a pod of {workload}"
+    node = str(lookup(pod, "spec", "nodeName"))
+    if node in emptied and _is_going(change.new) and change.old is not None and not _is_going(change.old):
+        yield f"{change.by} evicts a pod of {workload} from {node}"
     if _restarts(change.new) > _restarts(change.old):
         yield f"a container of {workload} is restarted"
 
@@ -134,6 +144,10 @@ def _of_lease(change: Seen) -> Iterator[str]:
 
 def _taints(node: Obj | None) -> set[str]:
     return {str(taint.get("key")) for taint in lookup(node or {}, "spec", "taints") or ()}
+
+
+def _evicts(node: Obj | None) -> bool:
+    return any(taint.get("effect") == "NoExecute" for taint in lookup(node or {}, "spec", "taints") or ())
 
 
 def _status(obj: Obj | None, kind: str) -> str:
