@@ -90,3 +90,10 @@ def test_an_eviction_is_charged_though_the_controllers_clock_is_minutes_ahead() 
     plan = clock_plan_of(drains, "1")
     assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [-400.0, 400.0]
     assert tell(drains, plan).violation is None
+
+
+def test_a_rollout_completes_though_the_controllers_clock_was_minutes_behind() -> None:
+    refused = SCENARIOS["refused-for-long"]
+    plan = clock_plan_of(refused, "2")
+    assert [step.skew_s for step in plan.faults if isinstance(step, Skew)] == [3.0, -400.0]
+    assert tell(refused, plan).violation is None
