@@ -11,6 +11,7 @@ from fathom.bench.recording_cost import RecordingCost
 from fathom.bench.result import ApiResult, WatchResult
 from fathom.bench.schedule import ScheduleResult
 from fathom.bench.why import WhyResult
+from fathom.chaos.report import ChaosReport
 from fathom.cli.replay_tapes import ReplayedTape
 from fathom.cli.top.now_view import NowView
 from fathom.cli.top.workload_view import WorkloadView
@@ -370,6 +371,14 @@ DOCUMENTS = (
         ("sim list", "sim run", "sim explore", "sim check-determinism", "sim shrink", "sim zoo"),
         """`sim list` prints a list of `name` and `about`. The documents of the others are in
         [simulation](simulation.md#json), field by field; a test compares them.""",
+    ),
+    Document(
+        "fathom chaos",
+        ("chaos",),
+        """What `fathom chaos -o json` prints, `--report FILE` writes and `--replay FILE` reads. `failure` is
+        null where everything held; its `schedule` has the faults, in the words of
+        [the simulator](simulation.md#faults), and its `timeline` the lines of the report.""",
+        (ChaosReport,),
     ),
     Document(
         "fathom bench",

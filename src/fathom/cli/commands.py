@@ -55,6 +55,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("record", "fathom.cli.record:app", "List, keep and export recordings"),
         Command("replay", "fathom.cli.replay:replay", "Replay a tape, an incident or a simulated run"),
         Command("sim", "fathom.cli.sim:app", "Run the control plane in a simulator that injects faults"),
+        Command("chaos", "fathom.cli.chaos:chaos", "Run any operator while its API server fails it"),
         Command("bench", "fathom.cli.bench:app", "Benchmarks of API servers, schedulers, caches, clusters"),
     ),
     "Run a cluster": (

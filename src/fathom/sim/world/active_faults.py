@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from fathom.model.times import SECOND_NS
 from fathom.seams.seam import Ask
@@ -17,15 +17,29 @@ from fathom.sim.world.faults import (
     StaleServer,
 )
 
-if TYPE_CHECKING:
-    from fathom.sim.world.engine import Engine
-    from fathom.sim.world.process import SimProcess
-
 FOREVER_NS = 1 << 62
 
 DRIVER = "driver"  # The process that runs the scenario. No fault touches it.
 
 NO_ASK = Ask("", "")
+
+
+class FaultHost(Protocol):
+    """Where faults happen: the engine of a world, or a live run (`fathom.chaos`)."""
+
+    @property
+    def now_ns(self) -> int: ...
+
+    @property
+    def began_ns(self) -> int: ...
+
+    def at(self, at_ns: int, call: Callable[..., None], /, *args: Any) -> object: ...
+
+    def happen(self, fault: AnyFault) -> None: ...
+
+    def state_of(self, process: str) -> str:
+        """In which state a fault meets it, in words: 'restarted, writing'. Few and coarse, so that a state
+        that is new says something."""
 
 
 class PlannedFaults:
@@ -50,7 +64,7 @@ class PlannedFaults:
 
 
 class ActiveFaults:
-    def __init__(self, world: Engine, faults: Sequence[AnyFault]) -> None:
+    def __init__(self, world: FaultHost, faults: Sequence[AnyFault]) -> None:
         self.planned = tuple(faults)
         self.fired: dict[tuple[str, str], int] = {}  # (kind of fault, site) -> how often: the run's coverage.
         self.reached: set[tuple[str, str, str]] = set()  # (kind of fault, site, state of the process).
@@ -182,28 +196,14 @@ class ActiveFaults:
             self._latest = fault
         self.reached.add((*key, self._state(process)))
 
-    def _state(self, name: str) -> str:
-        """In which state a fault meets a process, in words: 'restarted, writing, after crash'. Few and
-        coarse, so that a state that is new says something."""
-        process = self._world.processes.get(name)
+    def _state(self, process: str) -> str:
         after = f", after {self._before}" if self._before else ""
-        if process is None or not process.alive:
-            return f"{'anywhere' if process is None else 'dead'}{after}"
-        life = "restarted" if process.incarnation > 1 else "first life"
-        return f"{life}, {_work_of(process)}{after}"
+        return f"{self._world.state_of(process)}{after}"
 
     def _happen(self, fault: AnyFault) -> None:
         if not self._healed:
             self._fire(fault, "", fault.target)
             self._world.happen(fault)
-
-
-def _work_of(process: SimProcess) -> str:
-    """What it waits for. Watches are always open, and say nothing."""
-    if process.paused:
-        return "paused"
-    methods = {exchange.ask.method for exchange in process.asks.values() if not exchange.stream}
-    return "idle" if not methods else "reading" if methods == {"GET"} else "writing"
 
 
 def _between(wanted: str, peer: str) -> bool:

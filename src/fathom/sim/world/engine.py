@@ -181,6 +181,12 @@ class Engine:
 
     # Faults.
 
+    def state_of(self, process: str) -> str:
+        found = self.processes.get(process)
+        if found is None or not found.alive:
+            return "anywhere" if found is None else "dead"
+        return f"{'restarted' if found.incarnation > 1 else 'first life'}, {_work_of(found)}"
+
     def happen(self, fault: AnyFault) -> None:
         """Apply a momentary fault whose time has come."""
         match fault:
@@ -377,6 +383,14 @@ class Engine:
         for domain in self.graveyard:
             _close_tasks(domain)
         self._queue.clear()
+
+
+def _work_of(process: SimProcess) -> str:
+    """What it waits for. Watches are always open, and say nothing."""
+    if process.paused:
+        return "paused"
+    methods = {exchange.ask.method for exchange in process.asks.values() if not exchange.stream}
+    return "idle" if not methods else "reading" if methods == {"GET"} else "writing"
 
 
 def _close_tasks(domain: Domain) -> None:
