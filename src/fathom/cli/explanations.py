@@ -40,7 +40,10 @@ FIELDS_OF_VIEWS = {
 
 # What API servers say of a kind that they do not know.
 NO_SUCH_PATH = "the server could not find the requested resource"
-ANSWERS_NO_QUESTIONS = "this API server does not answer questions: it is not fathom, or older than 0.1"
+ANSWERS_NO_QUESTIONS = (
+    "this API server does not answer questions: it is not fathom, or older than 0.1. Attach an observer to it"
+    " (fathom attach --observe-only --kubeconfig FILE) and ask that: it writes a kubeconfig of its own"
+)
 
 
 class NoSuchObject(Problem):
@@ -81,9 +84,13 @@ class ApiServer(ServerConnection):
         body = {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "spec": spec}
         status, answer = self.request("POST", f"{OWN_KINDS}{_in_namespace(namespace)}/{plural}", body)
         if status not in {200, 201}:
-            raise _problem(status, answer)
+            raise Problem(ANSWERS_NO_QUESTIONS) if self._is_foreign(status) else _problem(status, answer)
         answered: Answer = answer.get("status") or {}
         return answered
+
+    def _is_foreign(self, status: int) -> bool:
+        """Kubernetes refuses a user without rights to a kind before it looks whether there is such a kind."""
+        return status == 403 and self.request("GET", OWN_KINDS)[0] == 404
 
     def kinds_of(self, name: str, namespace: str) -> list[str]:
         """The kinds of which an object has this name."""
