@@ -89,6 +89,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     may_read_nodes: bool = True  # Whether the user may see names of nodes; else only counts.
     readable: frozenset[str] | None = None  # Namespaces whose objects the user may see; None: all of them.
     observations: tuple[CacheObservation, ...] = ()  # Oldest first.
+    attached: str = ""  # URL of the Kubernetes that the objects are copied from; '': the cluster is fathom's.
 
 
 class HeldObjects:
