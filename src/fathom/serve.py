@@ -41,7 +41,7 @@ from fathom.model.objects import Obj
 from fathom.model.record_query import DecisionReader
 from fathom.model.user import User
 from fathom.open_files import take_all
-from fathom.private_files import prepare_directory, write_private
+from fathom.private_files import NotOurs, prepare_directory, write_private
 from fathom.record.audit import AuditLog
 from fathom.record.audit_index import AuditIndex
 from fathom.record.journal import DiskJournal
@@ -94,6 +94,7 @@ class Copying(Protocol):
         ...
 
 
+COPY_OF = "attached"  # A file of a data directory that copies another cluster: that cluster's URL.
 READ_ONLY = "this server is a copy of {}, made by `fathom attach`, and takes no changes: send them to that cluster"
 
 
@@ -115,6 +116,7 @@ def run_api(
     take_all()
     data = data.absolute()
     os.umask(0o077)  # No other user may read keys, nor Secrets in the store.
+    _refuse_copy(data, copying)
     data_format.check(data)  # First: a directory of a newer fathom is left as it is.
     warnings = prepare_directory(data)
     store = store or f"sqlite:{data}"
@@ -133,6 +135,16 @@ def run_api(
                 copying=copying,
                 own_kinds=own_kinds,
             )
+        )
+
+
+def _refuse_copy(data: Path, copying: Copying | None) -> None:
+    """Refuse to serve a copy of another cluster as if it were one: its controllers would act on it."""
+    mark = data / COPY_OF
+    if copying is None and mark.exists():
+        url = mark.read_text(errors="replace").strip()
+        raise NotOurs(
+            f"{data} is a copy of {url} that `fathom attach` made: choose another directory with --data"
         )
 
 

@@ -1,0 +1,149 @@
+"""Installs fathom's objects in a foreign cluster, and removes all that it left there.
+
+What is removed is found by the label that `attach` gives, never by name: an object that somebody else made stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from fathom.attach.installed import RBAC, SELECTOR
+from fathom.client.api import Api, Resource
+from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
+from fathom.model.accounts import SYSTEM_NAMESPACE
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
+from fathom.seams.loop_clock import loop_now_s
+
+NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
+PODS, LEASES = Resource("", "v1", "pods"), Resource("coordination.k8s.io", "v1", "leases")
+# In an order in which they can be removed: a right goes before the account that has it.
+INSTALLED: dict[str, Resource] = {
+    "ClusterRoleBinding": Resource(RBAC, "v1", "clusterrolebindings", namespaced=False),
+    "ClusterRole": Resource(RBAC, "v1", "clusterroles", namespaced=False),
+    "RoleBinding": Resource(RBAC, "v1", "rolebindings"),
+    "Role": Resource(RBAC, "v1", "roles"),
+    "ServiceAccount": Resource("", "v1", "serviceaccounts"),
+    "Namespace": NAMESPACES,
+}
+OWN_ANNOTATIONS = "fathom.dev/"
+OWN_LEASES = "scheduler"  # What `serve scheduler` calls its lease, with its name and shard behind it.
+GONE_S_MAX = 120.0  # A namespace takes as long as its contents.
+POLL_S = 0.3
+
+
+class NotInstalled(Exception):
+    """The cluster refused; the message is one line for the user."""
+
+
+async def install(api: Api, objects: list[Obj]) -> list[str]:
+    """Creates what is missing; returns a line for each object. Raises NotInstalled."""
+    lines = []
+    for obj in objects:
+        outcome = await api.create(INSTALLED[obj["kind"]], key_of(obj).namespace, obj)
+        if isinstance(outcome, Committed):
+            lines.append(f"created {_title(obj)}")
+        elif isinstance(outcome, Conflict):
+            lines.append(f"{_title(obj)} is there already")
+        else:
+            raise NotInstalled(f"{_title(obj)} was not created: {_why(outcome)}")
+    return lines
+
+
+async def remove(api: Api) -> list[str]:
+    """Removes what `install` and the scheduler left; returns a line for each object. Raises NotInstalled,
+    ApiError."""
+    lines = [line async for line in _without_annotations(api)]
+    namespace = await api.get(NAMESPACES, "", SYSTEM_NAMESPACE)
+    if namespace is not None:
+        lines += [line async for line in _without_leases(api)]
+    for kind, resource in INSTALLED.items():
+        async for obj in _all(api, resource, selector=SELECTOR):
+            lines.append(await _removed(api, resource, {**obj, "kind": kind}))
+    await _until_gone(api)
+    return lines
+
+
+async def _removed(api: Api, resource: Resource, obj: Obj) -> str:
+    key = key_of(obj)
+    outcome = await api.delete(resource, key.namespace, key.name, uid=uid_of(obj))
+    if isinstance(outcome, Committed) or (isinstance(outcome, Rejected) and outcome.code == 404):
+        return f"removed {_title(obj)}"
+    raise NotInstalled(f"{_title(obj)} was not removed: {_why(outcome)}")
+
+
+async def _without_annotations(api: Api) -> AsyncIterator[str]:
+    """Takes our annotations off pods: bindings put there which decision placed them."""
+    async for pod in _all(api, PODS):
+        annotations = metadata(pod).get("annotations") or {}
+        ours = {name: None for name in annotations if name.startswith(OWN_ANNOTATIONS)}
+        if ours:
+            key = key_of(pod)
+            patch = {"metadata": {"uid": uid_of(pod), "annotations": ours}}
+            outcome = await api.patch(PODS, key.namespace, key.name, patch)
+            gone = isinstance(outcome, Conflict) or (isinstance(outcome, Rejected) and outcome.code == 404)
+            if not isinstance(outcome, Committed) and not gone:
+                raise NotInstalled(f"{_title(pod)} keeps its annotations: {_why(outcome)}")
+            yield f"removed {', '.join(sorted(ours))} of {_title(pod)}"
+
+
+async def _without_leases(api: Api) -> AsyncIterator[str]:
+    """Those of our schedulers. Raises NotInstalled while one of them runs: it would make it again."""
+    async for lease in _all(api, LEASES, SYSTEM_NAMESPACE):
+        if not key_of(lease).name.startswith(OWN_LEASES):
+            continue
+        if holder := lookup(lease, "spec", "holderIdentity"):
+            raise NotInstalled(
+                f"a scheduler still runs as {holder}: stop it first. If it was killed, delete its lease"
+                f" {'/'.join(key_of(lease))}"
+            )
+        yield await _removed(api, LEASES, lease)
+
+
+async def _until_gone(api: Api) -> None:
+    """Waits for a namespace that is being deleted."""
+    until_s = loop_now_s() + GONE_S_MAX
+    while (namespace := await api.get(NAMESPACES, "", SYSTEM_NAMESPACE)) is not None:
+        if not metadata(namespace).get("deletionTimestamp"):
+            return  # It was there before us.
+        if loop_now_s() > until_s:
+            raise NotInstalled(
+                f"namespace {SYSTEM_NAMESPACE} is still being deleted after {GONE_S_MAX:g} s: look at its"
+                " conditions"
+            )
+        await asyncio.sleep(POLL_S)
+
+
+async def _all(
+    api: Api, resource: Resource, namespace: str = "", *, selector: str = ""
+) -> AsyncIterator[Obj]:
+    token = ""
+    while True:
+        try:
+            page = await api.list_page(resource, namespace, token=token, labelSelector=selector)
+        except ApiError as error:
+            if error.code == 404:
+                return
+            raise
+        for item in page.items:
+            yield item
+        token = page.token
+        if not token:
+            return
+
+
+def _title(obj: Obj) -> str:
+    key = Key(*key_of(obj))
+    return f"{str(obj.get('kind', '')).lower()} {'/'.join(part for part in key if part)}"
+
+
+def _why(outcome: Outcome) -> str:
+    match outcome:
+        case Rejected(message=message):
+            return message
+        case Conflict(why=why):
+            return why
+        case Unknown(cause=cause):
+            return cause
+    return ""
