@@ -1,0 +1,93 @@
+"""Pods of a Kubernetes that fathom is attached to: somebody else decided, and the same rules are run again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.explain.builders import READY, RUNS, condition, event, evidence, node, pod, reported, running, why
+
+from fathom.explain.why.answer import DetailGroup
+
+URL = "https://prod.example:6443"
+NOT_KNOWN = DetailGroup(
+    "not known",
+    (
+        "the state that kube-scheduler saw: the rules were run on what is observed now",
+        "whether kube-scheduler has another profile, plugins or extenders: the default rules were run",
+        "volumes that are not bound yet, and claims to devices, are not decided again",
+    ),
+)
+
+
+def placed(on: str, **spec: Any) -> dict[str, Any]:
+    status = running(reported(ready=True, running=RUNS), conditions=READY)
+    return pod(on=on, status=status, **spec)
+
+
+def scheduled(by: str) -> dict[str, Any]:
+    return {**event("Scheduled", "assigned"), "reportingComponent": by}
+
+
+@pytest.mark.parametrize(
+    ("big", "expected"),
+    [
+        ("a", "it runs on a; kube-scheduler decided; the same rules give a now"),
+        ("b", "it runs on a; kube-scheduler decided; the same rules give another node now: it would go to b, "),
+    ],
+)
+def test_a_placed_pod_says_who_decided_and_what_the_same_rules_give(big: str, expected: str) -> None:
+    nodes = [node(name, "8" if name == big else "2") for name in "ab"]
+    answer = why(
+        evidence(pods=[placed("a")], nodes=nodes, events=[scheduled("default-scheduler")], attached=URL)
+    )
+    assert answer.cause.startswith(expected)
+    assert answer.as_wanted
+    assert answer.details[-1] == NOT_KNOWN
+
+
+@pytest.mark.parametrize(
+    ("spec", "events", "who"),
+    [
+        ({}, [], "kube-scheduler"),
+        ({"schedulerName": "gpu"}, [], "scheduler gpu"),
+        ({}, [scheduled("gpu")], "scheduler gpu"),
+    ],
+)
+def test_without_an_event_the_pod_names_its_scheduler(spec: Any, events: Any, who: str) -> None:
+    answer = why(evidence(pods=[placed("a", **spec)], nodes=[node("a")], events=events, attached=URL))
+    assert answer.cause == f"it runs on a; {who} decided; the same rules give a now"
+
+
+def test_a_pod_that_a_kubelet_runs_from_a_file_was_decided_by_nobody() -> None:
+    static = placed("a", meta={"annotations": {"kubernetes.io/config.mirror": "1"}})
+    answer = why(evidence(pods=[static], nodes=[node("a")], attached=URL))
+    assert answer.cause == "it runs on a; no decision on record placed it"
+
+
+def test_on_fathoms_own_server_nothing_is_said_of_others() -> None:
+    answer = why(evidence(pods=[placed("a")], nodes=[node("a")]))
+    assert answer.cause == "it runs on a; no decision on record placed it"
+
+
+def test_a_waiting_pod_has_both_opinions() -> None:
+    said = "0/1 nodes are available: 1 Insufficient cpu."
+    waiting = pod(cpu="9", status={"conditions": [condition("PodScheduled", "False", "Unschedulable", said)]})
+    answer = why(
+        evidence(pods=[waiting], nodes=[node("a")], leases_coordination_k8s_io=[], attached=URL)
+    )
+    assert answer.summary.startswith("pod shop/web is not scheduled: the only node has too little free cpu")
+    ours, unknown = answer.details[:2]
+    assert ours.title == "kube-scheduler"
+    assert ours.lines[0] == f"kube-scheduler says: {said}"
+    assert ours.lines[1].startswith("the same rules give: 0/1 nodes are available: 1 Insufficient cpu")
+    assert unknown == NOT_KNOWN
+
+
+def test_a_pod_that_no_scheduler_has_looked_at_says_so() -> None:
+    answer = why(
+        evidence(
+            pods=[pod(schedulerName="gpu")], nodes=[node("a")], leases_coordination_k8s_io=[], attached=URL
+        )
+    )
+    assert "no scheduler named 'gpu'" in answer.summary
