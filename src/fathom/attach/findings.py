@@ -51,7 +51,9 @@ def readable(survey: Survey) -> list[MirroredKind]:
 
 
 def _own() -> Finding:
-    return Finding("fathom", "no", "the server is fathom's own", "ask it directly: there is nothing to attach")
+    return Finding(
+        "fathom", "needed", "the server is fathom's own", "nothing is to be attached: ask it directly"
+    )
 
 
 def _watch_list(survey: Survey) -> Finding:
