@@ -134,7 +134,11 @@ def assemble(wanted: ServerSettings) -> Parts:
         agents=wanted.agents,
     )
     core.read_only = wanted.read_only
-    views = AskViews(core, authorizer, wanted.sources) if wanted.sources is not None and wanted.own_kinds else None
+    views = (
+        AskViews(core, authorizer, wanted.sources)
+        if wanted.sources is not None and wanted.own_kinds
+        else None
+    )
     page = NoWebPage() if wanted.make_page is None else wanted.make_page(authenticator, authorizer)
     server = ApiServer(
         core,
@@ -215,7 +219,9 @@ async def bootstrap(parts: Parts) -> None:
     and count the pods that are older than the ledger."""
     await settle_ledger(parts.core)
     resources, writer = RegistryResources(parts.core.registry), parts.writer("bootstrap")
-    for obj in plan_bootstrap(parts.core.cache, own=parts.core.registry.by_resource(EXPLANATIONS) is not None):
+    for obj in plan_bootstrap(
+        parts.core.cache, own=parts.core.registry.by_resource(EXPLANATIONS) is not None
+    ):
         resource = resources.named(obj["apiVersion"], obj["kind"]) or ""
         exists = "uid" in obj["metadata"]
         meta = obj["metadata"]

@@ -95,7 +95,9 @@ class Copying(Protocol):
 
 
 COPY_OF = "attached"  # A file of a data directory that copies another cluster: that cluster's URL.
-READ_ONLY = "this server is a copy of {}, made by `fathom attach`, and takes no changes: send them to that cluster"
+READ_ONLY = (
+    "this server is a copy of {}, made by `fathom attach`, and takes no changes: send them to that cluster"
+)
 
 
 def run_api(
@@ -381,11 +383,9 @@ async def _serve(running: Running) -> None:
             task.cancel()
 
 
-async def _begin(
-    running: Running, group: asyncio.TaskGroup, stop: asyncio.Event
-) -> list[asyncio.Task[None]]:
-    """Fill the store: with what every cluster has, or with a copy of another. Housekeeping would delete from a
-    copy what it cannot see the owners of."""
+async def _begin(running: Running, group: asyncio.TaskGroup, stop: asyncio.Event) -> list[asyncio.Task[None]]:
+    """Fill the store: with what every cluster has, or with a copy of another. Housekeeping would delete from
+    a copy what it cannot see the owners of."""
     parts, copying = running.parts, running.copying
     await bootstrap(parts)
     if copying is None:

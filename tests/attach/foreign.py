@@ -1,4 +1,4 @@
-"""A Kubernetes that knows nothing of fathom: an API server on a socket without fathom.dev, and what is attached to it."""
+"""A Kubernetes that knows nothing of fathom: an API server without fathom.dev, and a copy of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifests in deploy/attach are those that `fathom attach` prints, and run it with its service account."""
+"""The manifests in deploy/attach are those that `fathom attach` prints, and run it with its account."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.api.harness import JANE
 from tests.attach.foreign import PODS, Foreign, foreign
 from tests.cli.asking import pod
 
-from fathom.attach.findings import Finding, findings_of, is_possible, readable
+from fathom.attach.findings import AttachFinding, findings_of, is_possible, readable
 from fathom.attach.installed import objects_to_install
 from fathom.attach.installing import NotInstalled, install, remove
 from fathom.attach.kinds import MIRRORED
@@ -68,7 +68,9 @@ def test_detach_leaves_the_cluster_as_it_was_before_attach(tmp_path: Path) -> No
         assert await dump(cluster) != before
         removed = await remove(api)
         assert "removed fathom.dev/decision of pod default/web" in removed
-        await cluster.api.patch(f"{PODS}/web", {"metadata": {"annotations": None}})  # What the test itself added.
+        await cluster.api.patch(
+            f"{PODS}/web", {"metadata": {"annotations": None}}
+        )  # What the test itself added.
         assert await dump(cluster) == before
         assert await remove(api) == []
 
@@ -122,7 +124,7 @@ def test_an_administrator_lacks_nothing(tmp_path: Path) -> None:
         )  # fmt: skip
         findings = findings_of(seen, observe_only=False)
         assert is_possible(findings)
-        assert findings[-1] == Finding(
+        assert findings[-1] == AttachFinding(
             "namespace fathom-system", "no", "not installed", "it is created, with your consent"
         )
         assert readable(seen) == list(MIRRORED)
@@ -148,8 +150,8 @@ def test_a_user_without_rights_learns_what_each_lack_costs(tmp_path: Path) -> No
 def test_a_kind_that_is_allowed_in_one_namespace_is_read_there() -> None:
     hidden = Right(("get", "list", "watch"), "coordination.k8s.io", "leases", "", False, "kube-system")
     seen = Survey(
-        url="u", version="v", is_fathom=False, absent=frozenset({"cronjobs.batch"}), denied=frozenset({hidden}),
-        has_watch_list=False, leader="", has_namespace=False,
+        url="u", version="v", is_fathom=False, absent=frozenset({"cronjobs.batch"}),
+        denied=frozenset({hidden}), has_watch_list=False, leader="", has_namespace=False,
     )  # fmt: skip
     kinds = {kind.name: kind.namespaces for kind in readable(seen)}
     assert kinds["leases.coordination.k8s.io"] == ("fathom-system",)

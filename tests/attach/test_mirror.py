@@ -62,7 +62,11 @@ def test_a_copy_takes_no_changes_but_answers_questions(tmp_path: Path) -> None:
             await copy.post(f"{PODS}/web/binding", {"target": {"kind": "Node", "name": "node-1"}}),
             await copy.post(f"{PODS}/web/eviction", {"metadata": {"name": "web"}}),
         ):
-            assert (refused.status, refused.reason, refused.obj["message"]) == (405, "MethodNotAllowed", "a copy")
+            assert (refused.status, refused.reason, refused.obj["message"]) == (
+                405,
+                "MethodNotAllowed",
+                "a copy",
+            )
         answer = await copy.get("/apis/fathom.dev/v1alpha1/namespaces/default/explanations/pod.web")
         assert answer.obj["status"]["summary"].startswith("pod default/web waits for a node: no scheduler")
 

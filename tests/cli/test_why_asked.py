@@ -128,7 +128,8 @@ def test_a_server_that_answers_no_questions_is_named_as_such(tmp_path: Path, con
             fathom = commands_of(url, tmp_path)
             for words in (
                 ("why", "pod/web"), ("why", "-A"), ("status", "deployment/web"),
-                ("timeline", "pod/web"), ("coupling", "autoscaling"), ("coupling", "deploy/web"), ("decisions", "-n", "default"),
+                ("timeline", "pod/web"), ("coupling", "autoscaling"), ("coupling", "deploy/web"),
+                ("decisions", "-n", "default"),
             ):  # fmt: skip
                 line = ANSWERS_NO_QUESTIONS
                 assert await fathom(*words) == (2, "", f"fathom: error: {line}\n"), words

@@ -1,4 +1,4 @@
-"""Pods of a Kubernetes that fathom is attached to: somebody else decided, and the same rules are run again."""
+"""Pods of a Kubernetes that fathom is attached to: another scheduler decided; the same rules run again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def scheduled(by: str) -> dict[str, Any]:
     ("big", "expected"),
     [
         ("a", "it runs on a; kube-scheduler decided; the same rules give a now"),
-        ("b", "it runs on a; kube-scheduler decided; the same rules give another node now: it would go to b, "),
+        (
+            "b",
+            "it runs on a; kube-scheduler decided; the same rules give another node now: it would go to b, ",
+        ),
     ],
 )
 def test_a_placed_pod_says_who_decided_and_what_the_same_rules_give(big: str, expected: str) -> None:
@@ -73,9 +76,7 @@ def test_on_fathoms_own_server_nothing_is_said_of_others() -> None:
 def test_a_waiting_pod_has_both_opinions() -> None:
     said = "0/1 nodes are available: 1 Insufficient cpu."
     waiting = pod(cpu="9", status={"conditions": [condition("PodScheduled", "False", "Unschedulable", said)]})
-    answer = why(
-        evidence(pods=[waiting], nodes=[node("a")], leases_coordination_k8s_io=[], attached=URL)
-    )
+    answer = why(evidence(pods=[waiting], nodes=[node("a")], leases_coordination_k8s_io=[], attached=URL))
     assert answer.summary.startswith("pod shop/web is not scheduled: the only node has too little free cpu")
     ours, unknown = answer.details[:2]
     assert ours.title == "kube-scheduler"

@@ -41,8 +41,8 @@ from fathom.kinds.scheduler_override import SchedulerOverride
 from fathom.kinds.shape import GROUP as OWN_GROUP
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.registry import Registry
-from fathom.model.body import encode_json
 from fathom.model.accounts import HOUSEKEEPING
+from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, method_not_allowed, no_such_path, not_supported
 
 Verb = Callable[[Core, Call], Awaitable[Answer]]
@@ -152,9 +152,10 @@ class Dispatch:
     def _refuse_write(self, call: Call) -> None:
         """Raises 405 where this server takes none but its own. Questions are no writes."""
         why = self._core.read_only
-        if why and call.target.verb not in READING and not call.kind.virtual:
-            if call.caller.user.name != HOUSEKEEPING:
-                raise ApiError(405, "MethodNotAllowed", why)
+        if not why or call.target.verb in READING or call.kind.virtual:
+            return
+        if call.caller.user.name != HOUSEKEEPING:
+            raise ApiError(405, "MethodNotAllowed", why)
 
     async def _subresource(self, call: Call) -> Answer:
         name, verb = call.target.subresource, call.target.verb

@@ -1,4 +1,4 @@
-"""The copy of a foreign cluster as a part of a live server (`fathom.serve.Copying`), and the scheduler beside it."""
+"""The copy of a foreign cluster as a part of a live server (`fathom.serve.Copying`), and its scheduler."""
 
 from __future__ import annotations
 

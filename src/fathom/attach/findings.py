@@ -14,7 +14,7 @@ from fathom.model.accounts import SYSTEM_NAMESPACE
 State = Literal["yes", "no", "needed"]  # 'needed': it lacks, and without it nothing works.
 
 
-class Finding(msgspec.Struct, frozen=True, rename="camel"):
+class AttachFinding(msgspec.Struct, frozen=True, rename="camel"):
     """A document of the command line: its names are stable."""
 
     check: str
@@ -23,9 +23,9 @@ class Finding(msgspec.Struct, frozen=True, rename="camel"):
     cost: str = ""  # Of a lack.
 
 
-def findings_of(survey: Survey, *, observe_only: bool) -> list[Finding]:
+def findings_of(survey: Survey, *, observe_only: bool) -> list[AttachFinding]:
     findings = [
-        Finding("server", "yes", f"{survey.version} at {survey.url}"),
+        AttachFinding("server", "yes", f"{survey.version} at {survey.url}"),
         *([_own()] if survey.is_fathom else []),
         _watch_list(survey),
         _scheduler(survey),
@@ -35,7 +35,7 @@ def findings_of(survey: Survey, *, observe_only: bool) -> list[Finding]:
     return findings if observe_only else [*findings, *_rights(survey), _namespace(survey)]
 
 
-def is_possible(findings: list[Finding]) -> bool:
+def is_possible(findings: list[AttachFinding]) -> bool:
     return all(finding.state != "needed" for finding in findings)
 
 
@@ -50,59 +50,65 @@ def readable(survey: Survey) -> list[MirroredKind]:
     return kinds
 
 
-def _own() -> Finding:
-    return Finding(
+def _own() -> AttachFinding:
+    return AttachFinding(
         "fathom", "needed", "the server is fathom's own", "nothing is to be attached: ask it directly"
     )
 
 
-def _watch_list(survey: Survey) -> Finding:
+def _watch_list(survey: Survey) -> AttachFinding:
     if survey.has_watch_list:
-        return Finding("WatchList", "yes", "lists are streamed")
-    return Finding("WatchList", "no", "not served, or never ended", "lists are read in pages: a slower start")
+        return AttachFinding("WatchList", "yes", "lists are streamed")
+    return AttachFinding(
+        "WatchList", "no", "not served, or never ended", "lists are read in pages: a slower start"
+    )
 
 
-def _scheduler(survey: Survey) -> Finding:
+def _scheduler(survey: Survey) -> AttachFinding:
     if survey.leader:
-        return Finding("kube-scheduler", "yes", f"{survey.leader} leads")
+        return AttachFinding("kube-scheduler", "yes", f"{survey.leader} leads")
     cost = "whether pods wait for a scheduler that is not there is not known"
-    return Finding("kube-scheduler", "no", "nobody holds kube-system/kube-scheduler, or it is hidden", cost)
+    return AttachFinding(
+        "kube-scheduler", "no", "nobody holds kube-system/kube-scheduler, or it is hidden", cost
+    )
 
 
-def _kinds(survey: Survey) -> list[Finding]:
+def _kinds(survey: Survey) -> list[AttachFinding]:
     """One row for all that can be read, and one for each kind that cannot."""
     can = {kind.name for kind in readable(survey)}
-    rows = [Finding("kinds to read", "yes", f"{len(can)} of {len(MIRRORED)}")]
+    rows = [AttachFinding("kinds to read", "yes", f"{len(can)} of {len(MIRRORED)}")]
     for kind in MIRRORED:
         if kind.name not in can:
             why = "not served" if kind.name in survey.absent else "you may not list and watch them"
-            rows.append(Finding(kind.name, "needed" if kind.needed else "no", why, kind.lack))
+            rows.append(AttachFinding(kind.name, "needed" if kind.needed else "no", why, kind.lack))
     return rows
 
 
-def _audit() -> Finding:
-    return Finding(
+def _audit() -> AttachFinding:
+    return AttachFinding(
         "audit log", "no", "no API serves it", "writers are those of managedFields: programs, not users"
     )
 
 
-def _rights(survey: Survey) -> list[Finding]:
+def _rights(survey: Survey) -> list[AttachFinding]:
     rows = []
     read = {(right.name, right.namespace) for right in observing()}
     for right in scheduling():
-        if right in survey.denied and not (right.name, right.namespace) in read:
+        if right in survey.denied and (right.name, right.namespace) not in read:
             rows.append(
-                Finding(
+                AttachFinding(
                     f"{' '.join(right.verbs)} {right.name}",
                     "needed" if right.needed else "no",
                     "you may not",
                     right.lack,
                 )
             )
-    return rows or [Finding("rights to schedule", "yes", "all")]
+    return rows or [AttachFinding("rights to schedule", "yes", "all")]
 
 
-def _namespace(survey: Survey) -> Finding:
+def _namespace(survey: Survey) -> AttachFinding:
     if survey.has_namespace:
-        return Finding(f"namespace {SYSTEM_NAMESPACE}", "yes", "installed")
-    return Finding(f"namespace {SYSTEM_NAMESPACE}", "no", "not installed", "it is created, with your consent")
+        return AttachFinding(f"namespace {SYSTEM_NAMESPACE}", "yes", "installed")
+    return AttachFinding(
+        f"namespace {SYSTEM_NAMESPACE}", "no", "not installed", "it is created, with your consent"
+    )

@@ -1,7 +1,7 @@
-"""The objects that `fathom attach` installs: a namespace, a service account, and roles of exactly its rights. Pure.
+"""The objects that `fathom attach` installs: a namespace, a service account, and roles of its rights. Pure.
 
-No CustomResourceDefinitions: nothing in a foreign cluster would enforce a quota, a policy or an override of ours
-yet, and an object that does nothing misleads whoever writes it.
+No CustomResourceDefinitions: nothing in a foreign cluster would enforce a quota, a policy or an override of
+ours yet, and an object that does nothing misleads whoever writes it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Installs fathom's objects in a foreign cluster, and removes all that it left there.
 
-What is removed is found by the label that `attach` gives, never by name: an object that somebody else made stays.
+What is removed is found by the label that `attach` gives, never by name: an object that somebody else made
+stays.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kinds that an observer copies, and what is missing from its answers where it may not read one of them."""
+"""The kinds that an observer copies, and what its answers lack where it may not read one of them."""
 
 from __future__ import annotations
 
@@ -42,21 +42,24 @@ MIRRORED: tuple[MirroredKind, ...] = (
     _kind("Pod", "", "v1", "pods", "nothing can be observed", needed=True),
     _kind("Event", "", "v1", "events", "who scheduled a pod, and what kubelets say, is not known"),
     _kind("Deployment", "apps", "v1", "deployments", "`why` and `status` know no Deployments"),
-    _kind("ReplicaSet", "apps", "v1", "replicasets", "`why` and `status` of a Deployment do not know its pods"),
+    _kind("ReplicaSet", "apps", "v1", "replicasets", "the pods of a Deployment are not known"),
     _kind("StatefulSet", "apps", "v1", "statefulsets", "owners of their pods are not known"),
     _kind("DaemonSet", "apps", "v1", "daemonsets", "owners of their pods are not known"),
     _kind("Job", "batch", "v1", "jobs", "`why` and `status` know no Jobs"),
     _kind("CronJob", "batch", "v1", "cronjobs", "owners of their Jobs are not known"),
     _kind(
-        "HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers", "`why` knows no autoscalers"
+        "HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers", "autoscalers are unknown"
     ),
-    _kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", "preemption is judged without budgets"),
+    _kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", "preemption is judged without them"),
     _kind("Service", "", "v1", "services", "`why` knows no Services"),
     _kind("EndpointSlice", "discovery.k8s.io", "v1", "endpointslices", "whether a pod serves is not known"),
     _kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", _PLACING),
     _kind("PersistentVolume", "", "v1", "persistentvolumes", _PLACING, namespaced=False),
     _kind("StorageClass", "storage.k8s.io", "v1", "storageclasses", _PLACING, namespaced=False),
-    _kind("PriorityClass", "scheduling.k8s.io", "v1", "priorityclasses", "priorities have no names", namespaced=False),
+    _kind(
+        "PriorityClass", "scheduling.k8s.io", "v1", "priorityclasses", "priorities have no name",
+        namespaced=False,
+    ),
     _kind("ResourceQuota", "", "v1", "resourcequotas", "a refusal by a quota is not explained"),
     _kind("LimitRange", "", "v1", "limitranges", "defaults that a LimitRange set are not named"),
     # Only leaders' leases: those of nodes change every ten seconds, and Node conditions say the same.

@@ -2,7 +2,8 @@
 
     caches (on a Domain) ──change──> waiting changes ──a commit each──> store, then audit entries
 
-A commit holds changes of different objects; two changes of one object are two commits, so that history has both.
+A commit holds changes of different objects; two changes of one object are two commits, so that history has
+both.
 Objects that are in the store and not in the first list were deleted while nobody watched.
 """
 
@@ -50,7 +51,11 @@ class ObservedChange(msgspec.Struct, frozen=True):
 
 def store_key(resource: str, obj: Obj) -> str:
     key = key_of(obj)
-    return f"/registry/{resource}/{key.namespace}/{key.name}" if key.namespace else f"/registry/{resource}/{key.name}"
+    return (
+        f"/registry/{resource}/{key.namespace}/{key.name}"
+        if key.namespace
+        else f"/registry/{resource}/{key.name}"
+    )
 
 
 def body_of(obj: Obj) -> Body:
@@ -70,8 +75,8 @@ def next_commit(waiting: deque[ObservedChange]) -> list[ObservedChange]:
 def first_changes(
     resource: str, listed: Sequence[Obj], stored: Mapping[str, Entry], *, copied_before: bool
 ) -> list[ObservedChange]:
-    """What makes the store equal to a first list. `copied_before`: the store has an earlier copy, so that what
-    differs has changed meanwhile; else nothing is known about when."""
+    """What makes the store equal to a first list. `copied_before`: the store has an earlier copy, so that
+    what differs has changed meanwhile; else nothing is known about when."""
     changes, missing = [], dict(stored)
     for obj in listed:
         key = store_key(resource, obj)
@@ -190,7 +195,8 @@ class Mirror:
     async def _commit(self, changes: list[ObservedChange]) -> None:
         wanted = [change for change in changes if change is not SYNCED]
         writes: list[Write] = [
-            Delete(change.key) if change.new is None else Put(change.key, body_of(change.new)) for change in wanted
+            Delete(change.key) if change.new is None else Put(change.key, body_of(change.new))
+            for change in wanted
         ]
         if writes:
             revision = await self._committed(writes)

@@ -1,7 +1,8 @@
 """Writes that an observer sees, as audit entries: which fields changed, and who says to have written them.
 
-A foreign cluster's audit log is rarely readable. Its objects say who wrote which field: `metadata.managedFields`
-names a manager, which is a program and no user. Where they say nothing, the writer is `unknown`. Pure.
+A foreign cluster's audit log is rarely readable. Its objects say who wrote which field:
+`metadata.managedFields` names a manager, which is a program and no user. Where they say nothing, the writer
+is `unknown`. Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an attached process may do in the cluster: read what is copied, and, to schedule, what kube-scheduler does.
+"""What an attached process does in the cluster: it reads what is copied and, to schedule, binds pods.
 
-Each right says what its lack costs, for the table that `fathom attach` prints. The roles that are installed are
-made of the same rights, so that none is granted which nobody needs. Pure.
+Each right says what its lack costs, for the table that `fathom attach` prints. The roles that are installed
+are made of the same rights, so that none is granted which nobody needs. Pure.
 """
 
 from __future__ import annotations
@@ -46,11 +46,18 @@ def scheduling() -> list[Right]:
         Right(READ, "", "persistentvolumes", "it cannot schedule", True),
         Right(READ, "policy", "poddisruptionbudgets", "it cannot schedule", True),
         Right(("create",), "", "pods/binding", "it cannot schedule", True),
-        Right(("patch",), "", "pods/status", "waiting pods do not say why, and preemption has no nominated node"),
+        Right(
+            ("patch",), "", "pods/status", "waiting pods do not say why, and preemption has no nominated node"
+        ),
         Right(("delete",), "", "pods", "pods of higher priority preempt none"),
         Right(("create", "patch"), "", "events", "pods have no Events of their scheduling"),
         Right(
-            ("create", "get", "update"), "coordination.k8s.io", "leases", "it cannot lead", True, SYSTEM_NAMESPACE
+            ("create", "get", "update"),
+            "coordination.k8s.io",
+            "leases",
+            "it cannot lead",
+            True,
+            SYSTEM_NAMESPACE,
         ),
     ]
 

@@ -281,8 +281,8 @@ def _bind_all(
         created_ns = _listen_noting(listeners, callers, churner)
     except AllSilent as error:
         raise BenchFailed(
-            f"{len(bound.seen_ns)} of {len(pods)} pods have a node, and for {SILENT_S_MAX:g} s no other got one:"
-            " does a scheduler of this cluster take them?"
+            f"{len(bound.seen_ns)} of {len(pods)} pods have a node, and for {SILENT_S_MAX:g} s no other got"
+            " one: does a scheduler of this cluster take them?"
         ) from error
     ended_ns = bound.seen_ns[-1]
     return BenchRun(

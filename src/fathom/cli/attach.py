@@ -19,7 +19,7 @@ from fathom.cli.serve import Kubeconfig, Port
 from fathom.terminal import say
 
 if TYPE_CHECKING:
-    from fathom.attach.findings import Finding
+    from fathom.attach.findings import AttachFinding
     from fathom.attach.survey import Survey
     from fathom.client.api import Api
     from fathom.client.server_address import ServerAddress
@@ -28,7 +28,9 @@ T = TypeVar("T")
 
 DEFAULT_PORT = 6444  # Beside a `fathom up` on the same machine.
 NAME = "fathom"
-Yes = Annotated[bool, Parameter(name=("--yes", "-y"), negative=(), help="Do not ask before objects are written.")]
+Yes = Annotated[
+    bool, Parameter(name=("--yes", "-y"), negative=(), help="Do not ask before objects are written.")
+]
 
 
 def attach(
@@ -39,13 +41,16 @@ def attach(
         Parameter(negative=(), help="Schedule pods with this schedulerName; may be repeated."),
     ] = (NAME,),
     observe_only: Annotated[
-        bool, Parameter(negative=(), help="Schedule nothing and write nothing there: read, and answer questions.")
+        bool,
+        Parameter(negative=(), help="Schedule nothing and write nothing there: read, and answer questions."),
     ] = False,
     print_: Annotated[
-        bool, Parameter(name="--print", negative=(), help="Print the objects that would be installed, and end.")
+        bool,
+        Parameter(name="--print", negative=(), help="Print the objects that would be installed, and end."),
     ] = False,
     check: Annotated[
-        bool, Parameter(negative=(), help="Print what the server has, and end. Exits with 1 if it does not do.")
+        bool,
+        Parameter(negative=(), help="Print what the server has, and end. Exits with 1 if it does not do."),
     ] = False,
     yes: Yes = False,
     data: NewData = DEFAULT_DATA,
@@ -54,12 +59,13 @@ def attach(
         str, output_parameter("json", "yaml", help="The check, or the objects of --print, as a document.")
     ] = "",
 ) -> int:
-    """Attach to an existing Kubernetes: answer questions about it and, unless --observe-only, schedule the pods
-    that name fathom.
+    """Attach to an existing Kubernetes: answer questions about it and, unless --observe-only, schedule the
+    pods that name fathom.
 
-    Checks what the server has and prints a table: version, kinds, rights, and what each lack costs. Then it runs
-    until Ctrl-C: it copies the cluster's objects into --data and serves them, read-only, on this machine; the
-    kubeconfig of the copy is DATA/kubeconfig. To schedule it first installs a namespace and roles, after asking.
+    Checks what the server has and prints a table: version, kinds, rights, and what each lack costs. Then it
+    runs until Ctrl-C: it copies the cluster's objects into --data and serves them, read-only, on this
+    machine; the kubeconfig of the copy is DATA/kubeconfig. To schedule it first installs a namespace and
+    roles, after asking.
 
     fathom attach --kubeconfig prod.yaml --observe-only  reads, writes nothing
     fathom attach --kubeconfig prod.yaml --check -o json  what the server has
@@ -117,7 +123,7 @@ async def _surveyed(api: Api, url: str, *, observe_only: bool) -> Survey:
     return await survey(api, url, rights)
 
 
-def _say_findings(findings: list[Finding], output: str) -> None:
+def _say_findings(findings: list[AttachFinding], output: str) -> None:
     from fathom.cli.tables import say_table  # noqa: PLC0415
 
     if output in DOCUMENTS:
@@ -240,7 +246,9 @@ def _locked(data: Path) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise Problem(f"another fathom uses {data}: stop it, or choose another directory with --data") from None
+        raise Problem(
+            f"another fathom uses {data}: stop it, or choose another directory with --data"
+        ) from None
     return lock
 
 

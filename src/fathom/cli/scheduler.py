@@ -174,8 +174,8 @@ async def run_scheduler(
 
 
 async def _has_fathom_kinds(server: ServerAddress) -> bool:
-    """Whether the API server has fathom.dev kinds, as its discovery says: an account without rights to them is
-    refused whether they exist or not. Without them we schedule too, but without quotas, policies and
+    """Whether the API server has fathom.dev kinds, as its discovery says: an account without rights to them
+    is refused whether they exist or not. Without them we schedule too, but without quotas, policies and
     overrides. A server that does not answer now may have them: then the caches wait for it."""
     async with api_of(server) as api:
         try:

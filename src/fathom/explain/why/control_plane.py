@@ -63,7 +63,9 @@ def scheduler_trouble(case: PodCase) -> OwnTrouble | None:
     if open_breaker is not None:
         cause = f"the scheduler ({open_breaker.process}) sends no requests: {open_breaker.breaker}"
         return OwnTrouble(cause, next_trigger="the scheduler's breaker closes")
-    looked_at = bool(case.evidence.attached and case.condition("PodScheduled"))  # By a scheduler unknown to us.
+    looked_at = bool(
+        case.evidence.attached and case.condition("PodScheduled")
+    )  # By a scheduler unknown to us.
     if (
         not leases
         and not looked_at

@@ -1,7 +1,7 @@
 """A pod that somebody else's scheduler decides about, in a Kubernetes that fathom is attached to.
 
-There is no record of that decision. The pure decider runs the same rules on the state as it is observed now; what
-that cannot show is said beside it.
+There is no record of that decision. The pure decider runs the same rules on the state as it is observed now;
+what that cannot show is said beside it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ SCHEDULED = "Scheduled"  # The reason of the Event that a scheduler writes when 
 def other_scheduler(case: PodCase) -> str:
     """'kube-scheduler', 'scheduler gpu'; '' where fathom decides, or nobody does."""
     annotations = metadata(case.pod).get("annotations") or {}
-    if not case.evidence.attached or case.decisions or DECISION_ANNOTATION in annotations or STATIC in annotations:
+    if (
+        not case.evidence.attached
+        or case.decisions
+        or DECISION_ANNOTATION in annotations
+        or STATIC in annotations
+    ):
         return ""
     name = _event_author(case) or str(lookup(case.pod, "spec", "schedulerName") or DEFAULT)
     return KUBE_SCHEDULER if name == DEFAULT else f"scheduler {name}"
@@ -65,5 +70,8 @@ def waiting_details(case: PodCase, placement: Placement) -> tuple[DetailGroup, .
         return ()
     said = str(case.condition("PodScheduled").get("message") or "")
     given = f"node {placement.node}" if placement.node else placement.message
-    lines = (f"{who} says: {said}" if said else f"{who} has said nothing yet", f"the same rules give: {given}")
+    lines = (
+        f"{who} says: {said}" if said else f"{who} has said nothing yet",
+        f"the same rules give: {given}",
+    )
     return (DetailGroup(who, lines), not_known(who))

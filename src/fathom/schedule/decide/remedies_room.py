@@ -194,7 +194,7 @@ def volumes(trial: Trial) -> Iterator[Remedy]:
     claims = ", ".join(trial.shape.claims)
     text = f"bind claim {claims} to a volume that {one_of(rows)} reaches"
     if trial.shape.devices:
-        text = "remove its resourceClaims, or let a scheduler that allocates devices take it (spec.schedulerName)"
+        text = "remove its resourceClaims, or name a scheduler that allocates devices (schedulerName)"
     yield from if_any(
         "VolumeBinding", rows, text, OPERATOR, effort=ROOM, effect=effect, about=trial.shape.claims
     )

@@ -1,5 +1,5 @@
 """Volumes that tie a pod to nodes: node affinity and zone labels of the volumes that its claims are bound to.
-Provisioning is not decided here. A pod that claims devices is refused: bound without them it would never start."""
+Provisioning is not decided here. A pod that claims devices is refused: without them it would never start."""
 
 from __future__ import annotations
 
