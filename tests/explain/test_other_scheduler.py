@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.explain.builders import READY, RUNS, condition, event, evidence, node, pod, reported, running, why
 
+from fathom.explain.evidence import ObjectRef
 from fathom.explain.why.answer import DetailGroup
+from fathom.explain.why_of.uncontrolled import explain_uncontrolled
 
 URL = "https://prod.example:6443"
 NOT_KNOWN = DetailGroup(
@@ -92,3 +95,13 @@ def test_a_pod_that_no_scheduler_has_looked_at_says_so() -> None:
         )
     )
     assert "no scheduler named 'gpu'" in answer.summary
+
+
+def test_a_workload_that_fathom_has_no_controller_for_is_run_by_those_of_the_cluster() -> None:
+    daemons = {"metadata": {"namespace": "shop", "name": "logs", "uid": "uid-logs"}, "spec": {}}
+    case = msgspec.structs.replace(
+        evidence(daemonsets_apps=[daemons], leases_coordination_k8s_io=[], attached=URL),
+        subject=ObjectRef("daemonsets.apps", "shop", "logs"),
+    )
+    answer = explain_uncontrolled(case, daemons)
+    assert (answer.verdict, answer.as_wanted) == ("is run by controllers of that cluster", True)
