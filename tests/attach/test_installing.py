@@ -63,11 +63,16 @@ def test_detach_leaves_the_cluster_as_it_was_before_attach(tmp_path: Path) -> No
         assert await install(api, objects_to_install(observe_only=True)) != lines  # They are there already.
         marked = {"metadata": {"annotations": {"fathom.dev/decision": "d-1", "mine": "stays"}}}
         await cluster.api.patch(f"{PODS}/web", marked)
+        retrying = {"status": {"conditions": [{"type": "SchedulingRetrying", "status": "True"}]}}
+        await cluster.api.patch(f"{PODS}/web/status", retrying, kind="strategic")
         lease = {"metadata": {"name": "scheduler-fathom"}, "spec": {}}
         await cluster.api.post("/apis/coordination.k8s.io/v1/namespaces/fathom-system/leases", lease)
         assert await dump(cluster) != before
         removed = await remove(api)
-        assert "removed fathom.dev/decision of pod default/web" in removed
+        assert removed[:2] == [
+            "removed fathom.dev/decision of pod default/web",
+            "removed condition SchedulingRetrying of pod default/web",
+        ]
         await cluster.api.patch(
             f"{PODS}/web", {"metadata": {"annotations": None}}
         )  # What the test itself added.
@@ -143,6 +148,7 @@ def test_a_user_without_rights_learns_what_each_lack_costs(tmp_path: Path) -> No
         assert rows["pods"] == ("needed", "nothing can be observed")
         assert rows["events"] == ("no", "who scheduled a pod, and what kubelets say, is not known")
         assert rows["create pods/binding"] == ("needed", "it cannot schedule")
+        assert rows["delete pods"] == ("no", "pods of higher priority preempt none")
 
     told(story, tmp_path)
 

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from fathom.attach.kinds import MIRRORED, MirroredKind
-from fathom.attach.rights import observing, scheduling
+from fathom.attach.rights import READ, scheduling
 from fathom.attach.survey import Survey
 from fathom.model.accounts import SYSTEM_NAMESPACE
 
@@ -41,7 +41,7 @@ def is_possible(findings: list[AttachFinding]) -> bool:
 
 def readable(survey: Survey) -> list[MirroredKind]:
     """The kinds that can be copied, each with the namespaces where that is allowed."""
-    denied = {(right.name, right.namespace) for right in survey.denied}
+    denied = {(right.name, right.namespace) for right in survey.denied if right.verbs == READ}
     kinds = []
     for kind in MIRRORED:
         places = [place for place in kind.namespaces or ("",) if (kind.name, place) not in denied]
@@ -91,18 +91,16 @@ def _audit() -> AttachFinding:
 
 
 def _rights(survey: Survey) -> list[AttachFinding]:
-    rows = []
-    read = {(right.name, right.namespace) for right in observing()}
-    for right in scheduling():
-        if right in survey.denied and (right.name, right.namespace) not in read:
-            rows.append(
-                AttachFinding(
-                    f"{' '.join(right.verbs)} {right.name}",
-                    "needed" if right.needed else "no",
-                    "you may not",
-                    right.lack,
-                )
-            )
+    rows = [
+        AttachFinding(
+            f"{' '.join(right.verbs)} {right.name}",
+            "needed" if right.needed else "no",
+            "you may not",
+            right.lack,
+        )
+        for right in scheduling()
+        if right in survey.denied
+    ]
     return rows or [AttachFinding("rights to schedule", "yes", "all")]
 
 

@@ -13,7 +13,9 @@ from fathom.attach.installed import RBAC, SELECTOR
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
 from fathom.model.accounts import SYSTEM_NAMESPACE
+from fathom.model.conditions import SCHEDULING_RETRYING, conditions_of, find_condition
 from fathom.model.errors import ApiError
+from fathom.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.seams.loop_clock import loop_now_s
 
@@ -55,7 +57,7 @@ async def install(api: Api, objects: list[Obj]) -> list[str]:
 async def remove(api: Api) -> list[str]:
     """Removes what `install` and the scheduler left; returns a line for each object. Raises NotInstalled,
     ApiError."""
-    lines = [line async for line in _without_annotations(api)]
+    lines = [line async for line in _without_marks(api)]
     namespace = await api.get(NAMESPACES, "", SYSTEM_NAMESPACE)
     if namespace is not None:
         lines += [line async for line in _without_leases(api)]
@@ -74,19 +76,29 @@ async def _removed(api: Api, resource: Resource, obj: Obj) -> str:
     raise NotInstalled(f"{_title(obj)} was not removed: {_why(outcome)}")
 
 
-async def _without_annotations(api: Api) -> AsyncIterator[str]:
-    """Takes our annotations off pods: bindings put there which decision placed them."""
+async def _without_marks(api: Api) -> AsyncIterator[str]:
+    """Takes off pods what the scheduler noted there: which decision placed them, and why they wait."""
     async for pod in _all(api, PODS):
         annotations = metadata(pod).get("annotations") or {}
         ours = {name: None for name in annotations if name.startswith(OWN_ANNOTATIONS)}
         if ours:
-            key = key_of(pod)
-            patch = {"metadata": {"uid": uid_of(pod), "annotations": ours}}
-            outcome = await api.patch(PODS, key.namespace, key.name, patch)
-            gone = isinstance(outcome, Conflict) or (isinstance(outcome, Rejected) and outcome.code == 404)
-            if not isinstance(outcome, Committed) and not gone:
-                raise NotInstalled(f"{_title(pod)} keeps its annotations: {_why(outcome)}")
+            await _patch(api, pod, {"metadata": {"uid": uid_of(pod), "annotations": ours}})
             yield f"removed {', '.join(sorted(ours))} of {_title(pod)}"
+        if find_condition(conditions_of(pod), SCHEDULING_RETRYING) is not None:
+            # By its key, not as a whole list: kubelets write the other conditions at any moment.
+            gone = {"$patch": "delete", "type": SCHEDULING_RETRYING}
+            patch = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [gone]}}
+            await _patch(api, pod, patch, subresource="status", media=STRATEGIC_MERGE_PATCH)
+            yield f"removed condition {SCHEDULING_RETRYING} of {_title(pod)}"
+
+
+async def _patch(api: Api, pod: Obj, patch: Obj, *, subresource: str = "", media: str = MERGE_PATCH) -> None:
+    """A pod that is gone, or another one of its name, has nothing of ours."""
+    key = key_of(pod)
+    outcome = await api.patch(PODS, key.namespace, key.name, patch, subresource=subresource, media=media)
+    gone = isinstance(outcome, Conflict) or (isinstance(outcome, Rejected) and outcome.code == 404)
+    if not isinstance(outcome, Committed) and not gone:
+        raise NotInstalled(f"{_title(pod)} was not changed: {_why(outcome)}")
 
 
 async def _without_leases(api: Api) -> AsyncIterator[str]:
