@@ -186,12 +186,10 @@ class Running(msgspec.Struct, frozen=True):
 
 
 def _sources(data: Path, audit: AuditIndex, copying: Copying | None) -> Sources:
-    journals: dict[str, DecisionReader] = {
-        "housekeeping": JournalReader(journal_directory(data, "housekeeping"))
-    }
-    if copying is None:
-        return Sources(journals=journals, audit=audit)
-    return Sources(journals={**journals, **copying.journals}, audit=audit, attached=copying.url)
+    if copying is not None:
+        return Sources(journals=copying.journals, audit=audit, attached=copying.url)
+    own = {HOUSEKEEPER: JournalReader(journal_directory(data, HOUSEKEEPER))}
+    return Sources(journals={**own}, audit=audit)
 
 
 async def _run(
@@ -225,7 +223,8 @@ async def _run(
         pki = ensure_pki(data, names, clock=outside.clock)
         audit = AuditLog(data / "audit", clock=outside.clock, log=log)
         audit_index = AuditIndex(data / "audit")
-        journal = _open_journal(data, log)
+        # What a copy writes to begin with is about itself, not about the cluster.
+        journal = _open_journal(data, log) if copying is None else None
         agents = AgentsOverHttps(pki, outside.clock)
         parts = assemble(
             ServerSettings(

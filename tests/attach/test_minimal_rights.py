@@ -1,4 +1,4 @@
-"""The roles that are installed are enough: a user with exactly these copies the cluster, and schedules for it."""
+"""The roles that are installed are enough: whoever has exactly these copies the cluster, and schedules."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.cli.asking import node, pod
 
 from fathom.attach.mirror import WRITES_MAX, ObservedChange, first_changes, next_commit
 from fathom.model.body import Body, canonical
+from fathom.model.times import micro_timestamp
 from fathom.store.protocol import Entry
 
 
@@ -88,6 +90,22 @@ def test_who_changed_what_is_told_by_the_copys_audit_log(tmp_path: Path) -> None
         assert any("unschedulable" in text for text in texts), texts
 
     told(story, tmp_path)
+
+
+def test_a_question_about_the_past_finds_the_first_copy(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with foreign(tmp_path / "foreign") as cluster:
+            await cluster.api.post(PODS, pod("web", "1"))
+            async with copied(cluster, tmp_path / "copy") as copy:
+                copy.audit.flush()
+                asked = {"subject": {"kind": "pod", "name": "web"}, "at": micro_timestamp(time.time_ns())}
+                question = {"apiVersion": "fathom.dev/v1alpha1", "kind": "Explanation", "spec": asked}
+                path = "/apis/fathom.dev/v1alpha1/namespaces/default/explanations"
+                answer = await copy.post(path, question)
+                assert answer.obj["status"]["asOf"]["source"] == "store"
+                assert answer.obj["status"]["verdict"] == "is not scheduled"
+
+    asyncio.run(main())
 
 
 def change(key: str) -> ObservedChange:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from fathom.attach.kinds import MirroredKind
-from fathom.attach.observed_writes import observed_write
+from fathom.attach.observed_writes import copied, observed_write
 from fathom.cache.caches import Caches
 from fathom.cache.observer import CacheFailed, CacheObserver, Happening
 from fathom.cache.scope import CacheScope
@@ -116,7 +116,7 @@ class Mirror:
         self._log = log
         self._waiting: deque[ObservedChange] = deque()
         self._woken = asyncio.Event()
-        self._written = 0
+        self._revision = 0  # Of the last commit.
         self.synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._domain = Domain()
         self._host = Host(self._domain, outside.clock, NoTape(), log=log)
@@ -199,10 +199,11 @@ class Mirror:
             for change in wanted
         ]
         if writes:
-            revision = await self._committed(writes)
+            self._revision = await self._committed(writes)
             for change in wanted:
-                self._note(change, revision)
+                self._note(change, self._revision)
         if len(wanted) < len(changes) and not self.synced.done():
+            self._audit.record(copied(self._outside.ids.uid(), self._now(), self._revision))
             self.synced.set_result(None)
 
     async def _committed(self, writes: list[Write]) -> int:
@@ -220,17 +221,19 @@ class Mirror:
     def _note(self, change: ObservedChange, revision: int) -> None:
         if not change.told:
             return
-        self._written += 1
         entry = observed_write(
             change.resource,
             change.old,
             change.new,
             id_=self._outside.ids.uid(),
-            time=micro_timestamp(self._outside.clock.now_ns()),
+            time=self._now(),
             revision=revision,
         )
         if entry is not None:
             self._audit.record(entry)
+
+    def _now(self) -> str:
+        return micro_timestamp(self._outside.clock.now_ns())
 
 
 SYNCED = ObservedChange("", "", None, None)  # Behind the changes that make the copy complete.

@@ -59,6 +59,15 @@ def observed_write(
     )
 
 
+def copied(id_: str, time: str, revision: int) -> AuditEntry:
+    """The first copy as a whole: about no object, so that nobody is told to have written one. It ties a time
+    to the revision at which a question about the past finds the objects."""
+    return AuditEntry(
+        id=id_, time=time, user=OBSERVED, verb="create", resource="namespaces", code=200, revision=revision,
+        user_agent=OBSERVED,
+    )  # fmt: skip
+
+
 def _managed(obj: Obj | None) -> list[dict[str, Any]]:
     entries = metadata(obj).get("managedFields") if obj is not None else None
     return [entry for entry in entries or [] if isinstance(entry, dict)]

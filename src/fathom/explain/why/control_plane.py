@@ -133,6 +133,12 @@ def _nobody_leads(leases: list[Obj], now_ns: int) -> OwnTrouble:
 
 def _no_scheduler(case: PodCase) -> OwnTrouble:
     name = scheduler_name(case)
+    if case.evidence.attached:
+        # Which command starts it there is not known to us.
+        cause = f"no scheduler named {name!r} holds a lease that can be read, and none has looked at the pod"
+        return OwnTrouble(
+            cause, Change(f"start a scheduler named {name}", "", OPERATOR), f"scheduler {name!r} starts"
+        )
     change = Change(f"start a scheduler named {name}", f"fathom serve scheduler --name {name}", OPERATOR)
     cause = f"no scheduler named {name!r} has a lease in {SYSTEM_NAMESPACE} or a decision on record"
     return OwnTrouble(cause, change, f"scheduler {name!r} starts")
