@@ -89,6 +89,10 @@ class Copying(Protocol):
     url: str  # Of the cluster.
     journals: dict[str, DecisionReader]  # Of parts that decide there and keep their records here.
 
+    def behind(self) -> str:
+        """What of the cluster the copy cannot follow now; '' if it follows all."""
+        ...
+
     async def run(self, running: Running, synced: asyncio.Event) -> None:
         """Copy until cancelled; set `synced` when the copy is complete."""
         ...
@@ -187,7 +191,7 @@ class Running(msgspec.Struct, frozen=True):
 
 def _sources(data: Path, audit: AuditIndex, copying: Copying | None) -> Sources:
     if copying is not None:
-        return Sources(journals=copying.journals, audit=audit, attached=copying.url)
+        return Sources(journals=copying.journals, audit=audit, attached=copying.url, behind=copying.behind)
     own = {HOUSEKEEPER: JournalReader(journal_directory(data, HOUSEKEEPER))}
     return Sources(journals={**own}, audit=audit)
 
@@ -505,7 +509,8 @@ def _announce(running: Running) -> None:
     file = running.data / "kubeconfig"
     write_private(file, kubeconfig(running.pki, url, clock=running.outside.clock).encode())
     _write_credentials(running, url)
-    say(f"fathom {__version__} serves the Kubernetes API on {url}, data in {running.data}")
+    copied = "" if running.copying is None else f", a read-only copy of {running.copying.url},"
+    say(f"fathom {__version__} serves the Kubernetes API{copied} on {url}, data in {running.data}")
     reach = [] if host in LOOPBACK else [f"other machines can reach the API server at {host}"]
     for warning in (*running.warnings, *reach):
         say(f"warning: {warning}")

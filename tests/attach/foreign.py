@@ -52,7 +52,12 @@ async def copied(cluster: Foreign, data: Path, *, copied_before: bool = False) -
     """A read-only server with a complete copy, which follows."""
     data.mkdir(exist_ok=True)
     store = MemoryStore()
-    sources = Sources(audit=AuditIndex(data / "audit"), attached=cluster.url)
+    mirrors: list[Mirror] = []
+    sources = Sources(
+        audit=AuditIndex(data / "audit"),
+        attached=cluster.url,
+        behind=lambda: mirrors[0].failing.behind() if mirrors else "",
+    )
     async with serving(data, store, sources=sources, read_only="a copy") as api:
         mirror = Mirror(
             cluster.address(),
@@ -64,6 +69,7 @@ async def copied(cluster: Foreign, data: Path, *, copied_before: bool = False) -
             outside=live(),
             log=NoLog(),
         )
+        mirrors.append(mirror)
         following = asyncio.create_task(mirror.run())
         try:
             async with asyncio.timeout(20):

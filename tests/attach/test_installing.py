@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.api.harness import JANE
 from tests.attach.foreign import PODS, Foreign, foreign
@@ -18,6 +19,7 @@ from fathom.attach.installing import NotInstalled, install, remove
 from fathom.attach.kinds import MIRRORED
 from fathom.attach.rights import Right, observing, rules_of, scheduling
 from fathom.attach.survey import Survey, survey
+from fathom.cli.attach import refuse_fight
 from fathom.cli.leases import check_namespace
 from fathom.cli.problem import Problem
 from fathom.client.api import Api
@@ -171,6 +173,17 @@ def test_a_fathom_of_our_own_is_not_attached_to() -> None:
         leader="", has_namespace=True,
     )  # fmt: skip
     assert not is_possible(findings_of(seen, observe_only=True))
+
+
+def test_the_pods_of_a_kube_scheduler_that_leads_are_left_to_it() -> None:
+    seen = Survey(
+        url="u", version="v", is_fathom=False, absent=frozenset(), denied=frozenset(), has_watch_list=True,
+        leader="master-1_ab", has_namespace=True,
+    )  # fmt: skip
+    with pytest.raises(Problem, match=r"kube-scheduler \(master-1_ab\) takes the pods of default-scheduler"):
+        refuse_fight(seen, ("default-scheduler",))
+    refuse_fight(seen, ("fathom",))
+    refuse_fight(msgspec.structs.replace(seen, leader=""), ("default-scheduler",))
 
 
 def test_an_observer_may_only_read_and_sees_no_secrets() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from tests.api.harness import Api
 from tests.attach.foreign import NODES, PODS, Foreign, copied, foreign, without_versions
 from tests.cli.asking import node, pod
 
-from fathom.attach.mirror import WRITES_MAX, ObservedChange, first_changes, next_commit
+from fathom.attach.mirror import WRITES_MAX, Failing, ObservedChange, first_changes, next_commit
+from fathom.cache.observer import CacheFailed, Resumed
 from fathom.model.body import Body, canonical
 from fathom.model.times import micro_timestamp
+from fathom.seams.log import NoLog
 from fathom.store.protocol import Entry
 
 
@@ -92,6 +95,28 @@ def test_who_changed_what_is_told_by_the_copys_audit_log(tmp_path: Path) -> None
     told(story, tmp_path)
 
 
+def test_an_answer_says_that_the_cluster_is_out_of_reach(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            cluster = await stack.enter_async_context(foreign(tmp_path / "foreign"))
+            await cluster.api.post(PODS, pod("web", "1"))
+            async with copied(cluster, tmp_path / "copy") as copy:
+                await stack.aclose()  # The cluster goes away.
+
+                async def told_so() -> bool:
+                    answer = await copy.get(
+                        "/apis/fathom.dev/v1alpha1/namespaces/default/explanations/pod.web"
+                    )
+                    gaps = answer.obj["status"].get("gaps") or ()
+                    return any(
+                        gap["source"] == "cluster" and "Pod has not been" in gap["why"] for gap in gaps
+                    )
+
+                await copy.eventually(told_so, timeout_s=20)
+
+    asyncio.run(main())
+
+
 def test_a_question_about_the_past_finds_the_first_copy(tmp_path: Path) -> None:
     async def main() -> None:
         async with foreign(tmp_path / "foreign") as cluster:
@@ -106,6 +131,30 @@ def test_a_question_about_the_past_finds_the_first_copy(tmp_path: Path) -> None:
                 assert answer.obj["status"]["verdict"] == "is not scheduled"
 
     asyncio.run(main())
+
+
+class Stopped:
+    """A clock at so many seconds."""
+
+    def __init__(self) -> None:
+        self.seconds = 0
+
+    def now_ns(self) -> int:
+        return self.seconds * 1_000_000_000
+
+    monotonic_ns = now_ns
+
+
+def test_a_copy_that_cannot_follow_says_since_when() -> None:
+    clock = Stopped()
+    failing = Failing(NoLog(), clock)
+    assert failing.behind() == ""
+    for clock.seconds, error in ((5, "503 down"), (20, "0 refused")):
+        failing.note(CacheFailed("Pod", error, 1.0))
+    clock.seconds = 35
+    assert failing.behind() == "Pod has not been followed for 30 s: 0 refused"
+    failing.note(Resumed("Pod", "failed", 7))
+    assert failing.behind() == ""
 
 
 def change(key: str) -> ObservedChange:

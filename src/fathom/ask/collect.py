@@ -45,6 +45,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     journals: dict[str, DecisionReader] = {}  # Of parts that run in the API server: 'housekeeping'.
     audit: AuditIndex | None = None
     attached: str = ""  # URL of the cluster that the objects are copied from; '': they are our own.
+    behind: Callable[[], str] = str  # What of that cluster the copy cannot follow now; '': nothing.
 
 
 class Collector:
@@ -83,6 +84,7 @@ class Collector:
             *(answer.gap for answer in answers if answer.gap is not None),
             *gaps_of_states((state for answer in answers for state in answer.states), period),
             *await asyncio.to_thread(self._own_gaps, period),
+            *((Gap("cluster", behind),) if (behind := self._sources.behind()) else ()),
         ]
         return Evidence(
             subject=subject,

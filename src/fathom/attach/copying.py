@@ -37,6 +37,11 @@ class ForeignCluster:
         self._scheduler = scheduler
         self.url = url
         self.journals = journals or {}
+        self._mirror: Mirror | None = None
+
+    def behind(self) -> str:
+        """What of the cluster the copy cannot follow now; '' if it follows all."""
+        return "" if self._mirror is None else self._mirror.failing.behind()
 
     async def run(self, running: Running, synced: asyncio.Event) -> None:
         cache = running.parts.core.cache
@@ -44,7 +49,7 @@ class ForeignCluster:
         def stored(resource: str) -> Mapping[str, Entry]:
             return cache.copied(resource)[2]
 
-        mirror = Mirror(
+        mirror = self._mirror = Mirror(
             self._connect(),
             self._kinds,
             running.store,

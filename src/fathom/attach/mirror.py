@@ -19,18 +19,18 @@ import msgspec
 from fathom.attach.kinds import MirroredKind
 from fathom.attach.observed_writes import copied, observed_write
 from fathom.cache.caches import Caches
-from fathom.cache.observer import CacheFailed, CacheObserver, Happening
+from fathom.cache.observer import CacheFailed, CacheObserver, Happening, Listed, Resumed
 from fathom.cache.scope import CacheScope
 from fathom.client.api import Api
 from fathom.client.http import HttpBackend, ServerAddress
 from fathom.model.audit import AuditSink
 from fathom.model.body import Body, canonical
 from fathom.model.objects import Obj, key_of
-from fathom.model.times import micro_timestamp
+from fathom.model.times import SECOND_NS, micro_timestamp
 from fathom.seams.domain import Domain
 from fathom.seams.host import Host, NoTape
 from fathom.seams.log import Log
-from fathom.seams.outside import Outside
+from fathom.seams.outside import Clock, Outside
 from fathom.seams.seam import Seam
 from fathom.seams.streams import Streams
 from fathom.store.protocol import Committed, Delete, Entry, Put, Store, StoreUnavailable, Write
@@ -118,6 +118,7 @@ class Mirror:
         self._woken = asyncio.Event()
         self._revision = 0  # Of the last commit.
         self.synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.failing = Failing(log, outside.clock)
         self._domain = Domain()
         self._host = Host(self._domain, outside.clock, NoTape(), log=log)
         self._backend = HttpBackend(self._host, server)
@@ -128,7 +129,7 @@ class Mirror:
     def _made_caches(self) -> Caches:
         api = Api(self._seam, headers=(("user-agent", USER_AGENT),))
         streams = Streams(f"{self._outside.rng.getrandbits(64):x}")
-        caches = Caches(api, streams=streams, observer=_Told(self._log), shared_revisions=False)
+        caches = Caches(api, streams=streams, observer=self.failing, shared_revisions=False)
         for kind in self._kinds:
             for namespace in kind.namespaces or ("",):
                 name = f"{kind.kind} {namespace}".rstrip()
@@ -239,14 +240,28 @@ class Mirror:
 SYNCED = ObservedChange("", "", None, None)  # Behind the changes that make the copy complete.
 
 
-class _Told(CacheObserver):
-    """Logs lists and watches that fail."""
+class Failing(CacheObserver):
+    """Logs lists and watches that fail, and knows which do."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, clock: Clock) -> None:
         self._log = log
+        self._clock = clock
+        self._since: dict[str, tuple[int, str]] = {}  # Kind -> since when it fails, and the last error.
+
+    def behind(self) -> str:
+        """Which kinds the copy cannot follow; '' if it follows all."""
+        now_ns = self._clock.now_ns()
+        return "; ".join(
+            f"{kind} has not been followed for {(now_ns - since_ns) / SECOND_NS:.0f} s: {error}"
+            for kind, (since_ns, error) in self._since.items()
+        )
 
     def note(self, happening: Happening) -> None:
+        if isinstance(happening, Listed | Resumed):
+            self._since.pop(happening.kind, None)
         if isinstance(happening, CacheFailed):
+            since_ns, _ = self._since.get(happening.kind, (self._clock.now_ns(), ""))
+            self._since[happening.kind] = since_ns, happening.error
             self._log.warn(
                 "cannot follow the cluster",
                 kind=happening.kind,

@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 DEFAULT_PORT = 6444  # Beside a `fathom up` on the same machine.
 NAME = "fathom"
+DEFAULT_SCHEDULER = "default-scheduler"
 Yes = Annotated[
     bool, Parameter(name=("--yes", "-y"), negative=(), help="Do not ask before objects are written.")
 ]
@@ -85,6 +86,7 @@ def attach(
         return ANSWER_IS_NO
     if check or output:
         return 0
+    refuse_fight(survey, () if observe_only else name)
     if not observe_only and not survey.has_namespace:
         _install(kubeconfig, survey.url, yes=yes)
     _run(kubeconfig, survey, data=data.absolute(), port=port, names=() if observe_only else name)
@@ -110,6 +112,15 @@ def detach(*, kubeconfig: Kubeconfig = None, yes: Yes = False) -> int:
         raise Problem(str(error)) from error
     say(*lines or ["nothing of fathom's is there"])
     return 0
+
+
+def refuse_fight(survey: Survey, names: tuple[str, ...]) -> None:
+    """Raises Problem where kube-scheduler takes the same pods."""
+    if survey.leader and DEFAULT_SCHEDULER in names:
+        raise Problem(
+            f"kube-scheduler ({survey.leader}) takes the pods of {DEFAULT_SCHEDULER}: stop it first, or"
+            " choose another --name"
+        )
 
 
 # What the server has.
