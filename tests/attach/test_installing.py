@@ -71,7 +71,8 @@ def test_detach_leaves_the_cluster_as_it_was_before_attach(tmp_path: Path) -> No
         await cluster.api.post("/apis/coordination.k8s.io/v1/namespaces/fathom-system/leases", lease)
         assert await dump(cluster) != before
         removed = await remove(api)
-        assert removed[:2] == [
+        assert removed[:3] == [
+            "removed lease fathom-system/scheduler-fathom",
             "removed fathom.dev/decision of pod default/web",
             "removed condition SchedulingRetrying of pod default/web",
         ]
@@ -103,8 +104,10 @@ def test_detach_waits_for_no_scheduler_that_still_runs(tmp_path: Path) -> None:
         await install(api, objects_to_install(observe_only=False))
         lease = {"metadata": {"name": "scheduler-fathom"}, "spec": {"holderIdentity": "me_1"}}
         await cluster.api.post("/apis/coordination.k8s.io/v1/namespaces/fathom-system/leases", lease)
+        before = await dump(cluster)
         with pytest.raises(NotInstalled, match="a scheduler still runs as me_1: stop it first"):
             await remove(api)
+        assert await dump(cluster) == before
 
     told(story, tmp_path)
 

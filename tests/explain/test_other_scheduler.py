@@ -6,11 +6,24 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.explain.builders import READY, RUNS, condition, event, evidence, node, pod, reported, running, why
+from tests.explain.builders import (
+    READY,
+    RUNS,
+    condition,
+    decided,
+    event,
+    evidence,
+    node,
+    pod,
+    reported,
+    running,
+    why,
+)
 
 from fathom.explain.evidence import ObjectRef
 from fathom.explain.why.answer import DetailGroup
 from fathom.explain.why_of.uncontrolled import explain_uncontrolled
+from fathom.model.decision import SeenVersions
 
 URL = "https://prod.example:6443"
 NOT_KNOWN = DetailGroup(
@@ -105,3 +118,15 @@ def test_a_workload_that_fathom_has_no_controller_for_is_run_by_those_of_the_clu
     )
     answer = explain_uncontrolled(case, daemons)
     assert (answer.verdict, answer.as_wanted) == ("is run by controllers of that cluster", True)
+
+
+def test_revisions_of_a_copy_are_not_compared_with_those_of_the_cluster() -> None:
+    seen = {"Node": SeenVersions(50)}
+    waiting = pod(cpu="9", schedulerName="fathom")
+    records = (decided("unschedulable", seen=seen, nodes={"a": "Insufficient cpu"}),)
+    own, copy = (
+        why(evidence(pods=[waiting], nodes=[node("a")], records=records, attached=url)) for url in ("", URL)
+    )
+    assert [one.kind for one in own.freshness] == ["Node"]
+    assert copy.freshness == ()
+    assert copy.cause == own.cause

@@ -57,10 +57,10 @@ async def install(api: Api, objects: list[Obj]) -> list[str]:
 async def remove(api: Api) -> list[str]:
     """Removes what `install` and the scheduler left; returns a line for each object. Raises NotInstalled,
     ApiError."""
-    lines = [line async for line in _without_marks(api)]
-    namespace = await api.get(NAMESPACES, "", SYSTEM_NAMESPACE)
-    if namespace is not None:
-        lines += [line async for line in _without_leases(api)]
+    leases = [lease async for lease in _all(api, LEASES, SYSTEM_NAMESPACE) if _is_own(lease)]
+    _refuse_running(leases)
+    lines = [await _removed(api, LEASES, {**lease, "kind": "Lease"}) for lease in leases]
+    lines += [line async for line in _without_marks(api)]
     for kind, resource in INSTALLED.items():
         async for obj in _all(api, resource, selector=SELECTOR):
             lines.append(await _removed(api, resource, {**obj, "kind": kind}))
@@ -101,17 +101,19 @@ async def _patch(api: Api, pod: Obj, patch: Obj, *, subresource: str = "", media
         raise NotInstalled(f"{_title(pod)} was not changed: {_why(outcome)}")
 
 
-async def _without_leases(api: Api) -> AsyncIterator[str]:
-    """Those of our schedulers. Raises NotInstalled while one of them runs: it would make it again."""
-    async for lease in _all(api, LEASES, SYSTEM_NAMESPACE):
-        if not key_of(lease).name.startswith(OWN_LEASES):
-            continue
+def _is_own(lease: Obj) -> bool:
+    """Whether it is one of our schedulers' leases."""
+    return key_of(lease).name.startswith(OWN_LEASES)
+
+
+def _refuse_running(leases: list[Obj]) -> None:
+    """Raises NotInstalled while a scheduler runs: it would make again what we remove."""
+    for lease in leases:
         if holder := lookup(lease, "spec", "holderIdentity"):
             raise NotInstalled(
                 f"a scheduler still runs as {holder}: stop it first. If it was killed, delete its lease"
                 f" {'/'.join(key_of(lease))}"
             )
-        yield await _removed(api, LEASES, lease)
 
 
 async def _until_gone(api: Api) -> None:

@@ -224,6 +224,7 @@ def _run(kubeconfig: Path | None, survey: Survey, *, data: Path, port: int, name
             journals={process: JournalReader(journal_directory(data, process))} if names else {},
             scheduler=scheduler_part(command, data / "logs", lock) if names else None,
         )
+        say(f"copying the objects of {survey.url} to {data}")
         run_api(data=data, host="127.0.0.1", port=port, store=None, copying=copying)
     except (NotOurs, PkiError, StoreUnavailable, UnknownFormat) as error:
         raise Problem(str(error)) from error
