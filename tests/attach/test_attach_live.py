@@ -50,10 +50,9 @@ def foreign(tmp_path: Path) -> Iterator[Server]:
         yield Server(process, url, data, log, tls_of(data / "kubeconfig"))
 
 
-def fathom(*words: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "fathom.cli", *words], capture_output=True, text=True, timeout=120, check=False
-    )
+def fathom(*words: str, code: int = 0, cwd: Path | None = None) -> str:
+    command = [sys.executable, "-m", "fathom.cli", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd)
     assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr
 
@@ -118,7 +117,11 @@ def test_an_observer_answers_and_writes_nothing(foreign: Server, tmp_path: Path)
         answer = fathom("why", "pod/web", *ask)
         assert "it runs on node-1; kube-scheduler decided; the same rules give node-1 now" in answer
         assert "not known" in answer
-        assert "9 cpu" in fathom("why", "pod/big", *ask, code=1) or True
+        # Also with the cluster's own kubeconfig, where the observer's directory is the default one.
+        (tmp_path / ".fathom").symlink_to(data)
+        told = fathom("why", "pod/web", "--kubeconfig", str(foreign.kubeconfig), cwd=tmp_path)
+        assert "kube-scheduler decided" in told
+        assert "too little free cpu" in fathom("why", "pod/big", *ask, code=1)
         foreign.patch("/api/v1/nodes/node-1", {"spec": {"unschedulable": True}})
         until(lambda: "unschedulable" in fathom("timeline", "node/node-1", *ask))
         assert "another node now" in fathom("why", "pod/web", *ask)

@@ -13,7 +13,7 @@ from fathom.cli.api_server import Refused, ServerConnection
 from fathom.cli.explanations import ANSWERS_NO_QUESTIONS
 from fathom.cli.objects.answers import done
 from fathom.cli.objects.resources import Resource, Resources
-from fathom.cli.places import chosen_namespace, found_kubeconfig
+from fathom.cli.places import chosen_namespace, found_kubeconfig, observer_of
 from fathom.cli.problem import Problem
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.decision import Decision, KeptDecision, Outcome
@@ -61,7 +61,10 @@ def _listed(
     path = f"/apis/fathom.dev/v1alpha1{where}/decisions?{query}"
     status, answer = server.request("GET", path)
     if status == 404:
-        raise Problem(ANSWERS_NO_QUESTIONS)
+        observer = observer_of(server.url)
+        if observer is None:
+            raise Problem(ANSWERS_NO_QUESTIONS)
+        return _listed(ServerConnection(observer), namespace, resource, wanted)
     items: list[Obj] = done(status, answer, path).get("items") or []
     return items
 

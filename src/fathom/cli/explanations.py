@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from fathom.cli.api_server import Answer, NoAnswerNow, ServerConnection
+from fathom.cli.places import observer_of
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 
 SYSTEM_NAMESPACE = "fathom-system"  # Of answers about objects that have no namespace.
@@ -84,7 +85,11 @@ class ApiServer(ServerConnection):
         body = {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "spec": spec}
         status, answer = self.request("POST", f"{OWN_KINDS}{_in_namespace(namespace)}/{plural}", body)
         if status not in {200, 201}:
-            raise Problem(ANSWERS_NO_QUESTIONS) if self._is_foreign(status) else _problem(status, answer)
+            problem = Problem(ANSWERS_NO_QUESTIONS) if self._is_foreign(status) else _problem(status, answer)
+            observer = observer_of(self.url) if str(problem) == ANSWERS_NO_QUESTIONS else None
+            if observer is None:
+                raise problem
+            return ApiServer(observer).ask(kind, plural, spec, namespace)
         answered: Answer = answer.get("status") or {}
         return answered
 
