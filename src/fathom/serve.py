@@ -87,6 +87,7 @@ class Copying(Protocol):
     """Makes this server a read-only copy of another cluster."""
 
     url: str  # Of the cluster.
+    copied: frozenset[str]  # The kinds that are copied: 'pods', 'deployments.apps'.
     journals: dict[str, DecisionReader]  # Of parts that decide there and keep their records here.
 
     def behind(self) -> str:
@@ -191,7 +192,13 @@ class Running(msgspec.Struct, frozen=True):
 
 def _sources(data: Path, audit: AuditIndex, copying: Copying | None) -> Sources:
     if copying is not None:
-        return Sources(journals=copying.journals, audit=audit, attached=copying.url, behind=copying.behind)
+        return Sources(
+            journals=copying.journals,
+            audit=audit,
+            attached=copying.url,
+            copied=copying.copied,
+            behind=copying.behind,
+        )
     own = {HOUSEKEEPER: JournalReader(journal_directory(data, HOUSEKEEPER))}
     return Sources(journals={**own}, audit=audit)
 

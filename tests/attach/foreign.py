@@ -56,6 +56,7 @@ async def copied(cluster: Foreign, data: Path, *, copied_before: bool = False) -
     sources = Sources(
         audit=AuditIndex(data / "audit"),
         attached=cluster.url,
+        copied=frozenset(kind.name for kind in MIRRORED),
         behind=lambda: mirrors[0].failing.behind() if mirrors else "",
     )
     async with serving(data, store, sources=sources, read_only="a copy") as api:

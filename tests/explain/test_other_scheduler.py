@@ -10,6 +10,7 @@ from tests.explain.builders import (
     READY,
     RUNS,
     condition,
+    container,
     decided,
     event,
     evidence,
@@ -130,3 +131,23 @@ def test_revisions_of_a_copy_are_not_compared_with_those_of_the_cluster() -> Non
     assert [one.kind for one in own.freshness] == ["Node"]
     assert copy.freshness == ()
     assert copy.cause == own.cause
+
+
+def test_what_an_observer_does_not_read_is_not_said_to_be_missing() -> None:
+    """It copies no ConfigMaps, Secrets or ServiceAccounts: of them only what a kubelet reports is known."""
+    env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}}]
+    waiting = {"reason": "CreateContainerConfigError", "message": 'secret "db" not found'}
+    broken = pod(
+        "web", container(env=env), on="a", status=running(reported(waiting=waiting)), serviceAccountName="web"
+    )
+    nodes = [node("a")]
+    own = why(evidence(pods=[broken], nodes=nodes))
+    assert own.cause == "container web needs key a of ConfigMap settings, which does not exist"
+    copy = why(evidence(pods=[broken], nodes=nodes, attached=URL, copied=frozenset({"pods", "nodes"})))
+    assert copy.cause == "container web needs Secret db, which does not exist"
+
+
+def test_what_runs_the_pods_of_another_kubernetes_is_called_a_kubelet() -> None:
+    own, copy = (why(evidence(pods=[pod(on="a")], nodes=[node("a")], attached=url)) for url in ("", URL))
+    assert own.cause == "the agent of a has not begun to start it"
+    assert copy.cause == "the kubelet of a has not begun to start it"

@@ -45,6 +45,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     journals: dict[str, DecisionReader] = {}  # Of parts that run in the API server: 'housekeeping'.
     audit: AuditIndex | None = None
     attached: str = ""  # URL of the cluster that the objects are copied from; '': they are our own.
+    copied: frozenset[str] | None = None  # The kinds that are copied; None: all are known.
     behind: Callable[[], str] = str  # What of that cluster the copy cannot follow now; '': nothing.
 
 
@@ -98,6 +99,7 @@ class Collector:
             may_read_nodes=access.may_read_nodes,
             readable=readable,
             attached=self._sources.attached,
+            copied=self._sources.copied,
         )
 
     async def collect_more(

@@ -36,6 +36,7 @@ class ForeignCluster:
         self._copied_before = copied_before
         self._scheduler = scheduler
         self.url = url
+        self.copied = frozenset(kind.name for kind in kinds)
         self.journals = journals or {}
         self._mirror: Mirror | None = None
 
