@@ -397,9 +397,11 @@ async def _begin(running: Running, group: asyncio.TaskGroup, stop: asyncio.Event
     """Fill the store: with what every cluster has, or with a copy of another. Housekeeping would delete from
     a copy what it cannot see the owners of."""
     parts, copying = running.parts, running.copying
-    await bootstrap(parts)
     if copying is None:
-        return [group.create_task(parts.housekeeping.run()), group.create_task(parts.fights.run())]
+        tasks = [group.create_task(parts.housekeeping.run()), group.create_task(parts.fights.run())]
+        await bootstrap(parts)
+        return tasks
+    await bootstrap(parts)
     synced = asyncio.Event()
     task = group.create_task(copying.run(running, synced))
     waits = [asyncio.create_task(event.wait()) for event in (synced, stop)]

@@ -85,9 +85,9 @@ def first_changes(
         if before is None or before != canonical(obj):
             told = copied_before and before is not None
             changes.append(ObservedChange(resource, key, before, obj, told))
-    changes += [
-        ObservedChange(resource, key, entry.body.obj, None, copied_before) for key, entry in missing.items()
-    ]
+    # A server begins with namespaces of its own, which the cluster may not have: their end is no news of it.
+    told = copied_before and resource != "namespaces"
+    changes += [ObservedChange(resource, key, entry.body.obj, None, told) for key, entry in missing.items()]
     return changes
 
 
