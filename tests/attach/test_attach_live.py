@@ -96,7 +96,9 @@ def placed_by_kube_scheduler(foreign: Server, name: str, on: str) -> None:
 def writers(server: Server) -> set[str]:
     """The user agents of all writes in its audit log, but those of its own housekeeping and of the test."""
     lines = [
-        line for file in (server.data / "audit").glob("*.log*") for line in file.read_text().splitlines()
+        line
+        for file in (server.data / "audit").glob("audit.jsonl*")
+        for line in file.read_text().splitlines()
     ]
     agents = {str(json.loads(line).get("user_agent") or "") for line in lines}
     return {agent for agent in agents if agent and "housekeeping" not in agent}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import deque
 from contextlib import AsyncExitStack
@@ -14,7 +15,10 @@ from tests.attach.foreign import NODES, PODS, Foreign, copied, foreign, without_
 from tests.cli.asking import node, pod
 
 from fathom.attach.mirror import WRITES_MAX, Failing, ObservedChange, first_changes, next_commit
+from fathom.attach.rights import observing, scheduling
+from fathom.attach.survey import survey
 from fathom.cache.observer import CacheFailed, Resumed
+from fathom.client.once import api_of
 from fathom.model.body import Body, canonical
 from fathom.model.times import micro_timestamp
 from fathom.seams.log import NoLog
@@ -113,6 +117,22 @@ def test_an_answer_says_that_the_cluster_is_out_of_reach(tmp_path: Path) -> None
                     )
 
                 await copy.eventually(told_so, timeout_s=20)
+
+    asyncio.run(main())
+
+
+def test_an_observer_leaves_no_write_in_the_clusters_audit_log(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with foreign(tmp_path / "foreign") as cluster, api_of(cluster.address()) as api:
+            await survey(api, cluster.url, [*observing(), *scheduling()])
+            async with copied(cluster, tmp_path / "copy") as copy:
+                await cluster.api.post(PODS, pod("web", "1"))
+                await until_equal(cluster, copy, PODS)
+            cluster.api.audit.flush()
+            lines = (tmp_path / "foreign" / "audit" / "audit.jsonl").read_text().splitlines()
+            assert {json.loads(line)["user"] for line in lines} == {"system:fathom:housekeeping", "admin"}
+            ours = [line for line in lines if json.loads(line)["user"] == "admin"]
+            assert [json.loads(line)["name"] for line in ours] == ["web"]  # What the test itself wrote.
 
     asyncio.run(main())
 
