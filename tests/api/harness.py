@@ -14,9 +14,12 @@ from urllib.parse import parse_qs
 import msgspec
 
 from fathom.api.agent_connections import Agents
+from fathom.api.auth.authenticate import Authenticator
+from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.certificates import ensure_pki
 from fathom.api.auth.jws import SigningKey
 from fathom.api.request import Request, Response, StreamResponse, UpgradeResponse
+from fathom.api.web_page import WebPage
 from fathom.ask.collect import Sources
 from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
 from fathom.model.body import decode_json, encode_json
@@ -181,6 +184,7 @@ async def serving(
     clock: Clock | None = None,
     own_kinds: bool = True,
     read_only: str = "",
+    make_page: Callable[[Authenticator, Authorizer], WebPage] | None = None,
 ) -> AsyncIterator[Api]:
     rng = random.Random(7)
     outside = Outside(clock=clock or SystemClock(), ids=RandomIds(rng), rng=rng)
@@ -204,6 +208,7 @@ async def serving(
             traces=traces,
             own_kinds=own_kinds,
             read_only=read_only,
+            make_page=make_page,
         )
     )
     parts.authenticator.replace_tokens({**parts.own_tokens, **_tokens()})

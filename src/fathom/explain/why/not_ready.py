@@ -6,7 +6,8 @@ from fathom.explain.why import commands, node_lost
 from fathom.explain.why.answer import Change, DetailGroup, Explanation
 from fathom.explain.why.answering import answer
 from fathom.explain.why.case import ContainerFacts, PodCase
-from fathom.explain.why.troubles import Trouble, trouble_of
+from fathom.explain.why.trouble import Trouble
+from fathom.explain.why.troubles import trouble_of
 from fathom.model.objects import lookup
 from fathom.schedule.decide.remedies import OPERATOR
 

@@ -29,14 +29,15 @@ STAGE = "placed"
 BEST_SHOWN = 5  # Nodes whose points are listed rule by rule.
 
 
-def explain(case: PodCase) -> Explanation:
+def explain(case: PodCase, *, brief: bool = False) -> Explanation:
+    """`brief`: without the points of the nodes, for whoever asks about many pods."""
     loop = crash_loop(case.pod, now_s=case.evidence.now_ns / SECOND_NS)
     if loop is not None:
         return _crashing(case)
     decision = case.last.kept.decision if case.last is not None else None
     here = decision if decision is not None and decision.node == case.node else None
-    rows, details, now = _again(case)
-    who = other_scheduler(case)
+    rows, details, now = ((), (), None) if brief else _again(case)
+    who = "" if brief else other_scheduler(case)
     if who:
         return answer(
             case, STAGE, "is ready", placed_text(case, who, now), as_wanted=True,

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.model.objects import Obj, is_deleting, metadata
 from fathom.sim.checkers.fights import NoFightIsNamed
 from fathom.sim.checkers.objects import RECORDS, NothingIsOrphaned, ObjectsKeepTheirIdentity

@@ -19,6 +19,7 @@ from fathom.sim.world.faults import (
 
 if TYPE_CHECKING:
     from fathom.sim.world.engine import Engine
+    from fathom.sim.world.process import SimProcess
 
 FOREVER_NS = 1 << 62
 
@@ -52,6 +53,9 @@ class ActiveFaults:
     def __init__(self, world: Engine, faults: Sequence[AnyFault]) -> None:
         self.planned = tuple(faults)
         self.fired: dict[tuple[str, str], int] = {}  # (kind of fault, site) -> how often: the run's coverage.
+        self.reached: set[tuple[str, str, str]] = set()  # (kind of fault, site, state of the process).
+        self._latest: AnyFault | None = None  # The fault that fired last,
+        self._before = ""  # and the kind of the one before it.
         self._world = world
         # Empty until the scenario begins, and again once the world is healed.
         self._of_messages: list[PlannedFaults] = []
@@ -107,7 +111,7 @@ class ActiveFaults:
         for entry in self._of_messages:
             if entry.meets(now_ns) and process != DRIVER and entry.fault.concerns(process, ask):
                 entry.left -= 1
-                self._fire(entry.fault, f"{ask.method} {shape(ask.target)}")
+                self._fire(entry.fault, f"{ask.method} {shape(ask.target)}", process)
                 return entry.fault  # type: ignore[return-value]  # only these are in the list
         return None
 
@@ -125,7 +129,7 @@ class ActiveFaults:
                 continue
             entry.left -= 1
             if entry.left == 0:
-                self._fire(fault, f"{ask.method} {shape(ask.target)}")
+                self._fire(fault, f"{ask.method} {shape(ask.target)}", process)
                 return fault  # type: ignore[return-value]  # only these are in the list
         return None
 
@@ -134,7 +138,7 @@ class ActiveFaults:
         for entry in self._of_commits:
             if entry.fault.target in {"*", server} and entry.meets(now_ns):
                 entry.left -= 1
-                self._fire(entry.fault, "commit")
+                self._fire(entry.fault, "commit", server)
                 return entry.fault  # type: ignore[return-value]  # only these are in the list
         return None
 
@@ -150,7 +154,7 @@ class ActiveFaults:
                 and fault.target in {"*", process}
                 and _between(fault.peer, peer)
             ):
-                self._fire(fault, f"to {peer}")
+                self._fire(fault, f"to {peer}", process)
                 return fault, entry.end_ns
         return None
 
@@ -165,19 +169,41 @@ class ActiveFaults:
         now_ns, longest = self._world.now_ns, None
         for entry in planned:
             if entry.holds(now_ns) and process != DRIVER and entry.fault.concerns(process, ask):
-                self._fire(entry.fault, shape(ask.target))
+                self._fire(entry.fault, shape(ask.target), process)
                 if longest is None or entry.end_ns > longest[1]:
                     longest = (entry.fault, entry.end_ns)
         return longest
 
-    def _fire(self, fault: AnyFault, site: str) -> None:
+    def _fire(self, fault: AnyFault, site: str, process: str) -> None:
         key = (fault.kind, site)
         self.fired[key] = self.fired.get(key, 0) + 1
+        if fault is not self._latest:
+            self._before = "" if self._latest is None else self._latest.kind
+            self._latest = fault
+        self.reached.add((*key, self._state(process)))
+
+    def _state(self, name: str) -> str:
+        """In which state a fault meets a process, in words: 'restarted, writing, after crash'. Few and
+        coarse, so that a state that is new says something."""
+        process = self._world.processes.get(name)
+        after = f", after {self._before}" if self._before else ""
+        if process is None or not process.alive:
+            return f"{'anywhere' if process is None else 'dead'}{after}"
+        life = "restarted" if process.incarnation > 1 else "first life"
+        return f"{life}, {_work_of(process)}{after}"
 
     def _happen(self, fault: AnyFault) -> None:
         if not self._healed:
-            self._fire(fault, "")
+            self._fire(fault, "", fault.target)
             self._world.happen(fault)
+
+
+def _work_of(process: SimProcess) -> str:
+    """What it waits for. Watches are always open, and say nothing."""
+    if process.paused:
+        return "paused"
+    methods = {exchange.ask.method for exchange in process.asks.values() if not exchange.stream}
+    return "idle" if not methods else "reading" if methods == {"GET"} else "writing"
 
 
 def _between(wanted: str, peer: str) -> bool:

@@ -19,6 +19,9 @@ class Menu(msgspec.Struct, frozen=True):
     seconds: float = 30.0  # Faults begin within this time.
     most: int = 6
     without: tuple[str, ...] = ()  # Kinds of fault that this scenario cannot have.
+    # Whose wall clocks `clock_steps` may set; (): those of `processes`. API servers only where they are
+    # named: by their clocks overrides end, and a scenario that judges this by the true time would break.
+    clocks: tuple[str, ...] = ()
 
 
 def draw(rng: random.Random, menu: Menu) -> list[AnyFault]:
