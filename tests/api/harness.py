@@ -182,6 +182,8 @@ async def serving(
     agents: Agents | None = None,
     traces: SpanSink | None = None,
     clock: Clock | None = None,
+    own_kinds: bool = True,
+    read_only: str = "",
     make_page: Callable[[Authenticator, Authorizer], WebPage] | None = None,
 ) -> AsyncIterator[Api]:
     rng = random.Random(7)
@@ -204,12 +206,14 @@ async def serving(
             sources=sources,
             agents=agents,
             traces=traces,
+            own_kinds=own_kinds,
+            read_only=read_only,
             make_page=make_page,
         )
     )
     parts.authenticator.replace_tokens({**parts.own_tokens, **_tokens()})
     await parts.feed.load()
-    runs = (parts.feed.follow(), parts.housekeeping.run(), parts.fights.run())
+    runs = (parts.feed.follow(), *(() if read_only else (parts.housekeeping.run(), parts.fights.run())))
     tasks = [asyncio.create_task(run) for run in runs]
     try:
         await bootstrap(parts)

@@ -28,12 +28,13 @@ def _not_begun(case: PodCase) -> Explanation | None:
     """The agent has written nothing about it yet."""
     if lookup(case.pod, "status", "startTime") or case.condition("Starting"):
         return None
+    agent = f"{case.evidence.agent} of"
     change = Change(
-        f"check the agent of node {case.node}", commands.kubectl("describe", "node", case.node), OPERATOR
+        f"check the {agent} node {case.node}", commands.kubectl("describe", "node", case.node), OPERATOR
     )
     return answer(
-        case, STAGE, VERDICT, f"the agent of {case.node} has not begun to start it", change=change,
-        next_trigger=f"the agent of {case.node} reports the pod",
+        case, STAGE, VERDICT, f"the {agent} {case.node} has not begun to start it", change=change,
+        next_trigger=f"the {agent} {case.node} reports the pod",
     )  # fmt: skip
 
 
@@ -81,5 +82,7 @@ def _readiness_gate(case: PodCase) -> Explanation | None:
 
 def _unknown(case: PodCase) -> Explanation:
     ready = case.condition("Ready")
-    message = ready.get("message") or ready.get("reason") or "its agent reports no condition Ready"
+    message = (
+        ready.get("message") or ready.get("reason") or f"its {case.evidence.agent} reports no condition Ready"
+    )
     return answer(case, STAGE, VERDICT, str(message))

@@ -78,6 +78,8 @@ def _settings(container: ContainerFacts, case: PodCase, message: str) -> Trouble
 def missing_references(container: ContainerFacts, case: PodCase) -> Iterator[MissingReference]:
     """ConfigMaps and Secrets that the container or the pod's volumes want, as they are now."""
     for kind, name in dict.fromkeys(_references(container, case.pod)):
+        if not case.evidence.knows(f"{kind}s"):
+            continue
         obj = case.evidence.objects.get(f"{kind}s", Key(case.key.namespace, name))
         if obj is None:
             yield MissingReference(kind, name, tuple(sorted(wanted_keys(case.pod, kind, name))))
