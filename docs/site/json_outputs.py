@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from fathom.attach.findings import AttachFinding
 from fathom.bench.against_kopf import KopfComparison
 from fathom.bench.cache import CacheResult
 from fathom.bench.cluster import ClusterResult
@@ -283,6 +284,19 @@ DOCUMENTS = (
             "state": "failure",
             "found": "127.0.0.1:6443 is in use",
             "advice": "stop the other server, or choose another with --port",
+        },
+    ),
+    Document(
+        "fathom attach",
+        ("attach",),
+        """A list of findings: what the server has, and what each lack costs. `state` is yes, no, or needed:
+        without it `attach` ends. With `--print`, a List of the objects that would be installed.""",
+        (AttachFinding,),
+        {
+            "check": "events",
+            "state": "no",
+            "found": "you may not list and watch them",
+            "cost": "who scheduled a pod, and what kubelets say, is not known",
         },
     ),
     Document(

@@ -13,6 +13,7 @@ import socket
 import sys
 from ipaddress import IPv4Network
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import uvloop
@@ -37,9 +38,10 @@ from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.metrics.process import process_metrics
 from fathom.model.decision import NoJournal, Subject
 from fathom.model.objects import Obj
+from fathom.model.record_query import DecisionReader
 from fathom.model.user import User
 from fathom.open_files import take_all
-from fathom.private_files import prepare_directory, write_private
+from fathom.private_files import NotOurs, prepare_directory, write_private
 from fathom.record.audit import AuditLog
 from fathom.record.audit_index import AuditIndex
 from fathom.record.journal import DiskJournal
@@ -81,6 +83,28 @@ PARTS = ("scheduler", "controllers", "gateway")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
+class Copying(Protocol):
+    """Makes this server a read-only copy of another cluster."""
+
+    url: str  # Of the cluster.
+    copied: frozenset[str]  # The kinds that are copied: 'pods', 'deployments.apps'.
+    journals: dict[str, DecisionReader]  # Of parts that decide there and keep their records here.
+
+    def behind(self) -> str:
+        """What of the cluster the copy cannot follow now; '' if it follows all."""
+        ...
+
+    async def run(self, running: Running, synced: asyncio.Event) -> None:
+        """Copy until cancelled; set `synced` when the copy is complete."""
+        ...
+
+
+COPY_OF = "attached"  # A file of a data directory that copies another cluster: that cluster's URL.
+READ_ONLY = (
+    "this server is a copy of {}, made by `fathom attach`, and takes no changes: send them to that cluster"
+)
+
+
 def run_api(
     *,
     data: Path,
@@ -90,12 +114,16 @@ def run_api(
     plugins: list[str] | None = None,
     service_addresses: IPv4Network = ADDRESSES,
     page_hosts: tuple[str, ...] = (),
+    copying: Copying | None = None,
+    own_kinds: bool = True,
 ) -> None:
-    """Serve until a signal stops us. Raises NotOurs, UnknownFormat, StoreUnavailable, PkiError."""
+    """Serve until a signal stops us. Raises NotOurs, UnknownFormat, StoreUnavailable, PkiError. `own_kinds`
+    False: as a Kubernetes that does not know fathom.dev."""
     gc.set_threshold(GC_CONTAINERS, 10, 10)
     take_all()
     data = data.absolute()
     os.umask(0o077)  # No other user may read keys, nor Secrets in the store.
+    _refuse_copy(data, copying)
     data_format.check(data)  # First: a directory of a newer fathom is left as it is.
     warnings = prepare_directory(data)
     store = store or f"sqlite:{data}"
@@ -111,7 +139,19 @@ def run_api(
                 service_addresses=service_addresses,
                 page_hosts=page_hosts,
                 warnings=warnings,
+                copying=copying,
+                own_kinds=own_kinds,
             )
+        )
+
+
+def _refuse_copy(data: Path, copying: Copying | None) -> None:
+    """Refuse to serve a copy of another cluster as if it were one: its controllers would act on it."""
+    mark = data / COPY_OF
+    if copying is None and mark.exists():
+        url = mark.read_text(errors="replace").strip()
+        raise NotOurs(
+            f"{data} is a copy of {url} that `fathom attach` made: choose another directory with --data"
         )
 
 
@@ -147,6 +187,20 @@ class Running(msgspec.Struct, frozen=True):
     own_place: tuple[str, int]  # Address and port at which pods reach us.
     warnings: list[str]  # Shown to the user once the server is ready.
     traces: SpanQueue | None = None
+    copying: Copying | None = None
+
+
+def _sources(data: Path, audit: AuditIndex, copying: Copying | None) -> Sources:
+    if copying is not None:
+        return Sources(
+            journals=copying.journals,
+            audit=audit,
+            attached=copying.url,
+            copied=copying.copied,
+            behind=copying.behind,
+        )
+    own = {HOUSEKEEPER: JournalReader(journal_directory(data, HOUSEKEEPER))}
+    return Sources(journals={**own}, audit=audit)
 
 
 async def _run(
@@ -159,6 +213,8 @@ async def _run(
     service_addresses: IPv4Network,
     page_hosts: tuple[str, ...],
     warnings: list[str],
+    copying: Copying | None,
+    own_kinds: bool,
 ) -> None:
     outside = live()
     log = JsonLog(sys.stderr, outside.clock)
@@ -178,7 +234,8 @@ async def _run(
         pki = ensure_pki(data, names, clock=outside.clock)
         audit = AuditLog(data / "audit", clock=outside.clock, log=log)
         audit_index = AuditIndex(data / "audit")
-        journal = _open_journal(data, log)
+        # What a copy writes to begin with is about itself, not about the cluster.
+        journal = _open_journal(data, log) if copying is None else None
         agents = AgentsOverHttps(pki, outside.clock)
         parts = assemble(
             ServerSettings(
@@ -191,10 +248,9 @@ async def _run(
                 shared_store=store.startswith("etcd"),
                 plugins=tuple(plugins),
                 agents=agents,
-                sources=Sources(
-                    journals={"housekeeping": JournalReader(journal_directory(data, "housekeeping"))},
-                    audit=audit_index,
-                ),
+                sources=_sources(data, audit_index, copying),
+                own_kinds=own_kinds,
+                read_only="" if copying is None else READ_ONLY.format(copying.url),
                 service_addresses=service_addresses,
                 journal=traced(journal or NoJournal(), traces, HOUSEKEEPER),
                 traces=None if traces is None else traces.of("api-server"),
@@ -220,6 +276,7 @@ async def _run(
                 own,
                 warnings,
                 traces,
+                copying,
             )
         )
         await agents.close()
@@ -311,22 +368,22 @@ async def _serve(running: Running) -> None:
     async with asyncio.TaskGroup() as group:
         background = [
             group.create_task(parts.feed.follow()),
-            group.create_task(parts.housekeeping.run()),
-            group.create_task(parts.fights.run()),
             group.create_task(_reload_tokens(running, running.data / "tokens.csv")),
             group.create_task(Retention(running.store, running.outside.clock).run()),
             group.create_task(running.audit.run()),
             group.create_task(_index_audit(running.audit_index, running.log)),
             group.create_task(_end_sessions(parts.page)),
         ]
-        await bootstrap(parts)
+        background += await _begin(running, group, stop)
         listening = await asyncio.get_running_loop().create_server(
             http.connection, sock=running.listener, ssl=server_context(running.pki), backlog=BACKLOG
         )
-        await _publish(running)
-        await _publish_authorities(running)
+        if running.copying is None:
+            await _publish(running)
+            await _publish_authorities(running)
         gc.freeze()  # Kinds, decoders, code live as long as the process: GC need not scan them.
-        _announce(running)
+        if not stop.is_set():
+            _announce(running)
         await stop.wait()
         core.stopping = True
         core.cache.wake_all()  # Watches end by themselves.
@@ -334,6 +391,24 @@ async def _serve(running: Running) -> None:
         await http.stop(patience_s=STOP_S)
         for task in background:
             task.cancel()
+
+
+async def _begin(running: Running, group: asyncio.TaskGroup, stop: asyncio.Event) -> list[asyncio.Task[None]]:
+    """Fill the store: with what every cluster has, or with a copy of another. Housekeeping would delete from
+    a copy what it cannot see the owners of."""
+    parts, copying = running.parts, running.copying
+    if copying is None:
+        tasks = [group.create_task(parts.housekeeping.run()), group.create_task(parts.fights.run())]
+        await bootstrap(parts)
+        return tasks
+    await bootstrap(parts)
+    synced = asyncio.Event()
+    task = group.create_task(copying.run(running, synced))
+    waits = [asyncio.create_task(event.wait()) for event in (synced, stop)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+    return [task]
 
 
 async def _index_audit(index: AuditIndex, log: Log) -> None:
@@ -443,7 +518,8 @@ def _announce(running: Running) -> None:
     file = running.data / "kubeconfig"
     write_private(file, kubeconfig(running.pki, url, clock=running.outside.clock).encode())
     _write_credentials(running, url)
-    say(f"fathom {__version__} serves the Kubernetes API on {url}, data in {running.data}")
+    copied = "" if running.copying is None else f", a read-only copy of {running.copying.url},"
+    say(f"fathom {__version__} serves the Kubernetes API{copied} on {url}, data in {running.data}")
     reach = [] if host in LOOPBACK else [f"other machines can reach the API server at {host}"]
     for warning in (*running.warnings, *reach):
         say(f"warning: {warning}")

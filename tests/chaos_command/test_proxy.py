@@ -69,6 +69,9 @@ class Host:
 
     def happen(self, fault: AnyFault) -> None: ...
 
+    def state_of(self, process: str) -> str:
+        return ""
+
 
 class Scene:
     def __init__(self, backend: Backend, proxy: Proxy, client: aiohttp.ClientSession) -> None:

@@ -89,6 +89,7 @@ class Core:
         self.agents: Agents = agents or NoAgents()  # Connections to the node agents.
         self.updates = updates  # Is told which fields each committed update changed.
         self.connections = ConnectionLimits()  # Of exec, attach and port-forward.
+        self.read_only = ""  # Why no write is taken; '': they are.
         self.stopping = False
         self.counts = ServerCounts()
 

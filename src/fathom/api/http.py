@@ -573,7 +573,7 @@ class HttpConnection(asyncio.Protocol):
 
     async def _tunnel(self, answer: UpgradeResponse) -> None:
         """Pass on bytes between the client and the agent until one of them ends."""
-        relay = self._relay = Relay(self._transport, answer.tunnel, self._until_drained)
+        relay = self._relay = Relay(self._transport, answer.tunnel, answer.frames, self._until_drained)
         try:
             if self._lost or self._last:
                 return

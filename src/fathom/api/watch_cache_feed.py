@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from fathom.api.watch_cache import DELETED, REGISTRY, WatchCache
+from fathom.api.resource_cache import REGISTRY
+from fathom.api.watch_cache import WatchCache
+from fathom.api.watch_events import DELETED
 from fathom.model.body import Body
 from fathom.seams.log import Log
 from fathom.store.protocol import Batch, Compacted, Entry, Store, StoreUnavailable

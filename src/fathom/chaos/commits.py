@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from pathlib import Path
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.model.audit import AuditEntry
 from fathom.record.audit import FILE
 from fathom.record.audit_reading import entry_of

@@ -117,6 +117,9 @@ class LiveRun:
     def at(self, at_ns: int, call: Callable[..., None], /, *args: Any) -> object:
         return self._loop.call_at(at_ns / SECOND_NS, call, *args)
 
+    def state_of(self, process: str) -> str:
+        return ""  # Nobody sees into a program of somebody else's.
+
     def happen(self, fault: AnyFault) -> None:
         match fault:
             case world_faults.DropWatch():

@@ -61,6 +61,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "Run a cluster": (
         Command("up", "fathom.cli.up:up", "Start a cluster on this machine"),
         Command("down", "fathom.cli.down:down", "End it, its pods too"),
+        Command("attach", "fathom.cli.attach:attach", "Observe, or schedule for, an existing Kubernetes"),
+        Command("detach", "fathom.cli.attach:detach", "Remove what `attach` left there"),
         Command("demo", "fathom.cli.demo:app", "Tell an incident on a live cluster, command by command"),
         Command("doctor", "fathom.cli.doctor:doctor", "Check whether this machine can run a cluster"),
         Command("kubeconfig", "fathom.cli.kubeconfig:kubeconfig", "Print the kubeconfig of a data directory"),

@@ -30,6 +30,7 @@ from fathom.kinds.override_preview import FORK_VERB, STATES
 from fathom.kinds.shape import API_VERSION
 from fathom.kinds.shape import GROUP as OWN_GROUP
 from fathom.kinds.steering_limits import LIMITS_KEY, STEERING_LIMITS, SteeringLimitsSpec
+from fathom.model.accounts import PREFIX, SYSTEM_NAMESPACE
 from fathom.model.objects import Obj, key_of, metadata
 from fathom.model.view import View
 from fathom.model.well_known import AUTO_UPDATE_ANNOTATION
@@ -266,11 +267,17 @@ def bootstrap_objects() -> list[Obj]:
     ]
 
 
-def plan_bootstrap(view: View) -> list[Obj]:
+def plan_bootstrap(view: View, *, own: bool = True) -> list[Obj]:
     """The objects to write so that the cluster has all bootstrap objects: missing ones, and those of earlier
     versions that lack a rule or a subject. Only rules that an earlier version should not have granted are
-    removed. An object whose autoupdate annotation is false is left alone."""
-    return [obj for wanted in bootstrap_objects() if (obj := _repaired(wanted, view)) is not None]
+    removed. An object whose autoupdate annotation is false is left alone. `own` False: without fathom's."""
+    objects = [obj for obj in bootstrap_objects() if own or not _is_own(obj)]
+    return [obj for wanted in objects if (obj := _repaired(wanted, view)) is not None]
+
+
+def _is_own(obj: Obj) -> bool:
+    key = key_of(obj)
+    return SYSTEM_NAMESPACE in key or key.name.startswith(PREFIX) or obj["kind"] == "SteeringLimits"
 
 
 def _repaired(wanted: Obj, view: View) -> Obj | None:

@@ -23,9 +23,10 @@ from typing import Any
 from fathom.api import response_forms
 from fathom.api.core import Call, Core
 from fathom.api.request import Request, StreamResponse
+from fathom.api.resource_cache import FellBehind, ResourceCache
 from fathom.api.verbs.selection import Selection, choice_of
 from fathom.api.verbs.versions import parse_revision
-from fathom.api.watch_cache import ADDED, DELETED, MODIFIED, FellBehind, ResourceCache, WatchEvent, frame
+from fathom.api.watch_events import ADDED, DELETED, MODIFIED, WatchEvent, frame
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, Cause, bad_request, expired, invalid
 from fathom.model.objects import Obj

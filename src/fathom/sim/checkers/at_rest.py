@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from fathom.api.watch_cache import REGISTRY
+from fathom.api.resource_cache import REGISTRY
 from fathom.model.objects import Obj
 from fathom.sim.checkers.capacity import LEDGERS
 from fathom.sim.world.invariants import Checker, Finding

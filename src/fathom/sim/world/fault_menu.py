@@ -20,6 +20,9 @@ class Menu(msgspec.Struct, frozen=True):
     most: int = 6
     least: int = 0
     without: tuple[str, ...] = ()  # Kinds of fault that this scenario cannot have.
+    # Whose wall clocks `clock_steps` may set; (): those of `processes`. API servers only where they are
+    # named: by their clocks overrides end, and a scenario that judges this by the true time would break.
+    clocks: tuple[str, ...] = ()
 
 
 def draw(rng: random.Random, menu: Menu) -> list[AnyFault]:
