@@ -39,11 +39,13 @@ class Backend:
 
     def __init__(self) -> None:
         self.got: list[str] = []
+        self.types: list[str | None] = []  # Their Content-Type.
         self.events: asyncio.Queue[bytes] = asyncio.Queue()
         self.url = ""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.got.append(f"{request.method} {request.raw_path}")
+        self.types.append(request.headers.get("Content-Type"))
         if "watch" in request.query:
             return await self._watch(request)
         return web.json_response({"metadata": {"resourceVersion": str(len(self.got))}})
@@ -75,7 +77,7 @@ class Host:
 
 class Scene:
     def __init__(self, backend: Backend, proxy: Proxy, client: aiohttp.ClientSession) -> None:
-        self.backend, self.proxy, self._client = backend, proxy, client
+        self.backend, self.proxy, self.client = backend, proxy, client
         self.struck: list[tuple[str, int]] = []  # What the run was told, with the revision.
         self.crashed: list[CrashAtWrite] = []
 
@@ -87,14 +89,14 @@ class Scene:
     async def ask(self, method: str, target: str) -> tuple[int, Any]:
         """Status and document; (0, None) if the connection was cut."""
         try:
-            async with self._client.request(method, self.proxy.url + target) as answer:
+            async with self.client.request(method, self.proxy.url + target) as answer:
                 return answer.status, await answer.json()
         except aiohttp.ClientConnectionError:
             return 0, None
 
     @asynccontextmanager
     async def watch(self) -> AsyncIterator[aiohttp.StreamReader]:
-        async with self._client.get(f"{self.proxy.url}{MAPS}?watch=true") as answer:
+        async with self.client.get(f"{self.proxy.url}{MAPS}?watch=true") as answer:
             yield answer.content
 
 
@@ -132,6 +134,19 @@ def test_without_faults_requests_and_answers_pass_unchanged(tmp_path: Path) -> N
         target = f"{MAPS}?labelSelector=a%3Db&limit=5"
         assert await scene.ask("GET", target) == (200, {"metadata": {"resourceVersion": "1"}})
         assert scene.backend.got == [f"GET {target}"]
+
+    told(tmp_path, story)
+
+
+def test_a_request_without_a_content_type_gets_none(tmp_path: Path) -> None:
+    """A server takes it for JSON; what aiohttp would add by itself is refused with 415."""
+
+    async def story(scene: Scene) -> None:
+        async with scene.client.post(
+            scene.proxy.url + MAPS, data=b"{}", skip_auto_headers=("Content-Type",)
+        ) as answer:
+            assert answer.status == 200
+        assert scene.backend.types == [None]
 
     told(tmp_path, story)
 

@@ -46,6 +46,8 @@ REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "
 # Between two hops only, or made anew for the next one. Without accept-encoding nothing is compressed.
 HOP_BY_HOP = frozenset(("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"))
 NOT_PASSED_ON = HOP_BY_HOP | {"host", "content-length", "accept-encoding"}
+# aiohttp would add them to a request that lacks them, and so change what the program sent.
+NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 DROP, EXPIRE = "drop", "expire"
 
 
@@ -101,7 +103,9 @@ class Proxy:
     async def start(self, certificate: ssl.SSLContext) -> None:
         connector = aiohttp.TCPConnector(ssl=self._authority, limit=0)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
-        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
+        self._session = aiohttp.ClientSession(
+            connector=connector, timeout=timeout, auto_decompress=False, skip_auto_headers=NOT_ADDED
+        )
         app = web.Application(client_max_size=BODY_BYTES_MAX)
         app.router.add_route("*", "/{path:.*}", self._handle)
         # A client that is gone ends its watch; what was passed on is shielded.
