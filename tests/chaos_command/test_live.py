@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -56,15 +57,16 @@ def test_an_operator_that_creates_again_after_a_lost_reply_is_found_and_told(tmp
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"{' '.join(program)}, seed {seed}: BROKEN at 00:")
     assert lines[1] == "  nothing is made twice for one intent"
-    assert lines[2].startswith(
-        "  Greeting hello has 3 configmaps of the name hello-…; without faults it has 2."
+    assert re.match(
+        r"  Greeting hello has \d configmaps of the name hello-…; without faults it has 2\.", lines[2]
     )
     assert any("api-1 has carried it out, but the reply is lost" in line for line in lines)
     assert (
         f"replay:  fathom chaos --replay .fathom-failures/chaos-{seed}.json -- {' '.join(program)}" in lines
     )
     report = read(tmp_path / ".fathom-failures" / f"chaos-{seed}.json")
-    assert [len(report["failure"]["violation"]["objects"]), report["verdict"]] == [3, "broken"]
+    assert report["verdict"] == "broken"
+    assert len(report["failure"]["violation"]["objects"]) > 2
     assert "trying again" in (tmp_path / ".fathom-failures" / f"chaos-{seed}.log").read_text()
 
 
