@@ -155,6 +155,8 @@ class ApiServer:
                 self._authorizer.require(user, RequestTarget(verb="get", path=f"/metrics/{page[1]}"))
                 return await serve_process_page(self.core, request, page)
             return self._paths.serve(request)
+        if self.core.cache.problem:
+            raise unavailable(self.core.cache.problem)
         with self._throttle.room(user, target):
             call = self._call(request, target, user, request_id)
             call.audit.break_glass = allowed.override

@@ -2,6 +2,10 @@
 
 etcd's revision is the store's revision, its transactions are our commits. A commit that was sent and not
 answered is `Unknown`; it is never sent again.
+
+Every linearizable answer is at least as new as any answer before it. One that is older comes from a member that
+disagrees with the others, or from an older copy of the cluster: the next endpoint is asked, and if all are older,
+the answer is `WentBack`.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from fathom.store.protocol import (
     Page,
     StoreUnavailable,
     Unknown,
+    WentBack,
     Write,
 )
 
@@ -44,6 +49,7 @@ class EtcdStore:
         self._timeout_s = options.request_timeout_s
         self._watches: weakref.WeakSet[EtcdWatch] = weakref.WeakSet()
         self._true_progress: bool | None = None  # None until the server's version is known.
+        self._seen = 0  # The newest revision in any answer.
 
     # Reading
 
@@ -79,35 +85,71 @@ class EtcdStore:
             start = response.kvs[-1].key + b"\0"
 
     async def _range(self, request: Any) -> Any:
-        return await self._try_endpoints(lambda stubs: stubs.kv.Range, request, revision=request.revision)
+        """Raises WentBack if every endpoint that answers is older than what was answered before."""
+        current = 0
+        for _ in self._link.options.endpoints:
+            seen = self._seen
+            stubs, response = await self._try_endpoints(
+                lambda stubs: stubs.kv.Range, request, revision=request.revision
+            )
+            current = response.header.revision
+            if current >= seen:
+                self.saw(current)
+                return response
+            self._link.avoid(stubs)
+        raise WentBack(current, seen)
 
-    async def _try_endpoints(self, method: Callable[[Stubs], Any], request: Any, *, revision: int = 0) -> Any:
-        """A read may be sent to every endpoint in turn: it changes nothing."""
-        last_error = ""
+    def saw(self, revision: int) -> None:
+        self._seen = max(self._seen, revision)
+
+    def accept_past(self) -> None:
+        self._seen = 0
+
+    async def _try_endpoints(
+        self, method: Callable[[Stubs], Any], request: Any, *, revision: int = 0
+    ) -> tuple[Stubs, Any]:
+        """A read may be sent to every endpoint in turn: it changes nothing. The endpoint, and its answer."""
+        failure: Exception = StoreUnavailable("no endpoints")
         for _ in self._link.options.endpoints:
             stubs = await self._link.ready()
             try:
                 with self._link.under_way():
-                    return await method(stubs)(request, timeout=self._timeout_s)
+                    return stubs, await method(stubs)(request, timeout=self._timeout_s)
             except grpc.aio.AioRpcError as error:
-                if error.code() not in _NO_ANSWER:
-                    raise await self._read_error(error, revision) from error
-                last_error = f"etcd at {stubs.endpoint}: {error.code().name}: {error.details()}"
+                failure = await self._read_error(error, revision, stubs)
+                if not self._is_elsewhere(error, failure):
+                    raise failure from error
                 self._link.avoid(stubs)
-        raise StoreUnavailable(last_error)
+        raise failure
 
-    async def _read_error(self, error: grpc.aio.AioRpcError, revision: int) -> Exception:
+    def _is_elsewhere(self, error: grpc.aio.AioRpcError, failure: Exception) -> bool:
+        """Whether another endpoint may answer: this one does not, or is older than what was answered before."""
+        return error.code() in _NO_ANSWER or isinstance(failure, WentBack)
+
+    async def _read_error(self, error: grpc.aio.AioRpcError, revision: int, stubs: Stubs) -> Exception:
         code, details = error.code(), error.details() or ""
         if etcd_wire.is_future(code, details):
-            return FutureRevision(await self.revision())
+            seen, self_revision = self._seen, await self._revision_at(stubs)
+            return WentBack(self_revision, seen) if revision <= seen else FutureRevision(self_revision)
+        if code in _NO_ANSWER:
+            return StoreUnavailable(f"etcd at {stubs.endpoint}: {code.name}: {details}")
         return etcd_wire.failed_read(code, details, revision)
+
+    async def _revision_at(self, stubs: Stubs) -> int:
+        """The newest revision of this endpoint; 0 if it does not answer any more."""
+        request = rpc_pb2.RangeRequest(key=self._keys.wire(""), count_only=True)
+        try:
+            with self._link.under_way():
+                return int((await stubs.kv.Range(request, timeout=self._timeout_s)).header.revision)
+        except grpc.aio.AioRpcError:
+            return 0
 
     # Writing
 
     async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
         check_commit(preconditions, writes)
         request = etcd_wire.txn(self._keys, preconditions, writes)
-        stubs = await self._link.ready()
+        stubs, seen = await self._link.ready(), self._seen
         try:
             with self._link.under_way():
                 response = await stubs.kv.Txn(request, timeout=self._timeout_s)
@@ -117,12 +159,21 @@ class EtcdStore:
             if error.code() in _NO_ANSWER:
                 self._link.avoid(stubs)
             return etcd_wire.failed_commit(error.code(), error.details() or "")
+        return self._outcome(preconditions, response, seen)
+
+    def _outcome(self, preconditions: Sequence[Expect], response: Any, seen: int) -> Outcome:
+        revision = response.header.revision
+        if revision < seen:  # Members disagree: what happened here need not have happened there.
+            return Unknown(str(WentBack(revision, seen)))
+        self.saw(revision)
         return etcd_wire.outcome(self._keys, preconditions, response)
 
     # Watching
 
     def watch(self, prefix: str, *, after: int) -> AsyncIterator[Batch]:
-        watch = EtcdWatch(self._link, self._keys, prefix, after, self._check_retained)
+        watch = EtcdWatch(
+            self._link, self._keys, prefix, after, check_retained=self._check_retained, saw=self.saw
+        )
         self._watches.add(watch)
         return watch
 
@@ -131,7 +182,7 @@ class EtcdStore:
 
     async def request_progress(self) -> bool:
         if self._true_progress is None:
-            status = await self._try_endpoints(
+            _, status = await self._try_endpoints(
                 lambda stubs: stubs.maintenance.Status, rpc_pb2.StatusRequest()
             )
             self._true_progress = etcd_wire.reports_true_progress(status.version)

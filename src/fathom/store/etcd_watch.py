@@ -19,7 +19,7 @@ from aetcd.rpc import rpc_pb2
 from fathom.model.backoff import Backoff
 from fathom.store.etcd_link import EtcdLink, Stubs
 from fathom.store.etcd_wire import Keys, changes
-from fathom.store.protocol import Batch, Compacted, StoreUnavailable
+from fathom.store.protocol import Batch, Compacted, FutureRevision, StoreUnavailable, WentBack
 
 OPEN_AGAIN = Backoff(0.05, 2.0)
 PROGRESS_AGAIN_S = 0.02  # A follower that lags behind its leader is asked again.
@@ -35,13 +35,16 @@ class EtcdWatch(AsyncIterator[Batch]):
         keys: Keys,
         prefix: str,
         after: int,
+        *,
         check_retained: Callable[[int], Awaitable[None]],
+        saw: Callable[[int], None],
     ) -> None:
         self._link = link
         self._keys = keys
         self.prefix = prefix
         self.position = after  # Everything up to and including this revision has been delivered.
         self._check_retained = check_retained
+        self._saw = saw
         self._call: Any = None
         self._stubs: Stubs | None = None  # The endpoint of the current stream.
         self._reading: asyncio.Task[Any] | None = None  # Survives a cancelled `__anext__`.
@@ -60,11 +63,15 @@ class EtcdWatch(AsyncIterator[Batch]):
                 raise StoreUnavailable("the watch is closed")
             try:
                 response = await self._response()
+            except WentBack as error:
+                self._drop()
+                raise FutureRevision(error.current) from error
             except (grpc.aio.AioRpcError, StoreUnavailable):
                 await self._stream_lost()
                 continue
             batch = await self._batch_of(response)
             if batch is not None:
+                self._saw(batch.revision)
                 return batch
 
     async def ask_progress(self, revision: int) -> None:
