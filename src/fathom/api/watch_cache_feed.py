@@ -1,8 +1,8 @@
 """Keeps the watch cache up to date with the store: load, then follow, for ever.
 
-A store that answers at an older revision than it did before (members of an etcd that disagree, an older copy in
-its place) does not end the server: it answers 503 and is not ready until the store is back, and then reads all
-anew. See `_recover`.
+A store that answers at an older revision than it did before (members of an etcd that disagree, an older copy
+in its place) does not end the server: it answers 503 and is not ready until the store is back, and then reads
+everything anew. See `_recover`.
 
 Observers that must see every change in this process (the registry of custom kinds, housekeeping) are called
 right after the cache has it and before any request that waits for it continues.
@@ -34,8 +34,8 @@ Observer = Callable[[str, str, Body | None, Body | None, int], None]
 RETRY_S = 0.2
 
 # A store that went back, and is still the same cluster's, is raised above every revision that was handed out.
-# Not at once: the newer member may only be restarting. Not over any distance: each revision is a commit, and a
-# large gap is a restored backup, which an operator should look at.
+# Not at once: the newer member may only be restarting. Not over any distance: each revision is a commit, and
+# a large gap is a restored backup, which an operator should look at.
 SURPASS_AFTER = 50  # Tries, RETRY_S apart.
 SURPASS_MAX = 10_000
 SURPASS_KEY = "/fathom/revision-raised"  # Beside the API's registry, not in it.

@@ -3,9 +3,9 @@
 etcd's revision is the store's revision, its transactions are our commits. A commit that was sent and not
 answered is `Unknown`; it is never sent again.
 
-Every linearizable answer is at least as new as any answer before it. One that is older comes from a member that
-disagrees with the others, or from an older copy of the cluster: the next endpoint is asked, and if all are older,
-the answer is `WentBack`.
+Every linearizable answer is at least as new as any answer before it. One that is older comes from a member
+that disagrees with the others, or from an older copy of the cluster: the next endpoint is asked, and if all
+are older, the answer is `WentBack`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from aetcd.rpc import rpc_pb2
 
 from fathom.store import etcd_wire
 from fathom.store.etcd_link import Closed, EtcdLink, EtcdOptions, Stubs
+from fathom.store.etcd_members import EtcdMembers
 from fathom.store.etcd_watch import EtcdWatch
 from fathom.store.etcd_wire import Keys
 from fathom.store.keys import check_commit, range_start
@@ -31,6 +32,7 @@ from fathom.store.protocol import (
     FutureRevision,
     Outcome,
     Page,
+    Put,
     StoreUnavailable,
     Unknown,
     WentBack,
@@ -46,7 +48,7 @@ class EtcdStore:
     def __init__(self, options: EtcdOptions) -> None:
         self._link = EtcdLink(options)
         self._keys = Keys(options.prefix)
-        self._timeout_s = options.request_timeout_s
+        self._members = EtcdMembers(self._link, self._agree_again)
         self._watches: weakref.WeakSet[EtcdWatch] = weakref.WeakSet()
         self._true_progress: bool | None = None  # None until the server's version is known.
         self._seen = 0  # The newest revision in any answer.
@@ -113,8 +115,7 @@ class EtcdStore:
         for _ in self._link.options.endpoints:
             stubs = await self._link.ready()
             try:
-                with self._link.under_way():
-                    return stubs, await method(stubs)(request, timeout=self._timeout_s)
+                return stubs, await self._link.call(stubs, method(stubs), request)
             except grpc.aio.AioRpcError as error:
                 failure = await self._read_error(error, revision, stubs)
                 if not self._is_elsewhere(error, failure):
@@ -123,7 +124,7 @@ class EtcdStore:
         raise failure
 
     def _is_elsewhere(self, error: grpc.aio.AioRpcError, failure: Exception) -> bool:
-        """Whether another endpoint may answer: this one does not, or is older than what was answered before."""
+        """Whether another endpoint may answer: this one does not, or is older than earlier answers."""
         return error.code() in _NO_ANSWER or isinstance(failure, WentBack)
 
     async def _read_error(self, error: grpc.aio.AioRpcError, revision: int, stubs: Stubs) -> Exception:
@@ -139,8 +140,7 @@ class EtcdStore:
         """The newest revision of this endpoint; 0 if it does not answer any more."""
         request = rpc_pb2.RangeRequest(key=self._keys.wire(""), count_only=True)
         try:
-            with self._link.under_way():
-                return int((await stubs.kv.Range(request, timeout=self._timeout_s)).header.revision)
+            return int((await self._link.call(stubs, stubs.kv.Range, request)).header.revision)
         except grpc.aio.AioRpcError:
             return 0
 
@@ -149,15 +149,18 @@ class EtcdStore:
     async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
         check_commit(preconditions, writes)
         request = etcd_wire.txn(self._keys, preconditions, writes)
+        if any(isinstance(write, Put) for write in writes):
+            await self._members.check_room()
         stubs, seen = await self._link.ready(), self._seen
         try:
-            with self._link.under_way():
-                response = await stubs.kv.Txn(request, timeout=self._timeout_s)
+            response = await self._link.call(stubs, stubs.kv.Txn, request)
         except Closed as error:
             return Unknown(str(error))
         except grpc.aio.AioRpcError as error:
             if error.code() in _NO_ANSWER:
                 self._link.avoid(stubs)
+            if etcd_wire.is_full(error.details() or ""):
+                self._members.refused_for_space()
             return etcd_wire.failed_commit(error.code(), error.details() or "")
         return self._outcome(preconditions, response, seen)
 
@@ -178,7 +181,7 @@ class EtcdStore:
         return watch
 
     def problem(self) -> str:
-        return ""  # etcd refuses what it cannot write: a commit's outcome shows it.
+        return self._members.problem()
 
     async def request_progress(self) -> bool:
         if self._true_progress is None:
@@ -202,10 +205,8 @@ class EtcdStore:
             chunk = prefixes[start : start + etcd_wire.OPERATIONS_MAX]
             stubs = await self._link.ready()
             try:
-                with self._link.under_way():
-                    response = await stubs.kv.Txn(
-                        etcd_wire.markers(self._keys, chunk), timeout=self._timeout_s
-                    )
+                markers = etcd_wire.markers(self._keys, chunk)
+                response = await self._link.call(stubs, stubs.kv.Txn, markers)
             except grpc.aio.AioRpcError:
                 return False
             for watch in watches:
@@ -230,7 +231,13 @@ class EtcdStore:
         except Compacted:
             return  # Another server has compacted it already.
 
+    def _agree_again(self) -> None:
+        """Members disagreed: whoever watches reads everything again."""
+        for watch in tuple(self._watches):
+            watch.invalidate()
+
     async def close(self) -> None:
+        self._members.close()
         for watch in tuple(self._watches):
             watch.close()
         await self._link.close()

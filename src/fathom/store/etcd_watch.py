@@ -53,6 +53,7 @@ class EtcdWatch(AsyncIterator[Batch]):
         self.marked = 0  # Of the newest marker written for this watch, see `EtcdStore.request_progress`.
         self._failures = 0
         self._closed = False
+        self._invalid = False  # What was delivered may be wrong: `Compacted` comes next.
 
     def __aiter__(self) -> EtcdWatch:
         return self
@@ -61,6 +62,10 @@ class EtcdWatch(AsyncIterator[Batch]):
         while True:
             if self._closed:
                 raise StoreUnavailable("the watch is closed")
+            if self._invalid:
+                self._invalid = False
+                self._drop()
+                raise Compacted(self.position + 1)
             try:
                 response = await self._response()
             except WentBack as error:
@@ -81,6 +86,12 @@ class EtcdWatch(AsyncIterator[Batch]):
             request = rpc_pb2.WatchRequest(progress_request=rpc_pb2.WatchProgressRequest())
             with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
                 await self._call.write(request)
+
+    def invalidate(self) -> None:
+        """Make the reader range again."""
+        self._invalid = True
+        if self._call is not None:
+            self._call.cancel()
 
     def close(self) -> None:
         self._closed = True
@@ -106,7 +117,7 @@ class EtcdWatch(AsyncIterator[Batch]):
 
     async def _connect(self) -> None:
         stubs = await self._link.ready()
-        call = stubs.watch.Watch(metadata=_REQUIRE_LEADER)
+        call = stubs.watch.Watch(metadata=(*_REQUIRE_LEADER, *await self._link.credentials_of(stubs)))
         try:
             await self._create(call, stubs)
             # Checked after the watch was created, for our own position: etcd before 3.5.16 continues at
@@ -138,6 +149,7 @@ class EtcdWatch(AsyncIterator[Batch]):
             raise StoreUnavailable(f"etcd at {stubs.endpoint} does not answer") from None
         if response is grpc.aio.EOF or not response.created or response.canceled:
             self._link.avoid(stubs)
+            self._link.forget_token()  # It may be the reason.
             raise StoreUnavailable(f"etcd at {stubs.endpoint} refuses the watch")
 
     async def _batch_of(self, response: Any) -> Batch | None:
