@@ -35,7 +35,9 @@ from fathom.assembly import STARTED, Parts, ServerSettings, assemble, bootstrap
 from fathom.controllers.housekeeping.writer import ACCOUNT as HOUSEKEEPER
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.metrics.process import process_metrics
+from fathom.model.cause import WakeCause
 from fathom.model.decision import NoJournal, Subject
+from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
 from fathom.model.user import User
 from fathom.open_files import take_all
@@ -51,6 +53,7 @@ from fathom.record.ring import RingBusy
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
 from fathom.stopping import restarts, stop_event
+from fathom.store.migrate import check_finished
 from fathom.store.open import open_store
 from fathom.store.protocol import Store
 from fathom.store.retention import Retention
@@ -67,6 +70,10 @@ from fathom.web.sessions import Sessions
 KEEP_ALIVE_S = 300  # Idle client connections are cheap; a new one costs a handshake.
 BACKLOG = 2048  # Connections not yet accepted: thousands of agents may connect at once.
 STOP_S = 3  # Time that running requests get to finish when the server stops.
+# With other servers on the store: how long the server answers on after it has said that it is not ready. Load
+# balancers and clients go to another one meanwhile.
+DRAIN_S = 3.0
+SETTLE_S = 1.0  # For the first request on connections that were made just before.
 TOKENS_CHECK_S = 5.0
 SESSIONS_CHECK_S = 2.0  # How long a watch of the web page may outlive its session's end.
 INDEX_AUDIT_S = 2.0  # At full speed, some 10,000 writes: a question may have to index so many, in 15 ms.
@@ -75,6 +82,8 @@ INDEX_AUDIT_S = 2.0  # At full speed, some 10,000 writes: a question may have to
 # threshold of 700 a sixth of the CPU time went into scanning the same live objects again and again. So many
 # containers are some megabytes, and scanning them takes some milliseconds.
 GC_CONTAINERS = 50_000
+
+STOPPED = WakeCause("stop", "the API server stops")
 
 CREDENTIALS = "credentials"
 PARTS = ("scheduler", "controllers", "gateway")
@@ -90,6 +99,7 @@ def run_api(
     plugins: list[str] | None = None,
     service_addresses: IPv4Network = ADDRESSES,
     page_hosts: tuple[str, ...] = (),
+    drain_s: float | None = None,
 ) -> None:
     """Serve until a signal stops us. Raises NotOurs, UnknownFormat, StoreUnavailable, PkiError."""
     gc.set_threshold(GC_CONTAINERS, 10, 10)
@@ -111,6 +121,7 @@ def run_api(
                 service_addresses=service_addresses,
                 page_hosts=page_hosts,
                 warnings=warnings,
+                drain_s=drain_s,
             )
         )
 
@@ -147,6 +158,7 @@ class Running(msgspec.Struct, frozen=True):
     own_place: tuple[str, int]  # Address and port at which pods reach us.
     warnings: list[str]  # Shown to the user once the server is ready.
     traces: SpanQueue | None = None
+    drain_s: float = 0.0
 
 
 async def _run(
@@ -159,6 +171,7 @@ async def _run(
     service_addresses: IPv4Network,
     page_hosts: tuple[str, ...],
     warnings: list[str],
+    drain_s: float | None,
 ) -> None:
     outside = live()
     log = JsonLog(sys.stderr, outside.clock)
@@ -166,6 +179,7 @@ async def _run(
     opened = await open_store(store)
     traces = open_traces(os.environ, log)
     try:
+        await check_finished(opened)
         data_format.adopt(data)  # A store elsewhere has not done so.
         if await opened.revision() > 1 and not (data / "pki" / "ca.key").exists():
             warnings.append(
@@ -220,6 +234,7 @@ async def _run(
                 own,
                 warnings,
                 traces,
+                _drain_s(drain_s, store),
             )
         )
         await agents.close()
@@ -328,12 +343,46 @@ async def _serve(running: Running) -> None:
         gc.freeze()  # Kinds, decoders, code live as long as the process: GC need not scan them.
         _announce(running)
         await stop.wait()
+        await _drain(running, http)
         core.stopping = True
         core.cache.wake_all()  # Watches end by themselves.
         listening.close()
+        if running.drain_s:
+            await http.drain(seconds=SETTLE_S)
         await http.stop(patience_s=STOP_S)
         for task in background:
             task.cancel()
+
+
+def _drain_s(wanted_s: float | None, store: str) -> float:
+    if wanted_s is not None:
+        return wanted_s
+    return DRAIN_S if store.startswith("etcd") else 0.0
+
+
+async def _drain(running: Running, http: Http) -> None:
+    """Say that we are not ready, and serve on while clients go to another server."""
+    running.parts.core.draining = True
+    if not running.drain_s:
+        return
+    running.log.info("the server stops; clients go to other servers", drain_s=running.drain_s)
+    await asyncio.gather(_withdraw(running), http.drain(seconds=running.drain_s))
+
+
+async def _withdraw(running: Running) -> None:
+    """Delete the slice that leads pods to us: the other servers have theirs."""
+    if not running.parts.core.shared_store:
+        return
+    folder = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+    mine = own_slice(*_reachable(running))
+    path, why = f"{folder}/{mine['metadata']['name']}", "the API server stops"
+    try:
+        async with asyncio.timeout(running.drain_s):
+            with ignored(404):
+                writer = running.parts.writer("own-service")
+                await writer.write("DELETE", path, _subject(folder, mine), cause=STOPPED, why=why)
+    except (ApiError, TimeoutError) as error:  # The next start of a server with this address deletes it.
+        running.log.warn("the server's EndpointSlice was not deleted", error=str(error))
 
 
 async def _index_audit(index: AuditIndex, log: Log) -> None:

@@ -112,7 +112,7 @@ class EtcdServer:
     ) -> None:
         """`instead_of`: at the ports of another one, which must not run."""
         client, peer = instead_of.ports if instead_of else (_free_port(), _free_port())
-        self.ports = (client, peer)
+        self.ports: tuple[int, int] = (client, peer)
         self.endpoint = f"127.0.0.1:{client}"
         self._log = data_dir / "log"
         self._command = [

@@ -75,7 +75,7 @@ class Paths:
         if not path.startswith("/livez"):
             checks |= {
                 "store": self._store_problem(),
-                "shutdown": "the server is stopping" if self._core.stopping else "",
+                "shutdown": "the server is stopping" if self._core.draining or self._core.stopping else "",
             }
         name = path.split("/", 2)[2:]
         if name:
