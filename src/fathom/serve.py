@@ -83,7 +83,7 @@ INDEX_AUDIT_S = 2.0  # At full speed, some 10,000 writes: a question may have to
 # containers are some megabytes, and scanning them takes some milliseconds.
 GC_CONTAINERS = 50_000
 
-STOPPED = WakeCause("stop", "the API server stops")
+STOPPED = WakeCause("event", "the API server stops")
 
 CREDENTIALS = "credentials"
 PARTS = ("scheduler", "controllers", "gateway")
