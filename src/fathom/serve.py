@@ -40,6 +40,7 @@ from fathom.model.decision import NoJournal, Subject
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
 from fathom.model.user import User
+from fathom.node_certificates import NodeCertificates
 from fathom.open_files import take_all
 from fathom.private_files import prepare_directory, write_private
 from fathom.record.audit import AuditLog
@@ -333,6 +334,7 @@ async def _serve(running: Running) -> None:
             group.create_task(running.audit.run()),
             group.create_task(_index_audit(running.audit_index, running.log)),
             group.create_task(_end_sessions(parts.page)),
+            group.create_task(_node_certificates(running).run()),
         ]
         await bootstrap(parts)
         listening = await asyncio.get_running_loop().create_server(
@@ -352,6 +354,13 @@ async def _serve(running: Running) -> None:
         await http.stop(patience_s=STOP_S)
         for task in background:
             task.cancel()
+
+
+def _node_certificates(running: Running) -> NodeCertificates:
+    writer = running.parts.writer("node-certificates")
+    return NodeCertificates(
+        writer, running.parts.core.cache, running.pki, running.outside.clock, log=running.log
+    )
 
 
 def _drain_s(wanted_s: float | None, store: str) -> float:
