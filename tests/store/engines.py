@@ -108,11 +108,10 @@ class EtcdServer:
         *options: str,
         scheme: str = "http",
         durable: bool = False,
-        instead_of: EtcdServer | None = None,
+        ports: tuple[int, int] | None = None,
     ) -> None:
-        """`instead_of`: at the ports of another one, which must not run."""
-        client, peer = instead_of.ports if instead_of else (_free_port(), _free_port())
-        self.ports: tuple[int, int] = (client, peer)
+        """`ports`: for clients and for other members, such as those of a server that does not run any more."""
+        client, peer = self.ports = ports or free_ports()
         self.endpoint = f"127.0.0.1:{client}"
         self._log = data_dir / "log"
         self._command = [
@@ -143,6 +142,11 @@ class EtcdServer:
             assert self._process.poll() is None, self._log.read_text()
             assert time.monotonic() < deadline, "etcd does not start"
             time.sleep(0.02)
+
+    def stop(self) -> None:
+        self._signal(signal.SIGTERM)
+        assert self._process is not None
+        self._process.wait()
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
@@ -180,6 +184,27 @@ def running_etcd(*options: str, scheme: str = "http", durable: bool = False) -> 
         finally:
             server.resume()
             server.kill()
+
+
+class EtcdCluster:
+    """Three members on this machine."""
+
+    def __init__(self, directory: Path) -> None:
+        ports = {f"m{number}": free_ports() for number in range(3)}
+        peers = ",".join(f"{name}=http://127.0.0.1:{peer}" for name, (_, peer) in ports.items())
+        self.members = []
+        for name, own in ports.items():
+            (directory / name).mkdir(parents=True)
+            options = (f"--name={name}", f"--initial-cluster={peers}", "--election-timeout=500")
+            self.members.append(EtcdServer(directory / name, *options, durable=True, ports=own))
+
+    @property
+    def url(self) -> str:
+        return f"etcd://{','.join(member.endpoint for member in self.members)}"
+
+
+def free_ports() -> tuple[int, int]:
+    return _free_port(), _free_port()
 
 
 def _binary(name: str = "etcd") -> str:

@@ -121,7 +121,7 @@ async def test_an_etcd_that_went_back_is_told_until_the_reader_accepts_it(tmp_pa
         watch = store.watch("", after=seen)
         server.kill()
         (tmp_path / "empty").mkdir()
-        empty = EtcdServer(tmp_path / "empty", instead_of=server)
+        empty = EtcdServer(tmp_path / "empty", ports=server.ports)
         try:
             with pytest.raises(FutureRevision) as raised:
                 await asyncio.wait_for(anext(watch), 20)
