@@ -89,6 +89,7 @@ STOPPED = WakeCause("event", "the API server stops")
 CREDENTIALS = "credentials"
 PARTS = ("scheduler", "controllers", "gateway")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 def run_api(
@@ -379,8 +380,9 @@ async def _drain(running: Running, http: Http) -> None:
 
 
 async def _withdraw(running: Running) -> None:
-    """Delete the slice that leads pods to us: the other servers have theirs."""
-    if not running.parts.core.shared_store:
+    """Delete the slice that leads pods to us: the other servers have theirs. Servers that listen on every
+    address of their machine are all at 127.0.0.1 for the pods beside them, and share a slice."""
+    if not running.parts.core.shared_store or running.listener.getsockname()[0] in ANY_ADDRESS:
         return
     folder = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
     mine = own_slice(*_reachable(running))

@@ -1,4 +1,4 @@
-"""API servers on an etcd that goes back, is full, or loses members; and servers that are restarted in turn."""
+"""API servers on an etcd that goes back, is full or loses members; and servers restarted in turn."""
 
 from __future__ import annotations
 

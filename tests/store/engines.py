@@ -110,7 +110,7 @@ class EtcdServer:
         durable: bool = False,
         ports: tuple[int, int] | None = None,
     ) -> None:
-        """`ports`: for clients and for other members, such as those of a server that does not run any more."""
+        """`ports`: for clients and for other members, such as those of a server that has ended."""
         client, peer = self.ports = ports or free_ports()
         self.endpoint = f"127.0.0.1:{client}"
         self._log = data_dir / "log"
@@ -129,14 +129,24 @@ class EtcdServer:
             *options,
         ]
         self._process: subprocess.Popen[bytes] | None = None
-        self.start()
+        self.launch()
+        if not any(option.startswith("--initial-cluster=") for option in options):
+            self.wait()
 
     def binary(self, name: str) -> str:
         return _binary(name)
 
     def start(self) -> None:
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+
+    def wait(self) -> None:
+        """Until it serves clients, which a member of several does only when most of them are there."""
+        assert self._process is not None
         deadline = time.monotonic() + 20
         while not self._listens():
             assert self._process.poll() is None, self._log.read_text()
@@ -197,6 +207,8 @@ class EtcdCluster:
             (directory / name).mkdir(parents=True)
             options = (f"--name={name}", f"--initial-cluster={peers}", "--election-timeout=500")
             self.members.append(EtcdServer(directory / name, *options, durable=True, ports=own))
+        for member in self.members:
+            member.wait()
 
     @property
     def url(self) -> str:
