@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -48,10 +47,7 @@ def test_a_stopping_server_has_more_time_than_it_drains() -> None:
 
 
 @pytest.mark.live
-def test_kustomize_makes_objects_of_the_kustomization() -> None:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl is not installed")
+def test_kustomize_makes_objects_of_the_kustomization(kubectl: str) -> None:
     made = subprocess.run(
         [kubectl, "kustomize", str(DEPLOY / "kubernetes")],
         capture_output=True,

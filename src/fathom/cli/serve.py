@@ -82,7 +82,6 @@ Flags also come from the environment (FATHOM_SERVE_API_PORT=7443) and from a TOM
 FATHOM_CONFIG; in it: [serve.api] and port = 7443).
 
 fathom serve api --data /var/lib/fathom
-fathom serve api --config /etc/fathom/fathom.toml
 fathom serve agent --nodes 3 --up /var/lib/fathom
 """
 

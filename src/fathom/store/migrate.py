@@ -38,10 +38,10 @@ class MigrationRefused(StoreUnusable):
 
 
 class Migrated(msgspec.Struct, frozen=True):
-    objects: int
+    objects: int  # In the source, and now in the target.
     copied: int  # By this run; the others were there.
-    source_revision: int
-    revision: int
+    source_revision: int  # The source's newest revision.
+    revision: int  # The target's newest revision.
 
 
 async def migrate(source: Store, target: Store, *, progress: Progress) -> Migrated:
