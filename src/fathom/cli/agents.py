@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -89,6 +91,13 @@ def agent(
             help="Data directory of an API server on this machine: its CA issues the nodes' credentials."
         ),
     ] = None,
+    address: Annotated[
+        str,
+        Parameter(
+            help="Address of this machine at which API servers of other machines reach the agent, for logs,"
+            " exec and metrics. Default: one of the loopback."
+        ),
+    ] = "",
     server: Annotated[
         str, Parameter(help="URL of the API server to join, with a token instead of a kubeconfig.")
     ] = "",
@@ -138,6 +147,7 @@ def agent(
         wanted = AgentsWanted(
             nodes=wanted_nodes,
             kubeconfig=kubeconfig,
+            address=_own_address(address),
             data=data.absolute(),
             driver=driver,
             images=ImagesFile(images),
@@ -162,6 +172,19 @@ def agent(
         run_on_uvloop(run())
     except (BadImages, BadKubeconfig, AlreadyRuns, NotOurs, PkiError, UnknownFormat) as error:
         raise Problem(str(error)) from error
+
+
+def _own_address(text: str) -> str:
+    """Raises Problem for what this process cannot listen on."""
+    if not text:
+        return ""
+    try:
+        family = socket.AF_INET6 if ip_address(text).version == 6 else socket.AF_INET
+        with socket.socket(family) as probe:
+            probe.bind((text, 0))
+    except (ValueError, OSError) as error:
+        raise Problem(f"--address {text}: give an IP address of this machine ({error})") from error
+    return text
 
 
 def _join_wanted(

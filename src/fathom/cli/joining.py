@@ -89,7 +89,7 @@ def _server(wanted: JoinWanted, node: str) -> ServerAddress:
         raise Problem(f"--ca {wanted.ca}: not a readable PEM file ({error})") from error
     old = wanted.folder / node
     if _days_left(old) > 0:
-        tls.load_cert_chain(*_files_of(old))
+        _use_certificate(tls, old)
         return ServerAddress(url=wanted.server, tls=tls, credentials=lambda: ())
     if not wanted.token:
         raise Problem(f"node {node} has no valid certificate yet: give a token with --token or --token-file")
@@ -97,15 +97,15 @@ def _server(wanted: JoinWanted, node: str) -> ServerAddress:
     return ServerAddress(url=wanted.server, tls=tls, credentials=lambda: (header,))
 
 
-def _files_of(file: Path) -> tuple[Path, Path]:
-    """`ssl` reads files only: certificate and key of a kubeconfig, beside it."""
-    user = yaml.safe_load(file.read_text())["users"][0]["user"]
-    parts = []
-    for field in ("client-certificate-data", "client-key-data"):
-        part = file.with_name(f".{file.name}.{field}")
-        write_private(part, b64decode(user[field]))
-        parts.append(part)
-    return parts[0], parts[1]
+def _use_certificate(tls: ssl.SSLContext, kubeconfig: Path) -> None:
+    """`ssl` reads files only."""
+    user = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]
+    pair = kubeconfig.with_name(f".{kubeconfig.name}.pem")
+    write_private(pair, b64decode(user["client-key-data"]) + b64decode(user["client-certificate-data"]))
+    try:
+        tls.load_cert_chain(pair)
+    finally:
+        pair.unlink()
 
 
 def _ask(connection: ServerConnection, node: str, key: ec.EllipticCurvePrivateKey) -> str:

@@ -93,7 +93,8 @@ class EtcdMembers:
         return self._alarm or self._disagreement
 
     def refused_for_space(self) -> None:
-        self._alarm, self._looked_s = FULL, float("-inf")
+        """Believed for a moment without a look: etcd raises its alarm just after the first refusal."""
+        self._alarm, self._looked_s = FULL, asyncio.get_running_loop().time()
 
     async def check_room(self) -> None:
         """Raises StoreUnavailable while etcd is full: nothing is sent then. The first commit beyond the quota
