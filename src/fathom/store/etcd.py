@@ -214,11 +214,16 @@ class EtcdStore:
                     watch.marked = max(watch.marked, response.header.revision)
         return True
 
-    async def _check_retained(self, revision: int) -> None:
-        if revision > 0:
-            await self._range(
-                rpc_pb2.RangeRequest(key=self._keys.wire(""), revision=revision, count_only=True)
-            )
+    async def _check_retained(self, revision: int, stubs: Stubs) -> None:
+        """Asks the member that the watch is at: members that disagree give one revision several meanings."""
+        if revision <= 0:
+            return
+        request = rpc_pb2.RangeRequest(key=self._keys.wire(""), revision=revision, count_only=True)
+        try:
+            response = await self._link.call(stubs, stubs.kv.Range, request)
+        except grpc.aio.AioRpcError as error:
+            raise await self._read_error(error, revision, stubs) from error
+        self.saw(response.header.revision)
 
     # Housekeeping
 

@@ -36,7 +36,7 @@ class EtcdWatch(AsyncIterator[Batch]):
         prefix: str,
         after: int,
         *,
-        check_retained: Callable[[int], Awaitable[None]],
+        check_retained: Callable[[int, Stubs], Awaitable[None]],
         saw: Callable[[int], None],
     ) -> None:
         self._link = link
@@ -53,6 +53,7 @@ class EtcdWatch(AsyncIterator[Batch]):
         self.marked = 0  # Of the newest marker written for this watch, see `EtcdStore.request_progress`.
         self._failures = 0
         self._closed = False
+        self._behind = 0  # Members that were asked in a row and have not reached our position.
         self._invalid = False  # What was delivered may be wrong: `Compacted` comes next.
 
     def __aiter__(self) -> EtcdWatch:
@@ -69,8 +70,8 @@ class EtcdWatch(AsyncIterator[Batch]):
             try:
                 response = await self._response()
             except WentBack as error:
-                self._drop()
-                raise FutureRevision(error.current) from error
+                self._pass_over(error)
+                continue
             except (grpc.aio.AioRpcError, StoreUnavailable):
                 await self._stream_lost()
                 continue
@@ -122,12 +123,13 @@ class EtcdWatch(AsyncIterator[Batch]):
             await self._create(call, stubs)
             # Checked after the watch was created, for our own position: etcd before 3.5.16 continues at
             # `position + 1` although the deletions in that very revision are compacted already.
-            await self._check_retained(self.position)
+            await self._check_retained(self.position, stubs)
         except BaseException:
             call.cancel()
+            self._stubs = stubs
             raise
         self._call, self._stubs = call, stubs
-        self._failures = 0
+        self._failures = self._behind = 0
         await self.ask_progress(self._wanted)
 
     async def _create(self, call: Any, stubs: Stubs) -> None:
@@ -179,6 +181,17 @@ class EtcdWatch(AsyncIterator[Batch]):
             return None
         self.position = revision
         return Batch((), revision)
+
+    def _pass_over(self, error: WentBack) -> None:
+        """This member has not reached what was delivered: try the others. Raises FutureRevision if all are
+        so."""
+        self._drop()
+        if self._stubs is not None:
+            self._link.avoid(self._stubs)
+        self._behind += 1
+        if self._behind >= len(self._link.options.endpoints):
+            self._behind = 0
+            raise FutureRevision(error.current) from error
 
     async def _stream_lost(self) -> None:
         self._drop()
