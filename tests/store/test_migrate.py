@@ -132,11 +132,44 @@ async def test_an_object_that_the_target_does_not_take_is_named() -> None:
 # The command
 
 
-async def revision_of(url: str) -> int:
-    store = await open_store(url)
-    revision = await store.revision()
-    await store.close()
-    return revision
+async def migrate_and_check(source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """All objects are there, above all revisions of the source, and a watch from the source is told so."""
+    opened = await open_store(source)
+    expected, before = await objects(opened), await opened.revision()
+    await opened.close()
+    assert await to_thread(run, ["store", "migrate", source, target]) == 0
+    opened = await open_store(target)
+    revision = await opened.revision()
+    assert capsys.readouterr().out == (
+        f"migrated 1,203 objects from {source} to {target}: revision {revision}\n"
+        f"start API servers with --store {target}; {source} is unchanged\n"
+    )
+    assert revision > before
+    assert (await objects(opened), await opened.get(MIGRATION_KEY)) == (expected, None)
+    with pytest.raises(Compacted):
+        await anext(opened.watch("", after=before))
+    assert isinstance(await opened.commit((), writes(a=1)), Committed)
+    await opened.commit((), writes(a=None))
+    await opened.close()
+
+
+async def test_from_one_data_directory_to_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = f"sqlite:{tmp_path / 'first'}", f"sqlite:{tmp_path / 'second'}"
+    await (await filled(await open_store(source))).close()
+    await migrate_and_check(source, target, capsys)
+    assert await to_thread(run, ["store", "migrate", source, target]) != 0
+    assert capsys.readouterr().err == (
+        "fathom: error: the target holds objects already: choose an empty data directory, or another etcd or"
+        " prefix (etcd://HOST:PORT/PREFIX)\n"
+    )
+
+
+async def test_a_store_in_use_is_not_migrated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = await filled(await open_store(f"sqlite:{tmp_path / 'first'}"), 3)
+    words = ["store", "migrate", f"sqlite:{tmp_path / 'first'}", f"sqlite:{tmp_path / 'second'}"]
+    assert await to_thread(run, words) != 0
+    assert "in use" in capsys.readouterr().err
+    await source.close()
 
 
 @pytest.mark.live
@@ -144,27 +177,9 @@ async def test_to_etcd_and_back(
     etcd_server: EtcdServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, there = f"sqlite:{tmp_path / 'first'}", f"etcd://{etcd_server.endpoint}/migrated"
-    back = f"sqlite:{tmp_path / 'back'}"
-    store = await filled(await open_store(first))
-    expected, start = await objects(store), await store.revision()
-    await store.close()
-    for source, target in ((first, there), (there, back)):
-        before = await revision_of(source)
-        assert await to_thread(run, ["store", "migrate", source, target]) == 0
-        assert (
-            capsys.readouterr()
-            .out.splitlines()[0]
-            .startswith(f"migrated 1,203 objects from {source} to {target}: revision ")
-        )
-        assert await revision_of(target) > before
-        opened = await open_store(target)
-        assert await objects(opened) == expected
-        assert await opened.get(MIGRATION_KEY) is None
-        with pytest.raises(Compacted):
-            await anext(opened.watch("", after=start))
-        assert isinstance(await opened.commit((), writes(a=1)), Committed)
-        await opened.commit((), [*writes(a=None)])
-        await opened.close()
+    await (await filled(await open_store(first))).close()
+    await migrate_and_check(first, there, capsys)
+    await migrate_and_check(there, f"sqlite:{tmp_path / 'back'}", capsys)
 
 
 @pytest.fixture
