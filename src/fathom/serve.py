@@ -27,6 +27,7 @@ from fathom.api.auth.certificates import Pki, ensure_front_proxy_ca, ensure_pki,
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
+from fathom.api.core import Core
 from fathom.api.http import Http
 from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own_service, own_slice
 from fathom.api.web_page import WebPage
@@ -74,6 +75,7 @@ STOP_S = 3  # Time that running requests get to finish when the server stops.
 # With other servers on the store: how long the server answers on after it has said that it is not ready. Load
 # balancers and clients go to another one meanwhile.
 DRAIN_S = 3.0
+WITHDRAW_S = 1.0
 SETTLE_S = 1.0  # For the first request on connections that were made just before.
 TOKENS_CHECK_S = 5.0
 SESSIONS_CHECK_S = 2.0  # How long a watch of the web page may outlive its session's end.
@@ -346,13 +348,9 @@ async def _serve(running: Running) -> None:
         gc.freeze()  # Kinds, decoders, code live as long as the process: GC need not scan them.
         _announce(running)
         await stop.wait()
-        await _drain(running, http)
-        core.stopping = True
-        core.cache.wake_all()  # Watches end by themselves.
-        listening.close()
-        if running.drain_s:
-            await http.drain(seconds=SETTLE_S)
-        await http.stop(patience_s=STOP_S)
+        core.draining = True  # Before anything else: readyz fails while all is still answered.
+        await _withdraw(running)
+        await stop_serving(core, http, listening, drain_s=running.drain_s)
         for task in background:
             task.cancel()
 
@@ -370,25 +368,31 @@ def _drain_s(wanted_s: float | None, store: str) -> float:
     return DRAIN_S if store.startswith("etcd") else 0.0
 
 
-async def _drain(running: Running, http: Http) -> None:
-    """Say that we are not ready, and serve on while clients go to another server."""
-    running.parts.core.draining = True
-    if not running.drain_s:
-        return
-    running.log.info("the server stops; clients go to other servers", drain_s=running.drain_s)
-    await asyncio.gather(_withdraw(running), http.drain(seconds=running.drain_s))
+async def stop_serving(core: Core, http: Http, listening: asyncio.Server, *, drain_s: float) -> None:
+    """Not ready, but serving while clients go to other servers; then no new connections; then watches end by
+    themselves, and what runs is finished."""
+    core.draining = True
+    if drain_s:
+        await http.drain(seconds=drain_s)
+    listening.close()
+    core.stopping = True
+    core.cache.wake_all()
+    if drain_s:
+        await http.drain(seconds=SETTLE_S)
+    await http.stop(patience_s=STOP_S)
 
 
 async def _withdraw(running: Running) -> None:
     """Delete the slice that leads pods to us: the other servers have theirs. Servers that listen on every
     address of their machine are all at 127.0.0.1 for the pods beside them, and share a slice."""
-    if not running.parts.core.shared_store or running.listener.getsockname()[0] in ANY_ADDRESS:
+    alone = not running.parts.core.shared_store or not running.drain_s
+    if alone or running.listener.getsockname()[0] in ANY_ADDRESS:
         return
     folder = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
     mine = own_slice(*_reachable(running))
     path, why = f"{folder}/{mine['metadata']['name']}", "the API server stops"
     try:
-        async with asyncio.timeout(running.drain_s):
+        async with asyncio.timeout(WITHDRAW_S):
             with ignored(404):
                 writer = running.parts.writer("own-service")
                 await writer.write("DELETE", path, _subject(folder, mine), cause=STOPPED, why=why)

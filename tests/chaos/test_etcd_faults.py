@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import http.client
-import json
 import shutil
 import signal
-import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.chaos.victim import GONE, Victim, eventually, victim
+from tests.chaos.endpoints import Endpoints
+from tests.chaos.victim import Victim, eventually, victim
 from tests.store.engines import EtcdCluster, EtcdServer, running_etcd
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -102,51 +100,6 @@ def test_a_full_etcd_is_told_as_such_and_used_again_when_there_is_room(tmp_path:
 # Restarts in turn
 
 
-class Endpoints:
-    """A client that knows several servers: it goes to another one if it cannot connect, and counts every
-    request that was sent and not answered."""
-
-    def __init__(self, servers: list[Victim]) -> None:
-        self._addresses = [(urlsplit(server.url).netloc, server.tls) for server in servers]
-        self._connection: http.client.HTTPSConnection | None = None
-        self.failed: list[str] = []
-
-    def call(self, method: str, path: str, body: Any = None) -> int:
-        connection = self._connected()
-        try:
-            connection.request(method, path, body=None if body is None else json.dumps(body))
-            answer = connection.getresponse()
-            answer.read()
-        except GONE as error:
-            self.failed.append(f"{method} {path}: {error!r}")
-            self._close()
-            return 0
-        if answer.status >= 500:
-            self.failed.append(f"{method} {path}: {answer.status}")
-        if answer.headers.get("connection") == "close":
-            self._close()
-            self._addresses.append(self._addresses.pop(0))
-        return answer.status
-
-    def _connected(self) -> http.client.HTTPSConnection:
-        deadline = time.monotonic() + 30
-        while self._connection is None:
-            address, tls = self._addresses[0]
-            connection = http.client.HTTPSConnection(address, context=tls, timeout=20)
-            try:
-                connection.connect()
-                self._connection = connection
-            except (OSError, ssl.SSLError):
-                assert time.monotonic() < deadline, "no server can be connected to"
-                self._addresses.append(self._addresses.pop(0))
-        return self._connection
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[list[Victim]]:
     with running_etcd() as etcd:
@@ -160,7 +113,8 @@ def pair(tmp_path: Path) -> Iterator[list[Victim]]:
 def restart_in_turn(pair: list[Victim], rounds: int) -> tuple[int, list[str]]:
     """How many requests were answered, and those that were not, while each server was restarted."""
     over = threading.Event()
-    clients = [Endpoints(pair), Endpoints(pair[::-1])]
+    places = [(urlsplit(server.url).netloc, server.tls) for server in pair]
+    clients = [Endpoints(places), Endpoints(places[::-1])]
     counts = [0, 0]
 
     def work(which: int) -> None:
