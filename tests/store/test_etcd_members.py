@@ -40,6 +40,20 @@ def test_alarms_are_told_the_worst_first() -> None:
     assert alarm_problem([status(5, 10), status(5, 10, cluster=2)]) == STRANGERS
 
 
+def test_an_etcd_that_cannot_answer_is_a_problem_before_anybody_asks_it() -> None:
+    alone = MemberStatus(1, 5, 10, ("etcdserver: no leader",), has_leader=False)
+    assert alarm_problem([]) == etcd_members.SILENT
+    assert alarm_problem([alone]) == etcd_members.NO_LEADER
+    assert alarm_problem([alone, status(5, 10)]) == ""
+
+
+@pytest.mark.usefixtures("fast_looks")
+async def test_an_etcd_that_is_away_is_told_without_a_request() -> None:
+    store = EtcdStore(EtcdOptions(("127.0.0.1:1",), connect_timeout_s=0.2, request_timeout_s=0.5))
+    assert await problem_of(store, wanted=True) == etcd_members.SILENT
+    await store.close()
+
+
 def options_of(*servers: EtcdServer, prefix: str = "/fathom") -> EtcdOptions:
     return EtcdOptions(
         endpoints=tuple(server.endpoint for server in servers), prefix=prefix, request_timeout_s=5.0

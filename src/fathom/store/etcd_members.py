@@ -31,6 +31,8 @@ FULL = (
 CORRUPT = (
     "members of etcd disagree (alarm CORRUPT): replace the member that etcd names, then disarm the alarm"
 )
+SILENT = "no member of etcd answers"
+NO_LEADER = "etcd has no leader: most of its members are away"
 STRANGERS = "the endpoints of etcd belong to different clusters: name the members of one"
 
 
@@ -39,6 +41,7 @@ class MemberStatus(msgspec.Struct, frozen=True):
     revision: int
     applied: int  # How far in the raft log: members at the same place have the same revision.
     alarms: tuple[str, ...]
+    has_leader: bool = True
 
 
 class Disagreement(msgspec.Struct, frozen=True):
@@ -59,11 +62,16 @@ class Disagreement(msgspec.Struct, frozen=True):
 
 
 def alarm_problem(statuses: Sequence[MemberStatus]) -> str:
+    """`statuses`: of the members that answer."""
+    if not statuses:
+        return SILENT
     alarms = " ".join(alarm for status in statuses for alarm in status.alarms)
     if "CORRUPT" in alarms:
         return CORRUPT
     if "NOSPACE" in alarms:
         return FULL
+    if not any(status.has_leader for status in statuses):
+        return NO_LEADER
     return STRANGERS if len({status.cluster for status in statuses}) > 1 else ""
 
 
@@ -120,8 +128,8 @@ class EtcdMembers:
     async def look(self) -> None:
         answers = await asyncio.gather(*map(self._status, self._link.options.endpoints))
         statuses = [status for status in answers if status is not None]
-        if statuses:  # Else nothing is known; requests will say so.
-            self._alarm = alarm_problem(statuses)
+        self._alarm = alarm_problem(statuses)
+        if statuses:  # Else nothing is known about whether they agree.
             self._note(disagreement(statuses))
 
     def _note(self, found: Disagreement | None) -> None:
@@ -142,4 +150,10 @@ class EtcdMembers:
         except (grpc.aio.AioRpcError, StoreUnavailable):
             return None
         header = status.header
-        return MemberStatus(header.cluster_id, header.revision, status.raftAppliedIndex, tuple(status.errors))
+        return MemberStatus(
+            header.cluster_id,
+            header.revision,
+            status.raftAppliedIndex,
+            tuple(status.errors),
+            has_leader=status.leader != 0,
+        )
