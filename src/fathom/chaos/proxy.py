@@ -200,12 +200,13 @@ class Proxy:
         self, request: web.Request, ask: Ask, fault: OfMessages | None, answer: Answer
     ) -> web.StreamResponse:
         if isinstance(fault, LoseReply):
-            done = "has carried it out" if ask.method in WRITES and answer.status < 300 else "has answered"
+            written = ask.method in WRITES and answer.status < 300
+            done = "has carried it out" if written else "has answered"
             self._events.struck(
                 fault,
                 f"{line_of(ask)}: {SERVER} {done}, but the reply is lost",
-                revision=revision_of(answer),
-                culprit="lost reply",
+                revision=revision_of(answer) if written else 0,
+                culprit="lost reply" if written else "",
             )
             return cut(request)
         if isinstance(fault, SlowReply):
