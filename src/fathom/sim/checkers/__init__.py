@@ -11,6 +11,7 @@ from fathom.sim.checkers.budgets import EvictionsAreAllowed
 from fathom.sim.checkers.caches import CachesAreTrue
 from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALimit
 from fathom.sim.checkers.conditions import (
+    ConditionsDoNotVanish,
     ConditionsStayAsTheyAre,
     GenerationsAreCounted,
     TimesMoveWithTheirStatus,
@@ -26,6 +27,8 @@ from fathom.sim.checkers.containers import (
 from fathom.sim.checkers.decisions import EveryEventHasItsDecision, EveryWriteHasItsDecision
 from fathom.sim.checkers.declared_reads import ReadsAreDeclared
 from fathom.sim.checkers.declared_writes import WritesAreDeclared
+from fathom.sim.checkers.endpoints import LeavingEndpointsAreNotReady
+from fathom.sim.checkers.finished_work import ListedBeforeLetGo
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.objects import (
@@ -61,6 +64,9 @@ def at_home() -> list[Checker]:
         TimesMoveWithTheirStatus(),
         StatusIsNotRewritten(),
         ConditionsStayAsTheyAre(),
+        ConditionsDoNotVanish(),
+        LeavingEndpointsAreNotReady(),
+        ListedBeforeLetGo(),
         GenerationsAreCounted(),
         ProgressIsOfItsGeneration(),
         OnlyTheUnownedAreCollected(),

@@ -24,6 +24,7 @@ from fathom.sim.scenarios import (
     contradicting,
     crashes,
     deaf,
+    deleted_leases,
     drains,
     duplicate,
     edited_overrides,
@@ -39,6 +40,7 @@ from fathom.sim.scenarios import (
     leaders,
     lives,
     loads,
+    long_waits,
     naming,
     new_leaders,
     nodes,
@@ -125,6 +127,8 @@ MODULES = (
     breaking_glass,
     by_hand,
     stale_runbooks,
+    deleted_leases,
+    long_waits,
 )
 
 SCENARIOS: dict[str, Scenario] = {
