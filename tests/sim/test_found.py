@@ -57,6 +57,13 @@ def test_a_pod_is_not_kept_out_of_its_quota_by_room_that_is_reserved_for_itself_
     must_hold(SCENARIOS["scheduling"], plan_of(SCENARIOS["scheduling"], "300"))
 
 
+def test_a_reservation_outlives_one_renewal_that_fails() -> None:
+    """1. A pod waits for a victim that leaves slowly, and is looked at once a minute. 2. Its reservation was
+    renewed only in its last minute: with the last look before its end. 3. The answer to that is lost."""
+    told = SCENARIOS["reserved-for-long"]
+    must_hold(told, plan_of(told, "1"))
+
+
 def test_an_owner_that_is_told_twice_how_to_go_goes_as_it_was_told_last() -> None:
     """1. It is to wait for its dependents. 2. It is deleted again, in the background: it need not wait."""
     told = SCENARIOS["owners-come-and-go"]
