@@ -41,6 +41,7 @@ from fathom.sim.scenarios import (
     lives,
     loads,
     long_waits,
+    namesakes,
     naming,
     new_leaders,
     nodes,
@@ -64,6 +65,7 @@ from fathom.sim.scenarios import (
     scheduling,
     serving,
     stale_runbooks,
+    surviving,
     tainting,
     timelines,
     unwell,
@@ -129,6 +131,8 @@ MODULES = (
     stale_runbooks,
     deleted_leases,
     long_waits,
+    namesakes,
+    surviving,
 )
 
 SCENARIOS: dict[str, Scenario] = {

@@ -78,6 +78,12 @@ class World:
         for checker in self.checkers:
             checker.begin(self)
 
+    def add_checker(self, checker: Checker) -> None:
+        """A checker that needs something of the scenario. Add it before what it is about happens."""
+        self.checkers = (*self.checkers, checker)
+        self._by_resource.clear()
+        checker.begin(self)
+
     # Processes.
 
     def process(
