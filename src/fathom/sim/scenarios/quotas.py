@@ -120,7 +120,7 @@ class QuotaEditor:
         servers=("api-1", "api-2"),
         seconds=25,
         most=10,
-        without=all_but("stale-server", "stale-server", "slow-reply", "commit-unknown", "partition"),
+        without=all_but("stale-server", "slow-reply", "slow-request", "drop-watch"),
     ),
     servers=2,
     checkers=at_home,

@@ -19,6 +19,7 @@ from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
 
 AGENT = "node-1"
+FIRST = ("p-0", "p-1")  # They ask for the label.
 DISK = {"example.com/disk": "ssd"}
 SCRIPTS = {"sound": "{}", "slow": '{"start_s": 1.5}', "ends": '{"runs_s": 9}', "lingers": '{"stop_s": 2}'}
 
@@ -69,22 +70,27 @@ async def containers_outlive_their_agent(world: World) -> None:
     await world.until(
         lambda: world.get("nodes", Key("", AGENT)) is not None, within_s=60, what="the node is registered"
     )
-    await world.api.patch(NODES, "", AGENT, {"metadata": {"labels": DISK}})
+    await world.apply(NODES, {"metadata": {"name": AGENT, "labels": DISK}})
     for number in range(world.scale):
         await world.apply(PODS, _pod(f"p-{number}", world.rng.choice(tuple(SCRIPTS))))
         await world.sleep(2 * world.rng.random())
         if number == world.scale // 2:
-            await world.sleep(4)
-            await world.api.patch(NODES, "", AGENT, {"metadata": {"labels": dict.fromkeys(DISK)}})
+            await world.until(lambda: _are_admitted(world), within_s=120, what="the first pods are admitted")
+            await world.apply(NODES, {"metadata": {"name": AGENT, "labels": dict.fromkeys(DISK)}})
             world.crash(AGENT, restart_after_s=1.0)
         if world.rng.random() < 0.3:
             await _delete_one(world)
     await world.heal_and_settle(quiet_s=20, within_s=600)
 
 
+def _are_admitted(world: World) -> bool:
+    first = [world.get("pods", Key("default", name)) for name in FIRST]
+    return all(pod is None or lookup(pod, "status", "startTime") for pod in first)
+
+
 def _pod(name: str, app: str) -> Obj:
     spec = pod_spec(node=AGENT)
-    if name in {"p-0", "p-1"}:
+    if name in FIRST:
         spec["nodeSelector"] = DISK
     if app == "ends":
         spec["restartPolicy"] = "Never"
