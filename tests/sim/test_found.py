@@ -64,6 +64,13 @@ def test_a_reservation_outlives_one_renewal_that_fails() -> None:
     must_hold(told, plan_of(told, "1"))
 
 
+def test_who_reports_that_a_jobs_pods_are_refused_declares_it() -> None:
+    """The Job controller writes two conditions on a WorkloadProgress, which it did not declare: nobody who
+    asked which controllers can change it was told."""
+    told = SCENARIOS["foreign-conditions"]
+    must_hold(told, plan_of(told, "0"))
+
+
 def test_an_owner_that_is_told_twice_how_to_go_goes_as_it_was_told_last() -> None:
     """1. It is to wait for its dependents. 2. It is deleted again, in the background: it need not wait."""
     told = SCENARIOS["owners-come-and-go"]

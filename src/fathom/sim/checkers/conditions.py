@@ -6,6 +6,7 @@ new generation.
 
 from __future__ import annotations
 
+from fathom.controllers.refusals import REPLICA_FAILURE
 from fathom.model.body import decode_json
 from fathom.model.conditions import PODS_REFUSED
 from fathom.model.objects import Obj, lookup, metadata, uid_of
@@ -119,6 +120,9 @@ def _role(process: str) -> str:
     return process.rpartition("-")[0] or process
 
 
+REFUSALS = frozenset({PODS_REFUSED, REPLICA_FAILURE})
+
+
 class ConditionsDoNotVanish(Checker):
     """A condition is removed only by an actor that has written it, or by a person. (A binding replaces what
     was said about a pod without a node; who counts a workload's pods removes the refusal of the last one.)"""
@@ -146,7 +150,7 @@ class ConditionsDoNotVanish(Checker):
 
     def _is_anothers(self, actor: str, uid: str, kind: str) -> bool:
         writers = self._writers.get((uid, kind), {actor})
-        return kind != PODS_REFUSED and actor not in writers
+        return kind not in REFUSALS and actor not in writers
 
 
 def _actor(change: Seen) -> str:

@@ -33,6 +33,7 @@ from fathom.sim.scenarios import (
     failures,
     fights,
     forbidding,
+    foreign_conditions,
     gateways,
     gray,
     history,
@@ -133,6 +134,7 @@ MODULES = (
     long_waits,
     namesakes,
     surviving,
+    foreign_conditions,
 )
 
 SCENARIOS: dict[str, Scenario] = {
