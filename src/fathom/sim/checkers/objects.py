@@ -20,7 +20,8 @@ RECORDS = frozenset({"fences.fathom.dev", "ledgers.fathom.dev", *LEDGERS})
 
 
 class ObjectsKeepTheirIdentity(Checker):
-    """An update keeps the UID; an object in deletion stays so, and is removed only without finalizers."""
+    """An update keeps the UID; an object in deletion stays so, is removed only without finalizers, and its
+    grace period never grows."""
 
     name = "an object keeps its identity"
 
@@ -36,7 +37,7 @@ class ObjectsKeepTheirIdentity(Checker):
             return f"{change.path} changed its creationTimestamp"
         if is_deleting(old) and not is_deleting(new):
             return f"{change.path} was being deleted and no longer is"
-        return _added_finalizers(old, new)
+        return _added_finalizers(old, new) or _got_more_time(old, new)
 
 
 def _removed_early(old: Obj) -> str | None:
@@ -53,6 +54,13 @@ def _added_finalizers(old: Obj, new: Obj) -> str | None:
     before = metadata(old).get("finalizers") or []
     added = [finalizer for finalizer in metadata(new).get("finalizers") or [] if finalizer not in before]
     return f"the object got finalizer {added[0]} while it was being deleted" if added else None
+
+
+def _got_more_time(old: Obj, new: Obj) -> str | None:
+    before, after = (metadata(obj).get("deletionGracePeriodSeconds") for obj in (old, new))
+    if not is_deleting(old) or after is None or before is None or after <= before:
+        return None
+    return f"the object's grace period grew from {before} s to {after} s"
 
 
 class WhoDeletesNamesTheObject(Checker):

@@ -72,10 +72,10 @@ async def _mark_all(world: World) -> None:
     for resource in MARKED:
         for obj in world.list(resource.name, "default"):
             if not is_deleting(obj):
-                await _mark(world, resource, obj)
+                await mark(world, resource, obj)
 
 
-async def _mark(world: World, resource: Resource, obj: Obj) -> None:
+async def mark(world: World, resource: Resource, obj: Obj) -> None:
     """At the revision that was read; if somebody was faster, the next round tries again."""
     now = timestamp(EPOCH_NS + world.engine.now_ns)
     conditions = set_condition(conditions_of(obj), type=TYPE, status="True", reason="Seen", now=now)

@@ -14,6 +14,7 @@ from fathom.sim.scenarios.nodes import at_rest
 from fathom.sim.scenarios.objects import NODES, PODS, pod_spec
 from fathom.sim.scenarios.staff import all_but
 from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, Refuse
 from fathom.sim.world.invariants import Checker, Found, Seen
 from fathom.sim.world.scenario import Scenario, scenario
 from fathom.sim.world.world import World
@@ -103,6 +104,45 @@ async def _delete_one(world: World) -> None:
     if pods:
         pod = world.rng.choice(pods)
         await world.api.delete(PODS, "default", key_of(pod).name, uid=uid_of(pod))
+        # Somebody deletes it again, and would wait for longer.
+        await world.api.delete(PODS, "default", key_of(pod).name, uid=uid_of(pod), grace_s=60)
 
 
-SCENARIOS: tuple[Scenario, ...] = (containers_outlive_their_agent,)
+ALONE = {"fathom.dev/stop-when-alone-seconds": "30"}
+# Heartbeats are refused, all else is answered.
+UNHEARD: tuple[AnyFault, ...] = (
+    Refuse(at_s=10.0, target=AGENT, match="/leases", for_s=70.0, times=10_000, status=500),
+)
+
+
+@scenario(Menu(processes=(AGENT,)), scripted=UNHEARD, checkers=lambda: [*at_home(), *at_rest(AGENT)])
+async def stopped_while_unheard(world: World) -> None:
+    """A pod that must not run on a node that nobody hears is stopped when the heartbeats are refused, and
+    runs again when they are accepted, though nothing else has changed."""
+    world.process(
+        AGENT,
+        begin_agent,
+        account=node_user(AGENT),
+        node=AGENT,
+        driver="simulated",
+        renew_s=2.0,
+        status_s=3.0,
+    )
+    await world.until(
+        lambda: world.get("nodes", Key("", AGENT)) is not None, within_s=60, what="the node is registered"
+    )
+    meta = {"name": "careful", "annotations": ALONE}
+    await world.apply(PODS, {"metadata": meta, "spec": pod_spec(node=AGENT)})
+    await world.sleep(70)
+    assert not _runs(world, "careful"), "nobody has heard the node for long, and the pod runs"
+    await world.until(lambda: _runs(world, "careful"), within_s=120, what="the pod runs again")
+    await world.settle(quiet_s=20, within_s=600)
+
+
+def _runs(world: World, name: str) -> bool:
+    pod = world.get("pods", Key("default", name))
+    statuses = lookup(pod, "status", "containerStatuses") or ()
+    return any(lookup(status, "state", "running") for status in statuses)
+
+
+SCENARIOS: tuple[Scenario, ...] = (containers_outlive_their_agent, stopped_while_unheard)
