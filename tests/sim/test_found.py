@@ -71,6 +71,14 @@ def test_who_reports_that_a_jobs_pods_are_refused_declares_it() -> None:
     must_hold(told, plan_of(told, "0"))
 
 
+def test_a_namespace_that_takes_the_name_of_another_keeps_what_is_in_it_and_its_finalizer() -> None:
+    """1. Two servers empty a namespace. 2. One of them is done, it is gone, and another takes its name. 3. The
+    other server, which meant the first, deleted what was in the second; or took away its finalizer."""
+    told = SCENARIOS["named-again-in-the-middle"]
+    for seed in ("0", "2", "4"):
+        must_hold(told, plan_of(told, seed))
+
+
 def test_an_owner_that_is_told_twice_how_to_go_goes_as_it_was_told_last() -> None:
     """1. It is to wait for its dependents. 2. It is deleted again, in the background: it need not wait."""
     told = SCENARIOS["owners-come-and-go"]

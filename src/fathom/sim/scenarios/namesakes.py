@@ -6,11 +6,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from fathom.model.objects import Key, Obj, is_deleting, key_of, metadata, uid_of
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.history import READERS, Reader
-from fathom.sim.scenarios.objects import PODS, pod_spec
+from fathom.sim.scenarios.objects import NAMESPACES, PODS, pod_spec
 from fathom.sim.scenarios.owning import SECRETS
 from fathom.sim.scenarios.staff import QUIET_S
 from fathom.sim.world.controllers import run_controllers
@@ -42,7 +42,10 @@ async def named_again_in_the_middle(world: World) -> None:
     of_a_machine = await _with_an_unheard_of_owner(world)
     for _ in range(world.scale):
         name = world.rng.choice(NAMES)
-        await world.rng.choice((_evict_and_replace, _collect_and_replace, _patch_and_replace))(world, name)
+        change = world.rng.choice(
+            (_evict_and_replace, _collect_and_replace, _patch_and_replace, _empty_again)
+        )
+        await change(world, name)
     assert world.get("secrets", key_of(of_a_machine)) is not None, "an owner of an unknown kind may exist"
     await world.delete(SECRETS, key_of(of_a_machine).name)
     await world.heal_and_settle(quiet_s=QUIET_S)
@@ -107,6 +110,25 @@ async def _patch_and_replace(world: World, name: str) -> None:
         await world.api.patch(CONFIG_MAPS, "default", name, patch)
 
     await asyncio.gather(renamed(), written())
+
+
+async def _empty_again(world: World, name: str) -> None:
+    """A namespace is deleted; when it is gone, another takes its name at once."""
+    await world.api.create(NAMESPACES, "", {"metadata": {"name": name}})
+    space = world.get("namespaces", Key("", name))
+    if space is None or is_deleting(space):
+        return
+    await world.api.delete(NAMESPACES, "", name, uid=uid_of(space))
+    for _ in range(400):
+        if world.get("namespaces", Key("", name)) is None:
+            break
+        await asyncio.sleep(MOMENT_S / 4)
+    await world.api.create(NAMESPACES, "", {"metadata": {"name": name}})
+    await asyncio.sleep(10 * MOMENT_S)
+    successor = world.get("namespaces", Key("", name))
+    if successor is not None and not is_deleting(successor):
+        kept = lookup(successor, "spec", "finalizers")
+        assert kept == ["kubernetes"], f"namespace {name} is new, and has the finalizers {kept}"
 
 
 async def _with_an_unheard_of_owner(world: World) -> Obj:
