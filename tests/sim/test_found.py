@@ -79,6 +79,13 @@ def test_a_namespace_that_takes_the_name_of_another_keeps_what_is_in_it_and_its_
         must_hold(told, plan_of(told, seed))
 
 
+def test_objects_of_a_kind_that_is_defined_again_stay() -> None:
+    """As with namespaces: the slower of two servers meant the objects of the definition before."""
+    told = SCENARIOS["defined-again"]
+    for seed in ("4", "6"):
+        must_hold(told, plan_of(told, seed))
+
+
 def test_an_owner_that_is_told_twice_how_to_go_goes_as_it_was_told_last() -> None:
     """1. It is to wait for its dependents. 2. It is deleted again, in the background: it need not wait."""
     told = SCENARIOS["owners-come-and-go"]

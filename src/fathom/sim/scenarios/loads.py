@@ -32,7 +32,8 @@ from fathom.sim.world.world import World
 MOST = 6
 MANY = 22
 PERIOD_S, ROUNDED_S = 60.0, 3.0  # Times in objects are whole seconds.
-POLICY = {"type": "Pods", "value": 4, "periodSeconds": 60}
+STEP = 4
+POLICY = {"type": "Pods", "value": STEP, "periodSeconds": 60}
 ASKED = "100m"
 WINDOW_S = 300  # Kubernetes' own stabilization window: for so long the load must be low.
 HIGH, LOW = 100_000_000, 5_000_000  # Nanos of a CPU: twice the target, and a tenth of it.
@@ -130,7 +131,7 @@ class GrowthWithinThePolicy(Checker):
         base = [before for at_s, before in self._sizes if at_s <= since_s] or [self._sizes[0][1]]
         lately = [before for at_s, before in self._sizes if since_s < at_s < change.at_s]
         least = min(base[-1], *lately) if lately else base[-1]
-        if change.by == DRIVER or size <= least + POLICY["value"]:
+        if change.by == DRIVER or size <= least + STEP:
             return None
         return f"{change.by} scaled to {size}, from {least} within {PERIOD_S:g} s"
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from fathom.client.api import Resource
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.sim.checkers import at_home
 from fathom.sim.scenarios.basics import CONFIG_MAPS
@@ -17,7 +18,7 @@ from fathom.sim.world.controllers import run_controllers
 from fathom.sim.world.fault_menu import Menu
 from fathom.sim.world.invariants import Checker
 from fathom.sim.world.scenario import Scenario, scenario
-from fathom.sim.world.world import World
+from fathom.sim.world.world import DEFINITIONS, World
 
 NAMES = tuple(f"name-{number}" for number in range(4))
 UNHEARD_OF = {"apiVersion": "example.com/v1", "kind": "Machine", "name": "owner", "uid": "uid-of-a-machine"}
@@ -138,4 +139,44 @@ async def _with_an_unheard_of_owner(world: World) -> Obj:
     return await world.apply(SECRETS, {"metadata": meta})
 
 
-SCENARIOS: tuple[Scenario, ...] = (named_again_in_the_middle,)
+WIDGETS = Resource("example.com", "v1", "widgets")
+
+
+def _definition() -> Obj:
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    return {"metadata": {"name": "widgets.example.com"}, "spec": spec}
+
+
+@scenario(
+    Menu(processes=READERS, servers=("api-1", "api-2"), seconds=8, most=4),
+    servers=2,
+    checkers=checkers,
+    scale=6,
+)
+async def defined_again(world: World) -> None:
+    """The definition of a custom kind is deleted with its objects, and defined again at once: the new objects
+    stay, whichever server is still busy with the old ones."""
+    for number in range(world.scale):
+        await world.define(_definition())
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": f"w-{number % 2}"}}
+        await world.apply(WIDGETS, widget)
+        definition = world.get(DEFINITIONS.name, Key("", "widgets.example.com"))
+        assert definition is not None
+        await asyncio.sleep(20 * MOMENT_S)
+        assert world.list(WIDGETS.name), "a widget of a new definition was deleted"
+        await world.api.delete(DEFINITIONS, "", "widgets.example.com", uid=uid_of(definition))
+        for _ in range(40_000):
+            if world.get(DEFINITIONS.name, Key("", "widgets.example.com")) is None:
+                break
+            await asyncio.sleep(MOMENT_S / 4)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+
+
+SCENARIOS: tuple[Scenario, ...] = (named_again_in_the_middle, defined_again)
