@@ -72,8 +72,8 @@ def test_who_reports_that_a_jobs_pods_are_refused_declares_it() -> None:
 
 
 def test_a_namespace_that_takes_the_name_of_another_keeps_what_is_in_it_and_its_finalizer() -> None:
-    """1. Two servers empty a namespace. 2. One of them is done, it is gone, and another takes its name. 3. The
-    other server, which meant the first, deleted what was in the second; or took away its finalizer."""
+    """1. Two servers empty a namespace. 2. One of them is done, it is gone, and another takes its name. 3.
+    The other server, which meant the first, deleted what was in the second; or took away its finalizer."""
     told = SCENARIOS["named-again-in-the-middle"]
     for seed in ("0", "2", "4"):
         must_hold(told, plan_of(told, seed))

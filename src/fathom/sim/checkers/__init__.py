@@ -32,6 +32,7 @@ from fathom.sim.checkers.finished_work import ListedBeforeLetGo
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.objects import (
+    BornInALivingNamespace,
     NothingIsOrphaned,
     NothingIsStoredByTrying,
     ObjectsKeepTheirIdentity,
@@ -71,6 +72,7 @@ def at_home() -> list[Checker]:
         ProgressIsOfItsGeneration(),
         OnlyTheUnownedAreCollected(),
         NothingIsStoredByTrying(),
+        BornInALivingNamespace(),
         NothingIsHeldBack(),
         NothingIsLeftInHand(),
         SomebodyLeads(),

@@ -83,6 +83,27 @@ class WhoDeletesNamesTheObject(Checker):
         )
 
 
+class BornInALivingNamespace(Checker):
+    """No object is created in a namespace that is being deleted, or gone: nothing would ever remove it."""
+
+    name = "objects are created only in namespaces that stay"
+
+    def __init__(self) -> None:
+        self._leaving: set[str] = set()  # Namespaces that are being deleted, or gone.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == "namespaces":
+            if change.new is None or is_deleting(change.new):
+                self._leaving.add(change.key.name)
+            else:
+                self._leaving.discard(change.key.name)
+            return None
+        born = change.old is None and change.resource not in RECORDS
+        if not born or change.key.namespace not in self._leaving:
+            return None
+        return f"{change.by} created {change.path}, and its namespace is being deleted or gone"
+
+
 class NothingIsStoredByTrying(Checker):
     name = "a dry run stores nothing"
 

@@ -38,6 +38,7 @@ from fathom.sim.scenarios import (
     gray,
     history,
     jobs,
+    late_commits,
     leaders,
     lives,
     loads,
@@ -135,6 +136,7 @@ MODULES = (
     namesakes,
     surviving,
     foreign_conditions,
+    late_commits,
 )
 
 SCENARIOS: dict[str, Scenario] = {
