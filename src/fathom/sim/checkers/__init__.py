@@ -45,6 +45,7 @@ from fathom.sim.checkers.quiet_processes import NothingIsLeftInHand, ServersKnow
 from fathom.sim.checkers.records import RecordsAreTrue
 from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.statuses import StatusesMatchObjects
+from fathom.sim.checkers.workloads import UnreadyPodsGoAsRead
 from fathom.sim.checkers.writes import WritesAreAsAsked
 from fathom.sim.world.invariants import Checker
 
@@ -68,6 +69,7 @@ def at_home() -> list[Checker]:
         ConditionsDoNotVanish(),
         LeavingEndpointsAreNotReady(),
         ListedBeforeLetGo(),
+        UnreadyPodsGoAsRead(),
         GenerationsAreCounted(),
         ProgressIsOfItsGeneration(),
         OnlyTheUnownedAreCollected(),

@@ -17,6 +17,7 @@ from fathom.sim.scenarios import (
     basics,
     breaking_glass,
     by_hand,
+    changing_hands,
     claims,
     clocks,
     cluster,
@@ -37,9 +38,11 @@ from fathom.sim.scenarios import (
     gateways,
     gray,
     history,
+    in_time,
     jobs,
     late_commits,
     leaders,
+    leading_again,
     lives,
     loads,
     long_waits,
@@ -137,6 +140,9 @@ MODULES = (
     surviving,
     foreign_conditions,
     late_commits,
+    changing_hands,
+    in_time,
+    leading_again,
 )
 
 SCENARIOS: dict[str, Scenario] = {
