@@ -73,7 +73,7 @@ async def _replace(world: World) -> None:
 
 
 async def _cordon_unheard(world: World) -> None:
-    """The scheduler does not hear that a node is cordoned: its bindings are refused. Then it is uncordoned."""
+    """The scheduler does not hear that a node is cordoned for a moment: its bindings are refused."""
     name = f"node-{world.rng.randrange(1, NODE_COUNT + 1)}"
     world.deafen(SCHEDULERS[0], "/nodes", for_s=1.5)
     await world.apply(NODES, node(name, cordoned=True))
