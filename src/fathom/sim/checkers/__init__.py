@@ -15,6 +15,7 @@ from fathom.sim.checkers.conditions import (
     ConditionsStayAsTheyAre,
     GenerationsAreCounted,
     TimesMoveWithTheirStatus,
+    WholeListsAreGuarded,
 )
 from fathom.sim.checkers.containers import (
     AddressesAreApart,
@@ -67,6 +68,7 @@ def at_home() -> list[Checker]:
         StatusIsNotRewritten(),
         ConditionsStayAsTheyAre(),
         ConditionsDoNotVanish(),
+        WholeListsAreGuarded(),
         LeavingEndpointsAreNotReady(),
         ListedBeforeLetGo(),
         UnreadyPodsGoAsRead(),

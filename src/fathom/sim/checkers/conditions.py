@@ -9,6 +9,7 @@ from __future__ import annotations
 from fathom.controllers.refusals import REPLICA_FAILURE
 from fathom.model.body import decode_json
 from fathom.model.conditions import PODS_REFUSED
+from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Obj, lookup, metadata, uid_of
 from fathom.model.well_known import ACTOR_HEADER
 from fathom.sim.world.active_faults import DRIVER
@@ -159,3 +160,18 @@ def _actor(change: Seen) -> str:
 
 def _is_binding(change: Seen) -> bool:
     return change.ask is not None and "/binding" in change.ask.target
+
+
+class WholeListsAreGuarded(Checker):
+    """Who writes a list of conditions as a whole names the revision that it has read: else it would undo what
+    another wrote meanwhile. Of fathom's own processes, which all say who they are."""
+
+    name = "a list of conditions is written only as it was read"
+
+    def commit(self, change: Seen) -> Found:
+        ask, actor = change.ask, dict(change.headers).get(ACTOR_HEADER, "")
+        if ask is None or ask.method != "PATCH" or not actor or "/status" not in ask.target:
+            return None
+        if dict(ask.headers).get("content-type", MERGE_PATCH) != MERGE_PATCH or not _is_blind(change):
+            return None
+        return f"{actor} wrote all conditions of {change.path}, whatever they had become since it read them"

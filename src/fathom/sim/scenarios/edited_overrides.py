@@ -21,7 +21,7 @@ from fathom.model.user import MASTERS, User
 from fathom.model.well_known import POOL_LABEL
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
-from fathom.sim.checkers.overrides import AcknowledgedIsObserved
+from fathom.sim.checkers.overrides import AcknowledgedIsObserved, of_overrides
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.overriding import OVERRIDES
 from fathom.sim.scenarios.scheduling import node, own, pod
@@ -318,4 +318,32 @@ async def observed_by_each_leader(world: World) -> None:
     await world.heal_and_settle(quiet_s=QUIET_S)
 
 
-SCENARIOS: tuple[Scenario, ...] = (overrides_are_edited, approved_and_edited, observed_by_each_leader)
+@scenario(
+    Menu(processes=MANAGERS, seconds=20, most=1, without=all_but("slow-reply")),
+    checkers=lambda: [*at_home(), *of_overrides()],
+    timed=True,
+)
+async def acknowledged_after_the_pass(world: World) -> None:
+    """A rollout takes a step that hangs on its way to the server when an override pauses it: nobody
+    acknowledges the override before that step is through."""
+    manage(world, Deployments, ReplicaSets, Overrides, Acknowledgements, kinds=("/scheduleroverrides",))
+    run_controllers(world, AGENT, SharedAgent)
+    await world.apply(NODES, node("node-1"))
+    for tag in range(1, 5):
+        async with world.held("/replicasets"):
+            await world.apply(DEPLOYMENTS, deployment(WEB, REPLICAS, tag=tag))
+            await world.sleep(1.5)
+            await world.apply(OVERRIDES, _pausing(tag))
+            await world.sleep(4)
+        await world.sleep(4)
+        await world.delete(OVERRIDES, PAUSE.name)
+        await world.sleep(6)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    overrides_are_edited,
+    approved_and_edited,
+    observed_by_each_leader,
+    acknowledged_after_the_pass,
+)
