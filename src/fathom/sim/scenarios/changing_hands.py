@@ -3,6 +3,7 @@ up the least useful ones first."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from fathom.agent.process import begin as begin_agent
@@ -124,11 +125,11 @@ def checkers() -> Sequence[Checker]:
         processes=MANAGERS,
         kinds=("/pods", "/replicasets"),
         seconds=60,
-        most=4,
-        without=all_but("crash", "stop", "slow-reply", "slow-request", "drop-watch"),
+        most=6,
+        without=all_but("crash", "stop", "slow-reply", "slow-request", "drop-watch", "commit-unknown"),
     ),
     checkers=checkers,
-    scale=6,
+    scale=8,
 )
 async def pods_change_hands(world: World) -> None:
     """Pods without an owner are adopted, pods are given to another owner or released, and ReplicaSets become
@@ -161,8 +162,11 @@ async def _orphan(world: World, app: str, number: int, *, sick: bool) -> None:
 
 async def _change(world: World) -> None:
     app = world.rng.choice(APPS)
-    action = world.rng.choice(("smaller", "give", "give", "release"))
-    pods = [pod for pod in world.list("pods", "default") if is_active(pod) and _app(pod) == app]
+    action = world.rng.choice(("smaller", "give", "give", "release", "collide"))
+    if action == "collide":
+        await _collide(world, app)
+        return
+    pods = _of(world, app)
     if action == "smaller" or not pods:
         await world.apply(REPLICA_SETS, _set(app, world.rng.randrange(2, 5)))
         await world.sleep(RIGHT_AFTER_S)
@@ -180,6 +184,22 @@ async def _change(world: World) -> None:
         given = {**reference, "name": other, "uid": uid_of(owner)}
         patch = {"metadata": {**meta, "labels": {"app": other}, "ownerReferences": [given]}}
     await world.api.patch(PODS, "default", key_of(pod).name, patch)
+
+
+async def _collide(world: World, app: str) -> None:
+    """Somebody takes the name of the next pod when the ReplicaSet is about to create it."""
+    names = {key_of(pod).name for pod in world.list("pods", "default")}
+    name = next(name for number in range(99) if (name := f"{app}-{number}") not in names)
+    taken = {"metadata": {"name": name, "labels": {"app": "nobody"}}, "spec": pod_spec(node=NODE)}
+    await asyncio.gather(
+        world.apply(REPLICA_SETS, _set(app, 4)),
+        *(world.api.delete(PODS, *key_of(pod), uid=uid_of(pod)) for pod in _of(world, app)[:1]),
+        world.api.create(PODS, "default", taken),
+    )
+
+
+def _of(world: World, app: str) -> list[Obj]:
+    return [pod for pod in world.list("pods", "default") if is_active(pod) and _app(pod) == app]
 
 
 def _app(pod: Obj) -> str:

@@ -167,7 +167,8 @@ async def policy_rollout_observed_anew(world: World) -> None:
     await world.apply(ROLLOUTS, own("PolicyRollout", "canary", {"from": "v4", "to": "v5", "steps": steps}))
     for _ in range(3):
         await world.sleep(12)
-        await world.api.patch(LEASES, *LEASE.split("/"), {"spec": {"holderIdentity": None}})
+        namespace, name = LEASE.split("/")
+        await world.api.patch(LEASES, namespace, name, {"spec": {"holderIdentity": None}})
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
 
