@@ -217,6 +217,7 @@ def test_a_pods_host_has_its_name_and_its_address(cluster: Cluster) -> None:
         "readinessProbe": probe, "env": [{"name": "PYTHONUNBUFFERED", "value": "1"}],
     })  # fmt: skip
     ready = cluster.until_ready("named")
+    eventually(lambda: cluster.logs("named"))  # The probe may pass before Python has begun.
     assert cluster.logs("named") == f"named {ready['status']['podIP']}\n"
 
 

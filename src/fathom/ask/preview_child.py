@@ -2,7 +2,7 @@
 
     PreviewJob ──MessagePack on stdin──> python -m fathom.sim.preview.worker ──JSON on stdout──> PreviewReply
 
-The child has the lowest priority, and limits on its time and memory; one runs at a time. It gets the state
+The child has a low priority, and limits on its time and memory; one runs at a time. It gets the state
 through the pipe and has no connection to the cluster, so nothing that it does can reach it.
 """
 
