@@ -79,6 +79,14 @@ def test_a_namespace_that_takes_the_name_of_another_keeps_what_is_in_it_and_its_
         must_hold(told, plan_of(told, seed))
 
 
+def test_a_namespace_is_empty_only_in_a_view_that_has_heard_of_its_deletion() -> None:
+    """1. One server stores an object. 2. The namespace is deleted. 3. Another server reads that from the
+    store, and looks into its cache, which has not heard of 1: it called the namespace empty."""
+    told = SCENARIOS["named-again-in-the-middle"]
+    for seed in ("35", "43"):
+        must_hold(told, plan_of(told, seed, "pct"))
+
+
 def test_objects_of_a_kind_that_is_defined_again_stay() -> None:
     """As with namespaces: the slower of two servers meant the objects of the definition before."""
     told = SCENARIOS["defined-again"]

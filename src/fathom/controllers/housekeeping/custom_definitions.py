@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from fathom.controllers.housekeeping.namespaces import knows
 from fathom.controllers.housekeeping.writer import HousekeepingWriter, ignored
 from fathom.model.cause import WakeCause
 from fathom.model.decision import Subject
 from fathom.model.media_types import MERGE_PATCH
-from fathom.model.objects import Key, Obj, is_deleting, key_of, metadata, uid_of
+from fathom.model.objects import Obj, is_deleting, key_of, metadata, uid_of
 from fathom.model.view import Resources, View
 from fathom.model.well_known import CUSTOM_OBJECTS_FINALIZER
 
@@ -28,8 +29,7 @@ class DefinitionController:
         finalizers = metadata(definition).get("finalizers") or []
         if not metadata(definition).get("deletionTimestamp") or CUSTOM_OBJECTS_FINALIZER not in finalizers:
             return False
-        known = self._view.get(RESOURCE, Key("", name))
-        if known is None or uid_of(known.obj) != uid_of(definition):
+        if not knows(self._view, RESOURCE, definition):
             return True  # Our view is behind, or ahead: its objects may be those of another definition.
         for obj in [stored.obj for stored in self._view.list(name)]:
             await self._delete(name, obj, cause)

@@ -145,10 +145,10 @@ class NamespaceController:
                     await self._writer.write("DELETE", path, subject, cause=cause, why=why, body=options)
 
     def _contents(self, namespace: Obj) -> dict[str, list[Obj]] | None:
-        """None where our view has another namespace of that name, or none: it is behind, or ahead."""
+        """None where our view has not heard of its deletion, or has another namespace of that name. Once it
+        has, it has all that was ever stored in there: nothing is created after the deletion."""
         name = str(metadata(namespace)["name"])
-        known = self._view.get("namespaces", Key("", name))
-        if known is None or uid_of(known.obj) != uid_of(namespace):
+        if not knows(self._view, "namespaces", namespace):
             return None
         contents = {}
         for resource in self._resources.all_namespaced():
@@ -196,6 +196,14 @@ class NamespaceController:
         path, why = f"/api/v1/namespaces/{meta['name']}/finalize", "nothing is left in the namespace"
         with ignored(404):
             await self._writer.write("PUT", path, _subject(namespace), cause=cause, why=why, body=body)
+
+
+def knows(view: View, resource: str, obj: Obj) -> bool:
+    """Whether the view has this object as it was read, or later."""
+    known = view.get(resource, key_of(obj))
+    if known is None or uid_of(known.obj) != uid_of(obj):
+        return False
+    return known.revision >= int(metadata(obj).get("resourceVersion") or 0)
 
 
 def _subject(namespace: Obj) -> Subject:
