@@ -79,6 +79,14 @@ def test_a_namespace_that_takes_the_name_of_another_keeps_what_is_in_it_and_its_
         must_hold(told, plan_of(told, seed))
 
 
+def test_a_pod_is_available_though_another_was_waited_for() -> None:
+    """1. A ReplicaSet waits for two pods to become available, and is looked at when the first would be. 2. By
+    the whole second of its status the other is not available; by the fraction after it, it is. 3. Neither is
+    its status written, nor is it looked at again."""
+    told = SCENARIOS["pods-change-hands"]
+    must_hold(told, plan_of(told, "131"))
+
+
 def test_a_namespace_is_empty_only_in_a_view_that_has_heard_of_its_deletion() -> None:
     """1. One server stores an object. 2. The namespace is deleted. 3. Another server reads that from the
     store, and looks into its cache, which has not heard of 1: it called the namespace empty."""

@@ -130,6 +130,7 @@ def checkers() -> Sequence[Checker]:
     ),
     checkers=checkers,
     scale=8,
+    timed=True,
 )
 async def pods_change_hands(world: World) -> None:
     """Pods without an owner are adopted, pods are given to another owner or released, and ReplicaSets become
@@ -139,8 +140,10 @@ async def pods_change_hands(world: World) -> None:
     for app in APPS:
         for number in range(2):
             await _orphan(world, app, number, sick=number == 0)
+    await world.sleep(10)  # Every manager has heard of them.
+    for app in APPS:
         await world.apply(REPLICA_SETS, _set(app, 4))
-    await world.sleep(45)
+    await world.sleep(40)
     for _ in range(world.scale):
         await _change(world)
         await world.sleep(10 * world.rng.random())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fathom.controllers.replicaset.controller import ReplicaSets
+from fathom.controllers.replicaset.controller import _wait_s
 from fathom.sim.zoo import rewrite
 
 ROOM = "controllers/replicaset"
 
 rewrite(
-    ReplicaSets._wait_s,
+    _wait_s,
     "waits = [wait_s for wait_s in (ready_s, retry_s) if wait_s]",
     "waits = [wait_s for wait_s in (retry_s,) if wait_s]",
 )
