@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from fathom.model.decision import Considered, Decision, Outcome, SeenVersions, Subject
-from fathom.model.objects import Key, Obj, metadata, uid_of
+from fathom.model.objects import Key, Obj, is_deleting, metadata, uid_of
 from fathom.model.well_known import DECISION_HEADER
 from fathom.sim.world.invariants import Checker, Found, Seen, place_of
 from fathom.sim.world.violation import Violation
@@ -45,7 +45,9 @@ class RecordsAreTrue(Checker):
         self._states: dict[tuple[str, Key], list[ObjectState]] = {}  # By resource and key, in order.
         self._decisions: dict[str, str] = {}  # Id -> the controller that decided.
         self._makers: dict[str, str] = {}  # UID of an object -> the decision by which it was created.
-        self._carried_out: set[tuple[str, str, Key]] = set()  # Decision, resource and key of each commit.
+        # Decision, resource and key of each commit that created or removed something: other writes of one
+        # decision about one object cannot be told apart.
+        self._carried_out: set[tuple[str, str, str, Key]] = set()
 
     def begin(self, world: World) -> None:
         self._engine: Engine = world.engine
@@ -58,8 +60,8 @@ class RecordsAreTrue(Checker):
         state = _state(change.revision, obj, exists=change.new is not None)
         self._states.setdefault((change.resource, change.key), []).append(state)
         named = dict(change.headers).get(DECISION_HEADER, "")
-        if named:
-            self._carried_out.add((named, change.resource, change.key))
+        if named and (verb := _verb(change)):
+            self._carried_out.add((verb, named, change.resource, change.key))
         if change.old is None:
             self._makers[uid_of(obj)] = named
         return None
@@ -83,7 +85,8 @@ class RecordsAreTrue(Checker):
         written = outcome.object
         if written is None:
             return False
-        return (outcome.id, written.resource, Key(written.namespace, written.name)) in self._carried_out
+        key = Key(written.namespace, written.name)
+        return (outcome.verb, outcome.id, written.resource, key) in self._carried_out
 
     # What is wrong with a decision.
 
@@ -162,6 +165,13 @@ class RecordsAreTrue(Checker):
 
 def _state(revision: int, obj: Obj, *, exists: bool = True) -> ObjectState:
     return ObjectState(revision, uid_of(obj), int(metadata(obj).get("generation") or 0), exists)
+
+
+def _verb(change: Seen) -> str:
+    if change.old is None:
+        return "create"
+    goes = change.new is None or (is_deleting(change.new) and not is_deleting(change.old))
+    return "delete" if goes else ""
 
 
 def _path(subject: Subject) -> str:
